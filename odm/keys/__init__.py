@@ -1,0 +1,23 @@
+"""The key compiler: templates to order-preserving, unambiguous, readable keys.
+
+Text to text: no I/O, no knowledge of backends. `compile_template` turns ``"CUSTOMER#{customer_id}"`` and the fields
+of an entity into a `Template`, which encodes values, makes the range of a condition (`Span`), and compares with others.
+"""
+
+from odm.keys.compare import can_equal, can_overlap, heads_can_equal
+from odm.keys.grammar import Literal, Slot
+from odm.keys.spans import Op, Span, next_prefix
+from odm.keys.template import Template, compile_template
+
+__all__ = [
+    "Literal",
+    "Op",
+    "Slot",
+    "Span",
+    "Template",
+    "can_equal",
+    "can_overlap",
+    "compile_template",
+    "heads_can_equal",
+    "next_prefix",
+]

@@ -1,0 +1,33 @@
+"""Static questions about two templates: can their keys be equal, can one lie in the range of the other.
+
+The answers are conservative: True unless no values can make it so.
+"""
+
+from odm.keys.grammar import Literal
+from odm.keys.shapes import ANY, Shape, can_meet, exactly
+from odm.keys.template import Template
+
+
+def can_equal(a: Template, b: Template) -> bool:
+    """Whether a key of `a` can be a key of `b`."""
+    return len(a.components) == len(b.components) and _can_unify(a, b)
+
+
+def heads_can_equal(a: Template, b: Template) -> bool:
+    """Whether the longer template's first components can be a key of the shorter; never if both are of one length."""
+    return len(a.components) != len(b.components) and _can_unify(a, b)
+
+
+def can_overlap(a: Template, b: Template) -> bool:
+    """Whether a key of `b` can start with the literal that all keys of `a` start with (their range by any query)."""
+    first = a.parts[0]
+    *whole, rest = (first.text if isinstance(first, Literal) else "").split("#")
+    if len(b.components) <= len(whole):
+        return False
+    if not all(can_meet((exactly(text),), shapes) for text, shapes in zip(whole, b.components, strict=False)):
+        return False
+    return can_meet((Shape(exactly(rest).head, ANY),), b.components[len(whole)])
+
+
+def _can_unify(a: Template, b: Template) -> bool:
+    return all(can_meet(left, right) for left, right in zip(a.components, b.components, strict=False))

@@ -1,0 +1,120 @@
+"""The grammar of key templates: from text and fields to literals and slots.
+
+A placeholder is ``{field}``, ``{field:format}``, ``{field:desc}`` or ``{field:format:desc}``; all other text is
+literal, with '#' between components. Faults are `Refused`; `compile_template` adds whose template it is.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+
+from attrs import frozen
+from pydantic.fields import FieldInfo
+
+from odm.keys.base import KeyType, Refused
+from odm.keys.shapes import Shape, exactly, join
+from odm.keys.types import key_type
+
+
+@frozen
+class Literal:
+    """Text that stands in every key; the '#' between components is part of it."""
+
+    text: str
+
+
+@frozen
+class Slot:
+    """A placeholder.
+
+    Attributes:
+        name: the field whose value is written.
+        type: what writes it.
+        follow: the text of the template right behind it, a placeholder in its braces; "" at the end.
+    """
+
+    name: str
+    type: KeyType
+    follow: str
+
+
+Part = Literal | Slot
+
+
+def parse(text: str, fields: Mapping[str, FieldInfo]) -> tuple[Part, ...]:
+    """The parts of a template, in order; no two literals are neighbours.
+
+    Raises:
+        Refused: the template breaks a rule of keys, or names a field that can not stand in one.
+    """
+    _check_literals(text)
+    pieces = re.split(r"(\{[^{}]*\})", text)
+    parts = [
+        _slot(piece, next(filter(None, pieces[at + 1 :]), ""), fields) if at % 2 else Literal(piece)
+        for at, piece in enumerate(pieces)
+    ]
+    return tuple(part for part in parts if part != Literal(""))
+
+
+def _check_literals(text: str) -> None:
+    if bad := re.search(r"[^ -~]|\$", re.sub(r"\{\w+", "{", text)):
+        raise Refused(f"{bad[0]!r} can not be used in it; literals are printable ASCII without $ {{ }}")
+    bare = re.sub(r"\{[^{}]*\}", "x", text)
+    if brace := re.search(r"[{}]", bare):
+        raise Refused(f"a {brace[0]!r} has no partner; placeholders are {{field}} or {{field:format}}")
+    if "" in bare.split("#"):
+        raise Refused("a component is empty; put text or a placeholder on both sides of every '#'")
+
+
+def _slot(placeholder: str, follow: str, fields: Mapping[str, FieldInfo]) -> Slot:
+    name, colon, form = placeholder[1:-1].partition(":")
+    try:
+        if name not in fields:
+            raise Refused(_unknown(name, fields))
+        if colon and form in {"", ":desc"}:
+            raise Refused("the format after ':' is missing; write it, or drop the ':'")
+        form, descending = _split_desc(form)
+        type_ = key_type(fields[name], form, descending)
+        if type_.variable and follow and follow[0] != "#":
+            raise Refused(
+                f"its texts vary in width, so {follow!r} can not follow; put '#' between, or pad a str with :<N"
+            )
+        return Slot(name, type_, follow)
+    except Refused as why:
+        raise Refused(f"placeholder {placeholder}: {why}") from None
+
+
+def _split_desc(form: str) -> tuple[str, bool]:
+    if form == "desc":
+        return "", True
+    return form.removesuffix(":desc"), form.endswith(":desc")
+
+
+def _unknown(name: str, fields: Mapping[str, FieldInfo]) -> str:
+    near = difflib.get_close_matches(name, fields, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"there is no field {name!r}; {hint}the fields are {', '.join(fields)}"
+
+
+def components(parts: Iterable[Part]) -> tuple[tuple[Shape, ...], ...]:
+    """What each component between '#' can hold."""
+    found: list[list[tuple[Shape, ...]]] = [[]]
+    for part in parts:
+        if isinstance(part, Slot):
+            found[-1].append(part.type.shapes())
+            continue
+        first, *others = part.text.split("#")
+        found[-1].append((exactly(first),))
+        found.extend([(exactly(text),)] for text in others)
+    return tuple(join(pieces) for pieces in found)
+
+
+def heads(parts: Iterable[Part]) -> tuple[str, ...]:
+    """What stands before each slot, and at last the whole, as patterns for `%` with the texts of the slots so far."""
+    found = [""]
+    for part in parts:
+        if isinstance(part, Slot):
+            found.append(found[-1] + "%s")
+        else:
+            found[-1] += part.text.replace("%", "%%")
+    return tuple(found)

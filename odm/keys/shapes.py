@@ -1,0 +1,78 @@
+"""Which texts a key component can hold: the ground for comparing two templates without any value.
+
+Below everything else in the key compiler. A `Shape` describes a set of texts position by position; a component is a
+tuple of alternative shapes. The answers are conservative: `can_meet` never says False when a common text exists.
+"""
+
+from collections.abc import Iterable
+from itertools import product
+
+from attrs import frozen
+
+Charset = tuple[tuple[str, str], ...]
+"""Inclusive ranges of characters, which may overlap."""
+
+DIGITS: Charset = (("0", "9"),)
+HEX: Charset = (("0", "9"), ("a", "f"))
+ESCAPED: Charset = (("$", "\U0010ffff"),)
+"""What escaped text is made of; '#' is not in it."""
+ANY: Charset = ((" ", '"'), *ESCAPED)
+"""Whatever a component can hold: escaped text, spaces of padding, printable literals; all but '#'."""
+
+_MOST_ALTERNATIVES = 256
+
+
+@frozen
+class Shape:
+    """Texts of `len(head)` characters from those sets, then any number of characters from `tail`."""
+
+    head: tuple[Charset, ...]
+    tail: Charset = ()
+
+
+ANYTHING = (Shape((), ANY),)
+
+
+def exactly(text: str) -> Shape:
+    """The shape of one text."""
+    return Shape(tuple(((char, char),) for char in text))
+
+
+def like(sample: str) -> Shape:
+    """The shape of texts that differ from `sample` in their digits only."""
+    return Shape(tuple(DIGITS if char.isdigit() else ((char, char),) for char in sample))
+
+
+def join(pieces: Iterable[tuple[Shape, ...]]) -> tuple[Shape, ...]:
+    """The alternatives of pieces written one after the other."""
+    joined: tuple[Shape, ...] = (Shape(()),)
+    for alternatives in pieces:
+        if len(joined) * len(alternatives) > _MOST_ALTERNATIVES:
+            return ANYTHING
+        joined = tuple(_append(left, right) for left, right in product(joined, alternatives))
+    return joined
+
+
+def _append(left: Shape, right: Shape) -> Shape:
+    if not left.tail:
+        return Shape(left.head + right.head, right.tail)
+    # Where an open-ended text stops is unknown, so what follows it can stand anywhere behind the head.
+    return Shape(left.head, (*left.tail, *(span for chars in right.head for span in chars), *right.tail))
+
+
+def can_meet(left: tuple[Shape, ...], right: tuple[Shape, ...]) -> bool:
+    """Whether some text fits an alternative of both."""
+    return any(_share(one, other) for one, other in product(left, right))
+
+
+def _share(left: Shape, right: Shape) -> bool:
+    length = max(len(left.head), len(right.head))
+    return all(_overlap(a, b) for a, b in zip(_stretch(left, length), _stretch(right, length), strict=True))
+
+
+def _stretch(shape: Shape, length: int) -> tuple[Charset, ...]:
+    return shape.head + (shape.tail,) * (length - len(shape.head))
+
+
+def _overlap(left: Charset, right: Charset) -> bool:
+    return any(max(a[0], b[0]) <= min(a[1], b[1]) for a, b in product(left, right))

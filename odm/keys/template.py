@@ -1,0 +1,231 @@
+"""Key templates: encoding, ranges and buckets.
+
+A template such as ``"PLACED#{placed_at:ms:desc}#{order_id}"`` is compiled once against the fields of its entity and
+then only turns values into texts: no I/O, no knowledge of entities beyond their field names. Keys are `str`, compared
+by code point, which is the byte order of their UTF-8.
+
+Three laws hold for every template that compiles, on values as the formats write them: different values give different
+keys; keys sort as the tuples of values; the keys that share leading components are one range with nothing else in it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from attrs import frozen
+from pydantic.fields import FieldInfo
+
+from odm.errors import BadValue, KeyValueError, SchemaError
+from odm.keys.base import Descending, Refused
+from odm.keys.grammar import Part, Slot, components, heads, parse
+from odm.keys.shapes import Shape
+from odm.keys.spans import Op, Span, bounded, next_prefix
+from odm.keys.times import TimeKey
+
+_FLIPPED: dict[Op, Op] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "prefix": "prefix"}
+
+
+def compile_template(text: str, fields: Mapping[str, FieldInfo], *, owner: str) -> "Template":
+    """Compile a key template.
+
+    Args:
+        text: the template, e.g. ``"CUSTOMER#{customer_id}"``.
+        fields: the fields of the entity, its `model_fields`.
+        owner: the entity and its pattern, e.g. ``"Order.by_date"``; every error starts with it.
+
+    Raises:
+        SchemaError: the template breaks a rule of keys, or a field can not stand in a key.
+    """
+    try:
+        return Template(text, owner, parse(text, fields))
+    except Refused as fault:
+        raise SchemaError(f"{owner}: key template {text!r}: {fault}") from None
+
+
+@frozen(slots=False)
+class Template:
+    """A compiled key template; made by `compile_template`.
+
+    Attributes:
+        text: as the user wrote it.
+        owner: the entity and its pattern, for errors.
+        parts: literals and slots in order.
+    """
+
+    text: str
+    owner: str
+    parts: tuple[Part, ...]
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """The placeholders in order."""
+        return tuple(part for part in self.parts if isinstance(part, Slot))
+
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """The field of each slot in order; a field may repeat."""
+        return tuple(slot.name for slot in self.slots)
+
+    @cached_property
+    def lossy(self) -> frozenset[str]:
+        """The fields with a slot that does not keep their value whole."""
+        return frozenset(slot.name for slot in self.slots if slot.type.lossy)
+
+    @cached_property
+    def components(self) -> tuple[tuple[Shape, ...], ...]:
+        """What each component between '#' can hold, for comparing templates."""
+        return components(self.parts)
+
+    @cached_property
+    def _heads(self) -> tuple[str, ...]:
+        return heads(self.parts)
+
+    @cached_property
+    def _steps(self) -> tuple[tuple[str, Callable[[Any], str]], ...]:
+        return tuple((slot.name, slot.type.encode) for slot in self.slots)
+
+    def encode(self, values: Mapping[str, Any]) -> str | None:
+        """The key of an item.
+
+        Args:
+            values: the value of every field of the template; others are ignored.
+
+        Returns:
+            The key, or None if one of the values is None: the item has no entry here.
+
+        Raises:
+            KeyValueError: a value can not stand in a key.
+        """
+        texts = []
+        for name, write in self._steps:
+            value = values[name]
+            if value is None:
+                return None
+            try:
+                texts.append(write(value))
+            except Refused as why:
+                raise self._refusal(name, value, why) from None
+        return self._heads[-1] % tuple(texts)
+
+    def span(self, given: Mapping[str, Any], bounds: Sequence[tuple[Op, Any]] = ()) -> Span:
+        """The keys with the given leading values, and the next one within the bounds.
+
+        Args:
+            given: the values of a leading run of slots. All of them: the span is that one key.
+            bounds: on the first slot not given, all to hold. Values are checked for their type only; what lies outside
+                the field's own bounds counts as below or above everything. "prefix" is for text and bytes.
+
+        Raises:
+            KeyValueError: a value can not stand in a key, or a bound is of another type.
+            ValueError: `given` is no leading run, or `bounds` has no slot left to bind (a fault of the caller).
+        """
+        known = self._leading(given)
+        start = self._heads[known] % tuple(self._write(slot, given[slot.name]) for slot in self.slots[:known])
+        exact = self._determined(known)
+        if known < len(self.slots):
+            whole = span = Span(start, next_prefix(start), exact)
+            for op, value in bounds:
+                span = span.meet(self._bound(self.slots[known], whole, op, value))
+            return span
+        if bounds:
+            raise ValueError(f"{self.owner}: every field of {self.text!r} is given, so there is nothing to bound")
+        return Span(start, start + "\0", exact)
+
+    def buckets(
+        self, given: Mapping[str, Any], field: str, bounds: Sequence[tuple[Op, Any]], *, most: int = 1000
+    ) -> tuple[str, ...]:
+        """The keys of every unit of a lossy field that holds values within the bounds, ascending.
+
+        Args:
+            given: the values of all other fields.
+            field: the field of a time format.
+            bounds: on that field, at both ends.
+            most: how many keys are too many.
+
+        Raises:
+            BadValue: the bounds are open at an end, or touch more than `most` units.
+            KeyValueError: a value can not stand in a key, or a bound is of another type.
+            ValueError: `field` is no time field of the template, or another one is missing (a fault of the caller).
+        """
+        missing = set(self.fields) - {field} - given.keys()
+        if missing:
+            raise ValueError(f"{self.owner}: {self.text!r} also needs {', '.join(sorted(missing))}")
+        times = self._times(field)
+        self._check_closed(field, bounds)
+        try:
+            # Of several slots of one field the one with the shortest units tells the keys apart.
+            finest = max(times, key=lambda time: len(time.units(())))
+            units = finest.units(bounds)
+        except Refused as why:
+            raise self._refusal(field, [value for _, value in bounds], why) from None
+        if len(units) > most:
+            raise BadValue(
+                f"{self.owner}: the range of {field} touches {len(units)} partitions of {self.text!r}, "
+                f"more than {most}; narrow the range, or use a coarser format"
+            )
+        rows = ({**given, field: finest.start(number)} for number in units)
+        return tuple(sorted(self._heads[-1] % tuple(self._write(s, row[s.name]) for s in self.slots) for row in rows))
+
+    def _times(self, field: str) -> list[TimeKey]:
+        types = [slot.type for slot in self.slots if slot.name == field]
+        plain = [type_.inner if isinstance(type_, Descending) else type_ for type_ in types]
+        times = [type_ for type_ in plain if isinstance(type_, TimeKey)]
+        if not times:
+            raise ValueError(f"{self.owner}: {field} is no time field of {self.text!r}")
+        return times
+
+    def _check_closed(self, field: str, bounds: Sequence[tuple[Op, Any]]) -> None:
+        ops = {op for op, _ in bounds}
+        if "prefix" in ops:
+            raise BadValue(f"{self.owner}: {field} is a time, which has no prefix; give a range with >= and <")
+        if not ops & {">", ">="} or not ops & {"<", "<="}:
+            end = "end" if ops & {">", ">="} else "start"
+            raise BadValue(
+                f"{self.owner}: the range of {field} has no {end}, and {self.text!r} spreads it over partitions; "
+                "bound it on both sides"
+            )
+
+    def _leading(self, given: Mapping[str, Any]) -> int:
+        """How many leading slots are given."""
+        known = next((at for at, name in enumerate(self.fields) if name not in given), len(self.fields))
+        if stray := given.keys() - set(self.fields[:known]):
+            raise ValueError(
+                f"{self.owner}: {', '.join(sorted(stray))} can not be given without all fields before it; "
+                f"the order of {self.text!r} is {', '.join(self.fields)}"
+            )
+        return known
+
+    def _determined(self, known: int) -> bool:
+        """Whether the texts of the leading slots tell their values."""
+        leading = self.slots[:known]
+        told = {slot.name for slot in leading if not slot.type.lossy}
+        return all(slot.name in told for slot in leading)
+
+    def _bound(self, slot: Slot, whole: Span, op: Op, value: Any) -> Span:
+        """The part of `whole` whose next slot satisfies a bound."""
+        try:
+            if op == "prefix":
+                head = slot.type.head(value)
+                lo = whole.lo + (head or "")
+                return Span(lo, lo if head is None else next_prefix(lo))
+            turned = _FLIPPED[op] if isinstance(slot.type, Descending) else op
+            return bounded(whole, turned, slot.type.place(value), slot.follow)
+        except Refused as why:
+            raise self._refusal(slot.name, value, why) from None
+
+    def _write(self, slot: Slot, value: Any) -> str:
+        try:
+            return slot.type.encode(value)
+        except Refused as why:
+            raise self._refusal(slot.name, value, why) from None
+
+    def _refusal(self, name: str, value: Any, why: Refused) -> KeyValueError:
+        return KeyValueError(f"{self.owner}: {name}={_show(value)} can not stand in the key {self.text!r}: {why}")
+
+
+def _show(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # an int of more digits than Python prints
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= 120 else f"{text[:117]}..."

@@ -1,0 +1,167 @@
+"""From a model field and a placeholder's format to the `KeyType` that writes it.
+
+Called once per placeholder while a template is compiled. Reads pydantic's public `FieldInfo` only: the annotation, and
+the constraints among its metadata, wherever in `Annotated[X, ...] | None` they stand. Faults are `Refused`.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from uuid import UUID
+
+from annotated_types import Ge, GroupedMetadata, Gt, Le, Lt
+from pydantic import AwareDatetime, EmailStr, FutureDate, FutureDatetime, PastDate, PastDatetime
+from pydantic.fields import FieldInfo
+
+from odm.keys.base import Descending, KeyType, Refused
+from odm.keys.numeric import BigIntKey, BoolKey, DecimalKey, FloatKey, IntKey, UuidKey
+from odm.keys.text import BytesKey, ChoiceKey, PaddedKey, StrKey
+from odm.keys.times import time_key
+
+_SUPPORTED = "str, Literal, str Enum, int, Decimal, datetime, date, UUID, bool, bytes, float"
+_FIXED: dict[Any, KeyType] = {bool: BoolKey(), bytes: BytesKey(), float: FloatKey(), UUID: UuidKey()}
+# Pydantic's own names for what a model holds as these.
+_ALIASES: dict[Any, type] = {
+    AwareDatetime: datetime,
+    PastDatetime: datetime,
+    FutureDatetime: datetime,
+    PastDate: date,
+    FutureDate: date,
+    EmailStr: str,
+}
+
+
+def key_type(info: FieldInfo, form: str, descending: bool) -> KeyType:
+    """The key type of a field.
+
+    Args:
+        info: the field, as in `cls.model_fields`.
+        form: the format within the placeholder, "" for none.
+        descending: whether the placeholder asks for the opposite order.
+
+    Raises:
+        Refused: the type can not be ordered in a key, or not in this format.
+    """
+    annotation, metadata = _strip(info.annotation, info.metadata)
+    made = _make(annotation, list(_flatten(metadata)), form)
+    if not descending:
+        return made
+    if made.complement is None:
+        raise Refused("desc works on fixed-width types and int; text and bytes have no opposite order, so drop desc")
+    return Descending(made)
+
+
+def _strip(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The type within Annotated, `| None` and aliases, with the metadata of all levels."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _strip(args[0], [*metadata, *args[1:]])
+    if origin in {Union, UnionType}:
+        members = [member for member in args if member is not NoneType]
+        if len(members) == 1:
+            return _strip(members[0], metadata)
+    for alias in ("__value__", "__supertype__"):  # `type X = ...`, NewType
+        if hasattr(annotation, alias):
+            return _strip(getattr(annotation, alias), metadata)
+    return _ALIASES.get(annotation, annotation), list(metadata)
+
+
+def _flatten(metadata: Iterable[Any]) -> Iterator[Any]:
+    for entry in metadata:
+        if isinstance(entry, FieldInfo):
+            yield from _flatten(entry.metadata)
+        elif isinstance(entry, GroupedMetadata):
+            yield from _flatten(entry)
+        else:
+            yield entry
+
+
+def _make(annotation: Any, metadata: list[Any], form: str) -> KeyType:
+    if annotation is datetime or annotation is date:
+        return time_key(annotation, form)
+    if annotation is str and form:
+        return _padded(form)
+    made = _formless(annotation, metadata)
+    if form:
+        raise Refused(f"{form!r} is no format of its type {_name(annotation)}, which takes none; drop it")
+    return made
+
+
+def _formless(annotation: Any, metadata: list[Any]) -> KeyType:
+    if annotation is str:
+        return StrKey()
+    if annotation is int:
+        return _int_key(metadata, 0)
+    if annotation is Decimal:
+        return _decimal_key(metadata)
+    if get_origin(annotation) is Literal:
+        return _choices(annotation, [arg for arg in get_args(annotation) if arg is not None])
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return _choices(annotation, list(annotation))
+    try:
+        return _FIXED[annotation]
+    except (KeyError, TypeError):
+        raise Refused(f"its type {_name(annotation)} has no order in keys; use one of {_SUPPORTED}") from None
+
+
+def _name(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+def _padded(form: str) -> PaddedKey:
+    if not re.fullmatch(r"<[1-9][0-9]*", form, re.ASCII):
+        raise Refused(f"{form!r} is no format of a str; use none, or <N to pad to N characters")
+    return PaddedKey(int(form[1:]))
+
+
+def _choices(annotation: Any, choices: list[Any]) -> ChoiceKey:
+    plain = [choice.value if isinstance(choice, Enum) else choice for choice in choices]
+    if not choices or not all(isinstance(value, str) for value in plain):
+        raise Refused(f"its type {_name(annotation)} holds other values than str; use one of {_SUPPORTED}")
+    for value in plain:
+        try:
+            StrKey().encode(value)
+        except Refused as why:
+            raise Refused(f"the value {value!r} of {_name(annotation)} can not stand in a key: {why}") from None
+    return ChoiceKey(tuple(choices))
+
+
+def _decimal_key(metadata: list[Any]) -> DecimalKey:
+    places = next((p for m in metadata if (p := getattr(m, "decimal_places", None)) is not None), None)
+    if places is None:
+        raise Refused("a Decimal needs a fixed number of places to sort; declare Field(decimal_places=2) or the like")
+    return DecimalKey(places, _int_key(metadata, places))
+
+
+def _int_key(metadata: list[Any], places: int) -> IntKey | BigIntKey:
+    """The key type of ints within the bounds among the metadata, both scaled by `places` decimal places."""
+    lows, highs = [], []
+    for entry in metadata:
+        match entry:
+            case Ge(ge=bound) if _finite(bound):
+                lows.append(math.ceil(_scaled(bound, places)))
+            case Gt(gt=bound) if _finite(bound):
+                lows.append(math.floor(_scaled(bound, places)) + 1)
+            case Le(le=bound) if _finite(bound):
+                highs.append(math.floor(_scaled(bound, places)))
+            case Lt(lt=bound) if _finite(bound):
+                highs.append(math.ceil(_scaled(bound, places)) - 1)
+    if not lows or not highs:
+        return BigIntKey()
+    if max(lows) > min(highs):
+        raise Refused("no value is within the bounds of the field; correct its ge, gt, le, lt")
+    return IntKey(max(lows), min(highs))
+
+
+def _finite(bound: Any) -> bool:
+    return bool(abs(bound) != math.inf)
+
+
+def _scaled(bound: Any, places: int) -> Fraction:
+    return Fraction(bound) * Fraction(10**places)

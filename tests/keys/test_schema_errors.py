@@ -1,0 +1,116 @@
+"""Templates that can not be compiled: the message names the pattern, the template, the placeholder and the mend."""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum, IntEnum
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field, NaiveDatetime
+
+from odm.errors import SchemaError
+from odm.keys import compile_template
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+class Mixed(Enum):
+    A = "a"
+    B = 2
+
+
+class Order(BaseModel):
+    customer_id: str
+    placed_at: datetime
+    day: NaiveDatetime
+    quantity: int
+    impossible: int = Field(gt=5, lt=6)
+    total: Decimal
+    lines: list[str]
+    meta: dict[str, str]
+    either: int | str
+    level: Level
+    mixed: Mixed
+    number: Literal[1, 2]
+    hollow: Literal["a", ""]
+    anything: Any
+    blob: bytes
+    price: Decimal = Field(decimal_places=2)
+    status: Literal["open"] = "open"
+
+
+FIELDS: Mapping[str, Any] = Order.model_fields
+
+
+@pytest.mark.parametrize(
+    ("template", "placeholder", "fault", "mend"),
+    [
+        ("A#{custmer_id}", "{custmer_id}", "no field 'custmer_id'", "did you mean customer_id?"),
+        ("A#{zzz}", "{zzz}", "no field 'zzz'", "the fields are customer_id, placed_at, day"),
+        ("A#{}", "{}", "no field ''", "the fields are customer_id"),
+        ("A#{customer_id }", "{customer_id }", "no field 'customer_id '", "did you mean customer_id?"),
+        ("{lines}", "{lines}", "its type list", "use one of str, Literal"),
+        ("{meta}", "{meta}", "its type dict", "use one of str, Literal"),
+        ("{either}", "{either}", "its type int | str", "use one of str, Literal"),
+        ("{anything}", "{anything}", "its type ", "use one of str, Literal"),
+        ("{day}", "{day}", "its type NaiveDatetime", "use one of str, Literal"),
+        ("{level}", "{level}", "other values than str", "use one of str, Literal"),
+        ("{mixed}", "{mixed}", "other values than str", "use one of str, Literal"),
+        ("{number}", "{number}", "other values than str", "use one of str, Literal"),
+        ("{hollow}", "{hollow}", "the value '' of ", "give a text"),
+        ("{total}", "{total}", "fixed number of places", "Field(decimal_places=2)"),
+        ("{impossible}", "{impossible}", "no value is within the bounds", "correct its ge, gt"),
+        ("{customer_id:desc}", "{customer_id:desc}", "no opposite order", "drop desc"),
+        ("{customer_id:<5:desc}", "{customer_id:<5:desc}", "no opposite order", "drop desc"),
+        ("{blob:desc}", "{blob:desc}", "no opposite order", "drop desc"),
+        ("{status:desc}", "{status:desc}", "no opposite order", "drop desc"),
+        ("{customer_id}v", "{customer_id}", "'v' can not follow", "put '#' between"),
+        ("{customer_id}{quantity}", "{customer_id}", "'{quantity}' can not follow", "put '#' between"),
+        ("{status}x#{quantity}", "{status}", "'x#' can not follow", "put '#' between"),
+        ("{blob}-", "{blob}", "'-' can not follow", "put '#' between"),
+        ("{placed_at:%m%d}", "{placed_at:%m%d}", "'%m%d' does not sort", "starts with %Y"),
+        ("{placed_at:%Y%d}", "{placed_at:%Y%d}", "'%Y%d' does not sort", "in the order %Y %m %d"),
+        ("{placed_at:%Y%j}", "{placed_at:%Y%j}", "'%Y%j' does not sort", "no other"),
+        ("{placed_at:%Y%%}", "{placed_at:%Y%%}", "'%Y%%' does not sort", "no other"),
+        ("{placed_at:%Y%}", "{placed_at:%Y%}", "'%Y%' does not sort", "no other"),
+        ("{placed_at:%Y#%m}", "{placed_at:%Y#%m}", "ends a component", "use two placeholders"),
+        ("{placed_at:h}", "{placed_at:h}", "'h' is no format of a datetime", "s, ms, us or a form"),
+        ("{placed_at:<5}", "{placed_at:<5}", "'<5' is no format of a datetime", "s, ms, us or a form"),
+        ("{quantity:5}", "{quantity:5}", "'5' is no format of its type int", "drop it"),
+        ("{price:%Y}", "{price:%Y}", "'%Y' is no format of its type Decimal", "drop it"),
+        ("{customer_id:s}", "{customer_id:s}", "'s' is no format of a str", "<N"),
+        ("{customer_id:<0}", "{customer_id:<0}", "'<0' is no format of a str", "<N"),
+        ("{quantity:}", "{quantity:}", "the format after ':' is missing", "drop the ':'"),
+        ("{quantity::desc}", "{quantity::desc}", "the format after ':' is missing", "drop the ':'"),
+        ("", "", "a component is empty", "put text"),
+        ("#A", "", "a component is empty", "put text"),
+        ("A#", "", "a component is empty", "put text"),
+        ("A##{customer_id}", "", "a component is empty", "put text"),
+        ("A$#{customer_id}", "", "'$' can not be used", "printable ASCII"),
+        ("Ä#{customer_id}", "", "'Ä' can not be used", "printable ASCII"),
+        ("A\n#{customer_id}", "", "'\\n' can not be used", "printable ASCII"),
+        ("A{customer_id", "", "'{' has no partner", "placeholders are"),
+        ("A}#{customer_id}", "", "'}' has no partner", "placeholders are"),
+        ("{{customer_id}}", "", "'{' has no partner", "placeholders are"),
+    ],
+)
+def test_a_bad_template_is_a_schema_error(template: str, placeholder: str, fault: str, mend: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        compile_template(template, FIELDS, owner="Order.by_date")
+    message = str(caught.value)
+    assert message.startswith(f"Order.by_date: key template {template!r}: ")
+    for part in (placeholder, fault, mend):
+        assert part in message
+
+
+class Log(BaseModel):
+    day: date
+
+
+@pytest.mark.parametrize(("form", "fault"), [("s", "'s' is no format of a date"), ("%Y%m%d%H", "does not sort")])
+def test_a_date_has_no_form_below_the_day(form: str, fault: str) -> None:
+    with pytest.raises(SchemaError, match=rf"Log\.p: .*\{{day:{form}\}}: .*{fault}"):
+        compile_template(f"{{day:{form}}}", Log.model_fields, owner="Log.p")
