@@ -1,0 +1,192 @@
+"""Lowers actions: values validated or type-checked, names as stored, and what an update of the TTL field brings along.
+
+A whole field that is set goes through its own validator. Inside a field only the type is checked: the constraints there
+belong to a model whose other fields are not known.
+"""
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, assert_never
+
+from attrs import frozen
+
+from odm.codec.attributes import TTL_ATTRIBUTE, ttl_seconds
+from odm.codec.containers import ListType, SetType
+from odm.codec.faults import NOTHING
+from odm.codec.moments import DATETIME, DurationType
+from odm.codec.paths import Place, Resolver
+from odm.codec.plain import AnyType
+from odm.codec.scalars import INT, NumberType
+from odm.codec.stored import StoredType
+from odm.codec.unions import UnionType, bare, member_of
+from odm.errors import BadValue
+from odm.expressions.nodes import (
+    Action,
+    AddTo,
+    Append,
+    DiscardFrom,
+    Increment,
+    Number,
+    Path,
+    Prepend,
+    Remove,
+    Set,
+    SetIfMissing,
+    Value,
+)
+
+
+@frozen
+class ActionLowering:
+    """Lowers the actions of one entity.
+
+    Attributes:
+        validate: runs a field's own validator.
+        ttl: the field marked `odm.TTL`, or None.
+    """
+
+    resolver: Resolver
+    validate: Callable[[str, Any], Any]
+    ttl: str | None = None
+
+    def lower_all(self, actions: Sequence[Action]) -> tuple[Action, ...]:
+        """All actions lowered, with the companion of one on the TTL field.
+
+        Raises:
+            BadValue: as `lower`; or two actions touch the same place.
+        """
+        lowered = [self.lower(action) for action in actions]
+        self._check_overlap(actions, lowered)
+        companions = [
+            self._expiry(action, done)
+            for action, done in zip(actions, lowered, strict=True)
+            if action.path.root == self.ttl
+        ]
+        return (*lowered, *companions)
+
+    def lower(self, action: Action) -> Action:
+        """The action over stored names and values.
+
+        Raises:
+            BadValue: the path leads nowhere, the value does not fit, or the field can not take the action.
+        """
+        place = self.resolver.resolve(action.path)
+        match action:
+            case Set():
+                return self._set(action, place)
+            case SetIfMissing():
+                return self._set_if_missing(action, place)
+            case Remove():
+                return self._remove(action, place)
+            case Increment():
+                return self._increment(action, place)
+            case Append():
+                return Append(place.path, self._elements(action, place))
+            case Prepend():
+                return Prepend(place.path, self._elements(action, place))
+            case AddTo():
+                return AddTo(place.path, self._members(action, place))
+            case DiscardFrom():
+                return DiscardFrom(place.path, self._members(action, place))
+            case _:
+                assert_never(action)
+
+    def _set(self, action: Set | SetIfMissing, place: Place) -> Set | Remove:
+        value = action.value
+        if len(action.path.segments) == 1:
+            value = self.validate(action.path.root, value)
+        if (value is None and place.default is None) or (isinstance(place.type, SetType) and not value):
+            return Remove(place.path)
+        return Set(place.path, self.resolver.convert(action.path, place.type.dump, value))
+
+    def _set_if_missing(self, action: SetIfMissing, place: Place) -> SetIfMissing:
+        done = self._set(action, place)
+        if isinstance(done, Remove):
+            why = (
+                f"set_if_missing with {action.value!r} stores nothing, because that is stored as absence: leave it out"
+            )
+            raise self.resolver.fault(action.path, why)
+        return SetIfMissing(done.path, done.value)
+
+    def _remove(self, action: Remove, place: Place) -> Remove:
+        field = self.resolver.record.fields[action.path.root]
+        if len(action.path.segments) == 1 and field.required and not field.is_set:
+            why = "is required, so an item without it could not be read: set it instead, or give the field a default"
+            raise self.resolver.fault(action.path, why)
+        return Remove(place.path)
+
+    def _increment(self, action: Increment, place: Place) -> Increment:
+        type_ = bare(place.type)
+        if not _is_number(type_):
+            raise self.resolver.fault(action.path, f"is a {place.type.text}, and only a number can be incremented")
+        convert = type_.dump if type_ == INT else type_.loose
+        by = self.resolver.convert(action.path, convert, action.by)
+        return Increment(place.path, _number(self.resolver, action.path, by), _start(type_, place.default))
+
+    def _elements(self, action: Append | Prepend, place: Place) -> tuple[Value, ...]:
+        found = member_of(place.type, (ListType, AnyType))
+        if found is None or found.element is None:
+            raise self.resolver.fault(action.path, f"is a {place.type.text}, and only a list can be appended to")
+        if not action.values:
+            raise self.resolver.fault(action.path, "there is nothing to append: give at least one value")
+        element = found.element
+        return tuple(self.resolver.convert(action.path, element.dump, value) for value in action.values)
+
+    def _members(self, action: AddTo | DiscardFrom, place: Place) -> frozenset[Value]:
+        found = member_of(place.type, (SetType, AnyType))
+        if found is None:
+            why = f"is a {place.type.text}, and only a set has members to add or to discard"
+            raise self.resolver.fault(action.path, why)
+        if not action.members:
+            raise self.resolver.fault(action.path, "there are no members to add or to discard: give at least one")
+        members: frozenset[Value] = self.resolver.convert(action.path, found.dump, action.members)
+        return members
+
+    def _expiry(self, action: Action, lowered: Action) -> Action:
+        """What happens to the moment of expiry when the TTL field changes."""
+        path = Path((TTL_ATTRIBUTE,))
+        if isinstance(lowered, Remove) or (isinstance(lowered, Set) and lowered.value is None):
+            return Remove(path)
+        if isinstance(lowered, Set):
+            return Set(path, ttl_seconds(DATETIME.load(lowered.value)))
+        raise self.resolver.fault(action.path, "is the TTL field, and can only be set or removed as a whole")
+
+    def _check_overlap(self, actions: Sequence[Action], lowered: Sequence[Action]) -> None:
+        taken: dict[tuple[str | int, ...], Path] = {}
+        for action, done in zip(actions, lowered, strict=True):
+            twin = taken.setdefault(done.path.segments, action.path)
+            if twin is not action.path:
+                raise self._overlap(twin, action.path)
+        for action, done in zip(actions, lowered, strict=True):
+            segments = done.path.segments
+            for length in range(1, len(segments)):
+                if segments[:length] in taken:
+                    raise self._overlap(taken[segments[:length]], action.path)
+
+    def _overlap(self, one: Path, other: Path) -> BadValue:
+        entity = self.resolver.entity
+        return BadValue(
+            f"the actions on {entity}.{one} and {entity}.{other} touch the same place, so their order would matter: "
+            "make one action of them"
+        )
+
+
+def _is_number(type_: StoredType) -> bool:
+    if isinstance(type_, UnionType):
+        return all(_is_number(member) for member in type_.members)
+    return isinstance(type_, NumberType | DurationType | AnyType)
+
+
+def _number(resolver: Resolver, path: Path, value: Value) -> Number:
+    """The value, which a field of any type has not checked to be a number."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise resolver.fault(path, f"{value!r} is not a number to increment by")
+    return value
+
+
+def _start(type_: StoredType, default: Any) -> Number:
+    """What an absent number counts as: the field's plain default, which reads would show."""
+    if default is NOTHING or default is None:
+        return 0
+    start = type_.dump(default)
+    return start if isinstance(start, int | Decimal) and not isinstance(start, bool) else 0

@@ -1,0 +1,305 @@
+"""From annotations to stored types: what a field's declared type says about how its values are stored.
+
+Works on the types that pydantic resolved (`model_fields`), once per entity. Every type that could not be read back
+equal is refused here, naming class, field, fault and mend.
+"""
+
+import ipaddress
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import partial
+from itertools import combinations
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from types import NoneType
+from types import UnionType as UnionOperator
+from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+import pydantic
+from pydantic import BaseModel, RootModel
+from pydantic.fields import FieldInfo
+from pydantic_core import MultiHostUrl, PydanticUndefined, Url
+from typing_extensions import TypeAliasType
+
+from odm.codec import moments, scalars
+from odm.codec.choices import EnumType, LiteralType, enum_type, literal_type
+from odm.codec.containers import FixedTupleType, dict_type, list_type, set_type, tuple_type
+from odm.codec.faults import NOTHING, Unfit
+from odm.codec.models import Place, check_default, check_names, complete, empty_record, field_infos
+from odm.codec.plain import ANY, JSON
+from odm.codec.records import RecordField, RecordType
+from odm.codec.scalars import TextType
+from odm.codec.stored import EVERY, LIST, ORDERED, SET, TEXT, StoredType
+from odm.codec.unions import AliasType, NullableType, RootType, UnionType, can_stand_together, nullable, union
+from odm.codec.validation import ModelSchema, runs_early
+from odm.entities.markers import Stored, find_marker
+from odm.errors import SchemaError
+
+_NONE: Final = literal_type((None,))
+_SCALARS: Final[Mapping[Any, StoredType]] = {
+    NoneType: _NONE,
+    bool: scalars.BOOL,
+    str: scalars.STR,
+    bytes: scalars.BYTES,
+    int: scalars.INT,
+    Decimal: scalars.DECIMAL,
+    float: scalars.FLOAT,
+    datetime: moments.DATETIME,
+    date: moments.DATE,
+    time: moments.TIME,
+    timedelta: moments.DURATION,
+    Any: ANY,
+    object: ANY,
+    pydantic.JsonValue: JSON,
+    pydantic.AwareDatetime: moments.DATETIME,
+    pydantic.PastDatetime: moments.DATETIME,
+    pydantic.FutureDatetime: moments.DATETIME,
+    pydantic.PastDate: moments.DATE,
+    pydantic.FutureDate: moments.DATE,
+    pydantic.EmailStr: scalars.STR,
+    pydantic.ByteSize: scalars.INT,
+}
+_TEXTS: Final[frozenset[type]] = frozenset(
+    {
+        UUID,
+        ipaddress.IPv4Address,
+        ipaddress.IPv4Interface,
+        ipaddress.IPv4Network,
+        ipaddress.IPv6Address,
+        ipaddress.IPv6Interface,
+        ipaddress.IPv6Network,
+        Path,
+        PurePath,
+        PurePosixPath,
+        PureWindowsPath,
+        Url,
+        MultiHostUrl,
+    }
+)
+_URLS: Final = (pydantic.AnyUrl, pydantic.PostgresDsn, pydantic.MongoDsn, pydantic.NatsDsn)
+_CHANGING: Final[tuple[Any, ...]] = (pydantic.types.Json, pydantic.EncodedBytes, pydantic.EncodedStr)
+"""Annotations whose validation does not take its own result: loading would decode what is decoded already."""
+
+_SIMPLE: Final = "give its members values of str, int, float, Decimal, bool or bytes"
+_STORABLE: Final = (
+    "declare a type that can: str, bool, numbers, bytes, times, UUID, Enum, models, list, tuple, dict, set"
+)
+
+
+class TypeCompiler:
+    """Compiles the annotations of one entity; remembers records and aliases, which may be recursive."""
+
+    def __init__(self) -> None:
+        self._records: dict[type[Any], RecordType] = {}
+        self._open_aliases: dict[str, AliasType] = {}
+        # Checks that look into records, which are complete only at the end.
+        self._checks: list[Callable[[], None]] = []
+
+    def compile(self, cls: type[BaseModel]) -> RecordType:
+        """The record type of an entity.
+
+        Raises:
+            SchemaError: a field can not be stored.
+        """
+        record = self._record(cls)
+        for check in self._checks:
+            check()
+        return record
+
+    def _record(self, cls: type[Any]) -> RecordType:
+        if cls not in self._records:
+            schema = complete(cls) if issubclass(cls, BaseModel) else None
+            self._records[cls] = record = empty_record(cls, schema)
+            infos = field_infos(cls)
+            record.fill({name: self._field(Place(cls, name), info, schema) for name, info in infos.items()})
+            check_names(record)
+        return self._records[cls]
+
+    def _field(self, place: Place, info: FieldInfo, schema: ModelSchema | None) -> RecordField:
+        _check_metadata(info.metadata, info.annotation, place)
+        marker = find_marker(info, Stored)
+        found = RecordField(
+            place.field,
+            stored=place.field if marker is None else marker.name,
+            type=self._type(info.annotation, place),
+            default=NOTHING if info.default is PydanticUndefined else info.default,
+            required=info.is_required(),
+            early=schema is None or schema.early or runs_early(schema.fields[place.field]),
+        )
+        self._checks.append(partial(check_default, found, info, place))
+        return found
+
+    def _type(self, annotation: Any, place: Place) -> StoredType:
+        scalar = _scalar(annotation)
+        if scalar is not None:
+            return scalar
+        origin, args = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            _check_metadata(args[1:], annotation, place)
+            return self._type(args[0], place)
+        if origin in {Union, UnionOperator}:
+            return self._union(annotation, args, place)
+        if origin is Literal:
+            return _literal(annotation, args, place)
+        if isinstance(annotation, TypeAliasType):
+            return self._alias(annotation, place)
+        if isinstance(origin, TypeAliasType):
+            return self._type(origin.__value__[args], place)
+        if isinstance(annotation, NewType):
+            return self._type(annotation.__supertype__, place)
+        if isinstance(annotation, TypeVar):
+            return self._type(_bound(annotation), place)
+        return self._container(annotation, origin or annotation, args, place)
+
+    def _container(self, annotation: Any, origin: Any, args: tuple[Any, ...], place: Place) -> StoredType:
+        if origin is list:
+            return list_type(self._type(args[0] if args else Any, place))
+        if origin is tuple:
+            return self._tuple(annotation, args, place)
+        if origin is dict:
+            key, item = args or (str, Any)
+            return self._dict(annotation, key, item, place)
+        if origin in {set, frozenset}:
+            return self._set(annotation, origin, args[0] if args else Any, place)
+        if isinstance(annotation, type):
+            return self._class(annotation, place)
+        raise _unknown(annotation, place)
+
+    def _tuple(self, annotation: Any, args: tuple[Any, ...], place: Place) -> StoredType:
+        if annotation is tuple:
+            return tuple_type(ANY)
+        if len(args) == 2 and args[1] is Ellipsis:
+            return tuple_type(self._type(args[0], place))
+        items = tuple(self._type(arg, place) for arg in args)
+        return FixedTupleType(f"tuple[{', '.join(item.text for item in items)}]", LIST, items, tuple)
+
+    def _dict(self, annotation: Any, key: Any, item: Any, place: Place) -> StoredType:
+        key_type = self._type(key, place)
+        named = key_type is scalars.STR or (isinstance(key_type, EnumType | LiteralType) and key_type.kinds == TEXT)
+        if not named:
+            raise place.fault(annotation, "has keys that are not text", "declare the keys as str or as an Enum of str")
+        return dict_type(key_type, self._type(item, place))
+
+    def _set(self, annotation: Any, origin: Any, item: Any, place: Place) -> StoredType:
+        item_type = self._type(item, place)
+        if len(item_type.kinds) != 1 or not item_type.kinds <= ORDERED:
+            why = "is a set whose members are not all stored as text, all as numbers, or all as bytes"
+            raise place.fault(annotation, why, "declare a list")
+        return set_type(item_type, origin)
+
+    def _class(self, cls: type[Any], place: Place) -> StoredType:
+        if issubclass(cls, Enum):
+            return _enum(cls, place)
+        if issubclass(cls, RootModel):
+            return self._root(cls, place)
+        if issubclass(cls, BaseModel):
+            return self._record(cls)
+        if is_dataclass(cls):
+            return self._record(cls)
+        names: tuple[str, ...] | None = getattr(cls, "_fields", None)
+        if issubclass(cls, tuple) and names is not None:
+            hints = get_type_hints(cls, include_extras=True)
+            items = tuple(self._type(hints.get(name, Any), place) for name in names)
+            return FixedTupleType(cls.__name__, LIST, items, cls)
+        if cls in _TEXTS or issubclass(cls, _URLS):
+            return TextType(cls.__name__, TEXT, cls, cls)
+        raise _unknown(cls, place)
+
+    def _root(self, cls: type[BaseModel], place: Place) -> StoredType:
+        schema = complete(cls)
+        inner = self._type(cls.model_fields["root"].annotation, place)
+        if inner.kinds == SET:
+            raise place.fault(cls, "can not be stored: an empty set is stored as absence", "declare the field as a set")
+        return RootType(cls.__name__, inner.kinds, cls, inner, schema.early)
+
+    def _alias(self, alias: TypeAliasType, place: Place) -> StoredType:
+        name = alias.__name__
+        if name in self._open_aliases:
+            return self._open_aliases[name]
+        self._open_aliases[name] = again = AliasType(name, EVERY - SET)
+        found = self._type(_meaning(alias, place), place)
+        again.mean(found)
+        del self._open_aliases[name]
+        return found
+
+    def _union(self, annotation: Any, args: tuple[Any, ...], place: Place) -> StoredType:
+        compiled = [self._type(arg, place) for arg in args]
+        with_none = any(type_ is _NONE or isinstance(type_, NullableType) for type_ in compiled)
+        inner = [type_.inner if isinstance(type_, NullableType) else type_ for type_ in compiled if type_ is not _NONE]
+        found = union(m for type_ in inner for m in (type_.members if isinstance(type_, UnionType) else (type_,)))
+        if ANY in inner:
+            return ANY
+        if "SET" in found.kinds and (with_none or found.kinds != SET):
+            why = "can not be stored: an empty set is stored as absence, and so could not be told from None"
+            raise place.fault(annotation, why, "declare set[...] = set()")
+        if isinstance(found, UnionType):
+            self._checks.append(partial(_check_union, found, annotation, place))
+        return nullable(found) if with_none else found
+
+
+def _meaning(alias: TypeAliasType, place: Place) -> Any:
+    """The value of an alias, which may be a string, or hold some, that name the alias itself."""
+    holder = type("_Holder", (), {"__annotations__": {"value": alias.__value__}})
+    module = sys.modules.get(alias.__module__ or "", None)
+    try:
+        return get_type_hints(holder, vars(module) if module else {}, include_extras=True)["value"]
+    except NameError as error:
+        raise place.fault(alias, f"refers to {error.name!r}, which is not defined", "define it first") from error
+
+
+def _scalar(annotation: Any) -> StoredType | None:
+    try:
+        return _SCALARS.get(annotation)
+    except TypeError:  # Annotated with metadata that has no hash
+        return None
+
+
+def _enum(cls: type[Enum], place: Place) -> StoredType:
+    try:
+        return enum_type(cls, by_value=place.configured("use_enum_values"))
+    except Unfit as unfit:
+        raise place.fault(cls, f"has the value {unfit.value!r}, which can not be stored", _SIMPLE) from None
+
+
+def _literal(annotation: Any, values: tuple[Any, ...], place: Place) -> StoredType:
+    present = tuple(value for value in values if value is not None)
+    if not present:
+        return _NONE
+    try:
+        literal = literal_type(present)
+    except Unfit as unfit:
+        raise place.fault(annotation, f"has the value {unfit.value!r}, which can not be stored", _SIMPLE) from None
+    return literal if len(present) == len(values) else nullable(literal)
+
+
+def _bound(variable: TypeVar) -> Any:
+    """What pydantic takes an open type variable for."""
+    if variable.__constraints__:
+        return Union[variable.__constraints__]  # noqa: UP007  # X | Y takes no tuple
+    return Any if variable.__bound__ is None else variable.__bound__
+
+
+def _unknown(annotation: Any, place: Place) -> SchemaError:
+    if annotation is pydantic.NaiveDatetime:
+        return place.fault(annotation, "is no moment and can not be stored", "declare AwareDatetime")
+    return place.fault(annotation, "can not be stored", _STORABLE)
+
+
+def _check_metadata(metadata: Any, annotation: Any, place: Place) -> None:
+    for mark in metadata:
+        if isinstance(mark, _CHANGING) or mark is pydantic.types.Json:
+            name = getattr(mark, "__name__", type(mark).__name__)
+            why = f"with {name} decodes its input, and would decode it again each time it is loaded"
+            raise place.fault(annotation, why, "declare the decoded type")
+
+
+def _check_union(found: UnionType, annotation: Any, place: Place) -> None:
+    for one, other in combinations(found.members, 2):
+        if not can_stand_together(one, other):
+            why = f"has members that are stored alike, {one.text} and {other.text}, so that it could not be read back"
+            mend = "declare one of them, or models with a Literal field that tells them apart"
+            raise place.fault(annotation, why, mend)

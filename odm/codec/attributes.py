@@ -1,0 +1,26 @@
+"""The attributes that the codec adds to every item, and the moment from which an item counts as absent."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from odm.errors import BadValue
+
+TAG: Final = "_t"
+"""The stored name of the entity's tag."""
+
+TTL_ATTRIBUTE: Final = "_ttl"
+"""The stored name of the moment of expiry, in epoch seconds."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND: Final = timedelta(seconds=1)
+
+
+def ttl_seconds(moment: datetime) -> int:
+    """The epoch seconds of a moment of expiry, rounded up, so that an item never expires early.
+
+    Raises:
+        BadValue: the datetime is naive.
+    """
+    if moment.utcoffset() is None:
+        raise BadValue(f"{moment!r} has no time zone, so it is no moment: give it one, as in datetime.now(UTC)")
+    return -((_EPOCH - moment) // _SECOND)

@@ -1,0 +1,179 @@
+"""Stored types with parts that have no names of their own: lists, tuples, dicts and sets."""
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from odm.codec.faults import Unfit
+from odm.codec.stored import LIST, MAP, SET, Part, StoredType, unfit
+from odm.expressions.nodes import Value
+
+
+def mapped(convert: Callable[[Any], Any], values: Any) -> list[Any]:
+    """All values converted; a fault gets the position of its value."""
+    done: list[Any] = []
+    try:
+        for value in values:
+            done.append(convert(value))  # noqa: PERF401  # its length is the position of a fault
+    except Unfit as fault:
+        raise fault.under(len(done)) from None
+    return done
+
+
+def _position(segment: str | int, text: str) -> int:
+    if not isinstance(segment, int) or segment < 0:
+        raise Unfit(f"is a {text}, whose parts have positions from 0, so [{segment!r}] leads nowhere")
+    return segment
+
+
+@frozen
+class ListType(StoredType):
+    """A list, or a tuple of any length."""
+
+    item: StoredType
+    of: type[Any]
+
+    def dump(self, value: Any) -> Value:
+        if not isinstance(value, self.of):
+            raise unfit(self.text, value)
+        return mapped(self.item.dump, value)
+
+    def load(self, value: Value) -> Any:
+        return self.of(map(self.item.load, value)) if type(value) is list else value
+
+    def loose(self, value: Any) -> Value:
+        if not isinstance(value, list | tuple):
+            raise unfit(self.text, value)
+        return mapped(self.item.loose, value)
+
+    def lax(self) -> bool:
+        return self.item.lax()
+
+    def child(self, segment: str | int) -> Part:
+        return Part(_position(segment, self.text), self.item)
+
+    @property
+    def element(self) -> StoredType:
+        return self.item
+
+
+def list_type(item: StoredType) -> ListType:
+    """The stored type of ``list[item]``."""
+    return ListType(f"list[{item.text}]", LIST, item, list)
+
+
+def tuple_type(item: StoredType) -> ListType:
+    """The stored type of ``tuple[item, ...]``."""
+    return ListType(f"tuple[{item.text}, ...]", LIST, item, tuple)
+
+
+@frozen
+class FixedTupleType(StoredType):
+    """A tuple of fixed length, or a NamedTuple, as a list.
+
+    Attributes:
+        of: tuple, or the NamedTuple class.
+    """
+
+    items: tuple[StoredType, ...]
+    of: type[Any]
+
+    def dump(self, value: Any) -> Value:
+        if not isinstance(value, self.of) or len(value) != len(self.items):
+            raise unfit(self.text, value)
+        return mapped(lambda pair: pair[0].dump(pair[1]), zip(self.items, value, strict=True))
+
+    def load(self, value: Value) -> Any:
+        if type(value) is not list or len(value) != len(self.items):
+            return value
+        return tuple(item.load(part) for item, part in zip(self.items, value, strict=True))
+
+    def lax(self) -> bool:
+        return all(item.lax() for item in self.items)
+
+    def child(self, segment: str | int) -> Part:
+        position = _position(segment, self.text)
+        if position >= len(self.items):
+            raise Unfit(f"is a {self.text} of {len(self.items)} parts, so [{segment}] leads nowhere")
+        return Part(position, self.items[position])
+
+
+@frozen
+class DictType(StoredType):
+    """A dict with text keys."""
+
+    key: StoredType
+    item: StoredType
+
+    def dump(self, value: Any) -> Value:
+        return self._each(self.item.dump, value)
+
+    def load(self, value: Value) -> Any:
+        if type(value) is not dict:
+            return value
+        return {self.key.load(key): self.item.load(part) for key, part in value.items()}
+
+    def loose(self, value: Any) -> Value:
+        return self._each(self.item.loose, value)
+
+    def _each(self, convert: Callable[[Any], Value], value: Any) -> Value:
+        if not isinstance(value, dict):
+            raise unfit(self.text, value)
+        stored: dict[str, Value] = {}
+        key: Any = None
+        try:
+            for key, part in value.items():
+                stored[self.key.dump(key)] = convert(part)
+        except Unfit as fault:
+            raise fault.under(str(key)) from None
+        return stored
+
+    def lax(self) -> bool:
+        return self.key.lax() and self.item.lax()
+
+    def child(self, segment: str | int) -> Part:
+        if not isinstance(segment, str):
+            raise Unfit(f"is a {self.text}, whose keys are text, so [{segment!r}] leads nowhere")
+        return Part(self.key.loose(segment), self.item)
+
+
+def dict_type(key: StoredType, item: StoredType) -> DictType:
+    """The stored type of ``dict[key, item]``."""
+    return DictType(f"dict[{key.text}, {item.text}]", MAP, key, item)
+
+
+@frozen
+class SetType(StoredType):
+    """A set or frozenset of text, numbers or bytes, stored as a non-empty frozenset: there is no stored empty set."""
+
+    item: StoredType
+    of: type[Any]
+
+    def dump(self, value: Any) -> Value:
+        return self._each(self.item.dump, value)
+
+    def load(self, value: Value) -> Any:
+        return self.of(map(self.item.load, value)) if type(value) is frozenset else value
+
+    def loose(self, value: Any) -> Value:
+        return self._each(self.item.loose, value)
+
+    def _each(self, convert: Callable[[Any], Value], value: Any) -> Value:
+        if not isinstance(value, set | frozenset):
+            raise unfit(self.text, value)
+        if not value:
+            raise Unfit("is an empty set, which only a whole field can be, because it is stored as absence", value)
+        return frozenset(map(convert, value))
+
+    def lax(self) -> bool:
+        return self.item.lax()
+
+    @property
+    def element(self) -> StoredType:
+        return self.item
+
+
+def set_type(item: StoredType, of: type[Any]) -> SetType:
+    """The stored type of a set or frozenset, as ``of`` says."""
+    return SetType(f"{of.__name__}[{item.text}]", SET, item, of)

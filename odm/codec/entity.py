@@ -1,0 +1,218 @@
+"""`EntityCodec`: one entity class compiled to its stored form and back.
+
+Stands between entities and backends: `encode` makes what backends store, `decode` what users get. A stored item has
+every model field by its stored name, ``_t`` with the tag, and, for a TTL field, ``_ttl``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import Factory, field, frozen
+from pydantic import BaseModel, ValidationError
+from pydantic_core import SchemaValidator
+
+from odm.codec.actions import ActionLowering
+from odm.codec.annotations import TypeCompiler
+from odm.codec.attributes import TAG, TTL_ATTRIBUTE, ttl_seconds
+from odm.codec.conditions import lower_condition
+from odm.codec.faults import NOTHING, Unfit, nearest, show
+from odm.codec.moments import DATETIME
+from odm.codec.paths import Resolver
+from odm.codec.records import RecordField, RecordType
+from odm.codec.unions import bare
+from odm.codec.validation import ModelSchema, model_schema, validated
+from odm.entities.markers import TTLMarker, find_marker
+from odm.errors import BadValue, ItemInvalid, SchemaError
+from odm.expressions.nodes import Action, Condition, Item, Path, Value
+
+
+@frozen(eq=False)
+class EntityCodec:
+    """Encodes and decodes one entity class, and lowers what is said about its fields. Thread-safe.
+
+    Attributes:
+        cls: the entity class.
+        tag: its stored name.
+        stored: field names to stored names.
+    """
+
+    cls: type[Any]
+    tag: str
+    stored: Mapping[str, str]
+    _record: RecordType
+    _schema: ModelSchema
+    _ttl: str | None
+    _actions: ActionLowering = field(
+        init=False,
+        default=Factory(lambda self: ActionLowering(Resolver(self._record), self.validate, self._ttl), takes_self=True),
+    )
+    # Compiled when first asked for: most fields are never validated alone.
+    _validators: dict[str, SchemaValidator] = Factory(dict)
+
+    def encode(self, entity: Any) -> dict[str, Value]:
+        """The stored item of an entity.
+
+        Raises:
+            BadValue: it is of another class, or a field holds what its type does not allow.
+        """
+        try:
+            item = self._record.dump(entity)
+        except Unfit as unfit:
+            raise unfit.bad_value(self.cls.__name__) from None
+        item[TAG] = self.tag
+        if self._ttl is not None:
+            moment = getattr(entity, self._ttl)
+            if moment is not None:
+                item[TTL_ATTRIBUTE] = ttl_seconds(moment)
+        return item
+
+    def decode(self, item: Item, key: str = "") -> Any:
+        """The entity of a stored item, validated with context ``{"odm": "load"}``; unknown attributes are ignored.
+
+        Args:
+            item: a stored item; its mutable parts may become the entity's.
+            key: the key it is stored under, for messages.
+
+        Raises:
+            ItemInvalid: it does not validate; pydantic's error is the cause.
+        """
+        try:
+            return validated(self._record.validator, self._record.input(item))
+        except ValidationError as error:
+            raise self._invalid(error, item, key) from error
+
+    def value(self, name: str, value: Any) -> Value:
+        """The stored value of one field.
+
+        Raises:
+            BadValue: as `encode`; an empty set has no stored value.
+        """
+        path = Path((name,))
+        return self._actions.resolver.convert(path, self._field(name).type.dump, value)
+
+    def validate(self, name: str, value: Any) -> Any:
+        """Run one field through its own validation, constraints and field validators included.
+
+        Returns:
+            The value as the entity would hold it.
+
+        Raises:
+            BadValue: it does not validate; names entity, field, value and pydantic's reason.
+        """
+        try:
+            return self._validator(name).validate_python({name: value})[name]
+        except ValidationError as error:
+            raise BadValue(f"{self.cls.__name__}.{name}: {show(value)} is refused: {_reasons(error)}") from error
+        except KeyError as error:
+            raise BadValue(
+                f"{self.cls.__name__}.{name}: its validator looks up the field {error}, which is not at hand where one "
+                "field is set alone: use info.data.get(...) there, or put the whole entity"
+            ) from error
+
+    def read(self, item: Item, fields: Iterable[str]) -> dict[str, Any]:
+        """Python values of some fields of a stored item; an absent one reads as its default, or None without one.
+
+        Raises:
+            ItemInvalid: a stored value does not validate.
+        """
+        return {name: self._read(item, name) for name in fields}
+
+    def may_be_none(self, name: str) -> bool:
+        """Whether the field can be None, and so may be left out of a sparse index."""
+        found = self._field(name)
+        return found.omits_none or "NULL" in found.type.kinds
+
+    def lower(self, condition: Condition) -> Condition:
+        """The condition over stored names and values; values are checked for the type only.
+
+        Raises:
+            BadValue: a path leads nowhere or belongs to another entity, or a value is of a wrong type.
+        """
+        return lower_condition(self._actions.resolver, condition)
+
+    def lower_action(self, action: Action) -> Action:
+        """The action over stored names and values, without the companion that the TTL field needs.
+
+        Raises:
+            BadValue: the path leads nowhere, the value does not fit, or the field can not take the action.
+        """
+        return self._actions.lower(action)
+
+    def lower_actions(self, actions: Sequence[Action]) -> tuple[Action, ...]:
+        """All actions of one update, lowered; one on the TTL field brings one on ``_ttl``.
+
+        Raises:
+            BadValue: as `lower_action`; or two of them touch the same place.
+        """
+        return self._actions.lower_all(actions)
+
+    def _field(self, name: str) -> RecordField:
+        found = self._record.fields.get(name)
+        if found is None:
+            raise BadValue(f"{self.cls.__name__} has no field {name!r}: {nearest(name, self._record.fields)}")
+        return found
+
+    def _validator(self, name: str) -> SchemaValidator:
+        validator = self._validators.get(name)
+        if validator is None:
+            self._field(name)
+            validator = self._validators[name] = self._schema.validator(name)
+        return validator
+
+    def _read(self, item: Item, name: str) -> Any:
+        found = self._field(name)
+        if found.stored not in item:
+            return self._default(found)
+        value = found.type.load(item[found.stored])
+        try:
+            return validated(self._validator(name), {name: value})[name]
+        except ValidationError as error:
+            raise self._invalid(error, item, "") from error
+
+    def _default(self, found: RecordField) -> Any:
+        if found.is_set:
+            return found.type.load(frozenset())
+        if found.default is not NOTHING:
+            return found.default
+        factory: Callable[..., Any] | None = self.cls.model_fields[found.name].default_factory
+        takes_data = self.cls.model_fields[found.name].default_factory_takes_validated_data
+        return None if factory is None or takes_data else factory()
+
+    def _invalid(self, error: ValidationError, item: Item, key: str) -> ItemInvalid:
+        under = f" under {key}" if key else ""
+        message = (
+            f"a stored {self.cls.__name__}{under} does not fit the model: {_reasons(error)}; mend the stored item, or "
+            "let the model accept it"
+        )
+        return ItemInvalid(message, key, item)
+
+
+def compile_codec(cls: type[BaseModel], tag: str) -> EntityCodec:
+    """Compile an entity class.
+
+    Args:
+        cls: a pydantic model class.
+        tag: its stored name.
+
+    Raises:
+        SchemaError: a field can not be stored so that it reads back equal; names class, field, type and mend.
+    """
+    record = TypeCompiler().compile(cls)
+    stored = {name: found.stored for name, found in record.fields.items()}
+    return EntityCodec(cls, tag, stored, record, model_schema(cls), _ttl_field(record))
+
+
+def _ttl_field(record: RecordType) -> str | None:
+    names = [name for name, info in record.cls.model_fields.items() if find_marker(info, TTLMarker)]
+    for name in names:
+        if bare(record.fields[name].type) != DATETIME:
+            raise SchemaError(f"{record.text}.{name}: TTL marks a datetime, the moment at which the item expires")
+    return names[0] if names else None
+
+
+def _reasons(error: ValidationError) -> str:
+    """Pydantic's reasons, each with its place."""
+    return "; ".join(
+        f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" if detail["loc"] else detail["msg"]
+        for detail in error.errors(include_url=False, include_context=False)
+    )

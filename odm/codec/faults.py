@@ -1,0 +1,62 @@
+"""How a value that does not fit travels from a nested type up to the entity, gathering its path on the way.
+
+Types raise `Unfit` and know nothing of entities; `EntityCodec` and the lowering turn it into a `BadValue` that
+names the entity, the path and the value.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any, Final
+
+from odm.errors import BadValue
+from odm.expressions.nodes import Path
+
+NOTHING: Final = object()
+"""Stands for "there is no value" where None is a value."""
+
+_LONGEST = 80
+
+
+class Unfit(Exception):
+    """A value that can not be stored.
+
+    Attributes:
+        reason: goes on after the value in the message: "is not a str: ...".
+        value: the value at fault, or `NOTHING`.
+        path: where it is, below the value that was handed in.
+    """
+
+    def __init__(self, reason: str, value: Any = NOTHING) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.value = value
+        self.path: tuple[str | int, ...] = ()
+
+    def under(self, segment: str | int) -> "Unfit":
+        """The same fault, seen from one level up."""
+        self.path = (segment, *self.path)
+        return self
+
+    def bad_value(self, owner: str) -> BadValue:
+        """The public error; ``owner`` is the entity's name."""
+        where = f"{owner}.{Path(self.path)}" if self.path else owner
+        shown = "" if self.value is NOTHING else f"{show(self.value)} "
+        return BadValue(f"{where}: {shown}{self.reason}")
+
+
+def show(value: object) -> str:
+    """The value for a message, cut to a readable length."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int of more digits than Python prints
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A hint for an unknown name: "did you mean 'total'?", or all names."""
+    known = list(names)
+    near = get_close_matches(name, known, 3)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return f"there is {', '.join(known) or 'none'}"

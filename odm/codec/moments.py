@@ -1,0 +1,91 @@
+"""Stored types of time: datetime, date and time as fixed-width ISO text, timedelta as microseconds."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
+
+from attrs import frozen
+
+from odm.codec.faults import Unfit
+from odm.codec.scalars import parsed
+from odm.codec.stored import NUMBER, TEXT, StoredType, unfit
+from odm.expressions.nodes import Value
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+_NAIVE: Final = "has no time zone, so it is no moment: give it one, as in datetime.now(UTC)"
+_WITHOUT_OFFSET: Final = len("2023-09-10T15:21:48.000000")
+
+
+@frozen
+class DateTimeType(StoredType):
+    """A moment: aware, stored as fixed-width UTC text, so that text order is time order."""
+
+    def dump(self, value: Any) -> Value:
+        if not isinstance(value, datetime):
+            raise unfit("datetime", value)
+        if value.tzinfo is not UTC:
+            if value.utcoffset() is None:
+                raise Unfit(_NAIVE, value)
+            try:
+                value = value.astimezone(UTC)
+            except OverflowError:
+                raise Unfit(
+                    "lies outside the years 1 to 9999 in UTC, which are all that can be stored", value
+                ) from None
+        return f"{value.isoformat(timespec='microseconds')[:_WITHOUT_OFFSET]}Z"
+
+    def load(self, value: Value) -> Any:
+        return parsed(datetime.fromisoformat, value)
+
+
+@frozen
+class DateType(StoredType):
+    """A calendar day."""
+
+    def dump(self, value: Any) -> Value:
+        if not isinstance(value, date) or isinstance(value, datetime):
+            raise unfit("date", value)
+        return value.isoformat()
+
+    def load(self, value: Value) -> Any:
+        return parsed(date.fromisoformat, value)
+
+
+@frozen
+class TimeType(StoredType):
+    """A time of day; an offset is kept."""
+
+    def dump(self, value: Any) -> Value:
+        if not isinstance(value, time):
+            raise unfit("time", value)
+        offset = value.utcoffset()
+        if offset is not None and offset % timedelta(minutes=1):
+            raise Unfit("has an offset that is not of whole minutes, which can not be stored: round it", value)
+        return value.isoformat(timespec="microseconds")
+
+    def load(self, value: Value) -> Any:
+        return parsed(time.fromisoformat, value)
+
+
+@frozen
+class DurationType(StoredType):
+    """A timedelta, as a whole number of microseconds."""
+
+    def dump(self, value: Any) -> Value:
+        if not isinstance(value, timedelta):
+            raise unfit("timedelta", value)
+        return value // _MICROSECOND
+
+    def load(self, value: Value) -> Any:
+        try:
+            return timedelta(microseconds=value) if type(value) is int else value
+        except OverflowError:
+            return value
+
+    def lax(self) -> bool:
+        return False  # pydantic reads a number as seconds
+
+
+DATETIME: Final = DateTimeType("datetime", TEXT)
+DATE: Final = DateType("date", TEXT)
+TIME: Final = TimeType("time", TEXT)
+DURATION: Final = DurationType("timedelta", NUMBER)

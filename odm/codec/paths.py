@@ -1,0 +1,79 @@
+"""From the user's paths to stored ones: every segment is checked against the entity's types."""
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from odm.codec.faults import NOTHING, Unfit
+from odm.codec.records import RecordType
+from odm.codec.stored import StoredType
+from odm.errors import BadValue
+from odm.expressions.nodes import Path, Value
+
+
+@frozen
+class Place:
+    """Where a path leads.
+
+    Attributes:
+        path: by stored names, without an owner.
+        type: the type of what stands there.
+        default: the plain default of the field that it is, or `NOTHING`.
+    """
+
+    path: Path
+    type: StoredType
+    default: Any = NOTHING
+
+
+@frozen
+class Resolver:
+    """Resolves paths of one entity."""
+
+    record: RecordType
+
+    @property
+    def entity(self) -> str:
+        """The entity's name, for messages."""
+        return self.record.text
+
+    def resolve(self, path: Path) -> Place:
+        """Where the path leads.
+
+        Raises:
+            BadValue: it belongs to another entity, or leads nowhere.
+        """
+        if path.owner is not None and not issubclass(self.record.cls, path.owner):
+            raise BadValue(
+                f"{path.owner.__name__}.{path} is a field of {path.owner.__name__}, and this is about {self.entity}: "
+                f"use a field of {self.entity}"
+            )
+        type_: StoredType = self.record
+        default: Any = NOTHING
+        segments: list[str | int] = []
+        for position, segment in enumerate(path.segments):
+            try:
+                part = type_.child(segment)
+            except Unfit as unfit:
+                unfit.path = path.segments[:position]
+                raise unfit.bad_value(self.entity) from None
+            segments.append(part.segment)
+            type_, default = part.type, part.default
+        return Place(Path(tuple(segments)), type_, default)
+
+    def convert(self, path: Path, convert: Callable[[Any], Value], value: Any) -> Value:
+        """The stored form of a value that is meant for the path.
+
+        Raises:
+            BadValue: the value does not fit; the message names entity, path and value.
+        """
+        try:
+            return convert(value)
+        except Unfit as unfit:
+            unfit.path = (*path.segments, *unfit.path)
+            raise unfit.bad_value(self.entity) from None
+
+    def fault(self, path: Path, reason: str) -> BadValue:
+        """The error that something can not be done with what stands at the path."""
+        return BadValue(f"{self.entity}.{path}: {reason}")

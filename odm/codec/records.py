@@ -1,0 +1,175 @@
+"""Stored types with named fields: models and dataclasses, as a dict by stored field names.
+
+The entity itself is a record too: `EntityCodec` adds what only entities have. Left out when stored: None where the
+field's default is None, and empty sets; an absent set reads as empty.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from attrs import field, frozen
+from pydantic import ValidationError
+from pydantic_core import SchemaValidator
+
+from odm.codec.choices import LiteralType
+from odm.codec.faults import NOTHING, Unfit, nearest
+from odm.codec.stored import SET, Part, StoredType, kind_of, unfit
+from odm.codec.validation import validated
+from odm.expressions.nodes import Value
+
+_NO_SET: Final = frozenset[Any]()
+
+
+@frozen
+class RecordField:
+    """One field of a record.
+
+    Attributes:
+        stored: the name it is stored under.
+        default: its plain default, or `NOTHING`.
+        required: the class has neither default nor default factory for it.
+        early: user code runs before pydantic's own validation, and so must be given the Python value.
+    """
+
+    name: str
+    stored: str
+    type: StoredType
+    default: Any = NOTHING
+    required: bool = True
+    early: bool = True
+
+    @property
+    def omits_none(self) -> bool:
+        """None is stored as absence."""
+        return self.default is None
+
+    @property
+    def is_set(self) -> bool:
+        """An empty value is stored as absence."""
+        return self.type.kinds == SET
+
+    @property
+    def always(self) -> bool:
+        """Every stored record has it."""
+        return not self.omits_none and not self.is_set
+
+    @property
+    def load(self) -> Callable[[Value], Any] | None:
+        """What makes the input of validation; None: the stored form will do."""
+        return None if self.type.lax() and not self.early else self.type.load
+
+
+@frozen(eq=False)
+class RecordType(StoredType):
+    """A class with named fields. Its fields are filled in after it is made, because they may lead back to it.
+
+    Attributes:
+        values: an instance to its values by field name.
+        validator: pydantic's validator of the class.
+        opaque: validation must not be handed the stored dict itself: user code sees it, or unknown keys matter.
+    """
+
+    cls: type[Any]
+    values: Callable[[Any], Mapping[str, Any]]
+    validator: SchemaValidator
+    opaque: bool
+    fields: dict[str, RecordField] = field(init=False, factory=dict)
+    _dumps: list[tuple[str, str, Callable[[Any], Value], bool, bool]] = field(init=False, factory=list)
+    _loads: list[tuple[str, str, Callable[[Value], Any] | None, bool]] = field(init=False, factory=list)
+
+    def fill(self, fields: Mapping[str, RecordField]) -> None:
+        """Set the fields, once."""
+        self.fields.update(fields)
+        self._dumps.extend((f.name, f.stored, f.type.dump, f.omits_none, f.is_set) for f in fields.values())
+        self._loads.extend([(f.name, f.stored, f.load, f.is_set) for f in fields.values()])
+
+    def lax(self) -> bool:
+        # Not yet filled, inside itself: it is never handed over as stored then, which is always right.
+        return (
+            bool(self._loads)
+            and not self.opaque
+            and all(name == stored and load is None and not is_set for name, stored, load, is_set in self._loads)
+        )
+
+    def dump(self, value: Any) -> dict[str, Value]:
+        if type(value) is not self.cls:
+            raise unfit(self.text, value)
+        values = self.values(value)
+        stored: dict[str, Value] = {}
+        name = ""
+        try:
+            for name, stored_name, dump, omits_none, is_set in self._dumps:
+                part = values[name]
+                if (part is None and omits_none) or (is_set and part == _NO_SET):
+                    continue
+                stored[stored_name] = dump(part)
+        except Unfit as fault:
+            raise fault.under(name) from None
+        except KeyError:
+            raise Unfit("has no value: it was left out when the object was built without validation").under(
+                name
+            ) from None
+        return stored
+
+    def load(self, value: Value) -> Any:
+        return self.input(value) if type(value) is dict else value
+
+    def input(self, item: Mapping[str, Value]) -> dict[str, Any]:
+        """The input of validation for a stored record: known fields only, by field name."""
+        values: dict[str, Any] = {}
+        for name, stored, load, is_set in self._loads:
+            if stored in item:
+                part = item[stored]
+                values[name] = part if load is None else load(part)
+            elif is_set:
+                values[name] = set()
+        return values
+
+    def build(self, item: Mapping[str, Value]) -> Any:
+        """An instance from a stored record; one that does not validate comes back as the input of validation."""
+        values = self.input(item)
+        try:
+            return validated(self.validator, values)
+        except ValidationError:
+            return values
+
+    def child(self, segment: str | int) -> Part:
+        found = self.fields.get(segment) if isinstance(segment, str) else None
+        if found is None:
+            raise Unfit(f"has no field {segment!r}: {nearest(str(segment), self.fields)}")
+        return Part(found.stored, found.type, found.default)
+
+    def fits(self, item: Mapping[str, Value]) -> bool:
+        """Whether this is a stored record of this class, and not of another that it can be told apart from."""
+        by_stored = {f.stored: f for f in self.fields.values()}
+        return item.keys() <= by_stored.keys() and all(
+            name in item and _can_hold(f.type, item[name]) for name, f in by_stored.items() if f.always
+        )
+
+
+def can_tell_apart(one: RecordType, other: RecordType) -> bool:
+    """Whether no stored record can be one of both classes: one always stores what the other never does."""
+    return _differs(one, other) or _differs(other, one)
+
+
+def _differs(one: RecordType, other: RecordType) -> bool:
+    theirs = {f.stored: f for f in other.fields.values()}
+    for mine in one.fields.values():
+        if not mine.always:
+            continue
+        twin = theirs.get(mine.stored)
+        if twin is None or (twin.always and _are_disjoint(mine.type, twin.type)):
+            return True
+    return False
+
+
+def _are_disjoint(one: StoredType, other: StoredType) -> bool:
+    if isinstance(one, LiteralType) and isinstance(other, LiteralType):
+        return not one.loaded.keys() & other.loaded.keys()
+    return not one.kinds & other.kinds
+
+
+def _can_hold(type_: StoredType, value: Value) -> bool:
+    if isinstance(type_, LiteralType):
+        return (type(value), value) in type_.loaded
+    return kind_of(value) in type_.kinds

@@ -1,0 +1,181 @@
+"""Stored types without parts: bool, text, bytes, numbers, and classes whose values are their text."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from attrs import frozen
+
+from odm.codec.faults import Unfit
+from odm.codec.numbers import canonical, canonical_decimal, canonical_float, canonical_int
+from odm.codec.stored import BINARY, BOOLEAN, NUMBER, TEXT, StoredType, unfit
+from odm.expressions.nodes import Value
+
+_SAFE_INT: Final = 10**38
+_SAFE_FLOAT: Final = 10**126
+
+
+@frozen
+class BoolType(StoredType):
+    """A bool."""
+
+    def dump(self, value: Any) -> Value:
+        if type(value) is not bool:
+            raise unfit("bool", value)
+        return value
+
+
+@frozen
+class StrType(StoredType):
+    """Text."""
+
+    def dump(self, value: Any) -> Value:
+        if type(value) is not str:
+            if not isinstance(value, str):
+                raise unfit("str", value)
+            value = str.__str__(value)
+        if not value.isascii():
+            check_text(value)
+        return value
+
+
+def check_text(value: str) -> None:
+    """Raise `Unfit` when the text has no UTF-8 form."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Unfit(
+            "holds half of a surrogate pair, which is not text: repair the text, or store bytes", value
+        ) from None
+
+
+@frozen
+class BytesType(StoredType):
+    """Bytes, from bytes or bytearray."""
+
+    def dump(self, value: Any) -> Value:
+        if not isinstance(value, bytes | bytearray):
+            raise unfit("bytes", value)
+        return bytes(value)
+
+
+@frozen
+class NumberType(StoredType):
+    """A number: stored canonical, and comparable with every other number."""
+
+    def loose(self, value: Any) -> Value:
+        return canonical(value)
+
+
+@frozen
+class IntType(NumberType):
+    """An int of up to 38 significant digits."""
+
+    def dump(self, value: Any) -> Value:
+        if type(value) is int and -_SAFE_INT < value < _SAFE_INT:
+            return value
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise unfit("int", value)
+        return canonical_int(int(value))
+
+
+@frozen
+class DecimalType(NumberType):
+    """A Decimal; an int is taken too, because it comes back equal."""
+
+    def dump(self, value: Any) -> Value:
+        if isinstance(value, Decimal):
+            return canonical_decimal(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise unfit("Decimal", value)
+        return canonical_int(int(value))
+
+    def load(self, value: Value) -> Any:
+        return Decimal(value) if type(value) is int else value
+
+
+@frozen
+class FloatType(NumberType):
+    """A float; an int is taken too where it comes back equal."""
+
+    def dump(self, value: Any) -> Value:
+        if isinstance(value, float):
+            return canonical_float(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise unfit("float", value)
+        number = canonical_int(int(value))
+        if float(number) != number:
+            raise Unfit("is an int that no float equals: declare the field as int", value)
+        return number
+
+    def load(self, value: Value) -> Any:
+        return float(value) if type(value) in {int, Decimal} and abs(value) < _SAFE_FLOAT else value
+
+
+@frozen
+class FloatBesideIntType(FloatType):
+    """A float where an int is allowed, too: a whole number reads as an int, so it must equal that."""
+
+    def dump(self, value: Any) -> Value:
+        number = super().dump(value)
+        if type(number) is int and number != value:
+            raise Unfit(
+                f"would come back as the int {number}, which is not equal to it: declare the field as float", value
+            )
+        return number
+
+
+@frozen
+class TextType(StoredType):
+    """A class whose values are exactly their text: UUID, IP addresses, paths, URLs.
+
+    Attributes:
+        accepts: the class that values must be of.
+        parse: text to value; ValueError for bad text.
+    """
+
+    accepts: type
+    parse: Callable[[str], Any]
+
+    def dump(self, value: Any) -> Value:
+        if not isinstance(value, self.accepts):
+            raise unfit(self.text, value)
+        text = str(value)
+        if not text.isascii():
+            check_text(text)
+        return text
+
+    def load(self, value: Value) -> Any:
+        return parsed(self.parse, value)
+
+
+def parsed(parse: Callable[[str], Any], value: Value) -> Any:
+    """The parsed text, or the value unchanged for pydantic to complain about."""
+    if type(value) is not str:
+        return value
+    try:
+        return parse(value)
+    except ValueError:
+        return value
+
+
+def plain_scalar(value: Any) -> Value:
+    """The stored form of None, bool, numbers, str and bytes, whose own type says everything. Raises `Unfit`."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float | Decimal):
+        return canonical(value)
+    if isinstance(value, str):
+        return STR.dump(value)
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    raise Unfit(f"is a {type(value).__name__}, whose type would be lost: declare a type for the field", value)
+
+
+BOOL: Final = BoolType("bool", BOOLEAN)
+STR: Final = StrType("str", TEXT)
+BYTES: Final = BytesType("bytes", BINARY)
+INT: Final = IntType("int", NUMBER)
+DECIMAL: Final = DecimalType("Decimal", NUMBER)
+FLOAT: Final = FloatType("float", NUMBER)
+FLOAT_BESIDE_INT: Final = FloatBesideIntType("float", NUMBER)

@@ -1,0 +1,101 @@
+"""`StoredType`: how the values of one Python type are stored, compared and read back.
+
+`dump` is strict about the Python type, so that nothing of a wrong type is ever written. `load` is tolerant: what it
+does not understand it hands on unchanged, for pydantic to report with the field's name. Instances are shared and hold
+no state of a call; a fault in a part of a value carries the part's place (`Unfit.under`).
+"""
+
+from decimal import Decimal
+from typing import Any, Final, Literal, TypeAlias
+
+from attrs import frozen
+
+from odm.codec.faults import NOTHING, Unfit
+from odm.expressions.nodes import Value
+
+Kind: TypeAlias = Literal["NULL", "BOOL", "N", "S", "B", "L", "M", "SET"]
+
+NULL: Final[frozenset[Kind]] = frozenset({"NULL"})
+BOOLEAN: Final[frozenset[Kind]] = frozenset({"BOOL"})
+NUMBER: Final[frozenset[Kind]] = frozenset({"N"})
+TEXT: Final[frozenset[Kind]] = frozenset({"S"})
+BINARY: Final[frozenset[Kind]] = frozenset({"B"})
+LIST: Final[frozenset[Kind]] = frozenset({"L"})
+MAP: Final[frozenset[Kind]] = frozenset({"M"})
+SET: Final[frozenset[Kind]] = frozenset({"SET"})
+ORDERED: Final = NUMBER | TEXT | BINARY
+"""Kinds that have an order, and that the members of a set can be of."""
+EVERY: Final = NULL | BOOLEAN | ORDERED | LIST | MAP | SET
+
+_KINDS: Final[dict[type, Kind]] = {
+    type(None): "NULL",
+    bool: "BOOL",
+    int: "N",
+    Decimal: "N",
+    str: "S",
+    bytes: "B",
+    list: "L",
+    dict: "M",
+    frozenset: "SET",
+}
+
+
+def kind_of(value: Value) -> Kind | None:
+    """The kind of a stored value; None for what is not one."""
+    return _KINDS.get(type(value))
+
+
+@frozen
+class StoredType:
+    """How values of one Python type are stored.
+
+    Attributes:
+        text: the type, for messages.
+        kinds: the kinds of stored values that it makes.
+    """
+
+    text: str
+    kinds: frozenset[Kind]
+
+    def dump(self, value: Any) -> Value:
+        """The stored form; raises `Unfit` when the value is not of this type."""
+        raise NotImplementedError
+
+    def load(self, value: Value) -> Any:
+        """The Python value; what is not a stored form of this type comes back unchanged."""
+        return value
+
+    def loose(self, value: Any) -> Value:
+        """The stored form of a value to compare with: of any comparable type; raises `Unfit`."""
+        return self.dump(value)
+
+    def lax(self) -> bool:
+        """Whether pydantic's lax validation takes the stored form back to an equal value without `load`."""
+        return True
+
+    def child(self, segment: str | int) -> "Part":
+        """What a path segment leads to; raises `Unfit`."""
+        raise Unfit(f"is a {self.text} and has no parts, so [{segment!r}] leads nowhere")
+
+    @property
+    def element(self) -> "StoredType | None":
+        """The type of the elements of a list or set, which ``contains`` looks for."""
+        return None
+
+
+@frozen
+class Part:
+    """What one segment of a path leads to: the segment as stored, the type there, and a field's plain default."""
+
+    segment: str | int
+    type: StoredType
+    default: Any = NOTHING
+
+
+class WrongType(Unfit):
+    """A value of another type altogether, which a member of a union leaves to the others."""
+
+
+def unfit(wanted: str, value: object) -> Unfit:
+    """The fault of a value of another type."""
+    return WrongType(f"(a {type(value).__name__}) is not a {wanted}: give a value of the declared type", value)

@@ -1,0 +1,232 @@
+"""Stored types that stand for others: ``X | None``, unions, root models and recursive aliases."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from attrs import define, field, frozen
+from pydantic import RootModel
+
+from odm.codec.choices import EnumType, LiteralType
+from odm.codec.faults import Unfit
+from odm.codec.plain import AnyType
+from odm.codec.records import RecordType, can_tell_apart
+from odm.codec.scalars import BOOL, BYTES, FLOAT, FLOAT_BESIDE_INT, INT, STR, NumberType
+from odm.codec.stored import NULL, TEXT, Part, StoredType, WrongType, kind_of, unfit
+from odm.expressions.nodes import Value
+
+
+@frozen
+class NullableType(StoredType):
+    """The inner type, or None."""
+
+    inner: StoredType
+
+    def dump(self, value: Any) -> Value:
+        return None if value is None else self.inner.dump(value)
+
+    def load(self, value: Value) -> Any:
+        return None if value is None else self.inner.load(value)
+
+    def loose(self, value: Any) -> Value:
+        return None if value is None else self.inner.loose(value)
+
+    def lax(self) -> bool:
+        return self.inner.lax()
+
+    def child(self, segment: str | int) -> Part:
+        return self.inner.child(segment)
+
+    @property
+    def element(self) -> StoredType | None:
+        return self.inner.element
+
+
+def nullable(inner: StoredType) -> NullableType:
+    """The stored type of ``inner | None``."""
+    return NullableType(f"{inner.text} | None", inner.kinds | NULL, inner)
+
+
+@frozen
+class UnionType(StoredType):
+    """One of several types, told apart by the kind of the stored value, or, among models, by what they always store.
+
+    That the members can be told apart is proved where the union is compiled (`can_stand_together`).
+    """
+
+    members: tuple[StoredType, ...]
+
+    def dump(self, value: Any) -> Value:
+        return self._first(lambda member: member.dump(value), value)
+
+    def loose(self, value: Any) -> Value:
+        try:
+            return self.dump(value)
+        except Unfit:
+            return self._first(lambda member: member.loose(value), value)
+
+    def _first(self, convert: Callable[[StoredType], Value], value: Any) -> Value:
+        """What the first member makes that takes the value; else the fault that goes deepest, in the member meant."""
+        deepest = unfit(self.text, value)
+        for member in self.members:
+            try:
+                return convert(member)
+            except Unfit as fault:
+                deepest = max(deepest, fault, key=lambda f: (len(f.path), not isinstance(f, WrongType)))
+        raise deepest
+
+    def load(self, value: Value) -> Any:
+        kind = kind_of(value)
+        members = [member for member in self.members if kind in member.kinds]
+        if len(members) == 1:
+            return members[0].load(value)
+        if kind == "M":
+            return next((m.build(value) for m in members if isinstance(m, RecordType) and m.fits(value)), value)
+        if kind == "N" and type(value) is not int and FLOAT_BESIDE_INT in members:
+            return FLOAT.load(value)
+        return value
+
+    def lax(self) -> bool:
+        return False  # pydantic might take the stored text of one member for another
+
+    def child(self, segment: str | int) -> Part:
+        parts: list[Part] = []
+        fault = Unfit(f"is a {self.text} and has no parts, so [{segment!r}] leads nowhere")
+        for member in self.members:
+            try:
+                parts.append(member.child(segment))
+            except Unfit as without:
+                fault = without
+        if not parts:
+            raise fault
+        if len({part.segment for part in parts}) > 1:
+            raise Unfit(f"is a {self.text}, whose members store {segment!r} under different names")
+        return parts[0] if len(parts) == 1 else Part(parts[0].segment, union(part.type for part in parts))
+
+    @property
+    def element(self) -> StoredType | None:
+        elements = [found for member in self.members if (found := member.element) is not None]
+        return union(elements) if elements else None
+
+
+def union(members: Iterable[StoredType]) -> StoredType:
+    """The stored type of a union; its only member, when there is one."""
+    different = tuple(dict.fromkeys(members))
+    if INT in different:
+        different = tuple(FLOAT_BESIDE_INT if member == FLOAT else member for member in different)
+    if len(different) == 1:
+        return different[0]
+    text = " | ".join(member.text for member in different)
+    return UnionType(text, frozenset().union(*(member.kinds for member in different)), different)
+
+
+def can_stand_together(one: StoredType, other: StoredType) -> bool:
+    """Whether a stored value says which of two types it is of, or comes back equal either way."""
+    if not one.kinds & other.kinds:
+        return True
+    if isinstance(one, RecordType) and isinstance(other, RecordType):
+        return can_tell_apart(one, other)
+    if isinstance(one, NumberType) and isinstance(other, NumberType):
+        return INT in {one, other}  # float 0.1 and Decimal("0.1") are stored alike and are not equal
+    return _says_its_type(one) and _says_its_type(other)
+
+
+def _says_its_type(type_: StoredType) -> bool:
+    return type_ in {STR, INT, BYTES, BOOL} or (isinstance(type_, LiteralType) and type_.lax())
+
+
+@frozen
+class RootType(StoredType):
+    """A `pydantic.RootModel`, stored as its root.
+
+    Attributes:
+        opaque: its validators must be handed Python values.
+    """
+
+    cls: type[Any]
+    inner: StoredType
+    opaque: bool
+
+    def dump(self, value: Any) -> Value:
+        if not isinstance(value, RootModel) or type(value) is not self.cls:
+            raise unfit(self.text, value)
+        return self.inner.dump(value.root)
+
+    def load(self, value: Value) -> Any:
+        return self.inner.load(value)
+
+    def lax(self) -> bool:
+        return self.inner.lax() and not self.opaque
+
+    def child(self, segment: str | int) -> Part:
+        return self.inner.child(segment)
+
+    @property
+    def element(self) -> StoredType | None:
+        return self.inner.element
+
+
+@define(eq=False)
+class _Later:
+    """What a recursive alias stands for, set when it is known."""
+
+    type: StoredType | None = None
+
+
+@frozen(eq=False)
+class AliasType(StoredType):
+    """A recursive type alias, met inside itself."""
+
+    _later: _Later = field(init=False, factory=_Later)
+
+    @property
+    def inner(self) -> StoredType:
+        """What the alias stands for."""
+        assert self._later.type is not None
+        return self._later.type
+
+    def mean(self, type_: StoredType) -> None:
+        """Say, once, what the alias stands for."""
+        self._later.type = type_
+
+    def dump(self, value: Any) -> Value:
+        return self.inner.dump(value)
+
+    def load(self, value: Value) -> Any:
+        return self.inner.load(value)
+
+    def loose(self, value: Any) -> Value:
+        return self.inner.loose(value)
+
+    def lax(self) -> bool:
+        return False
+
+    def child(self, segment: str | int) -> Part:
+        return self.inner.child(segment)
+
+    @property
+    def element(self) -> StoredType | None:
+        return self.inner.element
+
+
+def bare(type_: StoredType) -> StoredType:
+    """The type without ``| None``, and of a root model or alias what it stands for."""
+    while isinstance(type_, NullableType | RootType | AliasType):
+        type_ = type_.inner
+    return type_
+
+
+def member_of(type_: StoredType, kind: type[StoredType] | tuple[type[StoredType], ...]) -> StoredType | None:
+    """The type, or the member of a union, of that class of stored types."""
+    inner = bare(type_)
+    members = inner.members if isinstance(inner, UnionType) else (inner,)
+    return next((member for member in members if isinstance(member, kind)), None)
+
+
+def text_of(type_: StoredType) -> StoredType | None:
+    """`STR` or `BYTES` when values of the type are text or bytes to the user, just as they are stored; Any for Any."""
+    inner = bare(type_)
+    if isinstance(inner, UnionType):
+        return next((text for member in inner.members if (text := text_of(member)) is not None), None)
+    if isinstance(inner, EnumType | LiteralType) and inner.kinds == TEXT:
+        return STR
+    return inner if inner in {STR, BYTES} or isinstance(inner, AnyType) else None

@@ -1,0 +1,89 @@
+"""What the codec reads from pydantic's core schema of a class: where user code runs, and validators of single fields.
+
+Only the public `__pydantic_core_schema__` is read; its nodes are documented in `pydantic_core.core_schema`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from attrs import frozen
+from pydantic import BaseModel
+from pydantic_core import CoreSchema, SchemaValidator, core_schema
+
+_EARLY: Final = frozenset({"function-before", "function-wrap", "function-plain"})
+_NESTED: Final = frozenset({"model", "dataclass", "typed-dict"})
+
+
+def validated(validator: SchemaValidator, values: Any) -> Any:
+    """Validate what was stored: by field name, and not strictly, because stored forms are fewer than Python's types.
+
+    Raises:
+        pydantic.ValidationError: it does not fit the model.
+    """
+    return validator.validate_python(values, strict=False, context={"odm": "load"}, by_alias=False, by_name=True)
+
+
+@frozen
+class ModelSchema:
+    """The core schema of a model, taken apart.
+
+    Attributes:
+        fields: the validation of each field, defaults and field validators included.
+        definitions: what fields refer to.
+        early: user code sees the input before its fields are validated: model validators, an own ``__init__``.
+        custom_init: the class has an ``__init__`` of its own.
+    """
+
+    fields: Mapping[str, CoreSchema]
+    config: core_schema.CoreConfig
+    definitions: tuple[CoreSchema, ...]
+    early: bool
+    custom_init: bool
+
+    @property
+    def opaque(self) -> bool:
+        """The validation must be given a dict of its own, with known fields only."""
+        return self.early or self.config.get("extra_fields_behavior", "ignore") != "ignore"
+
+    def validator(self, field: str) -> SchemaValidator:
+        """A validator of dicts of just this field; the field's own validators see its name and no other data."""
+        alone = core_schema.typed_dict_schema(
+            {field: core_schema.typed_dict_field(self.fields[field])}, config=self.config
+        )
+        whole = core_schema.definitions_schema(alone, list(self.definitions)) if self.definitions else alone
+        return SchemaValidator(whole)
+
+
+def model_schema(cls: type[BaseModel]) -> ModelSchema:
+    """Take the core schema of a complete model class apart."""
+    node = cast("dict[str, Any]", cls.__pydantic_core_schema__)
+    definitions: dict[str, dict[str, Any]] = {}
+    config: core_schema.CoreConfig = {}
+    early = custom_init = False
+    while node["type"] != "model-fields" and not node.get("root_model"):
+        match node["type"]:
+            case "definitions":
+                definitions = {definition["ref"]: definition for definition in node["definitions"]}
+            case "definition-ref":
+                node = definitions[node["schema_ref"]]
+                continue
+            case "model":
+                config = node.get("config", {})
+                custom_init = bool(node.get("custom_init"))
+            case kind:
+                early = early or kind in _EARLY
+        node = node["schema"]
+    early = early or custom_init
+    if node.get("root_model"):
+        return ModelSchema({}, config, (), early, custom_init)
+    fields = {name: node_field["schema"] for name, node_field in node["fields"].items()}
+    found = cast("tuple[CoreSchema, ...]", tuple(definitions.values()))
+    return ModelSchema(fields, config, found, early, custom_init)
+
+
+def runs_early(schema: Any) -> bool:
+    """Whether code runs before pydantic's own validation anywhere in a field, not counting models inside it."""
+    if isinstance(schema, dict):
+        kind = schema.get("type")
+        return kind in _EARLY or (kind not in _NESTED and any(map(runs_early, schema.values())))
+    return isinstance(schema, list | tuple) and any(map(runs_early, schema))

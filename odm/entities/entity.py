@@ -1,0 +1,67 @@
+"""`Entity`: the base class of what an application stores.
+
+A Pydantic model in every respect. With ``table=`` it is an entity of that table; without, an abstract base or the
+origin of a generic one. Its keys are declared with `PrimaryKey` and `AccessPattern`; they are compiled with the table.
+"""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+from pydantic import ConfigDict
+
+from odm.entities.metaclass import ReferringModel
+from odm.entities.patterns import AccessPattern, PrimaryKey
+from odm.errors import SchemaError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+@runtime_checkable
+class Registry(Protocol):
+    """What an entity knows of its table: it joins it, and asks it for the compiled schema."""
+
+    def add(self, entity: "type[Entity]", tag: str) -> None:
+        """Take the entity into the table under this tag."""
+
+    def compile(self) -> Any:
+        """The compiled schema, `odm.schema.model.Schema`."""
+
+
+class Entity(ReferringModel):
+    """A stored object: a Pydantic model with a primary key and access patterns.
+
+    Declare one with ``class Order(Entity, table=shop)``. ``tag=`` sets the stored name (default: the class name): keep
+    it when you rename the class.
+    """
+
+    model_config = ConfigDict(ignored_types=(PrimaryKey, AccessPattern))
+
+    __odm_table__: ClassVar[Registry | None] = None
+
+    if TYPE_CHECKING:
+
+        def __init_subclass__(
+            cls, *, table: Registry | None = None, tag: str | None = None, **config: Unpack[ConfigDict]
+        ) -> None: ...
+
+    else:
+
+        def __init_subclass__(cls, *, table: Registry | None = None, tag: str | None = None, **config: Any) -> None:
+            super().__init_subclass__(**config)
+            if table is None and tag is not None:
+                raise SchemaError(
+                    f"class {cls.__name__}: tag={tag!r} goes with table=...; without one nothing is stored"
+                )
+            if not isinstance(table, Registry | None):
+                raise SchemaError(
+                    f"class {cls.__name__}: table={table!r} is not a Table; declare one with Table('name')"
+                )
+            cls.__odm_table__ = table
+
+        @classmethod
+        def __pydantic_init_subclass__(
+            cls, *, table: Registry | None = None, tag: str | None = None, **config: Any
+        ) -> None:
+            super().__pydantic_init_subclass__(**config)
+            if table is not None:
+                table.add(cls, cls.__name__ if tag is None else tag)

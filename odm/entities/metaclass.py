@@ -1,0 +1,48 @@
+"""The metaclass that makes ``Order.total`` a field reference.
+
+It answers only names of the class's own fields, and not while a class is being built: pydantic looks up
+inherited defaults with ``getattr`` then, and anything looser would turn them into references.
+"""
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from odm.expressions.nodes import Path
+from odm.expressions.references import Reference
+
+_building: ContextVar[bool] = ContextVar("_building", default=False)
+
+
+class EntityMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic's metaclass has no public name
+    """Pydantic's metaclass, plus field references on the class."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> type:
+        kwargs["ignored_types"] = _ignored_types(bases, namespace, kwargs)
+        token = _building.set(True)
+        try:
+            made: type = super().__new__(mcs, name, bases, namespace, **kwargs)
+            return made
+        finally:
+            _building.reset(token)
+
+    def __getattr__(cls, name: str) -> Any:
+        if name in cls.__dict__.get("__pydantic_fields__", ()) and not _building.get():
+            return Reference(Path((name,), cls))
+        return super().__getattr__(name)
+
+
+def _ignored_types(bases: tuple[type, ...], namespace: dict[str, Any], kwargs: dict[str, Any]) -> tuple[type, ...]:
+    """Those of all configurations together: pydantic lets the last replace the others, and patterns would be lost."""
+    configs = [*(getattr(base, "model_config", {}) for base in bases), namespace.get("model_config", {}), kwargs]
+    return tuple(dict.fromkeys(ignored for config in configs for ignored in config.get("ignored_types", ())))
+
+
+if TYPE_CHECKING:
+    # Type checkers see Order.total with the type of the field, and so find wrong names and comparisons.
+    ReferringModel = BaseModel
+else:
+
+    class ReferringModel(BaseModel, metaclass=EntityMeta):
+        """A model whose fields are references on the class."""

@@ -1,0 +1,100 @@
+"""Declarations of keys in the class body: `PrimaryKey` and `AccessPattern`.
+
+On the class, ``Order.by_date`` is a `BoundPattern`: calling it with values makes a `Query`. Templates are compiled with
+the table, not here.
+"""
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from odm.entities.query import Query
+from odm.errors import SchemaError
+from odm.expressions.build import checked
+from odm.expressions.nodes import Condition
+
+if TYPE_CHECKING:
+    from odm.entities.entity import Entity
+
+E = TypeVar("E", bound="Entity")
+
+
+class Pattern:
+    """What `PrimaryKey` and `AccessPattern` share: two key templates under an attribute name."""
+
+    def __init__(self, partition: str, sort: str | None = None) -> None:
+        self.partition = partition
+        self.sort = sort
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type[E]) -> "BoundPattern[E]":
+        return BoundPattern(owner, self.name)
+
+    def __repr__(self) -> str:
+        sort = f', "{self.sort}"' if self.sort is not None else ""
+        return f'{type(self).__name__}("{self.partition}"{sort})'
+
+
+class PrimaryKey(Pattern):
+    """The key that an item is stored under: one item a key.
+
+    Args:
+        partition: template of the partition key, such as ``"CUSTOMER#{customer_id}"``.
+        sort: template of the sort key; without one, the entity's tag stands in its place.
+    """
+
+
+class AccessPattern(Pattern):
+    """A second way to find items: a secondary index.
+
+    An item is in the index when no field of the templates is None and ``when`` holds; every write keeps that so.
+
+    Args:
+        partition: template of the index partition key.
+        sort: template of the index sort key; without one, the entity's tag stands in its place.
+        index: name of the index; patterns of different entities with one name share it. Default: the attribute name.
+        when: only items for which this holds are in the index, as in ``field("status") == "open"``.
+    """
+
+    def __init__(
+        self,
+        partition: str,
+        sort: str | None = None,
+        *,
+        index: str | None = None,
+        when: Condition | bool | None = None,
+    ) -> None:
+        super().__init__(partition, sort)
+        self.index = index
+        self.when = None if when is None else checked(when, "when=")
+
+
+class BoundPattern(Generic[E]):
+    """A pattern of one entity class; call it with values to make a query."""
+
+    def __init__(self, entity: type[E], name: str) -> None:
+        self._entity = entity
+        self._name = name
+
+    def __call__(self, **values: Any) -> Query[E]:
+        """The query for these values: all partition fields, then leading sort fields.
+
+        Args:
+            values: by field name. For a field with a lossy format any moment of the wanted unit names it.
+
+        Raises:
+            KeyValueError: a field is missing, unknown or out of order, or its value does not validate.
+            SchemaError: the models do not compile.
+        """
+        table = self._entity.__odm_table__
+        if table is None:
+            raise SchemaError(
+                f"{self._entity.__name__} is no entity: it has no table of its own. "
+                f"Declare class {self._entity.__name__}(..., table=...), or use a subclass that has one"
+            )
+        checked_values = table.compile().entity(self._entity).call_values(self._name, values)
+        return Query(self._entity, self._name, checked_values)
+
+    def __repr__(self) -> str:
+        return f"{self._entity.__name__}.{self._name}"

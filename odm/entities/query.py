@@ -1,0 +1,114 @@
+"""Queries as values: what a pattern call, `select` and `collection` make, and what the planner reads.
+
+A query is immutable; each method gives a new one. It sends nothing by itself: a store runs it.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from attrs import evolve, frozen
+
+from odm.errors import BadValue
+from odm.expressions.build import checked
+from odm.expressions.nodes import Condition, shown
+
+if TYPE_CHECKING:
+    from odm.entities.entity import Entity
+
+E_co = TypeVar("E_co", bound="Entity", covariant=True)
+E = TypeVar("E", bound="Entity")
+
+
+@frozen
+class Query(Generic[E_co]):
+    """What to read. Made by ``Order.by_date(...)``, ``select(Order)`` or ``collection(...)``.
+
+    A call of the primary key with every key field is also the item's key.
+
+    Attributes:
+        entity: the entity asked for; in a collection, the one whose pattern names the partition.
+        pattern: the attribute name of the pattern, or None: the planner picks it.
+        values: validated values of the pattern's leading fields.
+        scope: "entity" for items of the entity only, "partition" for all items of the partition, "prefix" for all
+            items stored under the key.
+        conditions: all must hold.
+        descending: read from the end of the sort order.
+        most: the most results, over all pages.
+    """
+
+    entity: type[E_co]
+    pattern: str | None = None
+    values: Mapping[str, Any] = {}
+    scope: Literal["entity", "partition", "prefix"] = "entity"
+    conditions: tuple[Condition, ...] = ()
+    descending: bool = False
+    most: int | None = None
+
+    def where(self, *conditions: Condition | bool) -> "Query[E_co]":
+        """Keep results for which all the conditions hold.
+
+        Conditions on key fields narrow the range that is read; the rest is a filter on what was read.
+
+        Args:
+            conditions: comparisons of fields, such as ``Order.total > 100``.
+
+        Raises:
+            TypeError: an argument is not a condition on a field.
+        """
+        return evolve(self, conditions=self.conditions + tuple(checked(c, "where()") for c in conditions))
+
+    def reverse(self) -> "Query[E_co]":
+        """Read in the opposite order."""
+        return evolve(self, descending=not self.descending)
+
+    def limit(self, most: int) -> "Query[E_co]":
+        """Stop after this many results, counted after conditions.
+
+        Args:
+            most: number of results, 1 or more.
+
+        Raises:
+            BadValue: it is not a positive int.
+        """
+        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+            raise BadValue(f"limit({most!r}): give the number of results wanted, an int of 1 or more")
+        return evolve(self, most=most)
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{name}={shown(value)}" for name, value in self.values.items())
+        text = f"{self.entity.__name__}.{self.pattern}({values})" if self.pattern else f"select({self.entity.__name__})"
+        if self.scope != "entity":
+            text = f"collection({text}{', prefix=True' if self.scope == 'prefix' else ''})"
+        if self.conditions:
+            text += f".where({', '.join(map(str, self.conditions))})"
+        text += ".reverse()" if self.descending else ""
+        return text + (f".limit({self.most})" if self.most is not None else "")
+
+
+def select(entity: type[E]) -> Query[E]:
+    """A query that names no pattern: the planner picks the one that serves its conditions.
+
+    Args:
+        entity: the entity class asked for; add conditions with ``where``.
+
+    Raises:
+        BadValue: it is not a class.
+    """
+    if not isinstance(entity, type):
+        raise BadValue(f"select({entity!r}): give the entity class, as in select(Order)")
+    return Query(entity)
+
+
+def collection(of: "Query[Entity]", *, prefix: bool = False) -> "Query[Entity]":
+    """The item collection of a partition: objects of every entity stored in it, in sort order, in one query.
+
+    Args:
+        of: a pattern call that names the partition, such as ``Customer.primary(customer_id="c1")``.
+        prefix: read only what is stored under that key: the item itself and all whose sort key continues it.
+
+    Raises:
+        BadValue: ``of`` is not a plain pattern call.
+    """
+    if of.pattern is None or of.scope != "entity" or of.conditions:
+        raise BadValue(f"collection() takes a pattern call such as Customer.primary(customer_id=...), not {of}")
+    return evolve(of, scope="prefix" if prefix else "partition")

@@ -1,0 +1,180 @@
+"""The functions that users write conditions and actions with.
+
+To type checkers a reference has the type of its field, so arguments are typed as field and value; at run time a
+reference arrives.
+"""
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from odm.errors import BadValue
+from odm.expressions.nodes import (
+    Action,
+    AddTo,
+    Append,
+    Between,
+    Condition,
+    Const,
+    Contains,
+    DiscardFrom,
+    Exists,
+    Increment,
+    IsIn,
+    Missing,
+    Not,
+    Path,
+    Prepend,
+    Remove,
+    Set,
+    SetIfMissing,
+    Size,
+    StartsWith,
+)
+from odm.expressions.references import Reference, SizeReference, operand_of, path_of
+
+T = TypeVar("T")
+
+
+def field(name: str) -> Any:
+    """A reference by name, for ``when=`` inside a class body, where the class does not exist yet.
+
+    Args:
+        name: a field of the entity being declared.
+    """
+    return Reference(Path((name,)))
+
+
+def some(reference: T | None) -> T:
+    """The same reference, with ``None`` taken away for type checkers: ``some(Order.opened_at) > january``."""
+    return reference  # type: ignore[return-value]
+
+
+def between(reference: T, low: T, high: T) -> Condition:
+    """``low <= reference <= high``, both ends included."""
+    return Between(operand_of(reference), operand_of(low), operand_of(high))
+
+
+def starts_with(reference: str | bytes | None, prefix: str | bytes) -> Condition:
+    """The text or bytes field begins with ``prefix``."""
+    return StartsWith(path_of(reference), Const(prefix))
+
+
+def contains(reference: Any, value: Any) -> Condition:
+    """A text field holds ``value`` as a substring, or a list or set field holds it as an element."""
+    return Contains(path_of(reference), Const(value))
+
+
+def size(reference: Any) -> int:
+    """The size of a field, to compare with a number: UTF-8 bytes of text, bytes, or number of elements.
+
+    For type checkers it is an int, so that ``size(Order.lines) > 3`` checks.
+    """
+    return SizeReference(Size(path_of(reference)))  # type: ignore[return-value]
+
+
+def exists(reference: Any) -> Condition:
+    """The attribute is stored. A field whose default is None is not stored while it is None."""
+    return Exists(path_of(reference))
+
+
+def missing(reference: Any) -> Condition:
+    """The attribute is not stored."""
+    return Missing(path_of(reference))
+
+
+def is_in(reference: T, choices: Iterable[T]) -> Condition:
+    """The field equals one of the choices.
+
+    Raises:
+        BadValue: there are no choices, so nothing could match; or they are one text, whose characters would be.
+    """
+    if isinstance(choices, str | bytes):
+        raise BadValue(f"is_in({reference!r}, {choices!r}) takes a list of choices: write [{choices!r}] for one")
+    constants = tuple(Const(choice) for choice in choices)
+    if not constants:
+        raise BadValue(f"is_in({reference!r}, ...) needs at least one choice")
+    return IsIn(operand_of(reference), constants)
+
+
+def not_(condition: Condition | bool) -> Condition:
+    """The condition does not hold."""
+    return Not(checked(condition, "not_()"))
+
+
+def set_(reference: T, value: T) -> Action:
+    """Give the field this value; for a whole field, its validator runs."""
+    return Set(path_of(reference), value)
+
+
+def set_if_missing(reference: T, value: T) -> Action:
+    """Give the field this value unless it is stored already."""
+    return SetIfMissing(path_of(reference), value)
+
+
+def remove(reference: Any) -> Action:
+    """Take the attribute away; the field reads as its default from then on."""
+    return Remove(path_of(reference))
+
+
+def increment(reference: float | Decimal | None, by: int | Decimal = 1) -> Action:
+    """Add ``by`` (negative to subtract) to a number; an absent field counts as its default, or 0."""
+    return Increment(path_of(reference), by)
+
+
+def append(reference: Sequence[T] | None, *values: T) -> Action:
+    """Put values at the end of a list."""
+    return Append(path_of(reference), values)
+
+
+def prepend(reference: Sequence[T] | None, *values: T) -> Action:
+    """Put values at the front of a list."""
+    return Prepend(path_of(reference), values)
+
+
+def add_to(reference: AbstractSet[T], *members: T) -> Action:
+    """Add members to a set."""
+    return AddTo(path_of(reference), frozenset(members))
+
+
+def discard_from(reference: AbstractSet[T], *members: T) -> Action:
+    """Take members out of a set; members that are not in it do not matter."""
+    return DiscardFrom(path_of(reference), frozenset(members))
+
+
+def checked(condition: object, where: str) -> Condition:
+    """The condition itself.
+
+    Raises:
+        TypeError: it is a plain bool (a comparison that did not involve a field) or anything else.
+    """
+    if isinstance(condition, Condition):
+        return condition
+    hint = " (did a comparison not involve a field, as in order.total instead of Order.total?)"
+    raise TypeError(
+        f"{where} takes conditions on fields, not {condition!r}{hint if isinstance(condition, bool) else ''}"
+    )
+
+
+__all__ = [
+    "add_to",
+    "append",
+    "between",
+    "checked",
+    "contains",
+    "discard_from",
+    "exists",
+    "field",
+    "increment",
+    "is_in",
+    "missing",
+    "not_",
+    "prepend",
+    "remove",
+    "set_",
+    "set_if_missing",
+    "size",
+    "some",
+    "starts_with",
+]

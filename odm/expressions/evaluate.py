@@ -1,0 +1,307 @@
+"""Judges lowered conditions and applies lowered actions to stored items.
+
+The bundled engine does every write through this module, and Bigtable its read, evaluate, check-and-mutate round. It
+knows nothing of keys, indexes or I/O: stored values in, stored values out. The semantics are those of DynamoDB's
+condition and update expressions, so that the same call has the same answer on every backend.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Context, Decimal, Inexact
+from operator import ge, gt, le, lt
+from types import NoneType
+from typing import Any, Final, Literal, assert_never, cast
+
+from odm.errors import BadValue
+from odm.expressions.nodes import (
+    Action,
+    AddTo,
+    And,
+    AnyCondition,
+    Append,
+    Between,
+    Comparator,
+    Compare,
+    Condition,
+    Const,
+    Contains,
+    DiscardFrom,
+    Exists,
+    Increment,
+    IsIn,
+    Item,
+    Missing,
+    Not,
+    Number,
+    Operand,
+    Or,
+    Path,
+    Prepend,
+    Remove,
+    Set,
+    SetIfMissing,
+    Size,
+    StartsWith,
+    Value,
+)
+
+_ABSENT: Final = object()
+"""What a path yields when nothing is stored there: None is a stored value."""
+
+Kind = Literal["null", "boolean", "number", "string", "bytes", "list", "map", "set", "absent"]
+
+_KINDS: Final[Mapping[type, Kind]] = {
+    NoneType: "null",
+    bool: "boolean",
+    int: "number",
+    Decimal: "number",
+    str: "string",
+    bytes: "bytes",
+    list: "list",
+    dict: "map",
+    frozenset: "set",
+    object: "absent",
+}
+_ORDERED: Final[frozenset[Kind]] = frozenset({"number", "string", "bytes"})
+_ORDERINGS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+
+_EXACT: Final = Context(prec=38, traps=[Inexact])
+_MOST: Final = 125
+_LEAST: Final = -130
+
+
+def holds(condition: Condition, item: Item | None) -> bool:
+    """Whether a lowered condition is true of a stored item.
+
+    Args:
+        condition: lowered: stored names, stored values.
+        item: the stored item, or None for an absent one, of which every path is missing.
+    """
+    return _holds(cast("AnyCondition", condition), {} if item is None else item)
+
+
+def apply(actions: Sequence[Action], item: Item) -> dict[str, Value]:
+    """The item as it is after an update.
+
+    Every right-hand side, and every list position, refers to the item as it was. The result shares no list or map with
+    the item or with the actions, and the item is left as it is.
+
+    Args:
+        actions: lowered, and no path is another's or a part of it.
+        item: the stored item; empty for an absent one.
+
+    Raises:
+        BadValue: the parent of a path is not there or of another type, the attribute is of a type that the action can
+            not work on, or a number leaves the range of 38 digits and 1E-130 to 9.99E+125.
+    """
+    new: dict[str, Value] = {name: _copied(value) for name, value in item.items()}
+    results = [(action.path, _result(action, item)) for action in sorted(actions, key=_place)]
+    for path, value in results:
+        parent = _parent(path, new)
+        if value is not _ABSENT:
+            _write(parent, path.segments[-1], _copied(value))
+    for path, value in reversed(results):  # from the back, so that a list does not shift under a later removal
+        if value is _ABSENT:
+            _erase(_parent(path, new), path.segments[-1])
+    return new
+
+
+def equal(left: Value, right: Value) -> bool:
+    """Whether two stored values are the same: 1 equals Decimal(1), and True equals no number, at any depth."""
+    kind = kind_of(left)
+    if kind != kind_of(right):
+        return False
+    if kind == "list":
+        return len(left) == len(right) and all(map(equal, left, right))
+    if kind == "map":
+        return left.keys() == right.keys() and all(equal(value, right[name]) for name, value in left.items())
+    return bool(left == right)
+
+
+def kind_of(value: Value) -> Kind:
+    """The type of a stored value; int and Decimal are one type.
+
+    Raises:
+        BadValue: no value of this Python type is ever stored.
+    """
+    try:
+        return _KINDS[type(value)]
+    except KeyError:
+        raise BadValue(
+            f"{value!r} of type {type(value).__name__} is not a stored value; these are None, bool, int, Decimal, str, "
+            "bytes, list, dict and frozenset"
+        ) from None
+
+
+def _holds(condition: AnyCondition, item: Item) -> bool:
+    match condition:
+        case Compare(op, left, right):
+            return _compare(op, _operand(left, item), _operand(right, item))
+        case Between(operand, low, high):
+            value = _operand(operand, item)
+            return _compare("<=", _operand(low, item), value) and _compare("<=", value, _operand(high, item))
+        case IsIn(operand, choices):
+            value = _operand(operand, item)
+            return any(_compare("=", value, choice.value) for choice in choices)
+        case StartsWith(path, prefix):
+            return _starts_with(_find(path.segments, item), prefix.value)
+        case Contains(path, const):
+            return _contains(_find(path.segments, item), const.value)
+        case Exists(path):
+            return _find(path.segments, item) is not _ABSENT
+        case Missing(path):
+            return _find(path.segments, item) is _ABSENT
+        case And(conditions):
+            return all(holds(part, item) for part in conditions)
+        case Or(conditions):
+            return any(holds(part, item) for part in conditions)
+        case Not(inner):
+            return not holds(inner, item)
+        case _:
+            assert_never(condition)
+
+
+def _operand(operand: Operand, item: Item) -> Value:
+    match operand:
+        case Const(value):
+            return value
+        case Path(segments):
+            return _find(segments, item)
+        case Size(path):
+            return _size(_find(path.segments, item))
+        case _:
+            assert_never(operand)
+
+
+def _find(segments: Sequence[str | int], item: Item) -> Value:
+    value: Value = item
+    for depth, segment in enumerate(segments):
+        if isinstance(segment, str):
+            value = value.get(segment, _ABSENT) if depth == 0 or isinstance(value, dict) else _ABSENT
+        else:
+            value = value[segment] if isinstance(value, list) and 0 <= segment < len(value) else _ABSENT
+        if value is _ABSENT:
+            break
+    return value
+
+
+def _size(value: Value) -> Value:
+    kind = kind_of(value)
+    if kind == "string":
+        return len(value.encode())
+    return len(value) if kind in {"bytes", "list", "map", "set"} else _ABSENT
+
+
+def _compare(op: Comparator, left: Value, right: Value) -> bool:
+    if left is _ABSENT or right is _ABSENT:
+        return op == "<>"
+    if op == "=":
+        return equal(left, right)
+    if op == "<>":
+        return not equal(left, right)
+    kind = kind_of(left)
+    return kind == kind_of(right) and kind in _ORDERED and _ORDERINGS[op](left, right)
+
+
+def _starts_with(value: Value, prefix: Value) -> bool:
+    kind = kind_of(value)
+    return kind in {"string", "bytes"} and kind == kind_of(prefix) and bool(value.startswith(prefix))
+
+
+def _contains(value: Value, element: Value) -> bool:
+    match kind_of(value):
+        case "string" | "bytes" as kind:
+            return kind == kind_of(element) and element in value
+        case "list" | "set":
+            return any(equal(member, element) for member in value)
+        case _:
+            return False
+
+
+def _place(action: Action) -> tuple[tuple[bool, str | int], ...]:
+    return tuple((isinstance(segment, int), segment) for segment in action.path.segments)
+
+
+def _result(action: Action, item: Item) -> Value:
+    """What stands at the action's path afterwards; ``_ABSENT`` for nothing."""
+    path = action.path
+    old = _find(path.segments, item)
+    match action:
+        case Set(_, value):
+            return value
+        case SetIfMissing(_, value):
+            return value if old is _ABSENT else old
+        case Remove():
+            return _ABSENT
+        case Increment(_, by, start):
+            return _sum(start if old is _ABSENT else _expect("number", old, path), by, path)
+        case Append(_, values):
+            return [*_expect("list", [] if old is _ABSENT else old, path), *values]
+        case Prepend(_, values):
+            return [*values, *_expect("list", [] if old is _ABSENT else old, path)]
+        case AddTo(_, members):
+            return _members(old, members, path) | members
+        case DiscardFrom(_, members):
+            return (_members(old, members, path) - members) or _ABSENT
+        case _:
+            assert_never(action)
+
+
+def _expect(kind: Kind, value: Value, path: Path) -> Value:
+    if kind_of(value) != kind:
+        raise BadValue(f"{path} is stored as a {kind_of(value)} ({value!r}), and this action works on a {kind} only")
+    return value
+
+
+def _members(old: Value, members: frozenset[Value], path: Path) -> frozenset[Value]:
+    if old is _ABSENT:
+        return frozenset()
+    stored: frozenset[Value] = _expect("set", old, path)
+    there, given = {kind_of(member) for member in stored}, {kind_of(member) for member in members}
+    if not given <= there:
+        raise BadValue(
+            f"{path} is a set of {'/'.join(there)} values, and the members given are {'/'.join(given)}: {members!r}"
+        )
+    return stored
+
+
+def _sum(number: Number, by: Number, path: Path) -> Number:
+    try:
+        total = _EXACT.add(Decimal(number), Decimal(by))
+    except Inexact:
+        raise BadValue(
+            f"{path}: {number} + {by} has more than 38 significant digits; round one of the two first"
+        ) from None
+    if total and not _LEAST <= total.adjusted() <= _MOST:
+        raise BadValue(f"{path}: {number} + {by} = {total} is outside the range of 1E-130 to 9.99E+125")
+    return int(total) if total == total.to_integral_value() else total.normalize(_EXACT)
+
+
+def _parent(path: Path, item: Item) -> Any:
+    parent = _find(path.segments[:-1], item)
+    if isinstance(parent, list if isinstance(path.segments[-1], int) else dict):
+        return parent
+    above = Path(path.segments[:-1])
+    found = "is not there" if parent is _ABSENT else f"is a {kind_of(parent)}"
+    raise BadValue(f"{path} can not be changed: {above} {found}; set {above} as a whole")
+
+
+def _write(parent: Any, segment: str | int, value: Value) -> None:
+    if isinstance(segment, int) and segment >= len(parent):
+        parent.append(value)
+    else:
+        parent[segment] = value
+
+
+def _erase(parent: Any, segment: str | int) -> None:
+    if isinstance(segment, str):
+        parent.pop(segment, None)
+    elif segment < len(parent):
+        del parent[segment]
+
+
+def _copied(value: Value) -> Value:
+    if isinstance(value, list):
+        return [_copied(element) for element in value]
+    if isinstance(value, dict):
+        return {name: _copied(element) for name, element in value.items()}
+    return value

@@ -1,0 +1,298 @@
+"""The expression language as data: paths, conditions and actions.
+
+These nodes only hold values and are frozen. They stand at two levels of the flow, with the same classes:
+
+* as the user writes them: paths begin with a *field* name and know the entity that they came from,
+  values are Python objects;
+* *lowered* (`odm.codec`), as backends see them: paths begin with the *stored* name and have no owner,
+  values are stored values (`Value`).
+
+Whoever consumes nodes does it with one ``match`` that ends in ``assert_never``.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, cast
+
+from attrs import AttrsInstance, astuple, frozen
+
+Value: TypeAlias = Any
+"""A stored value: None, bool, int, Decimal (canonical, never integral: those are int), str, bytes,
+list of values, dict of str to value, or a non-empty frozenset of str, numbers or bytes."""
+
+Item: TypeAlias = Mapping[str, Value]
+"""A stored item: stored names to values, without the key and index attributes of a backend."""
+
+Number: TypeAlias = int | Decimal
+
+Comparator: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
+
+
+@frozen(repr=False)
+class Path:
+    """Where a value stands in an item: a name, then map keys (str) and list positions (int)."""
+
+    segments: tuple[str | int, ...]
+    owner: type | None = None
+
+    @property
+    def root(self) -> str:
+        """The top-level attribute."""
+        return str(self.segments[0])
+
+    def __str__(self) -> str:
+        text = self.root
+        for segment in self.segments[1:]:
+            text += f"[{segment}]" if isinstance(segment, int) else f".{segment}"
+        return text
+
+    __repr__ = __str__
+
+
+@frozen
+class Const:
+    """A value given by the caller."""
+
+    value: Value
+
+    def __str__(self) -> str:
+        return shown(self.value)
+
+
+@frozen
+class Size:
+    """The size of an attribute: characters' UTF-8 bytes of a string, bytes, or number of elements."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"size({self.path})"
+
+
+Operand: TypeAlias = Path | Size | Const
+
+
+class Condition:
+    """The base of all conditions: combines with ``&``, ``|`` and `odm.not_`, and is never a truth value."""
+
+    __slots__ = ()
+
+    def __and__(self, other: "Condition | bool") -> "Condition":
+        return And((*_parts(self, And), *_parts(other, And))) if isinstance(other, Condition) else NotImplemented
+
+    def __or__(self, other: "Condition | bool") -> "Condition":
+        return Or((*_parts(self, Or), *_parts(other, Or))) if isinstance(other, Condition) else NotImplemented
+
+    if TYPE_CHECKING:
+        # To type checkers a comparison of fields is a bool, and may stand on either side.
+        def __rand__(self, other: bool) -> "Condition": ...
+        def __ror__(self, other: bool) -> "Condition": ...
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            f"the condition {self} has no truth value of its own: combine conditions with & and | "
+            "(each in parentheses) instead of and/or, negate with not_(...), and write between(field, low, high) "
+            "instead of low < field < high"
+        )
+
+
+@frozen
+class Compare(Condition):
+    """``left op right``; false when a side is absent or of another type, except ``<>``, which is then true."""
+
+    op: Comparator
+    left: Operand
+    right: Operand
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.op} {self.right}"
+
+
+@frozen
+class Between(Condition):
+    """``low <= operand <= high``, both ends included."""
+
+    operand: Operand
+    low: Operand
+    high: Operand
+
+    def __str__(self) -> str:
+        return f"{self.operand} between {self.low} and {self.high}"
+
+
+@frozen
+class IsIn(Condition):
+    """The operand equals one of the choices."""
+
+    operand: Operand
+    choices: tuple[Const, ...]
+
+    def __str__(self) -> str:
+        return f"{self.operand} in ({', '.join(map(str, self.choices))})"
+
+
+@frozen
+class StartsWith(Condition):
+    """A string (or bytes) attribute begins with the prefix."""
+
+    path: Path
+    prefix: Const
+
+    def __str__(self) -> str:
+        return f"starts_with({self.path}, {self.prefix})"
+
+
+@frozen
+class Contains(Condition):
+    """A string holds the substring, or a list or set holds the element."""
+
+    path: Path
+    value: Const
+
+    def __str__(self) -> str:
+        return f"contains({self.path}, {self.value})"
+
+
+@frozen
+class Exists(Condition):
+    """The attribute is there (a stored NULL is there)."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"exists({self.path})"
+
+
+@frozen
+class Missing(Condition):
+    """The attribute is not there."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"missing({self.path})"
+
+
+@frozen
+class And(Condition):
+    """All of the conditions hold (two or more)."""
+
+    conditions: tuple[Condition, ...]
+
+    def __str__(self) -> str:
+        return " and ".join(_grouped(c) for c in self.conditions)
+
+
+@frozen
+class Or(Condition):
+    """At least one of the conditions holds (two or more)."""
+
+    conditions: tuple[Condition, ...]
+
+    def __str__(self) -> str:
+        return " or ".join(_grouped(c) for c in self.conditions)
+
+
+@frozen
+class Not(Condition):
+    """The condition does not hold."""
+
+    condition: Condition
+
+    def __str__(self) -> str:
+        return f"not {_grouped(self.condition)}"
+
+
+AnyCondition: TypeAlias = Compare | Between | IsIn | StartsWith | Contains | Exists | Missing | And | Or | Not
+
+
+@frozen
+class Set:
+    """Give the attribute this value."""
+
+    path: Path
+    value: Value
+
+
+@frozen
+class SetIfMissing:
+    """Give the attribute this value unless it is there."""
+
+    path: Path
+    value: Value
+
+
+@frozen
+class Remove:
+    """Take the attribute away (no error when it is absent)."""
+
+    path: Path
+
+
+@frozen
+class Increment:
+    """Add to a number; an absent attribute counts as ``start``."""
+
+    path: Path
+    by: Number
+    start: Number = 0
+
+
+@frozen
+class Append:
+    """Put elements at the end of a list; an absent list counts as empty."""
+
+    path: Path
+    values: tuple[Value, ...]
+
+
+@frozen
+class Prepend:
+    """Put elements at the front of a list; an absent list counts as empty."""
+
+    path: Path
+    values: tuple[Value, ...]
+
+
+@frozen
+class AddTo:
+    """Add members to a set; an absent set counts as empty."""
+
+    path: Path
+    members: frozenset[Value]
+
+
+@frozen
+class DiscardFrom:
+    """Take members out of a set; the last one out removes the attribute."""
+
+    path: Path
+    members: frozenset[Value]
+
+
+Action: TypeAlias = Set | SetIfMissing | Remove | Increment | Append | Prepend | AddTo | DiscardFrom
+
+
+def shown(value: object) -> str:
+    """A value as people read it: moments and numbers as they are written, the rest as Python shows it."""
+    return str(value) if isinstance(value, date | Decimal) else repr(value)
+
+
+def paths(node: object) -> Iterator[Path]:
+    """Every path that a condition names, in order."""
+    if isinstance(node, Path):
+        yield node
+    elif isinstance(node, tuple):
+        for part in node:
+            yield from paths(part)
+    elif isinstance(node, Condition | Size):
+        yield from paths(astuple(cast(AttrsInstance, node), recurse=False))
+
+
+def _parts(condition: Condition, kind: type[And] | type[Or]) -> tuple[Condition, ...]:
+    return condition.conditions if isinstance(condition, kind) else (condition,)
+
+
+def _grouped(condition: Condition) -> str:
+    return f"({condition})" if isinstance(condition, And | Or) else str(condition)

@@ -1,0 +1,107 @@
+"""Field references: ``Order.total`` on the class, ``Order.address.city``, ``Order.lines[0]``, ``field("status")``.
+
+A reference has no public attributes of its own: every attribute access is a longer path. Comparing one makes a
+condition. `path_of` is how the rest of odm looks inside.
+"""
+
+from typing import NoReturn
+
+from odm.expressions.nodes import Comparator, Compare, Condition, Const, Missing, Not, Operand, Or, Path, Size
+
+
+class _Comparable:
+    """Comparisons that make conditions instead of truth values."""
+
+    __slots__ = ("_odm_operand",)
+    _odm_operand: Path | Size
+    __hash__ = None  # type: ignore[assignment]  # == makes a condition, so a hash would lie
+
+    def __init__(self, operand: Path | Size) -> None:
+        object.__setattr__(self, "_odm_operand", operand)
+
+    def __reduce__(self) -> tuple[type, tuple[Path | Size]]:  # attributes can not be set, so copies are built anew
+        return type(self), (self._odm_operand,)
+
+    def __eq__(self, other: object) -> Condition:  # type: ignore[override]
+        if other is None:
+            return Or((Missing(path_of(self)), Compare("=", self._odm_operand, Const(None))))
+        return self._odm_compare("=", other)
+
+    def __ne__(self, other: object) -> Condition:  # type: ignore[override]
+        return Not(self == None) if other is None else self._odm_compare("<>", other)  # noqa: E711
+
+    def __lt__(self, other: object) -> Condition:
+        return self._odm_compare("<", other)
+
+    def __le__(self, other: object) -> Condition:
+        return self._odm_compare("<=", other)
+
+    def __gt__(self, other: object) -> Condition:
+        return self._odm_compare(">", other)
+
+    def __ge__(self, other: object) -> Condition:
+        return self._odm_compare(">=", other)
+
+    def _odm_compare(self, op: Comparator, other: object) -> Condition:
+        return Compare(op, self._odm_operand, operand_of(other))
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"{self!r} is a reference to a field and has no truth value: compare it, or use exists(...)")
+
+
+class SizeReference(_Comparable):
+    """What ``size(field)`` gives: compare it with a number."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self._odm_operand)
+
+
+class Reference(_Comparable):
+    """A path to a value of an entity, for conditions and actions."""
+
+    __slots__ = ()
+    _odm_operand: Path
+    __iter__ = None
+    __contains__ = None
+
+    def __getattr__(self, name: str) -> "Reference":
+        if name.startswith("_"):  # copy, pickle and inspection probe these; fields never begin with one
+            raise AttributeError(name)
+        return self._odm_longer(name)
+
+    def __getitem__(self, key: str | int) -> "Reference":
+        if not isinstance(key, str | int) or isinstance(key, bool) or (isinstance(key, int) and key < 0):
+            raise TypeError(f"{self!r}[{key!r}]: a path goes on with a map key (str) or a list position (int from 0)")
+        return self._odm_longer(key)
+
+    def _odm_longer(self, segment: str | int) -> "Reference":
+        path = self._odm_operand
+        return Reference(Path((*path.segments, segment), path.owner))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(
+            f"{self!r}.{name} is a path, not a value: set it on an entity, or with set_(...) in an update"
+        )
+
+    def __repr__(self) -> str:
+        path = self._odm_operand
+        return f"{path.owner.__name__}.{path}" if path.owner is not None else f'field("{path}")'
+
+
+def path_of(reference: object) -> Path:
+    """The path of a reference.
+
+    Raises:
+        TypeError: it is not a reference to a field.
+    """
+    operand = getattr(reference, "_odm_operand", None) if isinstance(reference, _Comparable) else None
+    if isinstance(operand, Path):
+        return operand
+    raise TypeError(f"{reference!r} is not a field: write it as Entity.field, or field('name') inside the class body")
+
+
+def operand_of(value: object) -> Operand:
+    """A reference's operand, or the value as a constant."""
+    return value._odm_operand if isinstance(value, _Comparable) else Const(value)
