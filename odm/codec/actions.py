@@ -109,8 +109,7 @@ class ActionLowering:
         return SetIfMissing(done.path, done.value)
 
     def _remove(self, action: Remove, place: Place) -> Remove:
-        field = self.resolver.record.fields[action.path.root]
-        if len(action.path.segments) == 1 and field.required and not field.is_set:
+        if place.required:
             why = "is required, so an item without it could not be read: set it instead, or give the field a default"
             raise self.resolver.fault(action.path, why)
         return Remove(place.path)

@@ -96,7 +96,7 @@ class FixedTupleType(StoredType):
         position = _position(segment, self.text)
         if position >= len(self.items):
             raise Unfit(f"is a {self.text} of {len(self.items)} parts, so [{segment}] leads nowhere")
-        return Part(position, self.items[position])
+        return Part(position, self.items[position], required=True)
 
 
 @frozen

@@ -20,11 +20,13 @@ class Place:
         path: by stored names, without an owner.
         type: the type of what stands there.
         default: the plain default of the field that it is, or `NOTHING`.
+        required: an item without it could not be read.
     """
 
     path: Path
     type: StoredType
     default: Any = NOTHING
+    required: bool = False
 
 
 @frozen
@@ -51,6 +53,7 @@ class Resolver:
             )
         type_: StoredType = self.record
         default: Any = NOTHING
+        required = False
         segments: list[str | int] = []
         for position, segment in enumerate(path.segments):
             try:
@@ -59,8 +62,8 @@ class Resolver:
                 unfit.path = path.segments[:position]
                 raise unfit.bad_value(self.entity) from None
             segments.append(part.segment)
-            type_, default = part.type, part.default
-        return Place(Path(tuple(segments)), type_, default)
+            type_, default, required = part.type, part.default, part.required
+        return Place(Path(tuple(segments)), type_, default, required)
 
     def convert(self, path: Path, convert: Callable[[Any], Value], value: Any) -> Value:
         """The stored form of a value that is meant for the path.

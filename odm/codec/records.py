@@ -137,7 +137,7 @@ class RecordType(StoredType):
         found = self.fields.get(segment) if isinstance(segment, str) else None
         if found is None:
             raise Unfit(f"has no field {segment!r}: {nearest(str(segment), self.fields)}")
-        return Part(found.stored, found.type, found.default)
+        return Part(found.stored, found.type, found.default, required=found.required and not found.is_set)
 
     def fits(self, item: Mapping[str, Value]) -> bool:
         """Whether this is a stored record of this class, and not of another that it can be told apart from."""

@@ -85,11 +85,18 @@ class StoredType:
 
 @frozen
 class Part:
-    """What one segment of a path leads to: the segment as stored, the type there, and a field's plain default."""
+    """What one segment of a path leads to.
+
+    Attributes:
+        segment: as stored.
+        default: of the field that it is, or `NOTHING`.
+        required: without it, what it is a part of could not be read.
+    """
 
     segment: str | int
     type: StoredType
     default: Any = NOTHING
+    required: bool = False
 
 
 class WrongType(Unfit):

@@ -100,7 +100,10 @@ class UnionType(StoredType):
             raise fault
         if len({part.segment for part in parts}) > 1:
             raise Unfit(f"is a {self.text}, whose members store {segment!r} under different names")
-        return parts[0] if len(parts) == 1 else Part(parts[0].segment, union(part.type for part in parts))
+        if len(parts) == 1:
+            return parts[0]
+        required = any(part.required for part in parts)
+        return Part(parts[0].segment, union(part.type for part in parts), required=required)
 
     @property
     def element(self) -> StoredType | None:

@@ -30,7 +30,7 @@ class EntityMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic's metaclass
     def __getattr__(cls, name: str) -> Any:
         if name in cls.__dict__.get("__pydantic_fields__", ()) and not _building.get():
             return Reference(Path((name,), cls))
-        return super().__getattr__(name)
+        return super().__getattr__(name)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _ignored_types(bases: tuple[type, ...], namespace: dict[str, Any], kwargs: dict[str, Any]) -> tuple[type, ...]:

@@ -62,7 +62,6 @@ class Reference(_Comparable):
     """A path to a value of an entity, for conditions and actions."""
 
     __slots__ = ()
-    _odm_operand: Path
     __iter__ = None
     __contains__ = None
 
@@ -77,7 +76,7 @@ class Reference(_Comparable):
         return self._odm_longer(key)
 
     def _odm_longer(self, segment: str | int) -> "Reference":
-        path = self._odm_operand
+        path = path_of(self)
         return Reference(Path((*path.segments, segment), path.owner))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -86,7 +85,7 @@ class Reference(_Comparable):
         )
 
     def __repr__(self) -> str:
-        path = self._odm_operand
+        path = path_of(self)
         return f"{path.owner.__name__}.{path}" if path.owner is not None else f'field("{path}")'
 
 

@@ -288,9 +288,15 @@ class Letter(BaseModel):
 def test_models_told_apart_by_what_they_always_store() -> None:
     class Post(BaseModel):
         sent: list[Letter | Parcel]
+        lost: list[Parcel | Letter]
 
-    codec = round_trip(Post(sent=[Letter(weight=1), Parcel(weight=1.0), Parcel(weight=0.5)]))
-    assert codec.encode(Post(sent=[Parcel(weight=1.0)]))["sent"] == [{"weight": 1}]
+    things: list[Any] = [Letter(weight=1), Parcel(weight=1.0), Parcel(weight=0.5)]
+    entity = Post(sent=things, lost=things)
+    assert round_trip(entity).encode(entity)["lost"] == [
+        {"weight": 1, "colour": "white"},
+        {"weight": 1},
+        {"weight": Decimal("0.5")},
+    ]
 
 
 def test_a_stored_union_member_that_does_not_validate_is_reported() -> None:
