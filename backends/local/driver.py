@@ -1,0 +1,102 @@
+"""`Memory` and `LocalFile`, and the connection that performs requests on them.
+
+A native request is the operation of the IR itself: the engine performs it in one step.
+"""
+
+import asyncio
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from odm.backends.local.engine import Engine
+from odm.backends.local.errors import translated
+from odm.backends.local.file import FileStorage
+from odm.backends.local.memory import MemoryStorage, MemoryTable
+from odm.errors import BackendError
+from odm.operations.backend import Gen
+from odm.operations.ir import Request
+from odm.schema.model import Schema
+
+
+class LocalConnection:
+    """One table of a `Memory` or a `LocalFile`.
+
+    Args:
+        engine: performs the requests.
+        path: of the file; None in memory, where nothing blocks.
+    """
+
+    def __init__(self, engine: Engine, path: Path | None = None) -> None:
+        self._engine = engine
+        self._path = path
+        self._closed = False
+
+    def steps(self, request: Request) -> Gen[Any]:
+        try:
+            return (yield request)
+        except (sqlite3.Error, OSError) as error:
+            raise translated(error, self._path) from error
+
+    def call(self, native: Request) -> Any:
+        if self._closed:
+            raise BackendError(f"the connection to table {self._engine.table!r} was closed: open another store")
+        return self._engine.perform(native)
+
+    async def acall(self, native: Request) -> Any:
+        return self.call(native) if self._path is None else await asyncio.to_thread(self.call, native)
+
+    def close(self) -> None:
+        self._closed = True
+        try:
+            self._engine.storage.close()
+        except (sqlite3.Error, OSError) as error:
+            raise translated(error, self._path) from error
+
+    async def aclose(self) -> None:
+        if self._path is None:
+            self.close()
+        else:
+            await asyncio.to_thread(self.close)
+
+
+class Memory:
+    """Tables in this process, for tests and notebooks.
+
+    The data lives in this object: stores on the same one see the same tables, and it goes with the object.
+    """
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        self._tables: dict[str, MemoryTable] = {}
+
+    def __repr__(self) -> str:
+        return "Memory()"
+
+    def connect(self, schema: Schema) -> LocalConnection:
+        storage = MemoryStorage(self._tables, schema.name)
+        return LocalConnection(Engine(schema.name, tuple(schema.indexes), storage))
+
+
+class LocalFile:
+    """Tables in one file: durable when a call returns, shared by threads and processes of one machine.
+
+    The file is opened at the first request and laid out by `Store.create`. Beside it stand ``-wal``, ``-shm`` and
+    ``-lock`` files that belong to it. The folder must be on a local disk: locks of network file systems do not hold.
+
+    Args:
+        path: where the file is or will be; its folder must exist.
+    """
+
+    name = "file"
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+
+    def __repr__(self) -> str:
+        return f"LocalFile({str(self.path)!r})"
+
+    def connect(self, schema: Schema) -> LocalConnection:
+        storage = FileStorage(self.path, schema.name)
+        return LocalConnection(Engine(schema.name, tuple(schema.indexes), storage), self.path)

@@ -1,0 +1,108 @@
+"""The protocol of a backend, and how generators of requests are run in both colours.
+
+A backend joins with a class that has ``connect(schema)``. The `Connection` it returns is sans-I/O inside: `steps` turns
+a request into a generator of *native* requests, and the two methods `call` and `acall` are the only places
+where I/O happens. Everything above the connection is generators of `Request`, run by `run` and `arun`.
+"""
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from odm.operations.ir import Gather, Request
+from odm.schema.model import Schema
+
+R = TypeVar("R")
+
+Gen: TypeAlias = Generator[Any, Any, R]
+"""A procedure: yields requests, is sent their responses, and returns its result. It does no I/O itself."""
+
+
+class Connection(Protocol):
+    """One table on one backend: schema checked, codecs compiled, ready for requests. Thread-safe."""
+
+    def steps(self, request: Request) -> Gen[Any]:
+        """Turn a request into native requests: yields them, is sent native responses, returns the IR response.
+
+        A native request is a printable value: `Store.explain` shows the first one. A native failure is thrown
+        into the generator, which turns it into an error of `odm.errors`.
+        """
+        ...
+
+    def call(self, native: Any) -> Any:
+        """Perform one native request and return the native response, blocking."""
+
+    async def acall(self, native: Any) -> Any:
+        """Perform one native request and return the native response without blocking the event loop."""
+
+    def close(self) -> None:
+        """Release sync resources; a connection can be closed twice."""
+
+    async def aclose(self) -> None:
+        """Release async resources; a connection can be closed twice."""
+
+
+class Backend(Protocol):
+    """Where tables live: settings only until `connect`."""
+
+    @property
+    def name(self) -> str:
+        """The backend's name, for messages and for conformance flags."""
+        ...
+
+    def connect(self, schema: Schema) -> Connection:
+        """Check what this backend can not do for this schema (`Unsupported`, `SchemaError`) and open a connection.
+
+        No request is sent yet.
+        """
+        ...
+
+
+def run(steps: Gen[R], send: Callable[[Any], Any]) -> R:
+    """Drive a generator to its end, answering each request with ``send``."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                response = send(request)
+            except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
+                request = steps.throw(error)
+            else:
+                request = steps.send(response)
+    except StopIteration as done:
+        result: R = done.value
+        return result
+
+
+async def arun(steps: Gen[R], send: Callable[[Any], Awaitable[Any]]) -> R:
+    """Drive a generator to its end, awaiting ``send`` for each request."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                response = await send(request)
+            except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
+                request = steps.throw(error)
+            else:
+                request = steps.send(response)
+    except StopIteration as done:
+        result: R = done.value
+        return result
+
+
+def perform(connection: Connection, request: Request | Gather) -> Any:
+    """Answer one request of the core; the requests of a `Gather` run in threads."""
+    if isinstance(request, Gather):
+        from concurrent.futures import ThreadPoolExecutor  # as asyncio below: slow to import, and few need it
+
+        with ThreadPoolExecutor(max_workers=max(1, min(len(request.requests), 16))) as pool:
+            return tuple(pool.map(lambda one: perform(connection, one), request.requests))
+    return run(connection.steps(request), connection.call)
+
+
+async def aperform(connection: Connection, request: Request | Gather) -> Any:
+    """Answer one request of the core; the requests of a `Gather` run concurrently."""
+    if isinstance(request, Gather):
+        import asyncio
+
+        return tuple(await asyncio.gather(*(aperform(connection, one) for one in request.requests)))
+    return await arun(connection.steps(request), connection.acall)

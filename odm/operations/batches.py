@@ -1,0 +1,62 @@
+"""Batches of puts and deletes: collected, the last one on a key wins, sent together without conditions."""
+
+from odm.entities.entity import Entity
+from odm.errors import BadValue
+from odm.operations import ir
+from odm.operations.backend import Gen
+from odm.operations.context import Context
+from odm.operations.writes import delete_request, put_request, target_of
+from odm.schema.model import Key
+
+FLUSH_AT = 1000
+"""Operations that a batch collects before it sends them."""
+
+
+class Pending:
+    """The operations of a batch that are not sent yet, by key."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._operations: dict[Key, ir.Put | ir.Delete] = {}
+
+    def put(self, entity: Entity) -> None:
+        """Add a put.
+
+        Raises:
+            BadValue: the entity has a Revision, which a batch can not check.
+        """
+        target, _, request = put_request(self._context, entity)
+        if target.entity.revision is not None:
+            raise BadValue(
+                f"{target.entity.name} has a Revision, and a batch can not check it, so it could overwrite somebody "
+                "else's change: put() it on its own"
+            )
+        self._add(request)
+
+    def delete(self, which: object) -> None:
+        """Add a delete of an entity or key.
+
+        Raises:
+            BadValue: an entity with a Revision is passed, which a batch can not check.
+        """
+        if target_of(self._context, which).revision is not None:
+            raise BadValue(
+                f"{which!r} has a Revision, which a batch can not check: delete() it on its own, or give its key"
+            )
+        self._add(delete_request(self._context, which))
+
+    def _add(self, request: ir.Put | ir.Delete) -> None:
+        self._operations.pop(request.key, None)
+        self._operations[request.key] = request
+
+    @property
+    def full(self) -> bool:
+        """Enough has been collected to be sent."""
+        return len(self._operations) >= FLUSH_AT
+
+    def flush(self) -> Gen[None]:
+        """Send what has been collected."""
+        operations = tuple(self._operations.values())
+        self._operations.clear()
+        if operations:
+            yield ir.BatchWrite(operations)

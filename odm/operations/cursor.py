@@ -1,0 +1,102 @@
+"""Cursors: a reading's place as an opaque text that only the same query accepts.
+
+A cursor binds table, pattern, partition, direction and filter; it carries the place and the rest of ``limit``. A
+checksum finds damage; with a secret it is an HMAC and finds forgery. A range bound may have moved since, as long as the
+place lies inside the new range.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+from typing import Any
+
+from attrs import astuple, evolve, has
+
+from odm.errors import BadCursor
+from odm.operations.ir import Position
+from odm.operations.reads import Place, Reading
+from odm.schema.model import Key, Schema
+
+_MAC_BYTES = 16
+
+
+def encode_cursor(schema: Schema, reading: Reading, secret: bytes | None) -> str:
+    """The cursor of a reading's place."""
+    position = reading.place.position
+    body = [_binding(schema, reading), reading.place.partition, reading.left, position]
+    payload = json.dumps(body, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(_mac(payload, secret) + payload).rstrip(b"=").decode()
+
+
+def decode_cursor(schema: Schema, reading: Reading, cursor: str, secret: bytes | None) -> Reading:
+    """A new reading of the same query, moved to the cursor's place.
+
+    Raises:
+        BadCursor: the cursor is damaged, forged, or of another query.
+    """
+    payload = _payload(cursor, secret)
+    binding, partition, left, position = json.loads(payload)
+    if binding != _binding(schema, reading):
+        raise BadCursor(
+            f"the cursor belongs to another query than {reading.plan.query}: table, pattern, values, direction and "
+            "conditions must be those of the page that it came from"
+        )
+    place = Place(partition, None if position is None else _position(position))
+    if partition not in reading.plan.partitions or not _inside(reading, place):
+        raise BadCursor(f"the cursor's place lies outside of {reading.plan.query}: start again without a cursor")
+    return evolve(reading, place=place, left=left)
+
+
+def _payload(cursor: str, secret: bytes | None) -> bytes:
+    try:
+        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    except (ValueError, TypeError) as error:
+        raise BadCursor("the cursor is damaged: pass page.cursor back unchanged") from error
+    mac, payload = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
+    if not hmac.compare_digest(mac, _mac(payload, secret)):
+        raise BadCursor(
+            "the cursor is damaged, or was made by a store with another cursor_secret: pass page.cursor back unchanged"
+        )
+    return payload
+
+
+def _mac(payload: bytes, secret: bytes | None) -> bytes:
+    if secret is None:
+        return hashlib.sha256(payload).digest()[:_MAC_BYTES]
+    return hmac.digest(secret, payload, "sha256")[:_MAC_BYTES]
+
+
+def _position(parts: list[Any]) -> Position:
+    key, index_key = parts
+    return Position(Key(*key), None if index_key is None else Key(*index_key))
+
+
+def _inside(reading: Reading, place: Place) -> bool:
+    if place.position is None:
+        return True
+    key = place.position.index_key or place.position.key
+    plan = reading.plan
+    return plan.lo <= key.sort and (plan.hi is None or key.sort < plan.hi)
+
+
+def _binding(schema: Schema, reading: Reading) -> str:
+    """A digest of what the cursor is bound to."""
+    plan = reading.plan
+    query = plan.query
+    parts = [schema.name, schema.entity(query.entity).tag, query.scope, plan.pattern.name, plan.pattern.partition.text]
+    text = json.dumps([*parts, query.descending, _canonical(plan.filter)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _canonical(value: Any) -> Any:
+    """The value as JSON that is the same in every process (a set's order is not)."""
+    if has(type(value)):
+        return [type(value).__name__, *map(_canonical, astuple(value, recurse=False))]
+    if isinstance(value, tuple | list):
+        return [_canonical(part) for part in value]
+    if isinstance(value, frozenset):
+        return sorted(repr(part) for part in value)
+    if isinstance(value, dict):
+        return sorted((name, _canonical(part)) for name, part in value.items())
+    return repr(value)

@@ -1,0 +1,147 @@
+"""`explain`: what a call will do, as a value that prints, before anything is sent."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from odm.expressions.nodes import Condition
+from odm.operations import ir
+from odm.operations.backend import Connection, Gen
+from odm.operations.plan import Plan
+from odm.operations.updates import Change
+
+SHOWN = 5
+"""Partitions and lines of a request that are shown in full."""
+
+
+@frozen
+class Explanation:
+    """What a call will do. Print it, or read its attributes.
+
+    Attributes:
+        call: the query or write that was explained.
+        pattern: the primary key or access pattern that serves it, as declared.
+        index: the secondary index that is read; None: the table itself.
+        partitions: the partition keys that are read or written.
+        range: the sort keys ``[lo, hi)``, hi None = to the end of the partition.
+        filter: what is judged on items after they were read (and paid for), or the condition of a write.
+        descending: a query reads from the end of the range.
+        limit: the most results of a query, counted after the filter.
+        requests: at most how many requests the call sends; None: a query sends one a page, as many as its result needs,
+            an update starts over when somebody else changed the item meanwhile.
+        writes: the call is a write.
+        note: what else is worth knowing.
+        native: the first request as the backend will send it.
+    """
+
+    call: str
+    pattern: str = ""
+    index: str | None = None
+    partitions: tuple[str, ...] = ()
+    range: tuple[str, str | None] = ("", None)
+    filter: Condition | None = None
+    descending: bool = False
+    limit: int | None = None
+    requests: int | None = None
+    writes: bool = False
+    note: str = ""
+    native: Any = None
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What is printed: a name and a text a line."""
+        rows = [
+            ("call", self.call),
+            ("pattern", self.pattern),
+            ("index", self.index or "the table itself"),
+            ("partition", _few(self.partitions)),
+            ("sort key", _range(*self.range)),
+            ("condition" if self.writes else "filter", "none" if self.filter is None else str(self.filter)),
+            ("order", "descending" if self.descending else ""),
+            ("limit", "" if self.limit is None else f"{self.limit} results"),
+            ("requests", self._requests()),
+            ("note", self.note),
+            ("native", str(self.native) if self.native is not None else ""),
+        ]
+        return [(name, text) for name, text in rows if text]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<10} {text}" for name, text in self.rows())
+
+    def _requests(self) -> str:
+        if self.requests is not None:
+            return f"at most {self.requests}"
+        return "one, or two with a read first, a try" if self.writes else "one a page of results"
+
+
+def explain_plan(plan: Plan, native: Any) -> Explanation:
+    """What a query will do."""
+    note = "the range holds other entities' items too, so a filter takes this entity's" if plan.needs_tag else ""
+    if plan.empty:
+        note = "no key can match: answered without a request"
+    return Explanation(
+        str(plan.query),
+        plan.pattern.text,
+        plan.pattern.index,
+        plan.partitions,
+        (plan.lo, plan.hi),
+        plan.filter,
+        plan.query.descending,
+        plan.query.most,
+        0 if plan.empty else _most_requests(plan),
+        note=note,
+        native=native,
+    )
+
+
+def explain_write(
+    call: str, steps: Gen[Any], connection: Connection, pattern: str, change: Change | None
+) -> Explanation:
+    """What a write will do: its first request, without sending it. ``change`` is what an update was understood as."""
+    request: Any = next(steps)
+    steps.close()
+    guarded = change.needed if change is not None else ()
+    reads = isinstance(request, ir.Get)
+    how = "reads {} of the item first" if reads else "takes {} from the entity passed in"
+    note = f"{how.format(', '.join(guarded))}, guards them in the write, and tries again when they have changed"
+    return Explanation(
+        call,
+        pattern,
+        partitions=(request.key.partition,),
+        range=(request.key.sort, request.key.sort + "\0"),
+        filter=change.wanted if reads and change is not None else request.condition,
+        requests=None if guarded else 1,
+        writes=True,
+        note=note if guarded else "",
+        native=first_native(connection, request),
+    )
+
+
+def first_native(connection: Connection, request: ir.Request) -> Any:
+    """The first native request that a request turns into; None if the backend knows the answer without one."""
+    steps = connection.steps(request)
+    native = next(steps, None)
+    steps.close()
+    return native
+
+
+def _most_requests(plan: Plan) -> int | None:
+    """A query of one key is one request; every other one a page, and a page can always be cut short."""
+    single = plan.hi is not None and plan.hi == plan.lo + "\0"
+    return len(plan.partitions) if single and plan.pattern.index is None else None
+
+
+def _few(texts: Sequence[str]) -> str:
+    shown = ", ".join(texts[:SHOWN])
+    return shown if len(texts) <= SHOWN else f"{shown}, … ({len(texts)} in all)"
+
+
+def _range(lo: str, hi: str | None) -> str:
+    if hi == "":
+        return "none"
+    if hi == lo + "\0":
+        return f"= {lo}"
+    sides = [f"> {lo[:-1]}" if lo.endswith("\0") else f">= {lo}"] if lo else []
+    if hi is not None:
+        sides.append(f"<= {hi[:-1]}" if hi.endswith("\0") else f"< {hi}")
+    return " and ".join(sides) or "all"

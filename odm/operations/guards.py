@@ -1,0 +1,81 @@
+"""Conditions that the core adds to the user's: existence, expiry, revision.
+
+An expired item counts as absent on every backend, whether or not the backend has removed it yet; so each
+condition is rewritten to say for an expired item what it says for no item at all.
+"""
+
+from attrs import frozen
+
+from odm.codec import TAG, TTL_ATTRIBUTE
+from odm.expressions.evaluate import holds
+from odm.expressions.nodes import And, Compare, Condition, Const, Exists, Item, Missing, Or, Path, Value
+from odm.schema.model import EntitySchema, Schema
+
+EXISTS = Exists(Path((TAG,)))
+ABSENT = Missing(Path((TAG,)))
+
+_EXPIRY = Path((TTL_ATTRIBUTE,))
+
+
+@frozen
+class Now:
+    """The moment, in epoch seconds, at which a call judges expiry."""
+
+    seconds: int
+
+    def expired(self, item: Item | None) -> bool:
+        """Whether the item's TTL has passed."""
+        ttl = None if item is None else item.get(TTL_ATTRIBUTE)
+        return ttl is not None and ttl <= self.seconds
+
+    def living(self, item: Item | None) -> Item | None:
+        """The item, or None if it has expired."""
+        return None if self.expired(item) else item
+
+    @property
+    def alive(self) -> Condition:
+        """The item has not expired; true for an absent item."""
+        return Or((Missing(_EXPIRY), Compare(">", _EXPIRY, Const(self.seconds))))
+
+
+def every(*conditions: Condition | None) -> Condition | None:
+    """All of the conditions that are there, or None."""
+    there: list[Condition] = []
+    for condition in conditions:
+        if condition is not None:
+            there.extend(condition.conditions if isinstance(condition, And) else (condition,))
+    return And(tuple(there)) if len(there) > 1 else there[0] if there else None
+
+
+def judged(entity: EntitySchema, condition: Condition | None, now: Now) -> Condition | None:
+    """The condition, with an expired item judged as an absent one."""
+    if entity.ttl is None or condition is None:
+        return condition
+    if not holds(condition, None):
+        return every(now.alive, condition)
+    return Or((Compare("<=", _EXPIRY, Const(now.seconds)), condition))
+
+
+def reading_filter(
+    schema: Schema, entity: EntitySchema | None, condition: Condition | None, now: Now
+) -> Condition | None:
+    """A filter that also drops expired items; ``entity`` None: items of any entity."""
+    expires = schema.has_ttl if entity is None else entity.ttl is not None
+    return every(condition, now.alive) if expires else condition
+
+
+def equals(stored: str, item: Item) -> Condition:
+    """The attribute is as it is in this item."""
+    path = Path((stored,))
+    return Compare("=", path, Const(item[stored])) if stored in item else Missing(path)
+
+
+def has_tag(tag: str) -> Condition:
+    """The item belongs to the entity of this tag."""
+    return Compare("=", Path((TAG,)), Const(tag))
+
+
+def revision_is(entity: EntitySchema, number: Value) -> Condition:
+    """The item's revision is this one."""
+    assert entity.revision is not None
+    return Compare("=", Path((entity.codec.stored[entity.revision],)), Const(number))

@@ -1,0 +1,201 @@
+"""The operations that a backend sees, and nothing else reaches it.
+
+Frozen values: keys are encoded text, conditions and actions are lowered AST nodes over stored names, items are
+plain stored values. A backend turns each into native requests with a pure function and answers with the
+response named in the operation's docstring. The order of keys is that of their UTF-8 bytes, which is also
+the order of Python strings; every range is ``[lo, hi)``.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias, cast
+
+from attrs import AttrsInstance, Factory, field, fields, frozen
+
+from odm.expressions.nodes import Action, Condition, Item
+from odm.schema.model import Key
+
+
+class _Printed:
+    """Requests print without what is at its default, so that `explain` can show them."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        parts = []
+        for attribute in fields(cast("type[AttrsInstance]", type(self))):
+            value = getattr(self, attribute.name)
+            if value != attribute.default and value not in ("", {}, None):
+                parts.append(f"{attribute.name}={value if isinstance(value, Condition) else repr(value)}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class Position(NamedTuple):
+    """The place of one item in a query or scan: its key, and its index key when an index is read."""
+
+    key: Key
+    index_key: Key | None = None
+
+
+@frozen
+class Get(_Printed):
+    """Read one item. Response: ``Item | None``."""
+
+    key: Key
+    consistent: bool = True
+
+
+@frozen
+class BatchGet(_Printed):
+    """Read many items, any number of keys, none twice. Response: ``tuple[Item | None, ...]`` in the keys' order."""
+
+    keys: tuple[Key, ...]
+    consistent: bool = True
+
+
+@frozen
+class Put(_Printed):
+    """Write a whole item over whatever is there. Response: ``Written | Refused``.
+
+    ``entries`` are all secondary index entries that the item has from now on: index name to index key; entries of
+    the item that it replaces, and that are not listed, go in the same step.
+    ``condition`` is judged on the item as it is before the write; on an absent item, every path is missing.
+    """
+
+    key: Key
+    item: Item
+    entries: Mapping[str, Key] = Factory(dict)
+    condition: Condition | None = None
+
+
+@frozen
+class Update(_Printed):
+    """Change attributes of one item. Response: ``Written | Refused``.
+
+    Only existing items are updated: the condition that the core sends always implies it. ``entries`` holds only
+    what changes: index name to the new index key, or to None to leave the index. Right-hand sides see the item as it
+    was. ``returning`` says which item `Written` carries.
+    """
+
+    key: Key
+    actions: tuple[Action, ...]
+    entries: Mapping[str, Key | None] = Factory(dict)
+    condition: Condition | None = None
+    returning: Literal["none", "old", "new"] = "none"
+
+
+@frozen
+class Delete(_Printed):
+    """Remove one item with its index entries. Response: ``Written | Refused``."""
+
+    key: Key
+    condition: Condition | None = None
+
+
+@frozen
+class BatchWrite(_Printed):
+    """Unconditional puts and deletes, any number, no key twice; not atomic. Response: None when all are done."""
+
+    operations: tuple[Put | Delete, ...]
+
+
+@frozen
+class Query(_Printed):
+    """One page of the items of a partition, by key range. Response: `Page`.
+
+    ``lo``/``hi`` bound the sort key (of the index, when ``index`` is set), ``hi`` None = to the end. ``limit`` is the
+    most items to return *after* the filter, None = as many as the backend likes to send at once. ``after`` continues
+    behind a position, in the direction of reading. ``count``: only the number is wanted; items and positions may be
+    left out.
+    """
+
+    partition: str
+    lo: str = ""
+    hi: str | None = None
+    index: str | None = None
+    filter: Condition | None = None
+    reverse: bool = False
+    limit: int | None = None
+    after: Position | None = None
+    consistent: bool = True
+    count: bool = False
+
+
+@frozen
+class Scan(_Printed):
+    """One page of all items of the table, in unspecified order. Response: `Page`."""
+
+    filter: Condition | None = None
+    limit: int | None = None
+    after: Position | None = None
+    consistent: bool = True
+    count: bool = False
+
+
+@frozen
+class CreateTables(_Printed):
+    """Create the table and all that belongs to it; what exists already is left alone. Response: None."""
+
+
+@frozen
+class DropTables(_Printed):
+    """Remove the table with all its items; no error when it is absent. Response: None."""
+
+
+Request: TypeAlias = Get | BatchGet | Put | Update | Delete | BatchWrite | Query | Scan | CreateTables | DropTables
+
+
+@frozen
+class Gather:
+    """Run requests together. Response: the tuple of their responses, in order."""
+
+    requests: tuple[Request, ...]
+
+
+@frozen
+class Written:
+    """The write was done; ``item`` as an `Update` asked by ``returning``; ``existed``: a `Delete` found an item."""
+
+    item: Item | None = None
+    existed: bool = True
+
+
+@frozen
+class Refused:
+    """The condition did not hold and nothing was written; ``item`` as it was judged (None: absent)."""
+
+    item: Item | None = None
+
+
+@frozen
+class Page:
+    """One page of a query or scan.
+
+    ``positions`` stand beside ``items``. ``next`` is where to go on: None exactly when the backend knows that
+    nothing follows; a page may be empty and still have a ``next``.
+    """
+
+    items: tuple[Item, ...] = ()
+    positions: tuple[Position, ...] = ()
+    next: Position | None = None
+    count: int = field(default=Factory(lambda self: len(self.items), takes_self=True))
+
+
+__all__ = [
+    "BatchGet",
+    "BatchWrite",
+    "CreateTables",
+    "Delete",
+    "DropTables",
+    "Gather",
+    "Get",
+    "Key",
+    "Page",
+    "Position",
+    "Put",
+    "Query",
+    "Refused",
+    "Request",
+    "Scan",
+    "Update",
+    "Written",
+]

@@ -1,0 +1,143 @@
+"""The size limits of items and keys: the portable minimum, the same on every backend.
+
+The core checks every write here before anything is sent. Numbers are DynamoDB's, the tightest of the backends:
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html, and for how sizes are counted
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html.
+"""
+
+from collections.abc import Mapping
+from typing import Final, assert_never
+
+from odm.codec import TAG
+from odm.errors import ItemTooLarge, KeyValueError
+from odm.expressions.evaluate import kind_of
+from odm.expressions.nodes import Item, Number, Value
+from odm.schema.model import EntitySchema, Key
+
+PARTITION_BYTES: Final = 2048
+SORT_BYTES: Final = 1024
+ENTRY_BYTES: Final = 4096
+ITEM_BYTES: Final = 400 * 1024
+
+_KEY_NAMES: Final = len("pk") + len("sk")
+_CONTAINER: Final = 3
+_ELEMENT: Final = 1
+
+
+def check_item(item: Item, key: Key, entries: Mapping[str, Key], entity: EntitySchema | None = None) -> None:
+    """Refuse an item that a backend would refuse: its keys, its index keys, its size.
+
+    Args:
+        item: the stored attributes.
+        key: the item's key.
+        entries: index name to index key.
+        entity: whose item it is, for messages.
+
+    Raises:
+        KeyValueError: a partition key is empty.
+        ItemTooLarge: a key is over its limit, or the item has more than 400 KB, names and keys counted.
+    """
+    check_keys(key, entries, entity)
+    size = item_size(item) + _KEY_NAMES + _key_size(key)
+    for index, index_key in entries.items():
+        size += 2 * _text_size(index) + _KEY_NAMES + _key_size(index_key)
+    if size > ITEM_BYTES:
+        largest = max(item, key=lambda name: _value_size(item[name]))
+        raise ItemTooLarge(
+            f"the {item.get(TAG, 'item')} under {key} has {size} bytes with its names and keys, and {ITEM_BYTES} are "
+            f"the most; the largest attribute is {largest!r} with {_value_size(item[largest])} bytes: keep large "
+            "values elsewhere, or split the item"
+        )
+
+
+def check_keys(key: Key, entries: Mapping[str, Key], entity: EntitySchema | None = None) -> None:
+    """Refuse the key of an item, or its index keys, that a backend would refuse.
+
+    Args:
+        key: the item's key.
+        entries: index name to index key.
+        entity: whose keys they are, for messages.
+
+    Raises:
+        KeyValueError: a partition key is empty.
+        ItemTooLarge: a partition key has more than 2048 bytes, a sort key more than 1024, or an index key and the
+            item's key together more than 4096.
+    """
+    _check_key(key, None, entity)
+    for index, index_key in entries.items():
+        _check_key(index_key, index, entity)
+        if (size := _key_size(index_key) + _key_size(key)) > ENTRY_BYTES:
+            raise ItemTooLarge(
+                f"the {_named(index, entity)} and the key of its item have together {size} bytes, and {ENTRY_BYTES} "
+                f"are the most; shorten the values in them: {_short(index_key.partition)}, {_short(key.partition)}"
+            )
+
+
+def _check_key(key: Key, index: str | None, entity: EntitySchema | None) -> None:
+    if not key.partition:
+        raise KeyValueError(f"the partition part of the {_named(index, entity)} is empty: give the fields in it values")
+    for part, text, most in (("partition", key.partition, PARTITION_BYTES), ("sort", key.sort, SORT_BYTES)):
+        if (size := _text_size(text)) > most:
+            raise ItemTooLarge(
+                f"the {part} part of the {_named(index, entity)} has {size} bytes, and {most} are the most; shorten "
+                f"the values in it: {_short(text)}"
+            )
+
+
+def _named(index: str | None, entity: EntitySchema | None) -> str:
+    """What a message calls a key; with its entity, also the fields that it is made of."""
+    what = "key" if index is None else f"key of index {index!r}"
+    if entity is None:
+        return what
+    pattern = next(p for p in (entity.primary, *entity.patterns.values()) if p.index == index)
+    return f"{what} ({entity.name}.{pattern.name}, made of {', '.join(pattern.fields)})"
+
+
+def item_size(item: Item) -> int:
+    """The bytes of an item's names and values, as DynamoDB counts them.
+
+    Raises:
+        BadValue: the item holds something that is not a stored value.
+    """
+    return sum([_text_size(name) + _value_size(value) for name, value in item.items()])
+
+
+def _value_size(value: Value) -> int:
+    if type(value) is str:  # most values are; the sizes of all are taken at every write
+        return _text_size(value)
+    match kind_of(value):
+        case "string":
+            return _text_size(value)
+        case "bytes":
+            return len(value)
+        case "number":
+            return _number_size(value)
+        case "boolean" | "null" | "absent":
+            return 1
+        case "list":
+            return _CONTAINER + _ELEMENT * len(value) + sum([_value_size(element) for element in value])
+        case "map":
+            return _CONTAINER + _ELEMENT * len(value) + item_size(value)
+        case "set":
+            return sum([_value_size(member) for member in value])
+        case kind:
+            assert_never(kind)
+
+
+def _number_size(number: Number) -> int:
+    """One byte for two significant digits, one more, and one for a sign."""
+    # A canonical Decimal has no zeros at its end.
+    digits = str(abs(number)).rstrip("0") if isinstance(number, int) else number.as_tuple().digits
+    return (len(digits) + 1) // 2 + 1 + (number < 0)
+
+
+def _text_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _key_size(key: Key) -> int:
+    return _text_size(key.partition) + _text_size(key.sort)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:60]}...")

@@ -1,0 +1,282 @@
+"""The planner: a query and the schema → the pattern, partitions, key range and filter that answer it.
+
+Pure: it sends nothing. `Plan` is what `explain` prints and what the reading operations turn into requests.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from odm.codec import EntityCodec
+from odm.entities.query import Query
+from odm.errors import BadValue, NoAccessPattern, SchemaError
+from odm.expressions.nodes import Condition
+from odm.keys import Template, compile_template, next_prefix
+from odm.operations.guards import every, has_tag
+from odm.operations.terms import Bound, Term, flatten, owner_of, term_of
+from odm.schema.model import EntitySchema, PatternSchema, Schema
+
+
+@frozen
+class Plan:
+    """How a query will be answered.
+
+    Attributes:
+        entity: the entity whose items are wanted; None: items of any entity.
+        partitions: the partition keys to read, in key order; several when a lossy partition field is asked by range.
+        lo, hi: the range of sort keys ``[lo, hi)``; hi None = to the end.
+        filter: what is judged on each item that was read, over stored names; expiry comes on top.
+        narrowed: the conditions that became the key range and need no filter.
+        needs_tag: the range holds other entities' items too, so the filter has the tag.
+    """
+
+    query: Query[Any]
+    entity: EntitySchema | None
+    pattern: PatternSchema
+    partitions: tuple[str, ...]
+    lo: str = ""
+    hi: str | None = None
+    filter: Condition | None = None
+    narrowed: tuple[Condition, ...] = ()
+    needs_tag: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """No key can match: answered without a request."""
+        return not self.partitions or (self.hi is not None and self.lo >= self.hi)
+
+    @property
+    def reading_order(self) -> tuple[str, ...]:
+        """The partitions in the order in which they are read."""
+        return self.partitions[::-1] if self.query.descending else self.partitions
+
+
+@frozen
+class _Fit:
+    """How well a pattern serves a query: what its keys take over, or which field it lacks.
+
+    ``given`` makes the partition key, ``leading`` the first part of the sort key, which ``bounds`` go on from.
+    """
+
+    pattern: PatternSchema
+    given: Mapping[str, Any] = field(factory=dict)
+    leading: Mapping[str, Any] = field(factory=dict)
+    buckets: tuple[str, tuple[Bound, ...]] | None = None
+    bounds: tuple[Bound, ...] = ()
+    equal: tuple[Term, ...] = ()
+    ranged: tuple[Term, ...] = ()
+    lack: str | None = None
+
+    @property
+    def rank(self) -> tuple[int, int, bool]:
+        """More equalities first, then a range, then the primary key."""
+        return len(self.equal), bool(self.ranged), self.pattern.kind == "primary"
+
+
+def make_plan(schema: Schema, query: Query[Any]) -> Plan:
+    """Choose the pattern and the key range.
+
+    Raises:
+        NoAccessPattern: no pattern serves a `odm.select`.
+        BadValue: a value or condition does not fit the model.
+    """
+    entity = schema.entity(query.entity)
+    if query.scope != "entity":
+        return _plan_collection(schema, entity, query)
+    conditions = tuple(flatten(query.conditions))
+    lowered = [entity.codec.lower(condition) for condition in conditions]  # checks them, those for keys too
+    terms = [term for term in map(term_of, conditions) if term is not None]
+    if query.pattern is not None:
+        fit = _fit(entity, entity.pattern(query.pattern), query.values, terms)
+    else:
+        fit = _best(entity, terms, lowered)
+    if fit.lack is not None:
+        raise BadValue(f"{query} lacks {fit.lack}, which names the partition")
+    return _plan_fit(entity, query, list(zip(conditions, lowered, strict=True)), fit)
+
+
+def _best(entity: EntitySchema, terms: Sequence[Term], lowered: Sequence[Condition]) -> _Fit:
+    fits = [_fit(entity, pattern, {}, terms) for pattern in (entity.primary, *entity.patterns.values())]
+    usable = [fit for fit in fits if fit.lack is None and not _may_leave_out(entity, fit.pattern, terms, lowered)]
+    if not usable:
+        raise NoAccessPattern(_no_pattern(entity, fits, terms))
+    return max(usable, key=lambda fit: fit.rank)
+
+
+def _may_leave_out(
+    entity: EntitySchema, pattern: PatternSchema, terms: Sequence[Term], lowered: Sequence[Condition]
+) -> bool:
+    """A sparse index is only picked when the conditions ask for no item that it leaves out."""
+    when = () if pattern.when is None else tuple(flatten([pattern.when]))
+    optional = entity.optional.intersection(pattern.fields)
+    asked = {term.field for term in terms}  # no term holds for None
+    return bool(optional - asked) or not all(condition in lowered for condition in when)
+
+
+def _fit(entity: EntitySchema, pattern: PatternSchema, values: Mapping[str, Any], terms: Sequence[Term]) -> _Fit:
+    codec, given, equal = entity.codec, dict(values), []
+    buckets: tuple[str, tuple[Bound, ...]] | None = None
+    for name in pattern.partition.fields:
+        if name in given or (buckets and buckets[0] == name):
+            continue
+        if name in pattern.partition.lossy:
+            if buckets or not _is_closed(bounds := _bounds(terms, name)):
+                return _Fit(pattern, lack=f"{name} >= ... and {name} < ...")
+            buckets = (name, bounds)
+        elif term := _equality(terms, name):
+            given[name] = _validated(codec, term)
+            equal.append(term)
+        else:
+            return _Fit(pattern, lack=f"{name} = ...")
+    narrowing = dict(given)
+    if not set(values) - set(pattern.partition.fields):
+        # by_day(at=...) asks for the whole day, also where the sort key has the exact time
+        narrowing = {name: value for name, value in given.items() if name not in pattern.partition.lossy}
+    fit = _Fit(pattern, given, narrowing, buckets, equal=tuple(equal))
+    return fit if pattern.sort is None else _fit_sort(codec, pattern.sort, fit, terms)
+
+
+def _fit_sort(codec: EntityCodec, sort: Template, fit: _Fit, terms: Sequence[Term]) -> _Fit:
+    """Take leading sort fields by equality as far as they go, then one by range."""
+    given, equal = dict(fit.leading), list(fit.equal)
+    for name in sort.fields:
+        if name in given:
+            continue
+        term = _equality(terms, name)
+        if term is None or name in sort.lossy:
+            ranged = tuple(t for t in terms if t.field == name)
+            return evolve(fit, leading=given, equal=tuple(equal), bounds=_bounds(terms, name), ranged=ranged)
+        given[name] = _validated(codec, term)
+        equal.append(term)
+    return evolve(fit, leading=given, equal=tuple(equal))
+
+
+def _equality(terms: Sequence[Term], name: str) -> Term | None:
+    return next((term for term in terms if term.field == name and term.equal is not None), None)
+
+
+def _bounds(terms: Sequence[Term], name: str) -> tuple[Bound, ...]:
+    return tuple(bound for term in terms if term.field == name for bound in term.range)
+
+
+def _is_closed(bounds: Sequence[Bound]) -> bool:
+    """Whether the bounds end a range on both sides, so that it has a number of units."""
+    ops = {op for op, _ in bounds}
+    return bool(ops & {">", ">="} and ops & {"<", "<="})
+
+
+def _validated(codec: EntityCodec, term: Term) -> Any:
+    assert term.equal is not None
+    return codec.validate(term.field, term.equal[0])
+
+
+def _plan_fit(
+    entity: EntitySchema, query: Query[Any], conditions: Sequence[tuple[Condition, Condition]], fit: _Fit
+) -> Plan:
+    pattern = fit.pattern
+    partitions = _partitions(fit)
+    lo, hi, exact = "", None, True
+    if pattern.sort is not None:
+        span = pattern.sort.span(_leading(pattern.sort, fit.leading), fit.bounds)
+        lo, hi, exact = span.lo, span.hi, span.exact
+    consumed = [term.condition for term in fit.equal] + [term.condition for term in fit.ranged if exact]
+    rest = [lowered for condition, lowered in conditions if not any(condition is taken for taken in consumed)]
+    tag = has_tag(entity.tag) if pattern.shared else None
+    return Plan(query, entity, pattern, partitions, lo, hi, every(*rest, tag), tuple(consumed), tag is not None)
+
+
+def _partitions(fit: _Fit) -> tuple[str, ...]:
+    template = fit.pattern.partition
+    if fit.buckets is not None:
+        return template.buckets(fit.given, *fit.buckets)
+    return (_encoded(template, fit.given),)
+
+
+def _encoded(template: Template, values: Mapping[str, Any]) -> str:
+    text = template.encode(values)
+    if text is None:
+        name = next(f for f in template.fields if values.get(f) is None)
+        raise BadValue(f"{template.owner}: {name!r} is None, and items with None in a key are not in an index")
+    return text
+
+
+def _leading(sort: Template, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the sort template's leading fields."""
+    leading: dict[str, Any] = {}
+    for name in sort.fields:
+        if name not in given:
+            break
+        leading[name] = given[name]
+    return leading
+
+
+def _plan_collection(schema: Schema, entity: EntitySchema, query: Query[Any]) -> Plan:
+    pattern = entity.pattern(str(query.pattern))
+    partition = _encoded(pattern.partition, query.values)
+    filters = [_lower_for_owner(schema, c) for c in flatten(query.conditions)]
+    plan = Plan(query, None, pattern, (partition,), filter=every(*filters))
+    if query.scope == "partition":
+        extra = [name for name in query.values if name not in pattern.partition.fields]
+        if extra:
+            raise BadValue(
+                f"{query}: a collection is a whole partition, so {extra[0]!r} has no meaning; leave it out, or say "
+                "prefix=True to read what is stored under that key"
+            )
+        return plan
+    if pattern.sort is None:
+        return plan
+    text = _encoded(pattern.sort, query.values) if set(pattern.sort.fields) <= set(query.values) else None
+    if text is None:
+        lacking = next(name for name in pattern.sort.fields if name not in query.values)
+        raise BadValue(f"{query}: prefix=True needs the whole key of an item; {lacking!r} is missing")
+    # Everything below "$" is the key itself or goes on with "#": other characters of values are escaped above it.
+    return evolve(plan, lo=text, hi=next_prefix(text + "#"))
+
+
+def _lower_for_owner(schema: Schema, condition: Condition) -> Condition:
+    owner = owner_of(condition)
+    if owner is None:
+        raise BadValue(f"the condition {condition} does not say whose field it means: write it as Entity.field")
+    codec: EntityCodec = schema.entity(owner).codec
+    return codec.lower(condition)
+
+
+def _no_pattern(entity: EntitySchema, fits: Sequence[_Fit], terms: Sequence[Term]) -> str:
+    asked = ", ".join(dict.fromkeys(str(term.condition) for term in terms)) or "no condition on a single field"
+    lines = [f"no access pattern of {entity.name} serves: {asked}"]
+    for fit in fits:
+        why = f"lacks {fit.lack}" if fit.lack else "is sparse and may leave items out: name it to use it"
+        lines.append(f"  {fit.pattern.text}  {why}")
+    line = _suggestion(entity, terms)
+    if line is not None:
+        lines += ["declare one that does, for example", f"  {line}"]
+    return "\n".join([*lines, "or read all with scan()"])
+
+
+def _suggestion(entity: EntitySchema, terms: Sequence[Term]) -> str | None:
+    """The declaration that would serve the terms; None if no key can."""
+    usable = [term for term in terms if _can_be_key(entity, term.field)]
+    equal = list(dict.fromkeys(term.field for term in usable if term.equal is not None))
+    ranged = [term.field for term in usable if term.equal is None and term.field not in equal][:1]
+    if not equal and not ranged:
+        return None
+    name = "by_" + "_and_".join([*equal, *ranged])
+    partition = "#".join(_component(field_name) for field_name in equal) or entity.name.upper()
+    sort = f', "{{{ranged[0]}}}"' if ranged else ""
+    warning = "" if equal else "  # all in one partition: for few items only"
+    return f'{name}{"_of_all" * (name in entity.patterns)} = AccessPattern("{partition}"{sort}){warning}'
+
+
+def _component(name: str) -> str:
+    return f"{name.upper()}#{{{name}}}"
+
+
+def _can_be_key(entity: EntitySchema, name: str) -> bool:
+    if name in entity.counters or name == entity.revision:
+        return False
+    try:
+        compile_template(_component(name), entity.cls.model_fields, owner=entity.name)
+    except SchemaError:
+        return False
+    return True

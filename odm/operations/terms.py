@@ -1,0 +1,61 @@
+"""What of a query's conditions can narrow a key: equalities, ranges and prefixes of single fields."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, TypeAlias
+
+from attrs import frozen
+
+from odm.expressions.nodes import And, Between, Compare, Condition, Const, Path, StartsWith, paths
+
+Bound: TypeAlias = tuple[Literal["<", "<=", ">", ">=", "prefix"], Any]
+
+_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@frozen
+class Term:
+    """One condition on one field: ``equal`` holds the value of an equality, else ``bounds`` say the range."""
+
+    field: str
+    condition: Condition
+    equal: tuple[Any] | None = None
+    bounds: tuple[Bound, ...] = ()
+
+    @property
+    def range(self) -> tuple[Bound, ...]:
+        """The term as bounds; an equality is a range of one value."""
+        return self.bounds if self.equal is None else ((">=", self.equal[0]), ("<=", self.equal[0]))
+
+
+def flatten(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """The conditions with every ``&`` taken apart."""
+    for condition in conditions:
+        if isinstance(condition, And):
+            yield from flatten(condition.conditions)
+        else:
+            yield condition
+
+
+def term_of(condition: Condition) -> Term | None:
+    """The condition as a term, or None if no key can serve it."""
+    match condition:
+        case Compare(op, Path((str(field),)), Const(value)):
+            return _comparison(field, op, value, condition)
+        case Compare(op, Const(value), Path((str(field),))):
+            return _comparison(field, _MIRRORED.get(op, op), value, condition)
+        case Between(Path((str(field),)), Const(low), Const(high)):
+            return Term(field, condition, bounds=((">=", low), ("<=", high)))
+        case StartsWith(Path((str(field),)), Const(prefix)) if isinstance(prefix, str):
+            return Term(field, condition, bounds=(("prefix", prefix),))
+    return None
+
+
+def owner_of(condition: Condition) -> type | None:
+    """The entity whose field a condition names first, or None."""
+    return next((path.owner for path in paths(condition) if path.owner is not None), None)
+
+
+def _comparison(field: str, op: Any, value: Any, condition: Condition) -> Term | None:
+    if op == "<>" or value is None:
+        return None
+    return Term(field, condition, equal=(value,)) if op == "=" else Term(field, condition, bounds=((op, value),))

@@ -1,0 +1,309 @@
+"""Update: change attributes of an existing item and keep every derived key right.
+
+An index key is made of field values. Each value that the call itself does not set comes from a read, or from the
+entity passed in, which may be stale; either way it becomes an equality guard of the write. When a guard fails, the item
+as it is now is judged again by the user's condition and the write is tried again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias
+
+from attrs import field, frozen
+
+from odm.codec import TAG
+from odm.entities.markers import metadata_of
+from odm.errors import BadValue, ConditionFailed, Conflict, ItemNotFound
+from odm.expressions.build import checked
+from odm.expressions.evaluate import apply, holds
+from odm.expressions.nodes import (
+    Action,
+    Comparator,
+    Compare,
+    Condition,
+    Const,
+    Increment,
+    Item,
+    Missing,
+    Number,
+    Or,
+    Path,
+    Remove,
+    Set,
+    Value,
+    paths,
+)
+from odm.operations import ir
+from odm.operations.backend import Gen
+from odm.operations.context import Context
+from odm.operations.guards import ABSENT, EXISTS, equals, every, judged, revision_is
+from odm.operations.limits import check_item, check_keys
+from odm.operations.writes import Target, refuse, target_of
+from odm.schema.model import EntitySchema, Key, PatternSchema
+
+ATTEMPTS = 64
+"""How often an update is tried against other writers before it gives up with Conflict."""
+
+Returning: TypeAlias = Literal["none", "old", "new"]
+
+_BOUNDS: Mapping[str, Comparator] = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+
+
+@frozen
+class Change:
+    """An update, understood once: lowered actions and condition, and what they touch.
+
+    Attributes:
+        known: attributes whose new value the call itself gives (None: the attribute goes), by stored name.
+        touched: the patterns whose key may change.
+        told: attributes whose value the item's key tells, by stored name.
+        needed: stored names of attributes that touched patterns use and neither the call nor the key gives.
+    """
+
+    target: Target
+    actions: tuple[Action, ...]
+    wanted: Condition | None
+    returning: Returning
+    upsert: bool
+    known: Mapping[str, Value] = field(factory=dict)
+    touched: tuple[PatternSchema, ...] = ()
+    told: Mapping[str, Value] = field(factory=dict)
+    needed: tuple[str, ...] = ()
+
+
+def update(
+    context: Context,
+    which: object,
+    actions: Sequence[Action],
+    when: Condition | bool | None,
+    returning: Returning,
+    *,
+    upsert: bool = False,
+) -> Gen[Any]:
+    """Change an existing item; returns it as it was or is now, or None, as ``returning`` says."""
+    change = understand(context, which, actions, when, returning, upsert=upsert)
+    base = yield from _first_base(context, change)
+    for _ in range(ATTEMPTS):
+        if base is None and change.upsert:
+            answer = yield from _create(context, change)
+        else:
+            answer = yield _request(context, change, base)
+        if isinstance(answer, ir.Written):
+            return None if answer.item is None else context.decode(answer.item, change.target.key)
+        base = context.now().living(answer.item)
+        _judge(context, change, base)
+    raise Conflict(f"{change.target} was changed by other writers {ATTEMPTS} times in a row: retry later")
+
+
+def understand(
+    context: Context,
+    which: object,
+    actions: Sequence[Action],
+    when: Condition | bool | None,
+    returning: Returning,
+    *,
+    upsert: bool = False,
+) -> Change:
+    """Check an update without a request.
+
+    Raises:
+        BadValue: an action or condition does not fit the model, or would change the primary key.
+    """
+    target = target_of(context, which)
+    entity = target.entity
+    _check_call(entity, actions, returning)
+    codec = entity.codec
+    lowered = codec.lower_actions(actions)
+    roots = {action.path.root for action in lowered}
+    known = {a.path.root: _outcome(a) for a in lowered if isinstance(a, Set | Remove) and len(a.path.segments) == 1}
+    touched = tuple(p for p in entity.patterns.values() if roots & set(_attributes(entity, p)))
+    told = _told(target)
+    given = known.keys() | told.keys()
+    needed = dict.fromkeys(name for p in touched for name in _attributes(entity, p) if name not in given)
+    if upsert:
+        _check_upsert(entity, known, target)
+    if entity.revision is not None:
+        lowered = (*lowered, Increment(Path((codec.stored[entity.revision],)), 1))
+    wanted = None if when is None else codec.lower(checked(when, "when="))
+    return Change(target, lowered, wanted, returning, upsert, known, touched, told, tuple(needed))
+
+
+def _check_call(entity: EntitySchema, actions: Sequence[Action], returning: str) -> None:
+    if not actions:
+        raise BadValue(
+            f"update of {entity.name} without an action: say what to change, as in set_({entity.name}.field, value)"
+        )
+    if returning not in ("none", "old", "new"):
+        raise BadValue(f"returning={returning!r}: say 'none', 'old' or 'new'")
+    for action in actions:
+        if not isinstance(action, Action):
+            raise BadValue(f"{action!r} is not an action: write set_({entity.name}.field, value), increment(...), ...")
+        root = action.path.root
+        if root in entity.primary.fields:
+            raise BadValue(
+                f"{entity.name}.{root} is part of the primary key and can not be changed: "
+                "insert an item under the new key and delete this one"
+            )
+        if root == entity.revision:
+            raise BadValue(f"{entity.name}.{root} is the Revision, which odm counts by itself: leave it out")
+
+
+def _check_upsert(entity: EntitySchema, known: Mapping[str, Value], target: Target) -> None:
+    given = {*target.entity.primary.fields}
+    for name, info in entity.cls.model_fields.items():
+        stored = entity.codec.stored[name]
+        if info.is_required() and name not in given and stored not in known:
+            raise BadValue(
+                f"{entity.name}: upsert=True must be able to create the item, and the required field {name!r} "
+                f"is not set: add set_({entity.name}.{name}, ...)"
+            )
+
+
+def _outcome(action: Set | Remove) -> Value:
+    return action.value if isinstance(action, Set) else None
+
+
+def _attributes(entity: EntitySchema, pattern: PatternSchema) -> list[str]:
+    """Stored names of the attributes that decide an item's entry in the index."""
+    stored = entity.codec.stored
+    names = [stored[name] for name in pattern.fields]
+    return names if pattern.when is None else [*names, *(path.root for path in paths(pattern.when))]
+
+
+def _first_base(context: Context, change: Change) -> Gen[Item | None]:
+    """What the first attempt builds on: nothing, where no value is needed; the entity passed in; or a read."""
+    if not change.needed:
+        return {}
+    if change.target.instance is not None:
+        base = change.target.entity.codec.encode(change.target.instance)
+        if all(holds(limit, base) for _, limit in _limits(change)):
+            return base
+    item = context.now().living((yield ir.Get(change.target.key)))
+    _judge(context, change, item)  # a sum outside of its bounds makes no key
+    return item
+
+
+def _request(context: Context, change: Change, base: Item | None) -> ir.Update:
+    """The write that is right if the needed attributes are as in ``base``."""
+    item = {} if base is None else base
+    target, now = change.target, context.now()
+    guards = [equals(name, item) for name in change.needed]
+    limits = [limit for _, limit in _limits(change)]
+    revision = target.revision
+    locked = None if revision is None else revision_is(target.entity, revision)
+    alive = now.alive if target.entity.ttl is not None else None
+    condition = every(EXISTS, alive, locked, change.wanted, *limits, *guards)
+    entries = _entries(change, item)
+    check_keys(target.key, {index: key for index, key in entries.items() if key is not None}, target.entity)
+    return ir.Update(target.key, change.actions, entries, condition, change.returning)
+
+
+def _entries(change: Change, base: Item) -> dict[str, Key | None]:
+    """The index keys after the change, for the patterns that it touches."""
+    if not change.touched:
+        return {}
+    entity = change.target.entity
+    used = {*change.known, *change.needed}
+    old = {**change.told, **{name: value for name, value in base.items() if name in used}}
+    new = apply([action for action in change.actions if action.path.root in used], old)
+    fields = [name for pattern in change.touched for name in pattern.fields]
+    values = entity.codec.read(new, fields)
+    entries: dict[str, Key | None] = {}
+    for pattern in change.touched:
+        there = pattern.when is None or holds(pattern.when, _as_read(entity, pattern.when, new))
+        entries[str(pattern.index)] = pattern.key(values) if there else None
+    return entries
+
+
+def _as_read(entity: EntitySchema, when: Condition, item: Item) -> dict[str, Value]:
+    """The item as the model reads it: where a field that ``when`` names is absent, its default stands."""
+    names = {path.root for path in paths(when)}
+    absent = [name for name, stored in entity.codec.stored.items() if stored in names and stored not in item]
+    defaults = {name: value for name, value in entity.codec.read(item, absent).items() if value not in (None, set())}
+    filled = {entity.codec.stored[name]: entity.codec.value(name, value) for name, value in defaults.items()}
+    return {TAG: entity.tag, **filled, **item}
+
+
+def _told(target: Target) -> dict[str, Value]:
+    """The stored attributes that the key tells: all of its fields but those that it writes in lossy formats only."""
+    entity = target.entity
+    templates = [template for template in (entity.primary.partition, entity.primary.sort) if template is not None]
+    names = {slot.name for template in templates for slot in template.slots if not slot.type.lossy}
+    return {entity.codec.stored[name]: entity.codec.value(name, target.values[name]) for name in names}
+
+
+def _key_values(target: Target) -> dict[str, Any]:
+    return {name: target.values[name] for name in target.entity.primary.fields}
+
+
+def _limits(change: Change) -> Iterator[tuple[Increment, Condition]]:
+    """The increments of fields with bounds, each with the condition that keeps it within them."""
+    for action in change.actions:
+        if isinstance(action, Increment) and (limit := _within_bounds(change.target.entity, action)) is not None:
+            yield action, limit
+
+
+def _within_bounds(entity: EntitySchema, action: Increment) -> Condition | None:
+    """The condition on the old value that keeps the sum within the bounds of the field; None if it has none."""
+    sides = [
+        Compare(op, action.path, Const(_canonical(bound - action.by))) for op, bound in _bounds(entity, action.path)
+    ]
+    there = every(*sides)
+    if there is None or not holds(there, {action.path.root: action.start}):
+        return there
+    return Or((Missing(action.path), there))
+
+
+def _bounds(entity: EntitySchema, path: Path) -> Iterator[tuple[Comparator, Number]]:
+    """The bounds that the model sets a whole numeric field."""
+    name = next((f for f, stored in entity.codec.stored.items() if stored == path.root), None)
+    if name is None or len(path.segments) > 1:
+        return
+    for mark in metadata_of(entity.cls.model_fields[name]):
+        for attribute, op in _BOUNDS.items():
+            bound = getattr(mark, attribute, None)
+            if isinstance(bound, int | float | Decimal):
+                yield op, bound if isinstance(bound, int) else Decimal(str(bound))
+
+
+def _canonical(value: Number) -> Number:
+    return int(value) if value == int(value) else value
+
+
+def _create(context: Context, change: Change) -> Gen[ir.Written | ir.Refused]:
+    """Upsert of an absent item: insert what the actions make of nothing."""
+    _judge_limits(context, change, None)
+    target, codec = change.target, change.target.entity.codec
+    start = {codec.stored[name]: codec.value(name, value) for name, value in _key_values(target).items()}
+    instance = codec.decode({**apply(change.actions, start), TAG: target.entity.tag}, str(target.key))
+    item = codec.encode(instance)
+    entries = target.entity.entries(vars(instance), item)
+    check_item(item, target.key, entries, target.entity)
+    answer = yield ir.Put(target.key, item, entries, judged(target.entity, ABSENT, context.now()))
+    if isinstance(answer, ir.Written) and change.returning == "new":
+        return ir.Written(item)
+    return ir.Written() if isinstance(answer, ir.Written) else answer
+
+
+def _judge(context: Context, change: Change, item: Item | None) -> None:
+    """Raise what the user must know of a refused attempt; return if only a guard failed, so that it is tried again."""
+    target = change.target
+    if item is None:
+        if change.upsert and change.wanted is None and target.revision in (None, 0):
+            return
+        raise ItemNotFound(f"{target} is not there: insert it first, or say upsert=True")
+    if change.wanted is not None and not holds(change.wanted, item):
+        refuse(context, target, item, change.wanted)
+    revision = target.revision
+    if revision is not None and not holds(revision_is(target.entity, revision), item):
+        refuse(context, target, item, None)
+    _judge_limits(context, change, item)
+
+
+def _judge_limits(context: Context, change: Change, item: Item | None) -> None:
+    for action, limit in _limits(change):
+        if not holds(limit, item):
+            raise ConditionFailed(
+                f"{change.target}: adding {action.by} to {action.path} would leave the bounds of the field",
+                None if item is None else context.decode(item, change.target.key),
+            )

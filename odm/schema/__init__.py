@@ -1,0 +1,1 @@
+"""From declarations to a key schema: compiled once, frozen, checked."""

@@ -1,0 +1,97 @@
+"""Checks over compiled entities: names that are taken, indexes, and entities whose keys meet."""
+
+import re
+from collections.abc import Iterable
+from itertools import combinations
+
+from odm.errors import SchemaError
+from odm.keys import Template, can_equal, can_overlap
+from odm.schema.model import EntitySchema, PatternSchema, Schema
+
+MAX_INDEXES = 20
+"""Global secondary indexes of a DynamoDB table, by default (AWS: Service quotas)."""
+
+NAMES = "3 to 255 characters, each a letter of A-Z, a digit, '_', '.' or '-'"
+"""What DynamoDB allows for names of tables and indexes, the tightest of the backends."""
+
+
+def is_name(name: str) -> bool:
+    """Whether a table or index may have this name."""
+    return re.fullmatch(r"[A-Za-z0-9_.-]{3,255}", name) is not None
+
+
+def check_entity(entity: EntitySchema) -> None:
+    """One entity by itself: tag, primary key, stored names, and one entry an index."""
+    if not entity.tag:
+        raise SchemaError(f'{entity.name}: its tag is empty; give it a name with tag="...", or leave tag= out')
+    for field in entity.optional.intersection(entity.primary.fields):
+        raise SchemaError(
+            f"{entity.name}.{entity.primary.name}: field {field!r} may be None, and an item without a primary key can "
+            f"not be stored. Make {field!r} required and not Optional, or use another field"
+        )
+    names = entity.codec.stored
+    for field, stored in names.items():
+        if stored.startswith("_"):
+            raise SchemaError(
+                f"{entity.name}.{field}: the stored name {stored!r} is reserved, as all that begin with '_'; "
+                f'give it another with Annotated[..., Stored("...")]'
+            )
+    by_index: dict[str | None, PatternSchema] = {}
+    for pattern in entity.patterns.values():
+        twin_pattern = by_index.setdefault(pattern.index, pattern)
+        if twin_pattern is not pattern:
+            raise SchemaError(
+                f"{entity.name}.{pattern.name} and {entity.name}.{twin_pattern.name} use the same index "
+                f"{pattern.index!r}, but an item has one entry in an index: give them different names with index="
+            )
+
+
+def check_indexes(schema: Schema) -> None:
+    """The table's indexes: number, names, and attributes that they reserve."""
+    if len(schema.indexes) > MAX_INDEXES:
+        raise SchemaError(
+            f"table {schema.name!r} needs {len(schema.indexes)} indexes ({', '.join(schema.indexes)}), and a table may "
+            f"have {MAX_INDEXES}: let patterns of different entities share one with index=, as in "
+            "AccessPattern(..., index='gsi1')"
+        )
+    for index in schema.indexes.values():
+        if not is_name(index.name):
+            pattern = index.patterns[0]
+            raise SchemaError(
+                f"{pattern.entity}.{pattern.name}: {index.name!r} can not name an index; a name has {NAMES}: "
+                'give it one with index="..."'
+            )
+    reserved = {*schema.keys, *(index + end for index in schema.indexes for end in ("pk", "sk"))}
+    for entity in schema.entities.values():
+        for field, stored in entity.codec.stored.items():
+            if stored in reserved:
+                raise SchemaError(
+                    f"{entity.name}.{field}: the stored name {stored!r} is taken by a key attribute of table "
+                    f'{schema.name!r}; store the field under another name with Annotated[..., Stored("...")]'
+                )
+
+
+def check_keys(table: str, entities: Iterable[EntitySchema]) -> None:
+    """Refuse two entities whose primary keys can be equal: one would overwrite the other."""
+    for a, b in combinations(entities, 2):
+        if _can_meet(a.primary, b.primary):
+            raise SchemaError(
+                f"in table {table!r} an item of {a.name} and one of {b.name} can have the same key: "
+                f"{a.name}.{a.primary.text} and {b.name}.{b.primary.text}. Begin one of the templates with a literal "
+                f"of its own, such as {b.name.upper()}#"
+            )
+
+
+def is_shared(pattern: PatternSchema, other: PatternSchema) -> bool:
+    """Whether the other entity's keys can fall into the range that a query of this pattern reads."""
+    if not can_equal(pattern.partition, other.partition):
+        return False
+    return pattern.sort is None or other.sort is None or can_overlap(pattern.sort, other.sort)
+
+
+def _can_meet(a: PatternSchema, b: PatternSchema) -> bool:
+    return can_equal(a.partition, b.partition) and _sorts_can_meet(a.sort, b.sort)
+
+
+def _sorts_can_meet(a: Template | None, b: Template | None) -> bool:
+    return a is None or b is None or can_equal(a, b)

@@ -1,0 +1,158 @@
+"""Compile declarations to a `Schema`: entity classes → templates, codecs, patterns, indexes.
+
+Each step works on one entity; the checks that need several entities are in `odm.schema.checks`.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+from pydantic.errors import PydanticUndefinedAnnotation
+
+from odm.codec import compile_codec
+from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey
+from odm.errors import BadValue, SchemaError
+from odm.expressions.references import Reference
+from odm.keys import Template, compile_template
+from odm.schema.checks import check_entity, check_indexes, check_keys, is_shared
+from odm.schema.model import EntitySchema, IndexSchema, PatternSchema, Schema
+from odm.schema.roles import find_roles
+
+if TYPE_CHECKING:
+    from odm.entities.entity import Entity
+
+
+def compile_schema(
+    name: str, entities: Sequence[tuple["type[Entity]", str]], *, keys: tuple[str, str], row_key_join: str
+) -> Schema:
+    """The schema of a table. Raises SchemaError for every fault that can be known without a backend."""
+    if not entities:
+        raise SchemaError(
+            f"table {name!r} has no entities: declare class ...(Entity, table=...), or import the module that does, "
+            "before the table is used"
+        )
+    declared = {cls: _declarations(cls) for cls, _ in entities}
+    hash_only = all(_primary(patterns).sort is None for patterns in declared.values())
+    compiled: dict[str, EntitySchema] = {}
+    for cls, tag in entities:
+        if tag in compiled:
+            raise SchemaError(
+                f"{cls.__name__} and {compiled[tag].name} have the same tag {tag!r} in table {name!r}: "
+                f"give one of them another with class {cls.__name__}(Entity, table=..., tag=...)"
+            )
+        compiled[tag] = _compile_entity(cls, tag, declared[cls], hash_only=hash_only)
+    check_keys(name, compiled.values())
+    shared = _mark_shared(compiled)
+    schema = Schema(name, shared, _indexes(shared), keys=keys, hash_only=hash_only, row_key_join=row_key_join)
+    check_indexes(schema)
+    return schema
+
+
+def _declarations(cls: "type[Entity]") -> dict[str, Pattern]:
+    """The patterns of a class by attribute name, inherited ones first."""
+    found: dict[str, Pattern] = {}
+    for base in reversed(cls.__mro__):
+        patterns = {name: value for name, value in vars(base).items() if isinstance(value, Pattern)}
+        if any(isinstance(p, PrimaryKey) for p in patterns.values()):
+            found = {name: p for name, p in found.items() if not isinstance(p, PrimaryKey)}
+        elif getattr(base, "__odm_table__", None) is not None and _is_entity_subclass(base):
+            raise SchemaError(
+                f"{base.__name__} inherits from an entity and must state its own primary key, or both would share "
+                f"their items: add primary = PrimaryKey(...) to {base.__name__}"
+            )
+        found.update(patterns)
+    primaries = [name for name, p in found.items() if isinstance(p, PrimaryKey)]
+    if len(primaries) != 1:
+        have = f"has {len(primaries)} primary keys ({', '.join(primaries)})" if primaries else "has no primary key"
+        raise SchemaError(f"{cls.__name__} {have}: an entity has exactly one, as in primary = PrimaryKey('...#{{id}}')")
+    return found
+
+
+def _is_entity_subclass(cls: type) -> bool:
+    return any(getattr(base, "__odm_table__", None) is not None for base in cls.__mro__[1:])
+
+
+def _primary(patterns: dict[str, Pattern]) -> Pattern:
+    return next(p for p in patterns.values() if isinstance(p, PrimaryKey))
+
+
+def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern], *, hash_only: bool) -> EntitySchema:
+    _complete(cls)
+    _check_references(cls)
+    codec = compile_codec(cls, tag)
+    compiled = {name: _compile_pattern(cls, tag, name, pattern, hash_only) for name, pattern in patterns.items()}
+    primary = next(p for p in compiled.values() if p.kind == "primary")
+    others = {name: p for name, p in compiled.items() if p.kind != "primary"}
+    optional = frozenset(filter(codec.may_be_none, cls.model_fields))
+    entity = EntitySchema(cls, tag, primary, others, codec, optional=optional, **find_roles(cls, compiled.values()))
+    check_entity(entity)
+    lowered = {}
+    for name, pattern in others.items():
+        try:
+            when = None if pattern.when is None else codec.lower(pattern.when)
+        except BadValue as error:
+            raise SchemaError(f"{cls.__name__}.{name}: when= {error}") from error
+        lowered[name] = evolve(pattern, when=when)
+    return evolve(entity, patterns=lowered)
+
+
+def _complete(cls: "type[Entity]") -> None:
+    """Resolve forward references."""
+    try:
+        cls.model_rebuild()
+    except PydanticUndefinedAnnotation as error:
+        raise SchemaError(
+            f"{cls.__name__}: {error.name!r} in its annotations is not defined: import or declare it before the table "
+            f"is used, or call {cls.__name__}.model_rebuild() where it is in sight"
+        ) from error
+
+
+def _check_references(cls: "type[Entity]") -> None:
+    """Prove that every field resolves to its reference: an attribute of the same name would hide it."""
+    for name in cls.model_fields:
+        if not isinstance(getattr(cls, name, None), Reference):
+            raise SchemaError(
+                f"{cls.__name__}.{name}: a field of this name is hidden by an attribute of the class, so "
+                f"{cls.__name__}.{name} could not be used in a query. Rename the field, and keep the stored name with "
+                f'Annotated[..., Stored("{name}")]'
+            )
+
+
+def _compile_pattern(cls: "type[Entity]", tag: str, name: str, pattern: Pattern, hash_only: bool) -> PatternSchema:
+    owner = f"{cls.__name__}.{name}"
+    fields = cls.model_fields
+    partition = compile_template(pattern.partition, fields, owner=owner)
+    is_primary = isinstance(pattern, PrimaryKey)
+    sort = _compile_sort(cls, tag, owner, pattern, with_sort=not (is_primary and hash_only))
+    if not isinstance(pattern, AccessPattern):
+        return PatternSchema(cls.__name__, name, "primary", None, partition, sort)
+    return PatternSchema(cls.__name__, name, "global", pattern.index or name, partition, sort, pattern.when)
+
+
+def _compile_sort(cls: "type[Entity]", tag: str, owner: str, pattern: Pattern, *, with_sort: bool) -> Template | None:
+    """The sort template; the tag stands in for a missing one, because half an index key is no entry."""
+    if pattern.sort is None and not with_sort:
+        return None
+    return compile_template(tag if pattern.sort is None else pattern.sort, cls.model_fields, owner=owner)
+
+
+def _mark_shared(entities: dict[str, EntitySchema]) -> dict[str, EntitySchema]:
+    """Mark the patterns into whose range another entity's keys may fall."""
+    everything = [(tag, p) for tag, e in entities.items() for p in (e.primary, *e.patterns.values())]
+
+    def mark(tag: str, pattern: PatternSchema) -> PatternSchema:
+        others = [p for other, p in everything if other != tag and p.index == pattern.index]
+        return evolve(pattern, shared=any(is_shared(pattern, other) for other in others))
+
+    return {
+        tag: evolve(e, primary=mark(tag, e.primary), patterns={name: mark(tag, p) for name, p in e.patterns.items()})
+        for tag, e in entities.items()
+    }
+
+
+def _indexes(entities: dict[str, EntitySchema]) -> dict[str, IndexSchema]:
+    by_name: dict[str, list[PatternSchema]] = {}
+    for entity in entities.values():
+        for pattern in entity.patterns.values():
+            by_name.setdefault(str(pattern.index), []).append(pattern)
+    return {name: IndexSchema(name, tuple(patterns)) for name, patterns in by_name.items()}

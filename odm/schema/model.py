@@ -1,0 +1,211 @@
+"""What `Table.compile()` makes: the key schema as frozen values.
+
+Everything that later stages need is decided here once: compiled templates, which index holds which pattern, what each
+field is called when stored. Backends read `Schema`; the planner reads `EntitySchema`.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Literal, NamedTuple
+
+from attrs import Factory, field, frozen
+
+from odm.codec.entity import EntityCodec
+from odm.errors import KeyValueError, SchemaError
+from odm.expressions.evaluate import holds
+from odm.expressions.nodes import Condition, Item
+from odm.keys import Template
+
+
+class Key(NamedTuple):
+    """A full key: partition and sort text; ``sort`` is "" in a table whose items have no sort key."""
+
+    partition: str
+    sort: str = ""
+
+
+@frozen
+class PatternSchema:
+    """One way to reach the items of an entity: its primary key or an access pattern.
+
+    Attributes:
+        name: the attribute name in the class.
+        kind: "primary", or "global" for a pattern served by a secondary index.
+        index: the index name; None for the primary key.
+        partition, sort: compiled templates; sort is None in a table whose items have no sort key.
+        when: an item is in the index only if this holds (field names, not stored names).
+        shared: another entity's keys may fall into this pattern's range, so queries filter by tag.
+    """
+
+    entity: str
+    name: str
+    kind: Literal["primary", "global"]
+    index: str | None
+    partition: Template
+    sort: Template | None
+    when: Condition | None = None
+    shared: bool = False
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of both templates, each once, partition first."""
+        sort = self.sort.fields if self.sort is not None else ()
+        return tuple(dict.fromkeys(self.partition.fields + sort))
+
+    def key(self, values: Mapping[str, Any]) -> Key | None:
+        """The key for these field values; None when a value is None (no entry: that makes an index sparse).
+
+        Raises:
+            KeyValueError: a value can not stand in a key.
+        """
+        partition = self.partition.encode(values)
+        sort = "" if self.sort is None else self.sort.encode(values)
+        return None if partition is None or sort is None else Key(partition, sort)
+
+    @property
+    def text(self) -> str:
+        """The pattern as declared, with the tag where that stands for a missing sort; for messages."""
+        sort = f', "{self.sort.text}"' if self.sort is not None else ""
+        kind = "PrimaryKey" if self.kind == "primary" else "AccessPattern"
+        return f'{self.name} = {kind}("{self.partition.text}"{sort})'
+
+
+@frozen
+class EntitySchema:
+    """One entity: its patterns, codec, and the fields with a role.
+
+    Attributes:
+        revision, ttl: the field that carries the marker, or None.
+        counters: the fields marked as Counter.
+        optional: the fields whose value may be None.
+    """
+
+    cls: type[Any]
+    tag: str
+    primary: PatternSchema
+    patterns: Mapping[str, PatternSchema]
+    codec: EntityCodec = field(repr=False)
+    revision: str | None = None
+    ttl: str | None = None
+    counters: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The class name, for messages."""
+        return self.cls.__name__
+
+    def pattern(self, name: str) -> PatternSchema:
+        """The primary key or access pattern of that attribute name."""
+        return self.primary if name == self.primary.name else self.patterns[name]
+
+    def key(self, values: Mapping[str, Any]) -> Key:
+        """The primary key for these field values.
+
+        Raises:
+            KeyValueError: a value is None or can not stand in a key.
+        """
+        key = self.primary.key(values)
+        if key is None:
+            empty = [field for field in self.primary.fields if values.get(field) is None]
+            raise KeyValueError(f"{self.name}.{empty[0]} is None, and it is part of the primary key: give it a value")
+        return key
+
+    def entries(self, values: Mapping[str, Any], item: Item) -> dict[str, Key]:
+        """The index entries of an item: index name to index key, without those it has not.
+
+        Args:
+            values: field values (Python), at least those of the templates.
+            item: the same item as stored, on which ``when`` is judged.
+        """
+        found: dict[str, Key] = {}
+        for pattern in self.patterns.values():
+            key = pattern.key(values) if pattern.when is None or holds(pattern.when, item) else None
+            if key is not None:
+                found[str(pattern.index)] = key
+        return found
+
+    def call_values(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The validated values of a pattern call: all partition fields, then leading sort fields.
+
+        Raises:
+            KeyValueError: a name is missing, unknown or leaves a gap, or a value does not validate.
+        """
+        pattern = self.pattern(name)
+        fields = pattern.fields
+        required = frozenset(pattern.partition.fields)
+        unknown = [given for given in values if given not in fields]
+        if unknown:
+            near = get_close_matches(unknown[0], fields, 1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise KeyValueError(f"{self.name}.{name}() has no key field {unknown[0]!r}: {hint}{_wanted(pattern)}")
+        missing = [field for field in fields if field in required and field not in values]
+        if missing:
+            raise KeyValueError(f"{self.name}.{name}() needs {missing[0]!r}: {_wanted(pattern)}")
+        given = [field in values for field in fields]
+        if given != sorted(given, reverse=True):
+            gap = fields[given.index(False)]
+            raise KeyValueError(f"{self.name}.{name}() leaves out {gap!r} before a later field: {_wanted(pattern)}")
+        return {field: self.codec.validate(field, values[field]) for field in fields if field in values}
+
+
+@frozen
+class IndexSchema:
+    """One secondary index and the patterns that share it."""
+
+    name: str
+    patterns: tuple[PatternSchema, ...]
+
+
+@frozen
+class Schema:
+    """A table, ready for a backend.
+
+    Attributes:
+        name: the table's name.
+        keys: the names of the key attributes, partition and sort.
+        hash_only: the table has no sort key, because no primary key has one.
+        indexes: the secondary indexes, by name.
+        entities: by tag, the value of the stored attribute ``_t``.
+        row_key_join: what Bigtable puts between partition and sort.
+    """
+
+    name: str
+    entities: Mapping[str, EntitySchema]
+    indexes: Mapping[str, IndexSchema]
+    keys: tuple[str, str] = ("pk", "sk")
+    hash_only: bool = False
+    row_key_join: str = "#"
+    by_class: Mapping[type, EntitySchema] = field(
+        init=False,
+        repr=False,
+        default=Factory(lambda self: {entity.cls: entity for entity in self.entities.values()}, takes_self=True),
+    )
+
+    @property
+    def has_ttl(self) -> bool:
+        """Whether any entity expires, so that the table needs the TTL attribute."""
+        return any(entity.ttl for entity in self.entities.values())
+
+    def entity(self, cls: type) -> EntitySchema:
+        """The schema of an entity class.
+
+        Raises:
+            SchemaError: the class is not an entity of this table.
+        """
+        try:
+            return self.by_class[cls]
+        except KeyError:
+            known = sorted(e.name for e in self.entities.values())
+            mend = (
+                "it was declared again since: use the new class"
+                if cls.__name__ in known
+                else (f"its entities are {', '.join(known)}. Declare it with class {cls.__name__}(Entity, table=...)")
+            )
+            raise SchemaError(f"{cls.__name__} is not an entity of table {self.name!r}; {mend}") from None
+
+
+def _wanted(pattern: PatternSchema) -> str:
+    leading = [field for field in pattern.fields if field not in pattern.partition.fields]
+    then = f", then any leading ones of {', '.join(leading)}" if leading else ""
+    return f"give {', '.join(pattern.partition.fields) or 'nothing'}{then}"

@@ -1,0 +1,52 @@
+"""Fields with a role: Revision, TTL and Counter markers, found and checked."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pydantic.fields import FieldInfo
+
+from odm.entities.markers import CounterMarker, RevisionMarker, TTLMarker, find_marker
+from odm.errors import SchemaError
+from odm.expressions.nodes import Condition, paths
+from odm.schema.model import PatternSchema
+
+if TYPE_CHECKING:
+    from odm.entities.entity import Entity
+
+
+def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema]) -> dict[str, Any]:
+    """The keyword arguments revision, ttl and counters of `EntitySchema`. Raises SchemaError."""
+    keyed = {field for pattern in patterns for field in (*pattern.fields, *_named(pattern.when))}
+    revision = _only(cls, RevisionMarker, "Revision")
+    ttl = _only(cls, TTLMarker, "TTL")
+    counters = frozenset(name for name, info in cls.model_fields.items() if find_marker(info, CounterMarker))
+    for name in (*counters, *([revision] if revision else [])):
+        _check_number(cls, name, cls.model_fields[name])
+        if name in keyed:
+            raise SchemaError(
+                f"{cls.__name__}.{name}: a Counter or Revision changes by itself and can not decide about a key; "
+                "take it out of the template or when=, or take the marker away"
+            )
+    return {"revision": revision, "ttl": ttl, "counters": counters}
+
+
+def _named(condition: Condition | None) -> set[str]:
+    """The fields that a pattern's ``when`` names."""
+    return set() if condition is None else {path.root for path in paths(condition)}
+
+
+def _only(cls: "type[Entity]", kind: type, word: str) -> str | None:
+    names = [name for name, info in cls.model_fields.items() if find_marker(info, kind)]
+    if len(names) > 1:
+        raise SchemaError(f"{cls.__name__} marks several fields as {word}: {', '.join(names)}; keep one")
+    return names[0] if names else None
+
+
+def _check_number(cls: "type[Entity]", name: str, info: FieldInfo) -> None:
+    """Counters and revisions start at 0 and have no bounds that an atomic increment could break."""
+    bounded = any(hasattr(m, bound) for m in info.metadata for bound in ("ge", "gt", "le", "lt"))
+    if info.annotation is not int or info.default != 0 or bounded:
+        raise SchemaError(
+            f"{cls.__name__}.{name}: a Counter or Revision is an unbounded int that starts at 0: "
+            f"{name}: Annotated[int, ...] = 0"
+        )

@@ -1,0 +1,74 @@
+"""`Table`: the declaration that entities join, and the entry to compilation."""
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Literal
+
+from odm.errors import SchemaError
+from odm.schema.checks import NAMES, is_name
+from odm.schema.compile import compile_schema
+from odm.schema.model import Schema
+
+if TYPE_CHECKING:
+    from odm.entities.entity import Entity
+
+
+class Table:
+    """One table for many entities (single-table design). Entities join it with ``class Order(Entity, table=shop)``.
+
+    Args:
+        name: the table's name on every backend: 3 to 255 of ``A-Z a-z 0-9 _ . -`` (on Bigtable at most 50).
+        keys: the names of the partition and sort key attributes, for tables that exist already on DynamoDB.
+        row_key_join: what joins partition and sort key to a Bigtable row key; ``"##"`` is unambiguous whatever
+            the templates are.
+
+    Raises:
+        SchemaError: the name or an option can not be used.
+    """
+
+    def __init__(
+        self, name: str, *, keys: Sequence[str] = ("pk", "sk"), row_key_join: Literal["#", "##"] = "#"
+    ) -> None:
+        if not isinstance(name, str) or not is_name(name):
+            raise SchemaError(f"Table({name!r}): a name has {NAMES}")
+        if row_key_join not in ("#", "##"):
+            raise SchemaError(f"Table({name!r}): row_key_join is '#' or '##', not {row_key_join!r}")
+        if isinstance(keys, str) or len(keys) != 2 or len(set(keys)) != 2 or not all(keys):
+            raise SchemaError(f"Table({name!r}): keys takes two attribute names, partition and sort, not {keys!r}")
+        self.name = name
+        self.keys = (keys[0], keys[1])
+        self.row_key_join = row_key_join
+        self._entities: list[tuple[type[Entity], str]] = []
+        self._schema: Schema | None = None
+        self._lock = Lock()
+
+    def add(self, entity: "type[Entity]", tag: str) -> None:
+        """Take an entity into the table; called by ``class ...(Entity, table=...)``.
+
+        A class that is declared again under the same name (a notebook cell that ran twice) replaces the earlier one.
+        """
+        name = (entity.__module__, entity.__qualname__)
+        with self._lock:
+            self._entities = [(e, t) for e, t in self._entities if (e.__module__, e.__qualname__) != name]
+            self._entities.append((entity, tag))
+            self._schema = None
+
+    def compile(self) -> Schema:
+        """Check all entities and compile them to a key schema. Done once; also at the first use of a store.
+
+        Returns:
+            The frozen schema.
+
+        Raises:
+            SchemaError: a fault in a model; the message names class, pattern, fault and mend.
+        """
+        schema = self._schema
+        if schema is None:
+            with self._lock:
+                schema = self._schema = compile_schema(
+                    self.name, tuple(self._entities), keys=self.keys, row_key_join=self.row_key_join
+                )
+        return schema
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r})"

@@ -1,0 +1,1 @@
+"""The stores: what an application calls, blocking and for asyncio."""

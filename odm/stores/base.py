@@ -1,0 +1,146 @@
+"""What both stores share: settings, the connection, and the steps of each call before its colour matters."""
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from attrs import frozen
+
+from odm.entities.entity import Entity
+from odm.entities.patterns import BoundPattern
+from odm.entities.query import Query
+from odm.errors import BadValue
+from odm.expressions.build import checked
+from odm.expressions.nodes import Action, Condition
+from odm.operations import cursor as cursors
+from odm.operations import reads, updates, writes
+from odm.operations.backend import Backend, Connection, Gen
+from odm.operations.context import Context
+from odm.operations.explain import Explanation, explain_plan, explain_write, first_native
+from odm.operations.plan import make_plan
+from odm.operations.reads import Reading, Scanning
+from odm.schema.table import Table
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+E = TypeVar("E", bound=Entity)
+T_co = TypeVar("T_co", covariant=True)
+
+
+@frozen
+class Page(Generic[T_co]):
+    """One page of results.
+
+    Attributes:
+        items: the results, as many as asked for while there are as many.
+        cursor: pass it as ``after=`` to go on; None exactly when nothing follows.
+    """
+
+    items: Sequence[T_co]
+    cursor: str | None = None
+
+
+class BaseStore:
+    """Settings and steps of `Store` and `AsyncStore`."""
+
+    def __init__(self, table: Table, backend: Backend, *, cursor_secret: bytes | str | None = None) -> None:
+        self.table = table
+        self.backend = backend
+        self._secret = cursor_secret.encode() if isinstance(cursor_secret, str) else cursor_secret
+        self._lock = Lock()
+        self._open: tuple[Context, Connection] | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.table!r}, {self.backend!r})"
+
+    def _connect(self) -> tuple[Context, Connection]:
+        """The compiled schema and the connection for it; anew when entities have joined the table since."""
+        schema = self.table.compile()
+        opened = self._open
+        if opened is None or opened[0].schema is not schema:
+            with self._lock:
+                opened = self._open
+                if opened is None or opened[0].schema is not schema:
+                    opened = self._open = (Context(schema), self.backend.connect(schema))
+        return opened
+
+    @property
+    def _context(self) -> Context:
+        return self._connect()[0]
+
+    def _key(self, which: Any, key: dict[str, Any]) -> Any:
+        """The key query of ``get(Order, order_id=...)``, or what was passed, where it is a key already."""
+        if isinstance(which, type):
+            return BoundPattern(which, self._context.schema.entity(which).primary.name)(**key)
+        if key:
+            raise BadValue(f"key fields ({', '.join(key)}) go with an entity class; {which!r} is a whole key already")
+        return which
+
+    def _begin(self, query: Query[Any], *, consistent: bool = True, after: str | None = None) -> Reading | None:
+        if not isinstance(query, Query):
+            raise BadValue(f"{query!r} is not a query: call a pattern, such as Order.by_date(...), or select(Order)")
+        context = self._context
+        reading = reads.begin(context, query, consistent=consistent)
+        if after is None or reading is None:
+            return reading
+        return cursors.decode_cursor(context.schema, reading, after, self._secret)
+
+    def _begin_scan(self, entity: type | None, conditions: Sequence[object], *, consistent: bool) -> Scanning:
+        wanted = [checked(condition, "scan()") for condition in conditions]
+        return reads.begin_scan(self._context, entity, wanted, consistent=consistent)
+
+    def _page(self, reading: Reading, size: int) -> Gen[Page[Any]]:
+        context = self._context
+        items, further = yield from reads.page(context, reading, size)
+        return Page(items, None if further is None else cursors.encode_cursor(context.schema, further, self._secret))
+
+    def _exists(self, which: Any, key: dict[str, Any]) -> Gen[bool]:
+        return reads.exists(self._context, self._key(which, key))
+
+    def explain(
+        self,
+        what: Query[Any] | Entity,
+        *actions: Action,
+        write: "Literal['put', 'insert', 'delete'] | None" = None,
+        when: Condition | bool | None = None,
+    ) -> Explanation:
+        """What a call would do, without doing it: pattern, index, partitions and range, filter, requests.
+
+        ``explain(query)`` explains a read, ``explain(entity)`` its put, ``explain(entity_or_key, set_(...))`` an
+        update, ``explain(entity_or_key, write="delete")`` a delete.
+
+        Args:
+            what: a query, an entity, or a key.
+            actions: those of the update to explain.
+            write: which write to explain.
+            when: the condition of that write.
+
+        Returns:
+            A value that prints; its ``native`` is the first request as the backend would send it.
+        """
+        context, connection = self._connect()
+        if isinstance(what, Query) and not actions and write is None:
+            plan = make_plan(context.schema, what)
+            reading = reads.begin(context, what)
+            native = None
+            if reading is not None:
+                native = first_native(connection, reads.request_of(context, reading, what.most))
+            return explain_plan(plan, native)
+        target = writes.target_of(context, what)
+        name = "update" if actions else write or "put"
+        steps = self._write_steps(name, what, actions, when)
+        change = updates.understand(context, what, actions, when, "none") if actions else None
+        return explain_write(f"{name} {target}", steps, connection, target.entity.primary.text, change)
+
+    def _write_steps(self, name: str, what: Any, actions: Sequence[Action], when: Condition | bool | None) -> Gen[Any]:
+        context = self._context
+        if name == "update":
+            return updates.update(context, what, actions, when, "none")
+        if name == "delete":
+            return writes.delete(context, what, when)
+        if name == "insert":
+            return writes.insert(context, what)
+        if name == "put":
+            return writes.put(context, what, when)
+        raise BadValue(f"write={name!r}: say 'put', 'insert' or 'delete'")

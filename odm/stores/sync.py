@@ -1,0 +1,327 @@
+"""`Store`: the blocking face of odm. Each method runs one operation; the other colour is `AsyncStore`."""
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, overload
+
+from odm.entities.entity import Entity
+from odm.entities.query import Query
+from odm.expressions.nodes import Action, Condition
+from odm.operations import ir, reads, updates, writes
+from odm.operations.backend import Gen, perform, run
+from odm.operations.batches import Pending
+from odm.operations.reads import Reading, Scanning
+from odm.stores.base import BaseStore, Page
+
+E = TypeVar("E", bound=Entity)
+R = TypeVar("R")
+
+
+class Store(BaseStore):
+    """A table on a backend. Thread-safe; as a context manager it closes its connections.
+
+    Args:
+        table: the table whose entities are stored.
+        backend: where: ``Memory()``, ``LocalFile(...)``, ``DynamoDB(...)`` or ``Bigtable(...)``.
+        cursor_secret: signs cursors, so that a client can not forge one.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release connections. The store opens new ones when it is used again."""
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def _run(self, steps: Gen[R]) -> R:
+        connection = self._connect()[1]
+        return run(steps, lambda request: perform(connection, request))
+
+    def _send(self, request: ir.Request) -> Any:
+        return perform(self._connect()[1], request)
+
+    def create(self) -> None:
+        """Create the table with its indexes, families and TTL; what exists is left alone."""
+        self._send(ir.CreateTables())
+
+    def drop(self) -> None:
+        """Remove the table with everything in it; no error when it is not there."""
+        self._send(ir.DropTables())
+
+    @overload
+    def get(self, which: type[E], /, **key: Any) -> E | None: ...
+    @overload
+    def get(self, which: Query[E], /, *, consistent: bool = True) -> E | None: ...
+    def get(self, which: Any, /, *, consistent: bool = True, **key: Any) -> Any:
+        """The item under a key, or None.
+
+        Args:
+            which: an entity class with its key fields as keywords, or a key such as ``Order.primary(...)``.
+            consistent: False: cheaper, may miss the newest writes (only with the key form).
+            key: the key fields.
+
+        Raises:
+            KeyValueError: a key field is missing, unknown or does not validate.
+            ItemInvalid: what is stored does not fit the model.
+        """
+        return self._run(reads.get(self._context, self._key(which, key), consistent=consistent))
+
+    @overload
+    def one(self, which: type[E], /, **key: Any) -> E: ...
+    @overload
+    def one(self, which: Query[E], /, *, consistent: bool = True) -> E: ...
+    def one(self, which: Any, /, *, consistent: bool = True, **key: Any) -> Any:
+        """The item under a key.
+
+        Raises:
+            ItemNotFound: there is none.
+        """
+        return self._run(reads.one(self._context, self._key(which, key), consistent=consistent))
+
+    def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> list[E | None]:
+        """The items under keys, in the keys' order, None where there is none; any number of keys."""
+        return self._run(reads.get_many(self._context, keys, consistent=consistent))
+
+    @overload
+    def exists(self, which: type[Entity], /, **key: Any) -> bool: ...
+    @overload
+    def exists(self, which: Query[Any], /) -> bool: ...
+    def exists(self, which: Any, /, **key: Any) -> bool:
+        """Whether there is an item under the key."""
+        return self._run(self._exists(which, key))
+
+    def put(self, entity: E, *, when: Condition | bool | None = None) -> E:
+        """Write an entity over whatever is under its key.
+
+        Args:
+            entity: what to store. With a Revision, only the version that it was read as is overwritten.
+            when: a condition on the item as it is stored now.
+
+        Returns:
+            The entity as stored: the same object, or with a Revision a copy that counts one more.
+
+        Raises:
+            ConditionFailed: ``when`` does not hold; nothing was written.
+            Conflict: somebody else wrote the item since it was read (Revision).
+            BadValue: a value can not be stored; nothing was sent.
+        """
+        return self._run(writes.put(self._context, entity, when))
+
+    def insert(self, entity: E) -> E:
+        """Write a new entity.
+
+        Returns:
+            The entity as stored.
+
+        Raises:
+            ItemExists: its key is taken.
+        """
+        return self._run(writes.insert(self._context, entity))
+
+    @overload
+    def update(
+        self,
+        which: E | Query[E],
+        /,
+        *actions: Action,
+        when: Condition | bool | None = None,
+        returning: Literal["none"] = "none",
+        upsert: bool = False,
+    ) -> None: ...
+    @overload
+    def update(
+        self,
+        which: E | Query[E],
+        /,
+        *actions: Action,
+        when: Condition | bool | None = None,
+        returning: Literal["new"],
+        upsert: bool = False,
+    ) -> E: ...
+    @overload
+    def update(
+        self,
+        which: E | Query[E],
+        /,
+        *actions: Action,
+        when: Condition | bool | None = None,
+        returning: Literal["old"],
+        upsert: bool = False,
+    ) -> E | None: ...
+    def update(
+        self,
+        which: Any,
+        /,
+        *actions: Action,
+        when: Condition | bool | None = None,
+        returning: Literal["none", "old", "new"] = "none",
+        upsert: bool = False,
+    ) -> Any:
+        """Change attributes of an existing item; every index entry stays right.
+
+        Args:
+            which: the entity or its key. An entity with a Revision is changed only if it is still the one you read.
+            actions: ``set_``, ``increment``, ``remove``, ``append``, …
+            when: a condition on the item as it is stored now.
+            returning: "new" or "old" to get the item as it is now or was.
+            upsert: create the item if it is not there; the actions must set every required field.
+
+        Raises:
+            ItemNotFound: there is no such item.
+            ConditionFailed: ``when`` does not hold, or an increment would leave the field's bounds.
+            Conflict: somebody else changed the item (Revision), or it never rests.
+            BadValue: an action does not fit the model; nothing was sent.
+        """
+        return self._run(updates.update(self._context, which, actions, when, returning, upsert=upsert))
+
+    @overload
+    def delete(self, which: type[Entity], /, **key: Any) -> bool: ...
+    @overload
+    def delete(self, which: Entity | Query[Any], /, *, when: Condition | bool | None = None) -> bool: ...
+    def delete(self, which: Any, /, *, when: Condition | bool | None = None, **key: Any) -> bool:
+        """Remove an item.
+
+        Args:
+            which: an entity class with its key fields, an entity, or a key.
+            when: a condition on the item as it is stored now.
+            key: the key fields.
+
+        Returns:
+            Whether the item was there.
+
+        Raises:
+            ConditionFailed: the item is there and ``when`` does not hold.
+            Conflict: an entity with a Revision was changed since it was read.
+        """
+        return self._run(writes.delete(self._context, self._key(which, key), when))
+
+    def delete_all(self, query: Query[Any]) -> int:
+        """Remove everything that a query finds, such as a whole partition: ``delete_all(collection(...))``.
+
+        Not atomic, but resumable: after a failure, call it again.
+
+        Returns:
+            The number of items removed.
+        """
+        return self._run(writes.delete_all(self._context, self._begin(query)))
+
+    def query(self, query: Query[E], *, consistent: bool = True) -> Iterator[E]:
+        """The results of a query, read page by page while you iterate.
+
+        Args:
+            query: a pattern call, `odm.select` or `odm.collection`.
+            consistent: False: cheaper, may miss the newest writes. Secondary indexes may lag anyway.
+
+        Raises:
+            NoAccessPattern: no declared pattern serves a ``select``.
+            BadValue: a value or condition does not fit the model.
+        """
+        return self._chunks(self._begin(query, consistent=consistent))
+
+    def _chunks(self, reading: Reading | None) -> Iterator[Any]:
+        while reading is not None:
+            items, reading = self._run(reads.chunk(self._context, reading))
+            yield from items
+
+    def page(self, query: Query[E], *, size: int = 25, after: str | None = None, consistent: bool = True) -> Page[E]:
+        """One page of a query's results.
+
+        Args:
+            query: as for `query`.
+            size: number of results, 1 or more.
+            after: the cursor of the page before.
+            consistent: as for `query`.
+
+        Raises:
+            BadCursor: the cursor is damaged or belongs to another query.
+        """
+        reading = self._begin(query, consistent=consistent, after=after)
+        return Page([]) if reading is None else self._run(self._page(reading, size))
+
+    def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
+        """The first result of a query, or None."""
+        reading = self._begin(query.limit(1), consistent=consistent)
+        result: E | None = self._run(reads.first(self._context, reading))
+        return result
+
+    def count(self, query: Query[Any], *, consistent: bool = True) -> int:
+        """How many results `query` would give: expiry, conditions and limit applied."""
+        reading = self._begin(query, consistent=consistent)
+        return 0 if reading is None else self._run(reads.count(self._context, reading))
+
+    @overload
+    def scan(self, entity: type[E], /, *conditions: Condition | bool, consistent: bool = True) -> Iterator[E]: ...
+    @overload
+    def scan(self, /, *, consistent: bool = True) -> Iterator[Entity]: ...
+    def scan(
+        self, entity: type[Entity] | None = None, /, *conditions: Condition | bool, consistent: bool = True
+    ) -> Iterator[Any]:
+        """Read the whole table, in unspecified order; every item of it is read and paid for.
+
+        Args:
+            entity: give only its items; without it, those of every entity.
+            conditions: a filter on what was read.
+            consistent: False: cheaper, may miss the newest writes.
+        """
+        return self._scan_chunks(self._begin_scan(entity, conditions, consistent=consistent))
+
+    def _scan_chunks(self, scanning: Scanning | None) -> Iterator[Any]:
+        while scanning is not None:
+            items, scanning = self._run(reads.scan_chunk(self._context, scanning))
+            yield from items
+
+    def batch(self) -> "Batch":
+        """Many unconditional puts and deletes in few requests: ``with db.batch() as batch: batch.put(...)``."""
+        return Batch(self)
+
+
+class Batch:
+    """Collects puts and deletes and sends them when the ``with`` block ends, or sooner when there are many.
+
+    Not atomic. The last operation on a key wins. When the block raises, what has not been sent is dropped.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._pending = Pending(store._context)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._flush()
+
+    def put(self, entity: Entity) -> None:
+        """Write an entity over whatever is under its key.
+
+        Raises:
+            BadValue: it has a Revision, or a value that can not be stored.
+        """
+        self._pending.put(entity)
+        self._flush_if_full()
+
+    def delete(self, which: Entity | Query[Any]) -> None:
+        """Remove the item of an entity or key.
+
+        Raises:
+            BadValue: an entity with a Revision.
+        """
+        self._pending.delete(which)
+        self._flush_if_full()
+
+    def _flush_if_full(self) -> None:
+        if self._pending.full:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._store._run(self._pending.flush())

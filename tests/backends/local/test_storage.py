@@ -1,0 +1,165 @@
+"""The storage protocol, on both storages."""
+
+from contextlib import closing
+
+import pytest
+
+from odm.backends.local.storage import Record, Row, Rows, Storage
+from odm.errors import BackendError
+from odm.operations.ir import Key, Position, Query
+
+SORTS = ["", "!", "a", "a\x00", "a#", "aa", "b", "é", "\ud7ff", "\ue000", "\uffff", "😀"]
+
+
+def record(text: str, **entries: Key) -> Record:
+    return Record(text.encode(), entries)
+
+
+def fill(storage: Storage) -> None:
+    with storage.writing() as view:
+        for sort in reversed(SORTS):
+            view.put(Key("p", sort), record(sort))
+        for other in ("o", "pp", "p#", "q"):
+            view.put(Key(other, "a"), record(other))
+
+
+def all_of(rows: Rows) -> list[Row]:
+    with closing(rows):
+        return list(rows)
+
+
+def sorts(storage: Storage, query: Query) -> list[str]:
+    with storage.reading() as view:
+        return [position.key.sort for position, _ in all_of(view.rows(query))]
+
+
+def test_a_record_is_put_replaced_and_deleted(storage: Storage) -> None:
+    key = Key("p", "s")
+    first, second = record("1", by_x=Key("X", "1")), record("2")
+    with storage.writing() as view:
+        assert view.get(key) is None
+        view.put(key, first)
+        assert view.record(key) == first
+        view.put(key, second)
+    with storage.reading() as view:
+        assert view.record(key) == second
+        assert view.get(Key("p", "s2")) is None
+        assert view.get(Key("ps")) is None
+    with storage.writing() as view:
+        view.delete(key)
+    with storage.reading() as view:
+        assert view.get(key) is None
+
+
+def test_rows_are_in_the_order_of_utf_8(storage: Storage) -> None:
+    fill(storage)
+    assert sorted(SORTS, key=str.encode) == SORTS
+    assert sorts(storage, Query("p")) == SORTS
+    assert sorts(storage, Query("p", reverse=True)) == SORTS[::-1]
+    assert sorts(storage, Query("nothing")) == []
+
+
+@pytest.mark.parametrize("lo", SORTS)
+@pytest.mark.parametrize("hi", [*SORTS, "\ud800", None])
+def test_rows_are_those_from_lo_to_before_hi(storage: Storage, lo: str, hi: str | None) -> None:
+    fill(storage)
+    expected = [sort for sort in SORTS if lo <= sort and (hi is None or sort < hi)]
+    assert sorts(storage, Query("p", lo, hi)) == expected
+    assert sorts(storage, Query("p", lo, hi, reverse=True)) == expected[::-1]
+
+
+@pytest.mark.parametrize("place", range(1, 9))
+def test_rows_go_on_behind_a_position_that_may_be_gone(storage: Storage, place: int) -> None:
+    fill(storage)
+    position = Position(Key("p", SORTS[place]))
+    forward, back = Query("p", "!", "\uffff", after=position), Query("p", "!", "\uffff", after=position, reverse=True)
+    for _ in range(2):
+        assert sorts(storage, forward) == SORTS[place + 1 : 10]
+        assert sorts(storage, back) == SORTS[1:place][::-1]
+        with storage.writing() as view:
+            if view.get(position.key) is not None:
+                view.delete(position.key)
+
+
+def test_entries_are_ordered_by_index_key_and_then_by_item_key(storage: Storage) -> None:
+    keys = [Key("p", "1"), Key("p", "2"), Key("p2", "0"), Key("q", "")]
+    with storage.writing() as view:
+        for key in reversed(keys):
+            view.put(key, record(key.partition + key.sort))
+            view.link("by_x", Key("X", "same"), key)
+        view.link("by_x", Key("X", "samf"), keys[0])
+        view.link("by_x", Key("X", "sam"), keys[3])
+        view.link("by_y", Key("X", "same"), keys[0])
+    expected = [("sam", keys[3]), *(("same", key) for key in keys), ("samf", keys[0])]
+    places = [(Position(key, Key("X", sort)), (key.partition + key.sort).encode()) for sort, key in expected]
+    with storage.reading() as view:
+        assert all_of(view.rows(Query("X", index="by_x"))) == places
+        assert all_of(view.rows(Query("X", index="by_x", reverse=True))) == places[::-1]
+        assert all_of(view.rows(Query("X", "same", "samf", index="by_x"))) == places[1:5]
+        assert all_of(view.rows(Query("X", "same", index="by_x", reverse=True))) == places[:0:-1]
+        for at, (position, _) in enumerate(places):
+            assert all_of(view.rows(Query("X", index="by_x", after=position))) == places[at + 1 :]
+            assert all_of(view.rows(Query("X", index="by_x", after=position, reverse=True))) == places[:at][::-1]
+        assert all_of(view.rows(Query("Y", index="by_x"))) == []
+    with storage.writing() as view:
+        view.unlink("by_x", Key("X", "same"), keys[1])
+    with storage.reading() as view:
+        assert all_of(view.rows(Query("X", index="by_x"))) == places[:2] + places[3:]
+
+
+def test_a_scan_sees_every_row_once_while_rows_come_and_go(storage: Storage) -> None:
+    fill(storage)
+    seen: list[Key] = []
+    after: Key | None = None
+    while True:
+        with storage.writing() as view:
+            rows = all_of(view.scan(after))[:3]
+            if not rows:
+                break
+            seen += [position.key for position, _ in rows]
+            after = seen[-1]
+            view.delete(after)  # the place where the next page begins is gone
+            view.put(Key("a", after.sort), record("before every partition there was"))
+    assert [key for key in seen if key.partition != "a"] == [
+        Key("o", "a"),
+        *(Key("p", sort) for sort in SORTS),
+        Key("p#", "a"),
+        Key("pp", "a"),
+        Key("q", "a"),
+    ]
+
+
+def test_rows_can_be_left_unread(storage: Storage) -> None:
+    fill(storage)
+    for _ in range(3):
+        with storage.reading() as view, closing(view.rows(Query("p"))) as rows:
+            assert next(rows)[0].key.sort == ""
+    with storage.writing() as view:
+        view.delete(Key("p", ""))
+
+
+def test_nothing_works_before_create_or_after_drop(storage: Storage) -> None:
+    fill(storage)
+    with storage.writing() as view:
+        view.link("by_x", Key("X"), Key("p", "a"))
+    storage.drop()
+    storage.drop()
+    for block in (storage.reading, storage.writing):
+        with pytest.raises(BackendError, match=r"table 'shop' does not exist: call store.create\(\) first"), block():
+            pass
+    storage.create([])
+    with storage.reading() as view:
+        assert view.get(Key("p", "a")) is None
+        assert all_of(view.scan(None)) == []
+        assert "by_x" not in view.indexes
+    storage.create(["by_x"])
+    storage.create(["by_x", "by_z"])
+    with storage.reading() as view:
+        assert {"by_x", "by_z"} <= set(view.indexes)
+        assert all_of(view.rows(Query("X", index="by_x"))) == []
+
+
+def test_create_leaves_alone_what_is_there(storage: Storage) -> None:
+    fill(storage)
+    storage.create(["by_x", "new"])
+    assert sorts(storage, Query("p")) == SORTS

@@ -1,0 +1,108 @@
+"""The entities of the planner's tests, and a backend that counts what is sent."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from odm import AccessPattern, Entity, PrimaryKey, Store, Table, field
+from odm.backends.local import Memory
+from odm.operations.backend import Connection, Gen
+from odm.operations.ir import Request
+from odm.schema.model import Schema
+
+shop = Table("shop")
+
+
+def day(number: int, hour: int = 0) -> datetime:
+    """A moment in January 2026."""
+    return datetime(2026, 1, number, hour, tzinfo=UTC)
+
+
+class Customer(Entity, table=shop):
+    customer_id: str
+    email: str = "ann@example.org"
+
+    primary = PrimaryKey("CUSTOMER#{customer_id}", "PROFILE")
+    by_email = AccessPattern("EMAIL#{email}", index="gsi1")
+
+
+class Order(Entity, table=shop):
+    customer_id: str
+    order_id: str
+    placed_at: datetime = day(1)
+    status: Literal["open", "shipped"] = "open"
+    region: str = "EU"
+    total: Annotated[Decimal, Field(decimal_places=2)] = Decimal(0)
+    weight: Decimal = Decimal(1)
+    tags: list[str] = []
+    opened_at: datetime | None = None
+
+    primary = PrimaryKey("CUSTOMER#{customer_id}", "ORDER#{order_id}")
+    by_date = AccessPattern("CUSTOMER#{customer_id}", "PLACED#{placed_at}#{order_id}", index="gsi1")
+    by_status = AccessPattern("STATUS#{status}", "{region}#{placed_at:desc}", index="gsi2")
+    open_ones = AccessPattern("OPEN", "{opened_at}#{order_id}")
+    in_europe = AccessPattern("EUROPE", "{placed_at}", when=field("region") == "EU")
+
+
+class Item(Entity, table=shop):
+    customer_id: str
+    order_id: str
+    number: Annotated[int, Field(ge=1, le=999)]
+    sku: str = "pen"
+
+    primary = PrimaryKey("CUSTOMER#{customer_id}", "ORDER#{order_id}#ITEM#{number}")
+
+
+class Reading(Entity, table=shop):
+    sensor: str
+    at: datetime
+    value: int = 0
+
+    primary = PrimaryKey("SENSOR#{sensor}#{at:%Y%m%d}", "{at}")
+    by_hour = AccessPattern("HOUR#{at:%Y%m%d%H}", "{sensor}")
+
+
+class Counting:
+    """`Memory` that remembers the requests that it was sent, by the names of their classes."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+        self._memory = Memory()
+
+    def connect(self, schema: Schema) -> Connection:
+        return _Connection(self._memory.connect(schema), self.requests)
+
+
+class _Connection:
+    def __init__(self, inner: Connection, requests: list[str]) -> None:
+        self._inner = inner
+        self._requests = requests
+
+    def steps(self, request: Request) -> Gen[Any]:
+        return self._inner.steps(request)
+
+    def call(self, native: Any) -> Any:
+        self._requests.append(type(native).__name__)
+        return self._inner.call(native)
+
+    async def acall(self, native: Any) -> Any:
+        return self.call(native)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    async def aclose(self) -> None:
+        self._inner.close()
+
+
+def store(*items: Entity) -> Store:
+    """A store in memory that holds these."""
+    db = Store(shop, Memory())
+    db.create()
+    for item in items:
+        db.put(item)
+    return db

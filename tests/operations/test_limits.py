@@ -1,0 +1,97 @@
+"""Sizes as DynamoDB counts them, and the portable limits of keys and items."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from odm import AccessPattern, Entity, PrimaryKey, Store, Table
+from odm.backends.local import Memory
+from odm.errors import ItemTooLarge, KeyValueError
+from odm.operations.limits import check_item, check_keys, item_size
+from odm.schema.model import Key
+
+
+@pytest.mark.parametrize(
+    ("item", "size"),
+    [
+        ({}, 0),
+        ({"é": "😀a"}, 2 + 5),
+        ({"b": b"123"}, 1 + 3),
+        ({"t": True, "n": None}, 2 + 2),
+        ({"n": 0}, 1 + 1),
+        ({"n": 1}, 1 + 2),
+        ({"n": 27}, 1 + 2),
+        ({"n": -27}, 1 + 3),
+        ({"n": 461}, 1 + 3),
+        ({"n": 46100}, 1 + 3),
+        ({"n": Decimal("0.00461")}, 1 + 3),
+        ({"n": Decimal("1E-130")}, 1 + 2),
+        ({"n": 10**38 - 1}, 1 + 20),
+        ({"l": []}, 1 + 3),
+        ({"l": ["ab", 1]}, 1 + 3 + 2 + 4),
+        ({"m": {"k": "ab"}}, 1 + 3 + 1 + 1 + 2),
+        ({"s": frozenset({"ab", "c"})}, 1 + 3),
+    ],
+)
+def test_item_size(item: dict[str, Any], size: int) -> None:
+    assert item_size(item) == size
+
+
+def test_keys_at_their_limits_pass() -> None:
+    key = Key("é" * 1024, "s" * 1024)
+    check_keys(Key("p" * 1024), {"by_x": key})
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (Key("é" * 1024 + "p"), "the partition part of the key has 2049 bytes, and 2048 are the most"),
+        (Key("p", "s" * 1025), "the sort part of the key has 1025 bytes, and 1024 are the most"),
+    ],
+)
+def test_a_key_over_its_limit_is_refused(key: Key, message: str) -> None:
+    with pytest.raises(ItemTooLarge, match=message):
+        check_item({}, key, {})
+    with pytest.raises(ItemTooLarge, match=message.replace("key", "key of index 'by_x'")):
+        check_keys(Key("p"), {"by_x": key})
+
+
+def test_an_empty_partition_is_refused() -> None:
+    with pytest.raises(KeyValueError, match="the partition part of the key is empty"):
+        check_keys(Key("", "s"), {})
+    with pytest.raises(KeyValueError, match="the partition part of the key of index 'by_x' is empty"):
+        check_keys(Key("p"), {"by_x": Key("")})
+
+
+def test_an_index_key_and_the_key_of_its_item_have_a_limit_together() -> None:
+    index_key = Key("x" * 2048, "y" * 1024)
+    check_keys(Key("p" * 1024), {"by_x": index_key})
+    with pytest.raises(ItemTooLarge, match="key of index 'by_x' and the key of its item have together 4097 bytes"):
+        check_keys(Key("p" * 1024, "s"), {"by_x": index_key})
+
+
+def test_an_item_counts_with_its_names_and_keys() -> None:
+    key, entries = Key("p" * 10, "s" * 10), {"by_x": Key("x" * 10, "y" * 10)}
+    overhead = len("text") + len("pkskby_xpkby_xsk") + 40
+    check_item({"text": "x" * (400 * 1024 - overhead)}, key, entries)
+    with pytest.raises(ItemTooLarge, match=r"has 409601 bytes .*, and 409600 are the most; .*'text' with 409541 bytes"):
+        check_item({"text": "x" * (400 * 1024 - overhead + 1)}, key, entries)
+
+
+def test_the_entity_and_the_fields_of_a_long_key_are_named() -> None:
+    table = Table("limits")
+
+    class Note(Entity, table=table):
+        note_id: str
+        topic: str
+        primary = PrimaryKey("NOTE#{note_id}")
+        by_topic = AccessPattern("TOPIC", "{topic}")
+
+    db = Store(table, Memory())
+    db.create()
+    with pytest.raises(
+        ItemTooLarge, match=r"sort part of the key of index 'by_topic' \(Note.by_topic, made of topic\)"
+    ):
+        db.put(Note(note_id="1", topic="t" * 1025))
+    assert not db.exists(Note, note_id="1")

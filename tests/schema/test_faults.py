@@ -1,0 +1,379 @@
+"""Every fault of a model is a SchemaError that names class, pattern or field, fault and mend."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from enum import IntEnum
+from types import new_class
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field
+
+from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, SchemaError, Stored, Table, field
+
+Declare = Callable[[Table], object]
+
+
+def declare_entity(table: Table, annotations: dict[str, Any], name: str = "Order", **body: Any) -> None:
+    """An entity whose fields are known at run time only."""
+    body |= {"__annotations__": annotations, "__module__": __name__, "__qualname__": name}
+    new_class(name, (Entity,), {"table": table}, lambda namespace: namespace.update(body))
+
+
+FAULTS: list[Any] = []
+
+
+def fault(*says: str) -> Callable[[Declare], Declare]:
+    """A declaration that must be refused with a message that holds all of these, in order."""
+
+    def add(declare: Declare) -> Declare:
+        FAULTS.append(pytest.param(declare, says, id=declare.__name__))
+        return declare
+
+    return add
+
+
+@fault("Order", "no primary key", "PrimaryKey(")
+def no_primary(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+
+
+@fault("Order", "2 primary keys (primary, other)", "exactly one")
+def two_primaries(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        primary = PrimaryKey("A#{id}")
+        other = PrimaryKey("B#{id}")
+
+
+@fault("Order.by_date", "CUSTOMER#{custmer_id}", "no field 'custmer_id'", "did you mean customer_id?", "customer_id")
+def unknown_field_in_a_template(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        customer_id: str
+        primary = PrimaryKey("ORDER#{id}")
+        by_date = AccessPattern("CUSTOMER#{custmer_id}")
+
+
+class Weight(IntEnum):
+    LIGHT = 1
+
+
+UNORDERED: list[Any] = [list[str], dict[str, str], set[str], Any, tuple[int, int], Weight, Literal[1, 2], int | str]
+
+
+@pytest.mark.parametrize("annotation", UNORDERED, ids=str)
+def test_unordered_key_types(annotation: Any) -> None:
+    table = Table("shop")
+    by_value = AccessPattern("VALUE#{value}")
+    declare_entity(table, {"id": str, "value": annotation}, primary=PrimaryKey("ORDER#{id}"), by_value=by_value)
+    with pytest.raises(
+        SchemaError, match=r"Order\.by_value: key template 'VALUE#\{value\}'.*\{value\}.*use one of str, Lit"
+    ):
+        table.compile()
+
+
+@fault("Order.by_total", "{total}", "Decimal needs a fixed number of places", "decimal_places=2")
+def decimal_without_places(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        total: Decimal
+        primary = PrimaryKey("ORDER#{id}")
+        by_total = AccessPattern("ALL", "{total}")
+
+
+@fault("Order.primary", "a component is empty", "both sides of every '#'")
+def empty_component(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        primary = PrimaryKey("ORDER##{id}")
+
+
+@fault("Order.primary", "{first}", "'{second}' can not follow", "put '#' between")
+def two_texts_without_a_break(table: Table) -> None:
+    class Order(Entity, table=table):
+        first: str
+        second: str
+        primary = PrimaryKey("ORDER#{first}{second}")
+
+
+@fault("Order.primary", "'{'", "no partner")
+def open_brace(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        primary = PrimaryKey("ORDER#{id")
+
+
+@fault("Order.newest", "{name:desc}", "text and bytes have no opposite order", "drop desc")
+def descending_text(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        name: str
+        primary = PrimaryKey("ORDER#{id}")
+        newest = AccessPattern("ALL", "{name:desc}")
+
+
+@fault("table 'shop'", "Order", "Return", "same key", "Begin one of the templates with a literal", "RETURN#")
+def entities_whose_keys_meet(table: Table) -> None:
+    class Order(Entity, table=table):
+        customer_id: str
+        id: str
+        primary = PrimaryKey("CUSTOMER#{customer_id}", "{id}")
+
+    class Return(Entity, table=table):
+        customer_id: str
+        primary = PrimaryKey("CUSTOMER#{customer_id}", "RETURN")
+
+
+@fault("'shop' needs 21 indexes", "by_0, by_1", "20", "share", "index='gsi1'")
+def indexes_21(table: Table) -> None:
+    for number in range(21):
+        primary, pattern = PrimaryKey(f"E{number}#{{id}}"), AccessPattern(f"E{number}#{{id}}")
+        declare_entity(table, {"id": str}, f"Entity{number}", primary=primary, **{f"by_{number}": pattern})
+
+
+@fault("Order.by_id", "'by id'", "can not name an index", 'index="..."')
+def index_name(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        primary = PrimaryKey("ORDER#{id}")
+        by_id = AccessPattern("ORDER#{id}", index="by id")
+
+
+@fault("Order.by_date and Order.by_id", "same index 'gsi1'", "one entry", "index=")
+def two_patterns_in_one_index(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        at: datetime
+        primary = PrimaryKey("ORDER#{id}")
+        by_id = AccessPattern("ORDER#{id}", index="gsi1")
+        by_date = AccessPattern("DAY#{at:%Y%m%d}", index="gsi1")
+
+
+@fault("Order and Basket", "same tag 'o'", "'shop'", "tag=...")
+def duplicate_tags(table: Table) -> None:
+    class Basket(Entity, table=table, tag="o"):
+        id: str
+        primary = PrimaryKey("BASKET#{id}")
+
+    class Order(Entity, table=table, tag="o"):
+        id: str
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@fault("Order", "tag is empty", 'tag="..."')
+def empty_tag(table: Table) -> None:
+    class Order(Entity, table=table, tag=""):
+        id: str
+        primary = PrimaryKey("ORDER#{id}", "X")
+
+
+@fault("Order.id", "stored name '_id' is reserved", "begin with '_'", 'Stored("...")')
+def reserved_underscore(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: Annotated[str, Stored("_id")]
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@fault("Order.pk", "'pk' is taken", "key attribute of table 'shop'", 'Stored("...")')
+def reserved_key_attribute(table: Table) -> None:
+    class Order(Entity, table=table):
+        pk: str
+        primary = PrimaryKey("ORDER#{pk}")
+
+
+@fault("Order.gsi1sk", "'gsi1sk' is taken", "key attribute", 'Stored("...")')
+def reserved_index_attribute(table: Table) -> None:
+    class Order(Entity, table=table):
+        gsi1sk: str
+        primary = PrimaryKey("ORDER#{gsi1sk}")
+        by_id = AccessPattern("ORDER#{gsi1sk}", index="gsi1")
+
+
+@fault("Order.b and Order.a", "same stored name 'x'", 'Stored("...")')
+def twin_stored_names(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        a: Annotated[str, Stored("x")]
+        b: Annotated[str, Stored("x")]
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@fault("Order.views", "Counter or Revision", "template", "take the marker away")
+def counter_in_a_template(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        views: Annotated[int, Counter] = 0
+        primary = PrimaryKey("ORDER#{id}")
+        popular = AccessPattern("ALL", "{views}")
+
+
+@fault("Order.revision", "Counter or Revision", "template", "take the marker away")
+def revision_in_a_template(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        revision: Annotated[int, Revision] = 0
+        primary = PrimaryKey("ORDER#{id}", "{revision}")
+
+
+@fault("Order.views", "Counter or Revision", "when=", "take the marker away")
+def counter_in_when(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        views: Annotated[int, Counter] = 0
+        primary = PrimaryKey("ORDER#{id}")
+        popular = AccessPattern("ALL", "{id}", when=field("views") > 100)
+
+
+@fault("Order", "several fields as Revision: a, b", "keep one")
+def two_revisions(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        a: Annotated[int, Revision] = 0
+        b: Annotated[int, Revision] = 0
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@fault("Order", "several fields as TTL: a, b", "keep one")
+def two_ttls(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        a: Annotated[datetime, TTL]
+        b: Annotated[datetime, TTL]
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@fault("Order.expires", "TTL marks a datetime")
+def ttl_of_a_number(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        expires: Annotated[int, TTL]
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default"),
+    [(int, 1), (int, ...), (float, 0), (int | None, 0), (Annotated[int, Field(ge=0)], 0)],
+    ids=["starts at 1", "required", "float", "may be None", "bounded"],
+)
+@pytest.mark.parametrize("marker", [Counter, Revision], ids=["Counter", "Revision"])
+def test_counters_and_revisions_are_unbounded_ints_from_0(marker: object, annotation: Any, default: Any) -> None:
+    table = Table("shop")
+    annotations = {"id": str, "number": Annotated[annotation, marker]}
+    declare_entity(table, annotations, number=Field(default), primary=PrimaryKey("ORDER#{id}"))
+    with pytest.raises(SchemaError, match=r"Order\.number: .*unbounded int that starts at 0: number: Annotated\[int, "):
+        table.compile()
+
+
+OPTIONAL: list[Any] = [str | None, Literal["a", None], Annotated[str | None, Field()]]  # noqa: PYI061
+
+
+@pytest.mark.parametrize("annotation", OPTIONAL, ids=str)
+def test_a_primary_field_that_may_be_none(annotation: Any) -> None:
+    table = Table("shop")
+    declare_entity(table, {"id": annotation}, primary=PrimaryKey("ORDER#{id}", "ORDER"))
+    with pytest.raises(SchemaError, match=r"Order\.primary: field 'id' may be None.*Make 'id' required"):
+        table.compile()
+
+
+@fault("Order.tags", "set", "None")
+def a_set_that_may_be_none(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        tags: set[str] | None = None
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@fault("Order.tags", "default")
+def a_set_with_a_default(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        tags: set[str] = {"a"}
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@fault("Order.open_ones", "when=", "Order", "'statsu'", "did you mean 'status'?")
+def unknown_field_in_when(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        status: str = "open"
+        primary = PrimaryKey("ORDER#{id}")
+        open_ones = AccessPattern("OPEN", "{id}", when=field("statsu") == "open")
+
+
+@fault("Order.open_ones", "when=", "Order.status")
+def a_value_of_another_type_in_when(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        status: str = "open"
+        primary = PrimaryKey("ORDER#{id}")
+        open_ones = AccessPattern("OPEN", "{id}", when=field("status") == 5)
+
+
+@fault("table 'shop'", "no entities", "import the module")
+def no_entities(table: Table) -> None:
+    pass
+
+
+@pytest.mark.parametrize(("declare", "says"), FAULTS)
+def test_a_fault_is_named_with_its_mend(declare: Declare, says: tuple[str, ...]) -> None:
+    table = Table("shop")
+    declare(table)
+    with pytest.raises(SchemaError, match="(?s)" + ".*".join(map(re.escape, says))):
+        table.compile()
+
+
+@pytest.mark.parametrize("name", ["copy", "json", "schema", "dict"])
+def test_a_field_that_an_attribute_of_the_class_hides(name: str) -> None:
+    table = Table("shop")
+    with pytest.warns(UserWarning, match="shadows an attribute"):
+        declare_entity(table, {"id": str, name: str}, primary=PrimaryKey("ORDER#{id}"))
+    with pytest.raises(SchemaError, match=rf'Order\.{name}: .*hidden.*Rename the field.*Stored\("{name}"\)'):
+        table.compile()
+
+
+def test_a_fault_is_found_again_at_every_use_until_it_is_mended() -> None:
+    table = Table("shop")
+    declare_entity(table, {"id": str})
+    for _ in range(2):
+        with pytest.raises(SchemaError, match="no primary key"):
+            table.compile()
+    declare_entity(table, {"id": str}, primary=PrimaryKey("ORDER#{id}"))
+    assert list(table.compile().entities) == ["Order"]
+
+
+TABLES: dict[str, Callable[[], object]] = {
+    "short": lambda: Table("ab"),
+    "long": lambda: Table("a" * 256),
+    "slash": lambda: Table("a/b/c"),
+    "not ASCII": lambda: Table("straße"),
+    "number": lambda: Table(5),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "one key": lambda: Table("shop", keys=("PK",)),
+    "same keys": lambda: Table("shop", keys=("PK", "PK")),
+    "text keys": lambda: Table("shop", keys="ab"),
+    "empty key": lambda: Table("shop", keys=("", "sk")),
+    "join": lambda: Table("shop", row_key_join="/"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+}
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
+def test_tables_that_can_not_be(make: Callable[[], object]) -> None:
+    with pytest.raises(SchemaError, match=r"Table\("):
+        make()
+
+
+def test_a_table_that_is_none_is_refused_where_it_stands() -> None:
+    with pytest.raises(SchemaError, match=r"class Order: table='shop' is not a Table.*Table\('name'\)"):
+
+        class Order(Entity, table="shop"):  # pyright: ignore[reportArgumentType]
+            id: str
+
+
+def test_a_tag_without_a_table_is_refused() -> None:
+    with pytest.raises(SchemaError, match=r"class Order: tag='o' goes with table="):
+
+        class Order(Entity, tag="o"):
+            id: str

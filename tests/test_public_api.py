@@ -1,0 +1,124 @@
+"""The public surface of `odm`: its names, that each is documented, and that each shows the path that users import."""
+
+import inspect
+import pickle
+import traceback
+
+import pytest
+
+import odm
+
+NAMES = [
+    "TTL",
+    "AccessPattern",
+    "AsyncStore",
+    "Backend",
+    "BackendError",
+    "BadCursor",
+    "BadValue",
+    "Condition",
+    "ConditionFailed",
+    "Conflict",
+    "Counter",
+    "Entity",
+    "Explanation",
+    "ItemExists",
+    "ItemInvalid",
+    "ItemNotFound",
+    "ItemTooLarge",
+    "KeyValueError",
+    "NoAccessPattern",
+    "OdmError",
+    "OutcomeUnknown",
+    "Page",
+    "PrimaryKey",
+    "Query",
+    "Revision",
+    "SchemaError",
+    "Store",
+    "Stored",
+    "Table",
+    "Throttled",
+    "TransactionFailed",
+    "Unsupported",
+    "add_to",
+    "append",
+    "between",
+    "collection",
+    "contains",
+    "discard_from",
+    "exists",
+    "field",
+    "increment",
+    "is_in",
+    "missing",
+    "not_",
+    "prepend",
+    "remove",
+    "select",
+    "set_",
+    "set_if_missing",
+    "size",
+    "some",
+    "starts_with",
+]
+
+
+def test_the_names_are_these() -> None:
+    assert odm.__all__ == NAMES
+
+
+def test_nothing_else_is_public() -> None:
+    public = {name for name, value in vars(odm).items() if not name.startswith("_") and not inspect.ismodule(value)}
+    assert public == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_is_documented(name: str) -> None:
+    value = getattr(odm, name)
+    documented = value if inspect.isclass(value) or inspect.isfunction(value) else type(value)
+    doc = vars(documented).get("__doc__") if inspect.isclass(documented) else documented.__doc__
+    assert doc, f"odm.{name} has no docstring of its own"
+    if inspect.isclass(value):
+        undocumented = [
+            method
+            for method, function in inspect.getmembers(value, inspect.isfunction)
+            if function.__module__.startswith("odm") and not method.startswith("_") and not inspect.getdoc(function)
+        ]
+        assert undocumented == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_shows_the_path_that_users_import(name: str) -> None:
+    value = getattr(odm, name)
+    if inspect.isclass(value) or inspect.isfunction(value):
+        assert (value.__module__, value.__qualname__) == ("odm", name)
+        assert pickle.loads(pickle.dumps(value)) is value
+
+
+def test_a_traceback_names_the_public_error() -> None:
+    assert traceback.format_exception_only(odm.ItemNotFound("no order")) == ["odm.ItemNotFound: no order\n"]
+    assert repr(odm.Store) == "<class 'odm.Store'>"
+
+
+def test_every_error_is_of_the_tree() -> None:
+    errors = [value for value in vars(odm).values() if inspect.isclass(value) and issubclass(value, Exception)]
+    assert all(issubclass(error, odm.OdmError) for error in errors)
+    assert [error.__name__ for error in errors if issubclass(error, ValueError)] == [
+        "BadCursor",
+        "BadValue",
+        "ItemTooLarge",
+        "KeyValueError",
+    ]
+
+
+def test_both_stores_have_the_same_methods_and_arguments() -> None:
+    def methods(store: type) -> dict[str, list[str]]:
+        functions = inspect.getmembers(store, inspect.isfunction)
+        return {
+            name.replace("aclose", "close"): list(inspect.signature(function).parameters)
+            for name, function in functions
+            if not name.startswith("_")
+        }
+
+    assert methods(odm.Store) == methods(odm.AsyncStore)

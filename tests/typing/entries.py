@@ -1,0 +1,167 @@
+"""What type checkers know of every public entry; read by them, never run. See test_checkers.py."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import assert_type
+
+from odm import (
+    AccessPattern,
+    AsyncStore,
+    Condition,
+    Entity,
+    Explanation,
+    Page,
+    PrimaryKey,
+    Query,
+    Store,
+    Table,
+    add_to,
+    append,
+    between,
+    collection,
+    contains,
+    discard_from,
+    exists,
+    field,
+    increment,
+    is_in,
+    missing,
+    not_,
+    prepend,
+    remove,
+    select,
+    set_,
+    set_if_missing,
+    size,
+    some,
+    starts_with,
+)
+from odm.backends.local import LocalFile, Memory
+from odm.expressions.nodes import Action
+from odm.schema.model import Schema
+
+shop = Table("shop", keys=("PK", "SK"), row_key_join="##")
+
+
+class Order(Entity, table=shop, tag="o"):
+    customer_id: str
+    order_id: str
+    placed_at: datetime
+    total: Decimal = Decimal(0)
+    note: str | None = None
+    lines: list[str] = []
+    tags: set[str] = set()
+
+    primary = PrimaryKey("CUSTOMER#{customer_id}", "ORDER#{order_id}")
+    by_date = AccessPattern("CUSTOMER#{customer_id}", "{placed_at}", index="gsi1", when=field("total") > 0)
+
+
+NOW = datetime.now(UTC)
+order = Order(customer_id="c", order_id="o", placed_at=NOW)
+assert_type(shop.compile(), Schema)
+
+# Field references have the types of their fields.
+assert_type(Order.total, Decimal)
+assert_type(Order.note, str | None)
+assert_type(some(Order.note), str)
+assert_type(size(Order.lines), int)
+assert_type(order.total, Decimal)
+
+# Conditions and actions.
+assert_type(between(Order.total, Decimal(1), Decimal(2)), Condition)
+assert_type(starts_with(Order.note, "a"), Condition)
+assert_type(contains(Order.tags, "a"), Condition)
+assert_type(exists(Order.note), Condition)
+assert_type(missing(Order.note), Condition)
+assert_type(is_in(Order.order_id, ["a", "b"]), Condition)
+assert_type(not_(Order.total > 5), Condition)
+assert_type(exists(Order.note) & missing(Order.note) | exists(Order.note), Condition)
+assert_type(set_(Order.total, Decimal(1)), Action)
+assert_type(set_(Order.note, None), Action)
+assert_type(set_if_missing(Order.note, "a"), Action)
+assert_type(remove(Order.note), Action)
+assert_type(increment(Order.total, 2), Action)
+assert_type(append(Order.lines, "a", "b"), Action)
+assert_type(prepend(Order.lines, "a"), Action)
+assert_type(add_to(Order.tags, "a"), Action)
+assert_type(discard_from(Order.tags, "a"), Action)
+
+# Queries.
+key = Order.primary(customer_id="c", order_id="o")
+assert_type(key, Query[Order])
+assert_type(Order.by_date(customer_id="c"), Query[Order])
+assert_type(select(Order).where(Order.total > 5, exists(Order.note)).reverse().limit(3), Query[Order])
+assert_type(collection(key, prefix=True), Query[Entity])
+
+
+def blocking(db: Store) -> None:
+    assert_type(db.create(), None)
+    assert_type(db.get(Order, customer_id="c", order_id="o"), Order | None)
+    assert_type(db.get(key, consistent=False), Order | None)
+    assert_type(db.one(Order, customer_id="c", order_id="o"), Order)
+    assert_type(db.one(key), Order)
+    assert_type(db.get_many([key, key]), list[Order | None])
+    assert_type(db.exists(key), bool)
+    assert_type(db.exists(Order, customer_id="c", order_id="o"), bool)
+    assert_type(db.put(order, when=missing(Order.note)), Order)
+    assert_type(db.insert(order), Order)
+    assert_type(db.update(order, set_(Order.total, Decimal(1))), None)
+    assert_type(db.update(key, remove(Order.note), returning="none"), None)
+    assert_type(db.update(key, remove(Order.note), returning="new", when=Order.total > 5), Order)
+    assert_type(db.update(key, remove(Order.note), returning="old", upsert=True), Order | None)
+    assert_type(db.delete(order), bool)
+    assert_type(db.delete(key, when=Order.total > 5), bool)
+    assert_type(db.delete(Order, customer_id="c", order_id="o"), bool)
+    assert_type(db.delete_all(collection(key)), int)
+    assert_type(db.query(key), Iterator[Order])
+    assert_type(db.query(collection(key)), Iterator[Entity])
+    assert_type(db.page(key, size=5, after=None), Page[Order])
+    assert_type(db.page(key).items, Sequence[Order])
+    assert_type(db.page(key).cursor, str | None)
+    assert_type(db.first(select(Order)), Order | None)
+    assert_type(db.count(key), int)
+    assert_type(db.scan(Order, Order.total > 5), Iterator[Order])
+    assert_type(db.scan(), Iterator[Entity])
+    assert_type(db.explain(key), Explanation)
+    assert_type(db.explain(order, set_(Order.note, None)), Explanation)
+    assert_type(db.explain(order, write="insert"), Explanation)
+    with db.batch() as batch:
+        assert_type(batch.put(order), None)
+        assert_type(batch.delete(key), None)
+    with db as same:
+        assert_type(same, Store)
+
+
+async def awaiting(db: AsyncStore) -> None:
+    assert_type(await db.create(), None)
+    assert_type(await db.get(Order, customer_id="c", order_id="o"), Order | None)
+    assert_type(await db.get(key, consistent=False), Order | None)
+    assert_type(await db.one(Order, customer_id="c", order_id="o"), Order)
+    assert_type(await db.one(key), Order)
+    assert_type(await db.get_many([key, key]), list[Order | None])
+    assert_type(await db.exists(key), bool)
+    assert_type(await db.put(order, when=missing(Order.note)), Order)
+    assert_type(await db.insert(order), Order)
+    assert_type(await db.update(order, set_(Order.total, Decimal(1))), None)
+    assert_type(await db.update(key, remove(Order.note), returning="new"), Order)
+    assert_type(await db.update(key, remove(Order.note), returning="old"), Order | None)
+    assert_type(await db.delete(order), bool)
+    assert_type(await db.delete_all(collection(key)), int)
+    assert_type(db.query(key), AsyncIterator[Order])
+    assert_type(await db.page(key, size=5, after=None), Page[Order])
+    assert_type(await db.first(select(Order)), Order | None)
+    assert_type(await db.count(key), int)
+    assert_type(db.scan(Order, Order.total > 5), AsyncIterator[Order])
+    assert_type(db.scan(), AsyncIterator[Entity])
+    assert_type(db.explain(key), Explanation)
+    async with db.batch() as batch:
+        assert_type(await batch.put(order), None)
+        assert_type(await batch.delete(key), None)
+    async with db as same:
+        assert_type(same, AsyncStore)
+    assert_type([found async for found in db.query(key)], list[Order])
+
+
+assert_type(Store(shop, Memory()), Store)
+assert_type(AsyncStore(shop, LocalFile("shop.db"), cursor_secret=b"secret"), AsyncStore)

@@ -1,0 +1,115 @@
+"""mypy and pyright know the type of every public entry, and both find what is wrong with a query.
+
+Each checker runs once over entries.py, where every `assert_type` must hold, and over a file with one mistake a line.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+ENTRIES = HERE / "entries.py"
+MISTAKES_ARE = """\
+from odm import *
+from odm.backends.local import Memory
+from tests.typing.entries import NOW, Order, key, order, shop
+db = Store(shop, Memory())
+"""
+MISTAKES = [
+    "Order.totl",
+    "Order.total > 'x'",
+    "Order.note > 'a'",
+    "Order.placed_at >= 5",
+    "some(Order.note) > 5",
+    "select(Order).where(Order.totl > 5)",
+    "select(Order).where('total > 5')",
+    "select(Order).limit('5')",
+    "select(order)",
+    "select('Order')",
+    "collection(Order)",
+    "set_(Order.totl, 5)",
+    "size(Order.lines) > 'x'",
+    "starts_with(Order.total, 'x')",
+    "increment(Order.order_id)",
+    "append(Order.total, 'x')",
+    "add_to(Order.lines, 'x')",
+    "not_(5)",
+    "db.get('Order', order_id='o')",
+    "db.get(key, consitent=True)",
+    "db.get(order)",
+    "db.one(select(Order)).totl",
+    "db.get(key).total",
+    "db.put(key)",
+    "db.put(order, when='x')",
+    "db.update(order, returning='all')",
+    "db.update(order, Order.total > 5)",
+    "db.update(order, exists(Order.note))",
+    "db.query(Order)",
+    "db.page(key, size='5')",
+    "db.scan(order)",
+    "db.explain(order, write='upsert')",
+    "Order(customer_id='c', order_id='o')",
+    "Order('c', 'o', NOW)",
+    "Store(shop)",
+    "Store('shop', Memory())",
+    "Table('shop', row_key_join='/')",
+    "AccessPattern('A', when='x')",
+    "PrimaryKey(5)",
+]
+
+Found = dict[tuple[str, int], str]
+"""By file name and line: what the checker says."""
+
+
+def mypy(*files: Path) -> Found:
+    run = _run("-m", "mypy", "--output", "json", *map(str, files))
+    return {
+        (Path(error["file"]).name, error["line"]): error["message"]
+        for error in map(json.loads, run.splitlines())
+        if error["severity"] == "error"
+    }
+
+
+def pyright(*files: Path) -> Found:
+    errors = json.loads(_run("-m", "pyright", "--outputjson", *map(str, files)))["generalDiagnostics"]
+    return {
+        (Path(error["file"]).name, error["range"]["start"]["line"] + 1): error["message"]
+        for error in errors
+        if error["severity"] == "error"
+    }
+
+
+def _run(*arguments: str) -> str:
+    command = [sys.executable, *arguments]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode in {0, 1}, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module", params=[mypy, pyright], ids=["mypy", "pyright"])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    mistakes = tmp_path_factory.mktemp("typing") / "mistakes.py"
+    mistakes.write_text(MISTAKES_ARE + "".join(f"{line}\n" for line in MISTAKES))
+    errors: Found = request.param(ENTRIES, mistakes)
+    return errors
+
+
+def test_every_public_entry_has_its_type(found: Found) -> None:
+    assert {place: says for place, says in found.items() if place[0] != "mistakes.py"} == {}
+
+
+def test_every_mistake_is_found_and_nothing_else(found: Found) -> None:
+    first = MISTAKES_ARE.count("\n") + 1
+    lines = {line for name, line in found if name == "mistakes.py"}
+    assert [mistake for number, mistake in enumerate(MISTAKES, first) if number not in lines] == []
+    assert min(lines) >= first
+
+
+def test_what_the_checkers_say_of_a_wrong_name_and_a_wrong_comparison(found: Found) -> None:
+    first = MISTAKES_ARE.count("\n") + 1
+    assert "totl" in found["mistakes.py", first]
+    assert ">" in found["mistakes.py", first + 1]
