@@ -1,0 +1,10 @@
+"""DynamoDB: one table a schema, secondary patterns on global secondary indexes.
+
+The flow, a file a step: `schema` (Schema → layout of the table) → `requests` (IR → native requests; `batches` and
+`tables` hold the procedures of many steps, `expressions` and `ranges` the texts) → `driver` (I/O, over the clients
+of `clients`) → `codec` (attribute values → stored values); `errors` turns what goes wrong into `odm.errors`.
+"""
+
+from odm.backends.dynamodb.driver import DynamoDB
+
+__all__ = ["DynamoDB"]

@@ -1,0 +1,104 @@
+"""BatchGet and BatchWrite: as many native requests as it takes, until nothing is left undone.
+
+DynamoDB answers a batch in part when it is throttled or the answer grows too long; what it leaves is sent again.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from odm.backends.dynamodb.codec import read_item, read_key, write_key, write_put
+from odm.backends.dynamodb.errors import hot_spots, is_throttled
+from odm.backends.dynamodb.native import Call, Sleep
+from odm.backends.dynamodb.schema import Layout
+from odm.errors import Throttled
+from odm.expressions.nodes import Item
+from odm.operations.backend import Gen
+from odm.operations.ir import BatchGet, BatchWrite, Delete, Put
+from odm.schema.model import Key
+
+MAX_GETS = 100
+"""Most keys of one BatchGetItem (AWS: Service, account, and table quotas)."""
+
+MAX_WRITES = 25
+"""Most operations of one BatchWriteItem (same source)."""
+
+FRUITLESS = 10
+"""After so many requests in a row that did nothing, the batch is given up."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
+
+T = TypeVar("T")
+
+
+def batch_get(layout: Layout, request: BatchGet) -> Gen[tuple[Item | None, ...]]:
+    """Read the keys, 100 a request."""
+    found: dict[Key, Item] = {}
+
+    def send(keys: Sequence[Key]) -> Gen[list[Key]]:
+        wanted: dict[str, Any] = {"Keys": [write_key(layout.keys, key) for key in keys]}
+        if request.consistent:
+            wanted["ConsistentRead"] = True
+        response = yield Call("batch_get_item", {"RequestItems": {layout.table: wanted}})
+        for attributes in response["Responses"].get(layout.table, ()):
+            found[read_key(layout.keys, attributes)] = read_item(layout, attributes)
+        undone = response.get("UnprocessedKeys", {}).get(layout.table, {}).get("Keys", ())
+        return [read_key(layout.keys, attributes) for attributes in undone]
+
+    yield from _until_done(layout, request.keys, MAX_GETS, send)
+    return tuple(found.get(key) for key in request.keys)
+
+
+def batch_write(layout: Layout, request: BatchWrite) -> Gen[None]:
+    """Write the operations, 25 a request."""
+    by_key = {operation.key: operation for operation in request.operations}
+
+    def send(operations: Sequence[Put | Delete]) -> Gen[list[Put | Delete]]:
+        writes = [_write_request(layout, operation) for operation in operations]
+        response = yield Call("batch_write_item", {"RequestItems": {layout.table: writes}})
+        undone = response.get("UnprocessedItems", {}).get(layout.table, ())
+        return [by_key[_written_key(layout, write)] for write in undone]
+
+    yield from _until_done(layout, request.operations, MAX_WRITES, send)
+
+
+def _write_request(layout: Layout, operation: Put | Delete) -> dict[str, Any]:
+    if isinstance(operation, Put):
+        return {"PutRequest": {"Item": write_put(layout, operation)}}
+    return {"DeleteRequest": {"Key": write_key(layout.keys, operation.key)}}
+
+
+def _written_key(layout: Layout, write: dict[str, Any]) -> Key:
+    attributes = write["PutRequest"]["Item"] if "PutRequest" in write else write["DeleteRequest"]["Key"]
+    return read_key(layout.keys, attributes)
+
+
+def _until_done(layout: Layout, work: Sequence[T], size: int, send: Callable[[Sequence[T]], Gen[list[T]]]) -> Gen[None]:
+    """Send the work in chunks; what a request leaves undone goes to the end of the line, after a pause.
+
+    Raises:
+        Throttled: nothing more is being done; ``left`` is the work that remains.
+    """
+    left, fruitless = list(work), 0
+    while left:
+        chunk, rest = left[:size], left[size:]
+        try:
+            undone = yield from send(chunk)
+        except Exception as error:
+            if not is_throttled(error):
+                raise
+            raise Throttled(_given_up(layout, len(left), len(work)) + hot_spots(error), left) from error
+        left = rest + undone
+        fruitless = fruitless + 1 if len(undone) == len(chunk) else 0
+        if fruitless == FRUITLESS:
+            raise Throttled(_given_up(layout, len(left), len(work)), left)
+        if undone:
+            # Full jitter: many clients that were throttled together do not come back together.
+            yield Sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**fruitless)))
+
+
+def _given_up(layout: Layout, left: int, whole: int) -> str:
+    return (
+        f"{left} of {whole} operations of a batch on table {layout.table!r} were not done, because DynamoDB has no "
+        "capacity for them now: send again later what is in .left, or spread the load over more partitions"
+    )

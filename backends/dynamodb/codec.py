@@ -1,0 +1,134 @@
+"""Stored values ↔ DynamoDB's attribute values, and keys and positions ↔ key attributes.
+
+The values are those of the client (`boto3.client`), not of the resource: one-entry mappings from type to content.
+"""
+
+from collections.abc import Iterable, Mapping
+from decimal import Context, Decimal
+from typing import Any, TypeAlias
+
+from odm.backends.dynamodb.schema import Layout
+from odm.errors import BackendError, BadValue
+from odm.expressions.nodes import Value
+from odm.operations.ir import Position, Put
+from odm.schema.model import Key
+
+Attribute: TypeAlias = Mapping[str, Any]
+"""One attribute value, such as ``{"S": "text"}``."""
+
+Attributes: TypeAlias = Mapping[str, Attribute]
+
+# The default context rounds at 28 digits; a stored number has at most 38.
+_EXACT = Context(prec=40)
+
+
+def to_attribute(value: Value) -> dict[str, Any]:
+    """Write a stored value.
+
+    Raises:
+        BadValue: it is no stored value, such as an empty set or a float.
+    """
+    match value:
+        case None:
+            return {"NULL": True}
+        case bool():
+            return {"BOOL": value}
+        case str():
+            return {"S": value}
+        case int() | Decimal():
+            return {"N": str(value)}
+        case bytes():
+            return {"B": value}
+        case list():
+            return {"L": [to_attribute(element) for element in value]}
+        case dict():
+            return {"M": {name: to_attribute(element) for name, element in value.items()}}
+        case frozenset():
+            return _set_attribute(value)
+        case _:
+            raise BadValue(
+                f"DynamoDB stores no {type(value).__name__}, such as {value!r}: convert it to a stored value"
+            )
+
+
+def from_attribute(attribute: Attribute) -> Value:
+    """Read a stored value; numbers come as int when integral, else as canonical Decimal.
+
+    Raises:
+        BackendError: the type is unknown.
+    """
+    ((kind, content),) = attribute.items()
+    match kind:
+        case "S" | "BOOL" | "B":
+            return content
+        case "N":
+            return _number(content)
+        case "NULL":
+            return None
+        case "L":
+            return [from_attribute(element) for element in content]
+        case "M":
+            return {name: from_attribute(element) for name, element in content.items()}
+        case "SS" | "BS":
+            return frozenset(content)
+        case "NS":
+            return frozenset(map(_number, content))
+        case _:
+            raise BackendError(f"DynamoDB sent an attribute of the unknown type {kind!r}: update odm")
+
+
+def write_put(layout: Layout, put: Put) -> dict[str, Attribute]:
+    """All attributes that a put writes: the item's own, its key, and the keys of its index entries."""
+    attributes = write_key(layout.keys, put.key)
+    for index, key in put.entries.items():
+        attributes |= write_key(layout.indexes[index], key)
+    return attributes | {name: to_attribute(value) for name, value in put.item.items()}
+
+
+def read_item(layout: Layout, attributes: Attributes) -> dict[str, Value]:
+    """The item that the attributes hold, without the key attributes of table and indexes."""
+    hidden = layout.hidden
+    return {name: from_attribute(attribute) for name, attribute in attributes.items() if name not in hidden}
+
+
+def write_key(names: Iterable[str], key: Key) -> dict[str, Attribute]:
+    """The key attributes of those names; the sort text is left out where there is no name for it."""
+    return {name: {"S": text} for name, text in zip(names, key, strict=False)}
+
+
+def read_key(names: Iterable[str], attributes: Attributes) -> Key:
+    """The key that the attributes of those names hold."""
+    return Key(*(attributes[name]["S"] for name in names))
+
+
+def write_position(layout: Layout, index: str | None, position: Position) -> dict[str, Attribute]:
+    """The ExclusiveStartKey that goes on behind a position."""
+    attributes = write_key(layout.keys, position.key)
+    if index is not None and position.index_key is not None:
+        attributes |= write_key(layout.indexes[index], position.index_key)
+    return attributes
+
+
+def read_position(layout: Layout, index: str | None, attributes: Attributes) -> Position:
+    """The position of an item, or of a LastEvaluatedKey, in the table or in an index."""
+    index_key = read_key(layout.indexes[index], attributes) if index is not None else None
+    return Position(read_key(layout.keys, attributes), index_key)
+
+
+def _set_attribute(members: frozenset[Value]) -> dict[str, Any]:
+    kinds = {next(iter(to_attribute(member))) for member in members}
+    kind = kinds.pop() if len(kinds) == 1 else ""
+    if kind not in ("S", "N", "B"):
+        raise BadValue(
+            f"the set {set(members)!r} can not be stored in DynamoDB: a set has one or more members, "
+            "all strings, all numbers or all bytes"
+        )
+    # Sorted, so that one value always gives one request.
+    return {f"{kind}S": [to_attribute(member)[kind] for member in sorted(members)]}
+
+
+def _number(text: str) -> int | Decimal:
+    if text.lstrip("-").isdigit():
+        return int(text)
+    number = Decimal(text)
+    return int(number) if number == number.to_integral_value() else number.normalize(_EXACT)

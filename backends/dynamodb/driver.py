@@ -1,0 +1,108 @@
+"""The backend's face to the core, and the only place where I/O happens."""
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
+from odm.backends.dynamodb.errors import translated
+from odm.backends.dynamodb.native import Native, Sleep
+from odm.backends.dynamodb.requests import procedure
+from odm.backends.dynamodb.schema import Layout, layout_of
+from odm.errors import BadValue
+from odm.operations.backend import Gen
+from odm.operations.ir import Request
+from odm.schema.model import Schema
+
+if TYPE_CHECKING:
+    import boto3
+    from botocore.config import Config
+
+
+class DynamoDB:
+    """Tables on DynamoDB, or on what speaks its protocol (DynamoDB Local, moto, ScyllaDB Alternator).
+
+    Credentials, region and all else that is not given come from where boto3 looks for them: environment, profile, role.
+    The async colour uses the same settings and the session's credentials through aiobotocore.
+
+    Args:
+        session: the boto3 session to use.
+        region: the AWS region, such as "eu-west-1".
+        endpoint_url: the address of another service than AWS, such as "http://localhost:8000".
+        config: timeouts, retries, proxies and so on, for the clients of both colours.
+
+    Raises:
+        BadValue: the endpoint is no URL.
+    """
+
+    def __init__(
+        self,
+        session: "boto3.Session | None" = None,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        config: "Config | None" = None,
+    ) -> None:
+        if endpoint_url is not None and not endpoint_url.startswith(("http://", "https://")):
+            raise BadValue(f"endpoint_url={endpoint_url!r} is no URL: write it like 'http://localhost:8000'")
+        self._settings = Settings(session, region, endpoint_url, config)
+
+    @property
+    def name(self) -> str:
+        """The backend's name."""
+        return "dynamodb"
+
+    def connect(self, schema: Schema) -> "DynamoDBConnection":
+        """Open the table of a schema; nothing is sent and boto3 is not imported before the first call.
+
+        Raises:
+            SchemaError: DynamoDB does not allow a name in the schema.
+        """
+        return DynamoDBConnection(layout_of(schema), self._settings)
+
+    def __repr__(self) -> str:
+        given = {"region": self._settings.region, "endpoint_url": self._settings.endpoint_url}
+        return f"DynamoDB({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
+
+
+class DynamoDBConnection:
+    """One table on DynamoDB. Thread-safe; one async client an event loop."""
+
+    def __init__(self, layout: Layout, settings: Settings) -> None:
+        self._layout = layout
+        self._client = SyncClient(settings)
+        self._async_clients = AsyncClients(settings)
+
+    def steps(self, request: Request) -> Gen[Any]:
+        """The native requests (`Call`, `Sleep`) that answer a request; see `odm.operations.backend.Connection`."""
+        try:
+            return (yield from procedure(self._layout, request))
+        except Exception as error:
+            mended = translated(error, request, self._layout.table)
+            if mended is None:
+                raise
+            raise mended from error
+
+    def call(self, native: Native) -> Any:
+        """Perform one native request, blocking."""
+        if isinstance(native, Sleep):
+            time.sleep(native.seconds)
+            return None
+        return getattr(self._client.get(), native.operation)(**native.kwargs)
+
+    async def acall(self, native: Native) -> Any:
+        """Perform one native request without blocking the event loop."""
+        if isinstance(native, Sleep):
+            await asyncio.sleep(native.seconds)
+            return None
+        client = await self._async_clients.get()
+        return await getattr(client, native.operation)(**native.kwargs)
+
+    def close(self) -> None:
+        """Close the connections of the sync client; the next call opens new ones."""
+        self._client.close()
+
+    async def aclose(self) -> None:
+        """Close the client of the running event loop, and the sync one; the next call opens new ones."""
+        await self._async_clients.aclose()
+        self.close()

@@ -1,0 +1,163 @@
+"""What botocore raises → `odm.errors`, in one table.
+
+The first row that fits decides. A write whose answer was lost is `OutcomeUnknown` unless sending it twice is the same
+as sending it once; botocore has already retried when an error arrives here.
+"""
+
+from typing import Any
+
+from attrs import frozen
+
+from odm.errors import (
+    BackendError,
+    BadCursor,
+    BadValue,
+    ItemTooLarge,
+    KeyValueError,
+    OdmError,
+    OutcomeUnknown,
+    Throttled,
+)
+from odm.operations.ir import Delete, Put, Request, Update
+
+
+@frozen
+class _Row:
+    """A kind of failure.
+
+    Attributes:
+        kinds: error codes of the service, names of botocore's exception classes (bases count), or "5xx".
+        error: what the user gets.
+        advice: what to do; ``{table}`` is the table's name.
+        said: a part of the service's message that must be there.
+        lost: the request may have been carried out all the same.
+    """
+
+    kinds: frozenset[str]
+    error: type[OdmError]
+    advice: str
+    said: str = ""
+    lost: bool = False
+
+
+def _row(kinds: str, error: type[OdmError], advice: str, said: str = "", lost: bool = False) -> _Row:
+    return _Row(frozenset(kinds.split()), error, advice, said, lost)
+
+
+CONDITION_FAILED = "ConditionalCheckFailedException"
+TABLE_IN_USE = "ResourceInUseException"
+TABLE_MISSING = "ResourceNotFoundException"
+
+_INVALID = "ValidationException"
+_THROTTLED = (
+    "ProvisionedThroughputExceededException ThrottlingException Throttling ThrottledException "
+    "RequestLimitExceeded RequestThrottledException TooManyRequestsException LimitExceededException"
+)
+_REFUSED = (
+    "AccessDeniedException AccessDenied UnrecognizedClientException InvalidClientTokenId InvalidSignatureException "
+    "SignatureDoesNotMatch IncompleteSignature ExpiredTokenException ExpiredToken MissingAuthenticationTokenException "
+    "MissingAuthenticationToken"
+)
+_NO_CREDENTIALS = (
+    "NoCredentialsError PartialCredentialsError CredentialRetrievalError TokenRetrievalError NoAuthTokenError "
+    "UnknownCredentialError SSOError LoginError ProfileNotFound"
+)
+_NO_ENDPOINT = "BaseEndpointResolverError EndpointProviderError InvalidRegionError InvalidEndpointConfigurationError"
+
+_SERVER_FAULT = "5xx"
+
+_TABLE = (
+    _row(TABLE_MISSING, BackendError, "table {table!r} does not exist in this account and region: call store.create()"),
+    _row(_INVALID, BackendError, "table {table!r} was made without this index: add it to the table", "specified index"),
+    _row(
+        _INVALID,
+        ItemTooLarge,
+        "keep the item within 400 KB: split it, or keep what is large elsewhere",
+        "Item size",
+    ),
+    _row(_INVALID, KeyValueError, "make the partition key at most 2,048 bytes long", "Size of hashkey"),
+    _row(_INVALID, KeyValueError, "make the sort key at most 1,024 bytes long", "size of all range keys"),
+    _row(_INVALID, BadCursor, "start again without the cursor: it lies outside this query", "starting key"),
+    _row(_INVALID, BadValue, "set the parent of the path first: it is missing or no map or list", "document path"),
+    _row(_INVALID, BadValue, "set the attribute first: the path leads to nothing", "does not exist in the item"),
+    _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "incorrect data type"),
+    _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "Type mismatch"),
+    _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "Incorrect operand type"),
+    _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "significant digits"),
+    _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "magnitude"),
+    _row(_THROTTLED, Throttled, "try again later, or spread the load over more partitions"),
+    _row("TransactionConflictException", Throttled, "a transaction is writing this item: try again"),
+    _row(_REFUSED, BackendError, "check the credentials and their permissions on table {table!r}"),
+    _row(_NO_CREDENTIALS, BackendError, "configure AWS credentials, or pass DynamoDB(session=boto3.Session(...))"),
+    _row(_NO_ENDPOINT, BackendError, "name the AWS region, such as DynamoDB(region='eu-west-1')"),
+    _row("ConnectionError HTTPClientError", BackendError, "check the network, region and endpoint_url", lost=True),
+    _row(_SERVER_FAULT, BackendError, "try again later", lost=True),
+)
+_ELSE = _row("", BackendError, "DynamoDB refused it for the reason given here")
+
+
+def code_of(error: BaseException) -> str:
+    """The service's error code; "" when the error is not an answer of the service."""
+    return str(_response(error).get("Error", {}).get("Code", ""))
+
+
+def is_throttled(error: BaseException) -> bool:
+    """Whether the service refused the request for now."""
+    return code_of(error) in _THROTTLED.split()
+
+
+def translated(error: Exception, request: Request, table: str) -> OdmError | None:
+    """The error that the user gets in place of a native one; None when the error is none of botocore's.
+
+    Args:
+        error: what was raised while the request was performed.
+        request: the request of the core.
+        table: the table's name.
+    """
+    if isinstance(error, OdmError):  # such as: botocore is not installed
+        return None
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    if not isinstance(error, BotoCoreError | ClientError):
+        return None
+    row, key = _row_of(error), getattr(request, "key", None)
+    place = f"{type(request).__name__} on table {table!r}" + (f", {key}" if key else "")
+    advice = row.advice.format(table=table)
+    if row.lost and not _repeatable(request):
+        return OutcomeUnknown(
+            f"{place}: the answer was lost, and the write may or may not have been done: read the item before you "
+            f"write again; {advice} ({error})"
+        )
+    return row.error(f"{place}: {advice} ({error}{hot_spots(error)})")
+
+
+def hot_spots(error: BaseException) -> str:
+    """Which table or index refused work, and why, where the service says so."""
+    reasons = _response(error).get("ThrottlingReasons", [])
+    return "".join(f"; {reason.get('reason')} at {reason.get('resource')}" for reason in reasons)
+
+
+def _row_of(error: Exception) -> _Row:
+    code, status = code_of(error), _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    kinds = {code} if code else {base.__name__ for base in type(error).__mro__}
+    if status >= 500:
+        kinds.add(_SERVER_FAULT)
+    said = str(error)
+    return next((row for row in _TABLE if row.kinds & kinds and row.said in said), _ELSE)
+
+
+def _repeatable(request: Request) -> bool:
+    """Whether doing the request twice is the same as doing it once."""
+    match request:
+        case Update():
+            return False
+        case Put() | Delete():
+            return request.condition is None
+        case _:
+            return True
+
+
+def _response(error: BaseException) -> dict[str, Any]:
+    # Only botocore's ClientError carries a mapping here; botocore may not even be installed.
+    response = getattr(error, "response", None)
+    return response if isinstance(response, dict) else {}

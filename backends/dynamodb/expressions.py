@@ -1,0 +1,227 @@
+"""Conditions and actions → DynamoDB's expression texts, with a placeholder for every name and value.
+
+One `Expressions` collects the placeholders of one request, whose texts (key condition, filter, condition, update)
+share them.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, assert_never, cast
+
+from odm.backends.dynamodb.codec import to_attribute
+from odm.codec import TAG
+from odm.errors import BadValue
+from odm.expressions.nodes import (
+    Action,
+    AddTo,
+    And,
+    AnyCondition,
+    Append,
+    Between,
+    Compare,
+    Condition,
+    Const,
+    Contains,
+    DiscardFrom,
+    Exists,
+    Increment,
+    IsIn,
+    Missing,
+    Not,
+    Operand,
+    Or,
+    Path,
+    Prepend,
+    Remove,
+    Set,
+    SetIfMissing,
+    Size,
+    StartsWith,
+    Value,
+)
+
+MAX_BYTES = 4096
+"""Most bytes of one expression (AWS: Service, account, and table quotas)."""
+
+MAX_OPERATORS = 300
+"""Most operators and functions of one expression (same source)."""
+
+MAX_CHOICES = 100
+"""Most operands of one IN (same source)."""
+
+# An expression holds only placeholders, so what it is made of can be read off its text. The = of a SET is no operator.
+_CONDITION_OPERATOR = re.compile(r"\bBETWEEN \S+ AND\b|\b(?:AND|OR|NOT|IN)\b|[a-z_]+\(|[<>=]+")
+_UPDATE_OPERATOR = re.compile(r"[a-z_]+\(|\+")
+
+# DynamoDB has no literal for "false".
+_NEVER = And((Exists(Path((TAG,))), Missing(Path((TAG,)))))
+
+_Clause: TypeAlias = Literal["SET", "REMOVE", "ADD", "DELETE"]
+
+
+class Expressions:
+    """The expression texts of one request and their placeholders."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._values: dict[str, dict[str, Any]] = {}
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the request that explain the placeholders; empty ones are not allowed and left out."""
+        names = {alias: name for name, alias in self._names.items()}
+        explained = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": self._values}
+        return {argument: content for argument, content in explained.items() if content}
+
+    def key_condition(self, names: Sequence[str], partition: str, bounds: tuple[str, str | None]) -> str:
+        """The items of a partition whose sort key lies between the bounds, both included (see `ranges.bounds`)."""
+        text = f"{self._name(names[0])} = {self._value(partition)}"
+        low, high = bounds
+        if high is None and not low:
+            return text
+        sort = self._name(names[1])
+        if low == high:
+            return f"{text} AND {sort} = {self._value(low)}"
+        if high is None:
+            return f"{text} AND {sort} >= {self._value(low)}"
+        if not low:  # no value of a key is empty, not even in a comparison
+            return f"{text} AND {sort} <= {self._value(high)}"
+        return f"{text} AND {sort} BETWEEN {self._value(low)} AND {self._value(high)}"
+
+    def condition(self, condition: Condition) -> str:
+        """The text of a condition or filter.
+
+        Raises:
+            BadValue: it is over DynamoDB's limits for one expression.
+        """
+        text = self._condition(condition)
+        _check_limits("condition", text, _CONDITION_OPERATOR, "use fewer terms or choices, or split the query")
+        return text
+
+    def update(self, actions: Sequence[Action]) -> str:
+        """The text of the actions of an update; "" when there are none.
+
+        Raises:
+            BadValue: they are over DynamoDB's limits for one expression.
+        """
+        clauses: defaultdict[_Clause, list[str]] = defaultdict(list)
+        for action in actions:
+            clause, text = self._action(action)
+            clauses[clause].append(text)
+        text = " ".join(f"{clause} {', '.join(texts)}" for clause, texts in clauses.items())
+        _check_limits("update", text, _UPDATE_OPERATOR, "change fewer attributes in one call, or put the whole item")
+        return text
+
+    def _name(self, name: str) -> str:
+        return self._names.setdefault(name, f"#{len(self._names)}")
+
+    def _value(self, value: Value) -> str:
+        attribute = to_attribute(value)
+        alias = f":{len(self._values)}"
+        self._values[alias] = attribute
+        return alias
+
+    def _path(self, path: Path) -> str:
+        text = self._name(path.root)
+        for segment in path.segments[1:]:
+            text += f"[{segment}]" if isinstance(segment, int) else f".{self._name(segment)}"
+        return text
+
+    def _operand(self, operand: Operand) -> str:
+        match operand:
+            case Path():
+                return self._path(operand)
+            case Size(path):
+                return f"size({self._path(path)})"
+            case Const(value):
+                return self._value(value)
+            case _:
+                assert_never(operand)
+
+    def _condition(self, condition: Condition) -> str:
+        node = cast(AnyCondition, _spelt_out(condition))
+        match node:
+            case Compare(op, left, right):
+                return f"{self._operand(left)} {op} {self._operand(right)}"
+            case Between(operand, low, high):
+                return f"{self._operand(operand)} BETWEEN {self._operand(low)} AND {self._operand(high)}"
+            case IsIn(operand, choices):
+                return f"{self._operand(operand)} IN ({', '.join(map(self._operand, choices))})"
+            case StartsWith(path, prefix):
+                return f"begins_with({self._path(path)}, {self._operand(prefix)})"
+            case Contains(path, member):
+                return f"contains({self._path(path)}, {self._operand(member)})"
+            case Exists(path):
+                return f"attribute_exists({self._path(path)})"
+            case Missing(path):
+                return f"attribute_not_exists({self._path(path)})"
+            case And(conditions):
+                return " AND ".join(map(self._part, conditions))
+            case Or(conditions):
+                return " OR ".join(map(self._part, conditions))
+            case Not(negated):
+                return f"NOT {self._part(negated)}"
+            case _:
+                assert_never(node)
+
+    def _part(self, condition: Condition) -> str:
+        condition = _spelt_out(condition)
+        text = self._condition(condition)
+        # Parentheses that change nothing are refused (doubled ones), so they stand only around compounds.
+        return f"({text})" if isinstance(condition, And | Or | Not) else text
+
+    def _action(self, action: Action) -> tuple[_Clause, str]:
+        path = self._path(action.path)
+        match action:
+            case Set(_, value):
+                return "SET", f"{path} = {self._value(value)}"
+            case SetIfMissing(_, value):
+                return "SET", f"{path} = if_not_exists({path}, {self._value(value)})"
+            case Remove():
+                return "REMOVE", path
+            case Increment(_, by, start):
+                return "SET", f"{path} = if_not_exists({path}, {self._value(start)}) + {self._value(by)}"
+            case Append(_, values):
+                return "SET", f"{path} = list_append({self._list_at(path)}, {self._value(list(values))})"
+            case Prepend(_, values):
+                return "SET", f"{path} = list_append({self._value(list(values))}, {self._list_at(path)})"
+            case AddTo(_, members):
+                return "ADD", f"{path} {self._value(members)}"
+            case DiscardFrom(_, members):
+                return "DELETE", f"{path} {self._value(members)}"
+            case _:
+                assert_never(action)
+
+    def _list_at(self, path: str) -> str:
+        return f"if_not_exists({path}, {self._value([])})"
+
+
+def _spelt_out(condition: Condition) -> Condition:
+    """The same condition without what DynamoDB refuses: no choices or too many, and a range upside down."""
+    match condition:
+        case IsIn(_, ()):
+            return _NEVER
+        case IsIn(operand, choices) if len(choices) > MAX_CHOICES:
+            starts = range(0, len(choices), MAX_CHOICES)
+            return Or(tuple(IsIn(operand, choices[start : start + MAX_CHOICES]) for start in starts))
+        case Between(operand, Const(low), Const(high)) if not _ordered(low, high):
+            return And((Compare(">=", operand, Const(low)), Compare("<=", operand, Const(high))))
+        case _:
+            return condition
+
+
+def _ordered(low: Value, high: Value) -> bool:
+    try:
+        return bool(low <= high)
+    except TypeError:  # of different types: no value lies between them, and BETWEEN refuses them
+        return False
+
+
+def _check_limits(what: str, text: str, operator: re.Pattern[str], mend: str) -> None:
+    size, operators = len(text), sum(1 for _ in operator.finditer(text))
+    if size > MAX_BYTES:
+        raise BadValue(f"the {what} is {size} bytes long as a DynamoDB expression, and {MAX_BYTES} are allowed: {mend}")
+    if operators > MAX_OPERATORS:
+        raise BadValue(
+            f"the {what} has {operators} operators and functions, and DynamoDB allows {MAX_OPERATORS}: {mend}"
+        )

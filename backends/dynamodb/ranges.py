@@ -1,0 +1,63 @@
+"""Key ranges ``[lo, hi)`` as DynamoDB can ask for them: with both ends included and no value over 1,024 bytes.
+
+Strings compare by code point, which is also the order of their UTF-8 bytes.
+"""
+
+MAX_SORT_KEY = 1024
+"""Most UTF-8 bytes of a sort key (AWS: Service, account, and table quotas)."""
+
+_LAST = "\U0010ffff"
+_LAST_OF_SIZE = ("", "\x7f", "\u07ff", "\uffff")  # the highest character of at most that many UTF-8 bytes
+_SURROGATES = range(0xD800, 0xE000)
+
+
+def bounds(lo: str, hi: str | None) -> tuple[str, str | None] | None:
+    """The lowest and highest sort key of ``[lo, hi)``, both included; None when no key can lie in it.
+
+    The highest is None when the range has no upper end. The lowest is "" when it has no lower end.
+    """
+    low = ceiling(lo)
+    if low is None or hi is None:
+        return None if low is None else (low, None)
+    high = predecessor(hi)
+    return (low, high) if high and low <= high else None
+
+
+def predecessor(text: str) -> str:
+    """The highest string of at most 1,024 bytes below a non-empty text."""
+    prefix = _cut(text)
+    if len(prefix) < len(text):
+        return _filled(prefix)
+    head, last = text[:-1], ord(text[-1])
+    if last == 0:
+        return head
+    below = last - 1 if last - 1 not in _SURROGATES else _SURROGATES.start - 1
+    return _filled(head + chr(below))
+
+
+def ceiling(text: str) -> str | None:
+    """The lowest string of at most 1,024 bytes that is not below the text; None when there is none."""
+    prefix = _cut(text)
+    if len(prefix) == len(text):
+        return text
+    while prefix:
+        prefix, last = prefix[:-1], ord(prefix[-1])
+        above = last + 1 if last + 1 not in _SURROGATES else _SURROGATES.stop
+        if above <= ord(_LAST) and _size(prefix + chr(above)) <= MAX_SORT_KEY:
+            return prefix + chr(above)
+    return None
+
+
+def _filled(prefix: str) -> str:
+    """The highest string of at most 1,024 bytes that begins with the prefix."""
+    whole, rest = divmod(MAX_SORT_KEY - _size(prefix), len(_LAST.encode()))
+    return prefix + _LAST * whole + _LAST_OF_SIZE[rest]
+
+
+def _cut(text: str) -> str:
+    """The longest beginning of at most 1,024 bytes."""
+    return text.encode()[:MAX_SORT_KEY].decode(errors="ignore")
+
+
+def _size(text: str) -> int:
+    return len(text.encode())

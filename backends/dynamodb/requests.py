@@ -1,0 +1,189 @@
+"""IR request → native requests: a generator a request, which does no I/O and returns the IR response."""
+
+from typing import Any, assert_never
+
+from odm.backends.dynamodb.batches import batch_get, batch_write
+from odm.backends.dynamodb.codec import read_item, read_position, write_key, write_position, write_put
+from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of
+from odm.backends.dynamodb.expressions import Expressions
+from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.ranges import bounds
+from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.tables import create, drop
+from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set
+from odm.operations.backend import Gen
+from odm.operations.ir import (
+    BatchGet,
+    BatchWrite,
+    CreateTables,
+    Delete,
+    DropTables,
+    Get,
+    Page,
+    Put,
+    Query,
+    Refused,
+    Request,
+    Scan,
+    Update,
+    Written,
+)
+from odm.schema.model import Key
+
+
+def procedure(layout: Layout, request: Request) -> Gen[Any]:
+    """The native requests that answer one request of the core; native failures are not turned into errors yet."""
+    match request:
+        case Get():
+            return _get(layout, request)
+        case BatchGet():
+            return batch_get(layout, request)
+        case Put():
+            return _put(layout, request)
+        case Update():
+            return _update(layout, request)
+        case Delete():
+            return _delete(layout, request)
+        case BatchWrite():
+            return batch_write(layout, request)
+        case Query():
+            return _query(layout, request)
+        case Scan():
+            return _scan(layout, request)
+        case CreateTables():
+            return create(layout)
+        case DropTables():
+            return drop(layout)
+        case _:
+            assert_never(request)
+
+
+def _get(layout: Layout, request: Get) -> Gen[Item | None]:
+    arguments: dict[str, Any] = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
+    if request.consistent:
+        arguments["ConsistentRead"] = True
+    response = yield Call("get_item", arguments)
+    return read_item(layout, response["Item"]) if "Item" in response else None
+
+
+def _put(layout: Layout, request: Put) -> Gen[Written | Refused]:
+    arguments = {"TableName": layout.table, "Item": write_put(layout, request)}
+    expressions = Expressions()
+    arguments |= _conditioned(expressions, request.condition) | expressions.arguments()
+    response = yield from _write(layout, Call("put_item", arguments))
+    return response if isinstance(response, Refused) else Written()
+
+
+def _update(layout: Layout, request: Update) -> Gen[Written | Refused]:
+    arguments: dict[str, Any] = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
+    expressions = Expressions()
+    if text := expressions.update((*request.actions, *_entry_actions(layout, request))):
+        arguments["UpdateExpression"] = text
+    arguments |= _conditioned(expressions, request.condition) | expressions.arguments()
+    if request.returning != "none":
+        arguments["ReturnValues"] = f"ALL_{request.returning.upper()}"
+    response = yield from _write(layout, Call("update_item", arguments))
+    if isinstance(response, Refused):
+        return response
+    return Written(read_item(layout, response["Attributes"]) if "Attributes" in response else None)
+
+
+def _delete(layout: Layout, request: Delete) -> Gen[Written | Refused]:
+    arguments: dict[str, Any] = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
+    expressions = Expressions()
+    arguments |= _conditioned(expressions, request.condition) | expressions.arguments()
+    arguments["ReturnValues"] = "ALL_OLD"  # how one learns whether there was an item
+    response = yield from _write(layout, Call("delete_item", arguments))
+    return response if isinstance(response, Refused) else Written(existed="Attributes" in response)
+
+
+def _query(layout: Layout, request: Query) -> Gen[Page]:
+    sort_bounds = bounds(request.lo, request.hi)
+    if sort_bounds is None:
+        return Page()
+    names = layout.keys if request.index is None else layout.indexes[request.index]
+    expressions = Expressions()
+    arguments: dict[str, Any] = {"TableName": layout.table}
+    if request.index is not None:
+        arguments["IndexName"] = request.index
+    arguments["KeyConditionExpression"] = expressions.key_condition(names, request.partition, sort_bounds)
+    if request.reverse:
+        arguments["ScanIndexForward"] = False
+    # A global index is eventually consistent only; asking for more is an error.
+    consistent = request.consistent and request.index is None
+    arguments |= _paged(layout, request, expressions, consistent)
+    response = yield Call("query", arguments)
+    return _page(layout, request, response)
+
+
+def _scan(layout: Layout, request: Scan) -> Gen[Page]:
+    arguments = {"TableName": layout.table} | _paged(layout, request, Expressions(), request.consistent)
+    response = yield Call("scan", arguments)
+    return _page(layout, request, response)
+
+
+def _paged(layout: Layout, request: Query | Scan, expressions: Expressions, consistent: bool) -> dict[str, Any]:
+    """The arguments that queries and scans share."""
+    arguments: dict[str, Any] = {}
+    if request.filter is not None:
+        arguments["FilterExpression"] = expressions.condition(request.filter)
+    arguments |= expressions.arguments()
+    if request.limit is not None and request.filter is None:
+        arguments["Limit"] = request.limit  # DynamoDB counts before the filter
+    if _is_count(request):
+        arguments["Select"] = "COUNT"
+    if consistent:
+        arguments["ConsistentRead"] = True
+    if request.after is not None:
+        arguments["ExclusiveStartKey"] = write_position(layout, _index(request), request.after)
+    return arguments
+
+
+def _page(layout: Layout, request: Query | Scan, response: Any) -> Page:
+    index, last = _index(request), response.get("LastEvaluatedKey")
+    following = read_position(layout, index, last) if last else None
+    if _is_count(request):
+        return Page(next=following, count=response["Count"])
+    found = response["Items"]
+    kept = found if request.limit is None else found[: request.limit]
+    positions = tuple(read_position(layout, index, attributes) for attributes in kept)
+    if len(kept) < len(found):
+        following = positions[-1]
+    return Page(tuple(read_item(layout, attributes) for attributes in kept), positions, following)
+
+
+def _is_count(request: Query | Scan) -> bool:
+    """Whether the number alone will do: with a filter, a limit can only be kept on the items."""
+    return request.count and (request.limit is None or request.filter is None)
+
+
+def _index(request: Query | Scan) -> str | None:
+    return request.index if isinstance(request, Query) else None
+
+
+def _conditioned(expressions: Expressions, condition: Condition | None) -> dict[str, Any]:
+    if condition is None:
+        return {}
+    text = expressions.condition(condition)
+    return {"ConditionExpression": text, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+
+
+def _write(layout: Layout, call: Call) -> Gen[Any]:
+    """Perform a write that may have a condition: the native response, or Refused."""
+    try:
+        return (yield call)
+    except Exception as error:
+        if code_of(error) != CONDITION_FAILED:
+            raise
+        item = getattr(error, "response", {}).get("Item")
+        return Refused(read_item(layout, item) if item else None)
+
+
+def _entry_actions(layout: Layout, request: Update) -> list[Action]:
+    """The actions on index attributes; an item leaves an index by losing both."""
+    actions: list[Action] = []
+    for index, key in request.entries.items():
+        for name, text in zip(layout.indexes[index], key or Key("", ""), strict=True):
+            path = Path((name,))
+            actions.append(Set(path, text) if key is not None else Remove(path))
+    return actions

@@ -1,0 +1,66 @@
+"""Real parts only: moto's server answers both colours, botocore and aiobotocore run as they are."""
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.driver import DynamoDBConnection
+from odm.operations.backend import aperform, perform
+from odm.operations.ir import CreateTables, Request
+from odm.schema.model import IndexSchema, Schema
+
+Ask = Callable[[Request], Awaitable[Any]]
+
+
+@pytest.fixture(scope="session")
+def endpoint() -> Iterator[str]:
+    """The address of a DynamoDB that lives as long as the session."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def backend(endpoint: str) -> DynamoDB:
+    session = boto3.Session(aws_access_key_id="key", aws_secret_access_key="secret", region_name="eu-west-1")
+    return DynamoDB(session, endpoint_url=endpoint)
+
+
+@pytest.fixture
+def schema() -> Schema:
+    """A table of its own for each test, with one index."""
+    return Schema(name=f"t-{uuid.uuid4()}", entities={}, indexes={"by_email": IndexSchema("by_email", ())})
+
+
+@pytest.fixture
+async def connection(backend: DynamoDB, schema: Schema) -> AsyncIterator[DynamoDBConnection]:
+    connection = backend.connect(schema)
+    yield connection
+    await connection.aclose()
+
+
+@pytest.fixture(params=["sync", "async"])
+def send(request: pytest.FixtureRequest, connection: DynamoDBConnection) -> Ask:
+    """Ask the connection in one of the colours."""
+
+    async def sync(asked: Request) -> Any:
+        return perform(connection, asked)
+
+    async def asynchronous(asked: Request) -> Any:
+        return await aperform(connection, asked)
+
+    return sync if request.param == "sync" else asynchronous
+
+
+@pytest.fixture
+async def ask(send: Ask) -> Ask:
+    """Ask a table that was created."""
+    await send(CreateTables())
+    return send

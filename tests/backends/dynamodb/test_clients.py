@@ -1,0 +1,126 @@
+"""Both colours use the user's session, region, endpoint and config."""
+
+import re
+import threading
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import boto3
+import botocore.session
+import pytest
+from botocore.config import Config
+from botocore.credentials import RefreshableCredentials
+
+from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
+
+
+class Colours:
+    """One call in each colour, as it would go over the wire."""
+
+    def __init__(self) -> None:
+        self.closing: list[Any] = []
+
+    async def sent(self, settings: Settings) -> list[Any]:
+        """The requests that a call in each colour sends to the service."""
+        requests: list[Any] = []
+
+        def note(request: Any, **_more: Any) -> None:
+            requests.append(request)
+
+        sync, asynchronous = SyncClient(settings), AsyncClients(settings)
+        self.closing += [sync, asynchronous]
+        sync.get().meta.events.register("before-send.dynamodb", note)
+        sync.get().list_tables()
+        client = await asynchronous.get()
+        client.meta.events.register("before-send.dynamodb", note)
+        await client.list_tables()
+        assert len(requests) == 2
+        return requests
+
+
+@pytest.fixture
+async def colours() -> AsyncIterator[Colours]:
+    colours = Colours()
+    yield colours
+    for client in colours.closing:
+        if isinstance(client, AsyncClients):
+            await client.aclose()
+        else:
+            client.close()
+
+
+def _signer(request: Any) -> str:
+    """Access key and region of a signed request."""
+    authorization = request.headers["Authorization"]
+    text = authorization.decode() if isinstance(authorization, bytes) else authorization
+    found = re.search(r"Credential=([^/]+)/\d+/([^/]+)/", text)
+    assert found is not None
+    return f"{found[1]} in {found[2]}"
+
+
+async def test_the_session_given(colours: Colours, endpoint: str) -> None:
+    session = boto3.Session("mine", "secret", region_name="eu-west-1")
+    sent = await colours.sent(Settings(session, endpoint_url=endpoint))
+    assert [_signer(request) for request in sent] == ["mine in eu-west-1"] * 2
+
+
+async def test_the_region_and_config_given(colours: Colours, endpoint: str) -> None:
+    session = boto3.Session("mine", "secret", region_name="eu-west-1")
+    settings = Settings(session, "us-west-2", endpoint, Config(user_agent_extra="shop/1"))
+    sent = await colours.sent(settings)
+    assert [_signer(request) for request in sent] == ["mine in us-west-2"] * 2
+    assert all("shop/1" in str(request.headers["User-Agent"]) for request in sent)
+
+
+async def test_a_profile(colours: Colours, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "config"
+    file.write_text(
+        f"[profile shop]\nregion = eu-north-1\nendpoint_url = {endpoint}\n"
+        "aws_access_key_id = profiled\naws_secret_access_key = secret\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(file))
+    sent = await colours.sent(Settings(boto3.Session(profile_name="shop")))
+    assert [_signer(request) for request in sent] == ["profiled in eu-north-1"] * 2
+    assert all(request.url.startswith(endpoint) for request in sent)
+
+
+async def test_what_the_environment_says(colours: Colours, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "surroundings")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-south-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
+    sent = await colours.sent(Settings())
+    assert [_signer(request) for request in sent] == ["surroundings in eu-south-1"] * 2
+
+
+async def test_credentials_that_expire_are_refreshed_in_both_colours(colours: Colours, endpoint: str) -> None:
+    numbers = count(1)
+    threads: list[int] = []
+
+    def fresh() -> dict[str, str]:
+        threads.append(threading.get_ident())
+        soon = datetime.now(UTC) + timedelta(minutes=1)
+        return {
+            "access_key": f"key{next(numbers)}",
+            "secret_key": "secret",
+            "token": "token",
+            "expiry_time": soon.isoformat(),
+        }
+
+    class Provider:
+        def load_credentials(self) -> RefreshableCredentials:
+            return RefreshableCredentials.create_from_metadata(fresh(), fresh, "custom")
+
+    core = botocore.session.get_session()
+    core.register_component("credential_provider", Provider())
+    session = boto3.Session(botocore_session=core, region_name="eu-west-1")
+    sent = await colours.sent(Settings(session, endpoint_url=endpoint))
+    assert len({_signer(request) for request in sent}) == 2
+    threads.clear()
+    client = await colours.closing[-1].get()
+    await client.list_tables()
+    assert threads
+    assert threading.get_ident() not in threads  # a refresh is I/O, and the event loop does not wait for it

@@ -1,0 +1,280 @@
+"""Whatever goes wrong reaches the user as an error of odm that says what to do."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+    ReadTimeoutError,
+)
+
+from odm.backends.dynamodb import DynamoDB
+from odm.errors import (
+    BackendError,
+    BadCursor,
+    BadValue,
+    ItemTooLarge,
+    KeyValueError,
+    OdmError,
+    OutcomeUnknown,
+    Throttled,
+    Unsupported,
+)
+from odm.expressions.nodes import Exists, Increment, Path
+from odm.operations.backend import aperform, perform, run
+from odm.operations.ir import (
+    BatchGet,
+    BatchWrite,
+    CreateTables,
+    Delete,
+    DropTables,
+    Get,
+    Put,
+    Query,
+    Request,
+    Scan,
+    Update,
+)
+from odm.schema.model import IndexSchema, Key, Schema
+from tests.backends.dynamodb.conftest import Ask
+
+SHOP = Schema(name="shop", entities={}, indexes={"by_email": IndexSchema("by_email", ())})
+KEY = Key("C#1", "O#2")
+EXISTS = Exists(Path(("_t",)))
+
+REPEATABLE: list[Request] = [
+    Get(KEY),
+    BatchGet((KEY,)),
+    Put(KEY, {}),
+    Delete(KEY),
+    BatchWrite((Delete(KEY),)),
+    Query("p"),
+    Scan(),
+    CreateTables(),
+    DropTables(),
+]
+ONCE: list[Request] = [Put(KEY, {}, condition=EXISTS), Delete(KEY, EXISTS), Update(KEY, (Increment(Path(("n",)), 1),))]
+
+
+def answered(code: str, message: str = "no", status: int = 400, **more: Any) -> ClientError:
+    response = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}, **more}
+    return ClientError(response, "Operation")  # type: ignore[arg-type]
+
+
+def outcome(request: Request, error: Exception) -> OdmError:
+    """What the user gets when the first native request fails."""
+
+    def fail(_native: Any) -> Any:
+        raise error
+
+    with pytest.raises(OdmError) as caught:
+        run(DynamoDB().connect(SHOP).steps(request), fail)
+    assert caught.value.__cause__ is error
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "says"),
+    [
+        (answered("ResourceNotFoundException"), BackendError, "'shop' does not exist .* call store.create()"),
+        (answered("ValidationException", "The table does not have the specified index: x"), BackendError, "this index"),
+        (answered("ValidationException", "Item size has exceeded the maximum allowed size"), ItemTooLarge, "400 KB"),
+        (answered("ValidationException", "Item size to update has exceeded the maximum"), ItemTooLarge, "400 KB"),
+        (answered("ValidationException", "Size of hashkey has exceeded"), KeyValueError, "2,048 bytes"),
+        (answered("ValidationException", "Aggregated size of all range keys has"), KeyValueError, "1,024 bytes"),
+        (answered("ValidationException", "The provided starting key is outside query boundaries"), BadCursor, "cursor"),
+        (answered("ValidationException", "The document path provided in the update"), BadValue, "parent of the path"),
+        (answered("ValidationException", "An operand in the update has an incorrect data type"), BadValue, "the type"),
+        (answered("ValidationException", "something else"), BackendError, "something else"),
+        (answered("ThrottlingException"), Throttled, "try again later"),
+        (answered("ProvisionedThroughputExceededException"), Throttled, "spread the load"),
+        (answered("RequestLimitExceeded"), Throttled, "try again later"),
+        (answered("TransactionConflictException"), Throttled, "a transaction"),
+        (answered("AccessDeniedException"), BackendError, "permissions on table 'shop'"),
+        (answered("UnrecognizedClientException"), BackendError, "credentials"),
+        (answered("NeverHeardOf"), BackendError, "NeverHeardOf"),
+        (NoCredentialsError(), BackendError, "configure AWS credentials"),
+        (NoRegionError(), BackendError, "region='eu-west-1'"),
+        (ParamValidationError(report="odd"), BackendError, "odd"),
+        (BotoCoreError(), BackendError, "shop"),
+    ],
+)
+def test_errors_say_what_to_do(error: Exception, expected: type[OdmError], says: str) -> None:
+    found = outcome(Put(KEY, {}), error)
+    assert type(found) is expected
+    assert found.args
+    with pytest.raises(expected, match=says):
+        raise found
+    assert "Put on table 'shop', Key(partition='C#1', sort='O#2')" in str(found)
+
+
+LOST = [
+    EndpointConnectionError(endpoint_url="http://nowhere"),
+    ConnectTimeoutError(endpoint_url="http://nowhere"),
+    ReadTimeoutError(endpoint_url="http://nowhere"),
+    HTTPClientError(error="reset"),
+    answered("InternalServerError", status=500),
+    answered("503", status=503),
+]
+
+
+@pytest.mark.parametrize("error", LOST)
+@pytest.mark.parametrize("request_", REPEATABLE)
+def test_a_lost_answer_to_what_can_be_repeated_is_a_failure(request_: Request, error: Exception) -> None:
+    assert type(outcome(request_, error)) is BackendError
+
+
+@pytest.mark.parametrize("error", LOST)
+@pytest.mark.parametrize("request_", ONCE)
+def test_a_lost_answer_to_any_other_write_is_an_unknown_outcome(request_: Request, error: Exception) -> None:
+    found = outcome(request_, error)
+    assert type(found) is OutcomeUnknown
+    assert "read the item before you write again" in str(found)
+
+
+@pytest.mark.parametrize("request_", REPEATABLE + ONCE)
+@pytest.mark.parametrize("error", [answered("ThrottlingException"), answered("AccessDeniedException"), BotoCoreError()])
+def test_no_native_error_gets_through(request_: Request, error: Exception) -> None:
+    outcome(request_, error)
+
+
+def test_throttling_names_the_hot_spot() -> None:
+    reasons = [{"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:aws:dynamodb:eu:1:table/shop"}]
+    found = outcome(Put(KEY, {}), answered("ThrottlingException", ThrottlingReasons=reasons))
+    assert "TableWriteKeyRangeThroughputExceeded at arn:aws:dynamodb:eu:1:table/shop" in str(found)
+
+
+def test_a_throttled_batch_says_what_is_left() -> None:
+    found = outcome(BatchGet((KEY, Key("C#2"))), answered("ProvisionedThroughputExceededException"))
+    assert isinstance(found, Throttled)
+    assert found.left == (KEY, Key("C#2"))
+
+
+def test_a_fault_of_our_own_is_not_dressed_up() -> None:
+    def fail(_native: Any) -> Any:
+        raise KeyError("ours")
+
+    with pytest.raises(KeyError, match="ours"):
+        run(DynamoDB().connect(SHOP).steps(Get(KEY)), fail)
+
+
+def test_creation_goes_on_where_a_table_is_there_or_not_yet_seen() -> None:
+    answers: Iterator[Any] = iter(
+        [
+            answered("ResourceInUseException"),
+            answered("ResourceNotFoundException"),
+            {"Table": {"TableStatus": "ACTIVE"}},
+        ]
+    )
+    pauses: list[Any] = []
+
+    def answer(native: Any) -> Any:
+        if not hasattr(native, "operation"):
+            return pauses.append(native)
+        found = next(answers)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    run(DynamoDB().connect(SHOP).steps(CreateTables()), answer)
+    assert len(pauses) == 1
+
+
+def test_a_table_that_is_being_made_is_removed_when_it_can_be() -> None:
+    answers: Iterator[Any] = iter(
+        [
+            answered("ResourceInUseException"),
+            {},
+            {"Table": {"TableStatus": "DELETING"}},
+            answered("ResourceNotFoundException"),
+        ]
+    )
+    calls: list[str] = []
+
+    def answer(native: Any) -> Any:
+        if not hasattr(native, "operation"):
+            return None
+        calls.append(native.operation)
+        found = next(answers)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    run(DynamoDB().connect(SHOP).steps(DropTables()), answer)
+    assert calls == ["delete_table", "delete_table", "describe_table", "describe_table"]
+
+
+def test_a_table_that_never_gets_ready_is_given_up() -> None:
+    with pytest.raises(BackendError, match="still CREATING after 602 seconds"):
+        run(DynamoDB().connect(SHOP).steps(CreateTables()), lambda _native: {"Table": {"TableStatus": "CREATING"}})
+
+
+async def test_a_table_that_was_not_created(send: Ask) -> None:
+    for request in (Get(KEY), Put(KEY, {}), Update(KEY, ()), Query("p"), BatchGet((KEY,)), BatchWrite((Delete(KEY),))):
+        with pytest.raises(BackendError, match=r"call store\.create\(\)"):
+            await send(request)
+
+
+async def test_a_service_that_is_not_there() -> None:
+    session = boto3.Session("key", "secret", region_name="eu-west-1")
+    config = Config(retries={"total_max_attempts": 1}, connect_timeout=2)
+    connection = DynamoDB(session, endpoint_url="http://127.0.0.1:9", config=config).connect(SHOP)
+    with pytest.raises(BackendError, match="endpoint_url"):
+        perform(connection, Get(KEY))
+    with pytest.raises(BackendError, match="endpoint_url"):
+        await aperform(connection, Get(KEY))
+    with pytest.raises(OutcomeUnknown, match="may or may not"):
+        perform(connection, Put(KEY, {}, condition=EXISTS))
+    with pytest.raises(OutcomeUnknown, match="may or may not"):
+        await aperform(connection, Put(KEY, {}, condition=EXISTS))
+    await connection.aclose()
+
+
+def test_an_endpoint_that_is_no_url() -> None:
+    with pytest.raises(BadValue, match="endpoint_url='localhost:8000'"):
+        DynamoDB(endpoint_url="localhost:8000")
+
+
+@pytest.fixture
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/nonexistent")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.mark.usefixtures("no_settings")
+async def test_a_missing_region_or_missing_credentials() -> None:
+    for backend, says in [
+        (DynamoDB(), "name the AWS region"),
+        (DynamoDB(region="eu-west-1", endpoint_url="http://127.0.0.1:9"), "configure AWS credentials"),
+    ]:
+        connection = backend.connect(SHOP)
+        with pytest.raises(BackendError, match=says):
+            perform(connection, Get(KEY))
+        with pytest.raises(BackendError, match=says):
+            await aperform(connection, Get(KEY))
+        await connection.aclose()
+
+
+async def test_packages_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = DynamoDB(boto3.Session("key", "secret", region_name="eu-west-1")).connect(SHOP)
+    monkeypatch.delitem(sys.modules, "odm.backends.dynamodb.sessions", raising=False)
+    monkeypatch.setitem(sys.modules, "aiobotocore.credentials", None)
+    with pytest.raises(Unsupported, match=r"pip install 'single-table-odm\[async\]'"):
+        await aperform(connection, Get(KEY))
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(Unsupported, match=r"pip install 'single-table-odm\[dynamodb\]'"):
+        perform(DynamoDB().connect(SHOP), Get(KEY))

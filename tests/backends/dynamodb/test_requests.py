@@ -1,0 +1,406 @@
+"""Every request of the core beside the native request that it becomes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.native import Call, Sleep
+from odm.errors import SchemaError, Throttled
+from odm.expressions.nodes import Append, Compare, Const, Exists, Missing, Path, Remove, Set
+from odm.operations.backend import run
+from odm.operations.ir import (
+    BatchGet,
+    BatchWrite,
+    CreateTables,
+    Delete,
+    DropTables,
+    Get,
+    Page,
+    Position,
+    Put,
+    Query,
+    Request,
+    Scan,
+    Update,
+    Written,
+)
+from odm.schema.model import IndexSchema, Key, Schema
+
+SHOP = Schema(name="shop", entities={}, indexes={"by_email": IndexSchema("by_email", ())})
+KEY = Key("C#1", "O#2")
+NATIVE_KEY = {"pk": {"S": "C#1"}, "sk": {"S": "O#2"}}
+TAG = Path(("_t",))
+IS_OPEN = Compare("=", Path(("status",)), Const("open"))
+
+
+def first(request: Request, schema: Schema = SHOP) -> Call:
+    """What `explain` shows."""
+    steps = DynamoDB().connect(schema).steps(request)
+    native: Call = next(steps)
+    steps.close()
+    return native
+
+
+@pytest.mark.parametrize(
+    ("request_", "native"),
+    [
+        (Get(KEY), Call("get_item", {"TableName": "shop", "Key": NATIVE_KEY, "ConsistentRead": True})),
+        (Get(KEY, consistent=False), Call("get_item", {"TableName": "shop", "Key": NATIVE_KEY})),
+        (
+            BatchGet((KEY,)),
+            Call("batch_get_item", {"RequestItems": {"shop": {"Keys": [NATIVE_KEY], "ConsistentRead": True}}}),
+        ),
+        (
+            Put(KEY, {"_t": "Order"}, {"by_email": Key("E#a", "Order")}),
+            Call(
+                "put_item",
+                {
+                    "TableName": "shop",
+                    "Item": {
+                        **NATIVE_KEY,
+                        "by_emailpk": {"S": "E#a"},
+                        "by_emailsk": {"S": "Order"},
+                        "_t": {"S": "Order"},
+                    },
+                },
+            ),
+        ),
+        (
+            Put(KEY, {"_t": "Order"}, condition=Missing(TAG)),
+            Call(
+                "put_item",
+                {
+                    "TableName": "shop",
+                    "Item": {**NATIVE_KEY, "_t": {"S": "Order"}},
+                    "ConditionExpression": "attribute_not_exists(#0)",
+                    "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+                    "ExpressionAttributeNames": {"#0": "_t"},
+                },
+            ),
+        ),
+        (
+            Update(
+                KEY,
+                (Set(Path(("status",)), "shipped"), Append(Path(("log",)), ("x",))),
+                {"by_email": Key("E#b", "Order")},
+                Exists(TAG) & IS_OPEN,
+                "new",
+            ),
+            Call(
+                "update_item",
+                {
+                    "TableName": "shop",
+                    "Key": NATIVE_KEY,
+                    "UpdateExpression": "SET #0 = :0, #1 = list_append(if_not_exists(#1, :1), :2), #2 = :3, #3 = :4",
+                    "ConditionExpression": "attribute_exists(#4) AND #0 = :5",
+                    "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+                    "ExpressionAttributeNames": {
+                        "#0": "status",
+                        "#1": "log",
+                        "#2": "by_emailpk",
+                        "#3": "by_emailsk",
+                        "#4": "_t",
+                    },
+                    "ExpressionAttributeValues": {
+                        ":0": {"S": "shipped"},
+                        ":1": {"L": []},
+                        ":2": {"L": [{"S": "x"}]},
+                        ":3": {"S": "E#b"},
+                        ":4": {"S": "Order"},
+                        ":5": {"S": "open"},
+                    },
+                    "ReturnValues": "ALL_NEW",
+                },
+            ),
+        ),
+        (
+            Update(KEY, (), {"by_email": None}, returning="old"),
+            Call(
+                "update_item",
+                {
+                    "TableName": "shop",
+                    "Key": NATIVE_KEY,
+                    "UpdateExpression": "REMOVE #0, #1",
+                    "ExpressionAttributeNames": {"#0": "by_emailpk", "#1": "by_emailsk"},
+                    "ReturnValues": "ALL_OLD",
+                },
+            ),
+        ),
+        (
+            Delete(KEY, Exists(TAG)),
+            Call(
+                "delete_item",
+                {
+                    "TableName": "shop",
+                    "Key": NATIVE_KEY,
+                    "ConditionExpression": "attribute_exists(#0)",
+                    "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+                    "ExpressionAttributeNames": {"#0": "_t"},
+                    "ReturnValues": "ALL_OLD",
+                },
+            ),
+        ),
+        (
+            BatchWrite((Put(KEY, {"n": 1}), Delete(Key("C#1", "O#3")))),
+            Call(
+                "batch_write_item",
+                {
+                    "RequestItems": {
+                        "shop": [
+                            {"PutRequest": {"Item": {**NATIVE_KEY, "n": {"N": "1"}}}},
+                            {"DeleteRequest": {"Key": {"pk": {"S": "C#1"}, "sk": {"S": "O#3"}}}},
+                        ]
+                    }
+                },
+            ),
+        ),
+        (
+            Query("C#1", "O#", "O$", limit=5, after=Position(KEY)),
+            Call(
+                "query",
+                {
+                    "TableName": "shop",
+                    "KeyConditionExpression": "#0 = :0 AND #1 BETWEEN :1 AND :2",
+                    "ExpressionAttributeNames": {"#0": "pk", "#1": "sk"},
+                    "ExpressionAttributeValues": {
+                        ":0": {"S": "C#1"},
+                        ":1": {"S": "O#"},
+                        ":2": {"S": "O#" + "\U0010ffff" * 255 + "\u07ff"},
+                    },
+                    "Limit": 5,
+                    "ConsistentRead": True,
+                    "ExclusiveStartKey": NATIVE_KEY,
+                },
+            ),
+        ),
+        (
+            Query(
+                "E#a",
+                index="by_email",
+                filter=IS_OPEN,
+                reverse=True,
+                limit=5,
+                after=Position(KEY, Key("E#a", "Order")),
+            ),
+            Call(
+                "query",
+                {
+                    "TableName": "shop",
+                    "IndexName": "by_email",
+                    "KeyConditionExpression": "#0 = :0",
+                    "ScanIndexForward": False,
+                    "FilterExpression": "#1 = :1",
+                    "ExpressionAttributeNames": {"#0": "by_emailpk", "#1": "status"},
+                    "ExpressionAttributeValues": {":0": {"S": "E#a"}, ":1": {"S": "open"}},
+                    "ExclusiveStartKey": {**NATIVE_KEY, "by_emailpk": {"S": "E#a"}, "by_emailsk": {"S": "Order"}},
+                },
+            ),
+        ),
+        (
+            Scan(filter=IS_OPEN, consistent=False, count=True),
+            Call(
+                "scan",
+                {
+                    "TableName": "shop",
+                    "FilterExpression": "#0 = :0",
+                    "ExpressionAttributeNames": {"#0": "status"},
+                    "ExpressionAttributeValues": {":0": {"S": "open"}},
+                    "Select": "COUNT",
+                },
+            ),
+        ),
+        (
+            CreateTables(),
+            Call(
+                "create_table",
+                {
+                    "TableName": "shop",
+                    "AttributeDefinitions": [
+                        {"AttributeName": "pk", "AttributeType": "S"},
+                        {"AttributeName": "sk", "AttributeType": "S"},
+                        {"AttributeName": "by_emailpk", "AttributeType": "S"},
+                        {"AttributeName": "by_emailsk", "AttributeType": "S"},
+                    ],
+                    "KeySchema": [
+                        {"AttributeName": "pk", "KeyType": "HASH"},
+                        {"AttributeName": "sk", "KeyType": "RANGE"},
+                    ],
+                    "BillingMode": "PAY_PER_REQUEST",
+                    "GlobalSecondaryIndexes": [
+                        {
+                            "IndexName": "by_email",
+                            "KeySchema": [
+                                {"AttributeName": "by_emailpk", "KeyType": "HASH"},
+                                {"AttributeName": "by_emailsk", "KeyType": "RANGE"},
+                            ],
+                            "Projection": {"ProjectionType": "ALL"},
+                        }
+                    ],
+                },
+            ),
+        ),
+        (DropTables(), Call("delete_table", {"TableName": "shop"})),
+    ],
+)
+def test_native_requests(request_: Request, native: Call) -> None:
+    made = first(request_)
+    assert made == native
+    assert list(made.kwargs) == list(native.kwargs)
+
+
+def test_a_table_of_ones_own_key_names() -> None:
+    schema = Schema(name="old", entities={}, indexes={}, keys=("PK", "SK"))
+    assert first(Get(KEY), schema).kwargs["Key"] == {"PK": {"S": "C#1"}, "SK": {"S": "O#2"}}
+
+
+def test_a_table_without_sort_key() -> None:
+    schema = Schema(name="old", entities={}, indexes={}, hash_only=True)
+    assert first(Get(Key("C#1")), schema).kwargs["Key"] == {"pk": {"S": "C#1"}}
+    assert first(Query("C#1"), schema).kwargs["KeyConditionExpression"] == "#0 = :0"
+    created = first(CreateTables(), schema).kwargs
+    assert created["KeySchema"] == [{"AttributeName": "pk", "KeyType": "HASH"}]
+    assert "GlobalSecondaryIndexes" not in created
+
+
+@pytest.mark.parametrize("name", ["ab", "a b", "x" * 256, "näme"])
+def test_names_that_dynamodb_does_not_allow(name: str) -> None:
+    with pytest.raises(SchemaError, match="table name"):
+        DynamoDB().connect(Schema(name=name, entities={}, indexes={}))
+    with pytest.raises(SchemaError, match=r"index name .* AccessPattern"):
+        DynamoDB().connect(Schema(name="shop", entities={}, indexes={name: IndexSchema(name, ())}))
+
+
+def test_a_range_without_keys_is_answered_without_a_request() -> None:
+    steps = DynamoDB().connect(SHOP).steps(Query("C#1", "\U0010ffff" * 300))
+    with pytest.raises(StopIteration) as done:
+        next(steps)
+    assert done.value.value == Page()
+
+
+def test_an_index_is_never_read_consistently() -> None:
+    assert "ConsistentRead" not in first(Query("E#a", index="by_email", consistent=True)).kwargs
+
+
+def test_a_counted_limit_behind_a_filter_is_kept_on_the_items() -> None:
+    assert first(Query("C#1", count=True, limit=5)).kwargs["Select"] == "COUNT"
+    assert "Select" not in first(Query("C#1", count=True, limit=5, filter=IS_OPEN)).kwargs
+
+
+def test_native_requests_print_a_line_an_argument_and_cut_long_texts() -> None:
+    text = str(first(Query("C#1", "O#", "O$")))
+    assert text.startswith(
+        "query(\n    TableName='shop',\n    KeyConditionExpression='#0 = :0 AND #1 BETWEEN :1 AND :2',"
+    )
+    assert "':1': {'S': 'O#'}" in text
+    assert "..." in text
+    assert max(map(len, text.splitlines())) < 250
+
+
+class Service:
+    """Answers native calls by a function, and remembers them; it does not sleep."""
+
+    def __init__(self, answer: Callable[[Call, int], Any]) -> None:
+        self.answer = answer
+        self.calls: list[Call] = []
+        self.pauses: list[float] = []
+
+    def __call__(self, native: Call | Sleep) -> Any:
+        if isinstance(native, Sleep):
+            self.pauses.append(native.seconds)
+            return None
+        self.calls.append(native)
+        return self.answer(native, len(self.calls))
+
+
+def _partial(left_over: int) -> Callable[[Call, int], Any]:
+    """Does a batch but for its last operations, until the third request, which does all."""
+
+    def answer(call: Call, number: int) -> Any:
+        asked = call.kwargs["RequestItems"]["shop"]
+        writes = asked if call.operation == "batch_write_item" else asked["Keys"]
+        done = len(writes) if number >= 3 else max(0, len(writes) - left_over)
+        if call.operation == "batch_write_item":
+            return {"UnprocessedItems": {"shop": writes[done:]} if writes[done:] else {}}
+        # Not in the order of the keys, as DynamoDB answers.
+        found = [{**key, "n": {"N": key["sk"]["S"]}} for key in reversed(writes[:done])]
+        return {
+            "Responses": {"shop": found},
+            "UnprocessedKeys": {"shop": {"Keys": writes[done:]}} if writes[done:] else {},
+        }
+
+    return answer
+
+
+def test_keys_left_undone_are_read_again_and_items_come_in_the_order_of_the_keys() -> None:
+    service = Service(_partial(30))
+    keys = tuple(Key("p", str(n)) for n in range(150))
+    assert run(DynamoDB().connect(SHOP).steps(BatchGet(keys)), service) == tuple({"n": n} for n in range(150))
+    # 100 of which 30 are left; 50 + 30 of which 30 are left; these 30.
+    assert [len(call.kwargs["RequestItems"]["shop"]["Keys"]) for call in service.calls] == [100, 80, 30]
+    assert len(service.pauses) == 2
+
+
+def test_writes_left_undone_are_sent_again() -> None:
+    service = Service(_partial(5))
+    operations = tuple(Put(Key("p", str(n)), {}) if n % 2 else Delete(Key("p", str(n))) for n in range(30))
+    assert run(DynamoDB().connect(SHOP).steps(BatchWrite(operations)), service) is None
+    assert [len(call.kwargs["RequestItems"]["shop"]) for call in service.calls] == [25, 10, 5]
+
+
+def test_a_batch_that_nothing_is_done_of_is_given_up_with_what_is_left() -> None:
+    def answer(call: Call, _number: int) -> Any:
+        return {"UnprocessedItems": call.kwargs["RequestItems"]}
+
+    service = Service(answer)
+    operations = tuple(Put(Key("p", str(n)), {}) for n in range(3))
+    with pytest.raises(Throttled, match=r"3 of 3 operations .* 'shop'") as caught:
+        run(DynamoDB().connect(SHOP).steps(BatchWrite(operations)), service)
+    assert caught.value.left == operations
+    assert len(service.calls) == 10
+    assert all(0 <= pause <= 5 for pause in service.pauses)
+    assert service.pauses != sorted(service.pauses, reverse=True)
+
+
+def test_a_page_is_cut_behind_the_filter_and_goes_on_behind_its_last_item() -> None:
+    items = [{"pk": {"S": "p"}, "sk": {"S": str(n)}, "n": {"N": str(n)}} for n in range(4)]
+
+    def page(limit: int | None, last: dict[str, Any] | None = None) -> Page:
+        response = {"Items": items, "Count": 4, **({"LastEvaluatedKey": last} if last else {})}
+        steps = DynamoDB().connect(SHOP).steps(Query("p", filter=IS_OPEN, limit=limit))
+        return run(steps, lambda _native: response)  # type: ignore[no-any-return]
+
+    positions = tuple(Position(Key("p", str(n))) for n in range(4))
+    assert page(2) == Page(({"n": 0}, {"n": 1}), positions[:2], positions[1])
+    assert page(4).next is None
+    assert page(4, {"pk": {"S": "p"}, "sk": {"S": "9"}}).next == Position(Key("p", "9"))
+    assert page(None).positions == positions
+
+
+def test_creation_waits_until_the_table_is_there() -> None:
+    states = iter([None, "CREATING", "ACTIVE"])
+
+    def answer(call: Call, _number: int) -> Any:
+        return {"Table": {"TableStatus": next(states)}} if call.operation == "describe_table" else {}
+
+    service = Service(answer)
+    run(DynamoDB().connect(SHOP).steps(CreateTables()), service)
+    assert [call.operation for call in service.calls] == ["create_table"] + ["describe_table"] * 3
+    assert service.pauses == [0.05, 0.1]
+
+
+def test_a_delete_says_whether_there_was_an_item() -> None:
+    steps = DynamoDB().connect(SHOP).steps(Delete(KEY))
+    assert run(steps, lambda _native: {"Attributes": NATIVE_KEY}) == Written()
+    steps = DynamoDB().connect(SHOP).steps(Delete(KEY))
+    assert run(steps, lambda _native: {}) == Written(existed=False)
+
+
+def test_unused_arguments_are_left_out() -> None:
+    assert list(first(Update(KEY, (Remove(Path(("a",))),))).kwargs) == [
+        "TableName",
+        "Key",
+        "UpdateExpression",
+        "ExpressionAttributeNames",
+    ]
