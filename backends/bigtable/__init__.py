@@ -1,0 +1,89 @@
+"""Bigtable: tables on Google Cloud, or on an emulator of it.
+
+An operation becomes a native request (`native`) in a procedure without I/O (`requests`), which the `driver` sends
+through the official generated clients. Nothing of Google's packages is imported before `Bigtable.connect`.
+
+A table is stored one item a row: the row key is the item's partition, ``#`` and sort; each attribute is one cell.
+Updates, other conditions than "the item is there" and "is not there", and secondary patterns are refused.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from odm.backends.bigtable.schema import check
+from odm.errors import BadValue, Unsupported
+from odm.operations.backend import Connection
+from odm.schema.model import Schema
+
+if TYPE_CHECKING:
+    from google.auth.credentials import Credentials
+
+__all__ = ["Bigtable"]
+
+EMULATOR = "BIGTABLE_EMULATOR_HOST"
+
+
+@frozen
+class Bigtable:
+    """Settings of a Bigtable instance; the connection is made at the first request.
+
+    Attributes:
+        project: the Google Cloud project.
+        instance: the Bigtable instance in it.
+        app_profile: the app profile of every request; None for the instance's default. It must route to a single
+            cluster and allow transactional writes: conditional puts and every single delete need that.
+        endpoint: "host:port" of an emulator, reached without encryption or credentials; by default the environment's
+            ``BIGTABLE_EMULATOR_HOST``, and Google Cloud where that is not set.
+        credentials: for Google Cloud; by default those that the environment offers.
+
+    Raises:
+        BadValue: project or instance is empty, or credentials were given for an emulator.
+    """
+
+    project: str
+    instance: str
+    app_profile: str | None = field(default=None, kw_only=True)
+    endpoint: str | None = field(default=None, kw_only=True)
+    credentials: "Credentials | None" = field(default=None, kw_only=True, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        for name, value in (("project", self.project), ("instance", self.instance)):
+            if not value or "/" in value:
+                raise BadValue(f"Bigtable({name}={value!r}): give the id alone, as in Bigtable('my-project', 'shop')")
+        if self.endpoint is not None and self.credentials is not None:
+            raise BadValue(
+                f"Bigtable(endpoint={self.endpoint!r}): an endpoint is an emulator, which is reached unencrypted, so "
+                "credentials are not sent there: leave out one of the two"
+            )
+
+    @property
+    def name(self) -> str:
+        """The backend's name, for messages."""
+        return "bigtable"
+
+    @property
+    def emulator(self) -> str | None:
+        """The address of the emulator to use, or None for Google Cloud."""
+        return self.endpoint or os.environ.get(EMULATOR) or None
+
+    def connect(self, schema: Schema) -> Connection:
+        """Check what Bigtable can not do for this schema, and prepare a connection; sends nothing.
+
+        Raises:
+            SchemaError: the table's name is not one for Bigtable, or its row keys would be ambiguous.
+            Unsupported: the schema has a secondary index, or google-cloud-bigtable is not installed.
+        """
+        check(schema)
+        try:
+            from odm.backends.bigtable.driver import BigtableConnection
+        except ModuleNotFoundError as missing:
+            raise _not_installed(missing) from missing
+        return BigtableConnection(self, schema)
+
+
+def _not_installed(missing: ModuleNotFoundError) -> Exception:
+    if (missing.name or "").split(".")[0] in {"google", "grpc", "proto"}:
+        return Unsupported("the Bigtable backend needs Google's client: pip install 'single-table-odm[bigtable]'")
+    return missing

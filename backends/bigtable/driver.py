@@ -1,0 +1,120 @@
+"""The connection: the only I/O of this backend, over the official generated clients, in both colours.
+
+Everything but the awaits is shared: messages are written by `wire`, streams are read into the same collectors. Retries
+are not made here (`retry` decides), so each native request is one attempt with a deadline.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from google.api_core.exceptions import GoogleAPICallError
+
+from odm.backends.bigtable.clients import Clients
+from odm.backends.bigtable.native import CheckAndMutateRow, Mutated, MutateRows, Native, ReadRows, Sleep, Status
+from odm.backends.bigtable.requests import Procedures, now_micros
+from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.rows import RowMerger
+from odm.backends.bigtable.wire import Message, Wire
+from odm.operations.backend import Gen
+from odm.operations.ir import Request
+from odm.schema.model import Schema
+
+if TYPE_CHECKING:
+    from odm.backends.bigtable import Bigtable
+
+
+class BigtableConnection:
+    """One table of one Bigtable instance. Clients are made at the first request, and again after a `close`."""
+
+    def __init__(
+        self,
+        settings: "Bigtable",
+        schema: Schema,
+        retry: Retry | None = None,
+        now: Callable[[], int] = now_micros,
+    ) -> None:
+        self._clients = Clients(settings.emulator, settings.credentials)
+        self._procedures = Procedures(schema, retry or Retry(), now)
+        instance = f"projects/{settings.project}/instances/{settings.instance}"
+        self._wire = Wire(instance, settings.app_profile or "")
+
+    def steps(self, request: Request) -> Gen[Any]:
+        """Turn a request into native requests; see `odm.operations.backend.Connection`."""
+        return self._procedures.steps(request)
+
+    def call(self, native: Native) -> Any:
+        """Make one attempt at a native request, blocking."""
+        if isinstance(native, Sleep):
+            time.sleep(native.seconds)
+            return None
+        message = self._wire.message(native)
+        method = getattr(self._clients.sync(message.service), message.method)
+        if not isinstance(native, ReadRows | MutateRows):
+            return _result(native, method(**_arguments(message)))
+        collector = _collector(native)
+        try:
+            for response in method(**_arguments(message)):
+                collector.feed(_bare(response))
+        except GoogleAPICallError as failure:
+            return collector.finish(failure)
+        return collector.finish()
+
+    async def acall(self, native: Native) -> Any:
+        """Make one attempt at a native request without blocking the event loop."""
+        if isinstance(native, Sleep):
+            await asyncio.sleep(native.seconds)
+            return None
+        message = self._wire.message(native)
+        method = getattr(self._clients.of_loop(message.service), message.method)
+        if not isinstance(native, ReadRows | MutateRows):
+            return _result(native, await method(**_arguments(message)))
+        collector = _collector(native)
+        try:
+            async for response in await method(**_arguments(message)):
+                collector.feed(_bare(response))
+        except GoogleAPICallError as failure:
+            return collector.finish(failure)
+        return collector.finish()
+
+    def close(self) -> None:
+        """Close the sync clients."""
+        self._clients.close()
+
+    async def aclose(self) -> None:
+        """Close the async clients of the running event loop."""
+        await self._clients.aclose()
+
+
+class _Answers:
+    """The answers to the entries of a `MutateRows`, as they come in."""
+
+    def __init__(self) -> None:
+        self._answers: dict[int, Status] = {}
+
+    def feed(self, response: Any) -> None:
+        """Take the next response of the stream, a protobuf ``MutateRowsResponse``."""
+        for entry in response.entries:
+            self._answers[entry.index] = Status(entry.status.code, entry.status.message)
+
+    def finish(self, failure: Exception | None = None) -> Mutated:
+        """What the stream brought until it ended, or until the failure."""
+        return Mutated(self._answers, failure)
+
+
+def _collector(native: ReadRows | MutateRows) -> RowMerger | _Answers:
+    return RowMerger(reverse=native.reverse) if isinstance(native, ReadRows) else _Answers()
+
+
+def _bare(response: Any) -> Any:
+    """The protobuf message in a response: reading through the client's wrapper is several times slower."""
+    return type(response).pb(response)
+
+
+def _arguments(message: Message) -> dict[str, Any]:
+    return {"request": message.request, "retry": None, "timeout": message.timeout, "metadata": message.metadata}
+
+
+def _result(native: Native, response: Any) -> bool | None:
+    return bool(response.predicate_matched) if isinstance(native, CheckAndMutateRow) else None

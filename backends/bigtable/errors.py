@@ -1,0 +1,86 @@
+"""What a failure of Google's client means to odm: one table, from gRPC's status to `odm.errors`.
+
+Two questions are answered here and nowhere else: may the same request be sent again, and what is the user told.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from google.api_core.exceptions import GoogleAPICallError, GoogleAPIError
+from google.auth.exceptions import GoogleAuthError
+from grpc import StatusCode
+
+from odm.backends.bigtable.native import Call, CheckAndMutateRow, CreateTable, DeleteTable, ReadRows, Status
+from odm.errors import BackendError, ItemTooLarge, OdmError, OutcomeUnknown, Throttled, Unsupported
+
+NATIVE_FAILURES: Final = (GoogleAPIError, GoogleAuthError)
+"""The bases of all that Google's client raises."""
+
+RETRIED: Final = frozenset({StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.ABORTED})
+"""The server did not do it now and may do it later; as the vendor's own clients have it."""
+
+_LOST: Final = RETRIED | {StatusCode.CANCELLED, StatusCode.UNKNOWN, StatusCode.INTERNAL}
+"""After these a write may have been applied."""
+
+_BY_NUMBER: Final[Mapping[int, StatusCode]] = {code.value[0]: code for code in StatusCode}
+
+_MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
+    StatusCode.NOT_FOUND: (
+        BackendError,
+        "the table, its instance or project does not exist: call store.create(), and check the names",
+    ),
+    StatusCode.PERMISSION_DENIED: (BackendError, "give the credentials a role such as roles/bigtable.user"),
+    StatusCode.UNAUTHENTICATED: (BackendError, "the credentials are not valid: log in again, or give credentials="),
+    StatusCode.RESOURCE_EXHAUSTED: (Throttled, "a quota is used up: slow down, add nodes, or raise the quota"),
+    StatusCode.FAILED_PRECONDITION: (BackendError, "the instance, table or app profile does not allow this"),
+    StatusCode.UNIMPLEMENTED: (Unsupported, "this server does not have it: an emulator, or an old one?"),
+    StatusCode.UNAVAILABLE: (BackendError, "the server can not be reached: check the network, and try again later"),
+    StatusCode.DEADLINE_EXCEEDED: (BackendError, "the server did not answer in time: try again later"),
+    StatusCode.ABORTED: (BackendError, "the server gave it up: try again"),
+}
+
+_SINGLE_CLUSTER = (
+    "the app profile must route to a single cluster and allow transactional writes (single_cluster_routing, "
+    "allow_transactional_writes): conditional puts and deletes need both"
+)
+
+
+def status(failure: Exception) -> StatusCode:
+    """The gRPC status of a native failure; UNKNOWN for one that has none."""
+    code = failure.grpc_status_code if isinstance(failure, GoogleAPICallError) else None
+    return code or StatusCode.UNKNOWN
+
+
+def status_of(answer: Status) -> StatusCode:
+    """The gRPC status of the answer to one entry."""
+    return _BY_NUMBER.get(answer.code, StatusCode.UNKNOWN)
+
+
+def translate(failure: Exception, call: Call) -> OdmError:
+    """The error to raise for a native failure of this call, which is not sent again."""
+    if isinstance(failure, GoogleAuthError):
+        return BackendError(
+            f"no credentials for Bigtable ({failure}): run `gcloud auth application-default login`, give "
+            "Bigtable(credentials=...), or name an emulator in BIGTABLE_EMULATOR_HOST"
+        )
+    return explain(status(failure), getattr(failure, "message", None) or str(failure), call)
+
+
+def explain(code: StatusCode, message: str, call: Call, where: str = "") -> OdmError:
+    """The error for a status.
+
+    Args:
+        code: the status.
+        message: what the server said.
+        call: what was sent.
+        where: the row, when the status is that of one row of many.
+    """
+    place = f"{type(call).__name__} on Bigtable table {call.table!r}{where}: {code.name}, {message}"
+    if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in message:
+        return ItemTooLarge(f"{place}: the message is over the size that the server takes; nothing was written")
+    if code in _LOST and not isinstance(call, ReadRows | CreateTable | DeleteTable):
+        return OutcomeUnknown(f"{place}: the write may or may not have been applied; read the item before going on")
+    kind, hint = _MEANING.get(code, (BackendError, "the server refused it"))
+    if code is StatusCode.FAILED_PRECONDITION and isinstance(call, CheckAndMutateRow):
+        hint = _SINGLE_CLUSTER
+    return kind(f"{place}: {hint}")

@@ -1,0 +1,61 @@
+"""Where an item stands: row keys from keys and back, and the row range of a query.
+
+The layout is one item a row: partition, the table's join, sort. A table whose items have no sort key has the partition
+alone. `odm.backends.bigtable.schema` makes sure that no two keys give one row key.
+"""
+
+from attrs import frozen
+
+from odm.backends.bigtable.native import RowRange
+from odm.errors import ItemTooLarge
+from odm.keys import next_prefix
+from odm.schema.model import Key
+
+MAX_ROW_KEY = 4096
+"""Bytes of a row key (google.bigtable.v2, data.proto: Row.key)."""
+
+
+@frozen
+class Layout:
+    """One item a row.
+
+    Attributes:
+        join: what stands between partition and sort.
+        hash_only: the items have no sort key.
+    """
+
+    join: str
+    hash_only: bool
+
+    def row_key(self, key: Key) -> str:
+        """The row key of an item.
+
+        Raises:
+            ItemTooLarge: it has more bytes than a row key may have.
+        """
+        return _checked(key.partition if self.hash_only else f"{key.partition}{self.join}{key.sort}")
+
+    def key(self, row_key: str, partition: str) -> Key:
+        """The key of a row that was found in the partition."""
+        return Key(partition) if self.hash_only else Key(partition, row_key[len(partition) + len(self.join) :])
+
+    def range(self, partition: str, lo: str, hi: str | None) -> RowRange:
+        """The rows of a partition whose sort key lies in ``[lo, hi)``; ``hi`` None is the partition's end.
+
+        Raises:
+            ItemTooLarge: a bound has more bytes than a row key may have.
+        """
+        if self.hash_only:
+            return RowRange(partition, partition if lo else partition + "\0")
+        head = partition + self.join
+        return RowRange(_checked(head + lo), next_prefix(head) if hi is None else _checked(head + hi))
+
+
+def _checked(row_key: str) -> str:
+    size = len(row_key.encode("utf-8", "surrogateescape"))
+    if size > MAX_ROW_KEY:
+        raise ItemTooLarge(
+            f"the row key {row_key[:40]!r}… has {size} bytes, and Bigtable allows {MAX_ROW_KEY}: shorten the values of "
+            "its key fields"
+        )
+    return row_key

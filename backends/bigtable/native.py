@@ -1,0 +1,237 @@
+"""Native requests: what the procedures yield and the driver performs.
+
+Frozen values that hold all that a request says, in plain text and bytes, without anything of Google's packages. Their
+text is close to the language of ``cbt``, the vendor's command line. Keys are `str`: the order of code points is
+the order of their UTF-8 bytes, in which Bigtable sorts rows.
+"""
+
+import shlex
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+from attrs import Factory, evolve, field, frozen
+
+FAMILY = "d"
+"""The one column family of a table that is stored one item a row."""
+
+_SHOWN = 60
+
+
+@frozen
+class RowRange:
+    """Row keys from ``start`` up to but not including ``end``; ``end`` None is the end of the table.
+
+    ``open``: ``start`` itself is not included either.
+    """
+
+    start: str = ""
+    end: str | None = None
+    open: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether no row key can lie inside: such a range must not be sent."""
+        first = self.start + "\0" if self.open else self.start
+        return self.end is not None and self.end <= first
+
+    def beyond(self, row_key: str, *, reverse: bool) -> "RowRange":
+        """What is left behind a row key in the direction of reading."""
+        if reverse:
+            return evolve(self, end=row_key) if self.end is None or row_key < self.end else self
+        return evolve(self, start=row_key, open=True) if row_key >= self.start else self
+
+    def __str__(self) -> str:
+        start = f"start={_quoted(self.start)}" if self.start else ""
+        if self.open:
+            start = f"after={_quoted(self.start)}"
+        end = f"end={_quoted(self.end)}" if self.end is not None else ""
+        return " ".join(part for part in (start, end) if part)
+
+
+@frozen
+class ReadRows:
+    """Read the newest cell of every column of rows: those of ``keys``, or those in ``range``.
+
+    ``limit`` is the most rows; ``keys_only`` leaves out the values and all cells but one a row. Response: `Read`.
+    """
+
+    table: str
+    keys: tuple[str, ...] = ()
+    range: RowRange = RowRange()
+    limit: int | None = None
+    reverse: bool = False
+    keys_only: bool = False
+
+    def __str__(self) -> str:
+        if self.keys:
+            return f"lookup {self.table} {' '.join(map(_quoted, self.keys))} cells-per-column=1"
+        words = [f"read {self.table}", str(self.range)]
+        words += [f"count={self.limit}"] * (self.limit is not None)
+        words += ["reversed=true"] * self.reverse
+        words += ["keys-only=true" if self.keys_only else "cells-per-column=1"]
+        return " ".join(word for word in words if word)
+
+
+@frozen
+class DeleteRow:
+    """Take away everything that the row holds."""
+
+    def __str__(self) -> str:
+        return "deleterow"
+
+
+@frozen
+class SetCell:
+    """Write one cell; ``timestamp`` in microseconds since 1970, whole milliseconds."""
+
+    qualifier: str
+    value: bytes
+    timestamp: int
+
+    def __str__(self) -> str:
+        text = self.value.decode("utf-8", "backslashreplace")
+        return f"{FAMILY}:{self.qualifier}={_quoted(text if len(text) <= _SHOWN else text[:_SHOWN] + '…')}"
+
+
+Mutation: TypeAlias = DeleteRow | SetCell
+
+
+@frozen
+class Entry:
+    """A row key and what to do to its row, all or nothing."""
+
+    key: str
+    mutations: tuple[Mutation, ...]
+
+    def __str__(self) -> str:
+        return f"{_quoted(self.key)} {_listed(self.mutations)}"
+
+
+@frozen
+class MutateRow:
+    """Change one row, whatever it holds. Response: None."""
+
+    table: str
+    entry: Entry
+
+    def __str__(self) -> str:
+        return f"mutate {self.table} {self.entry}"
+
+
+@frozen
+class MutateRows:
+    """Change rows, each by itself. Response: `Mutated`."""
+
+    table: str
+    entries: tuple[Entry, ...]
+
+    def __str__(self) -> str:
+        return "\n".join((f"mutate {self.table}, {len(self.entries)} rows:", *(f"  {entry}" for entry in self.entries)))
+
+
+@frozen
+class CheckAndMutateRow:
+    """Change one row by whether it is there. Response: bool, whether it was."""
+
+    table: str
+    key: str
+    present: tuple[Mutation, ...] = ()
+    absent: tuple[Mutation, ...] = ()
+
+    def __str__(self) -> str:
+        cases = (("if it exists", self.present), ("if it does not exist", self.absent))
+        actions = "; ".join(f"{case} {_listed(mutations)}" for case, mutations in cases if mutations)
+        return f"check-and-mutate {self.table} {_quoted(self.key)} {actions}"
+
+
+@frozen
+class CreateTable:
+    """Create a table; ``families``: name to the number of versions kept of each cell. Response: None."""
+
+    table: str
+    families: Mapping[str, int]
+
+    def __str__(self) -> str:
+        families = ",".join(f"{name}:maxversions={versions}" for name, versions in self.families.items())
+        return f"createtable {self.table} families={families}"
+
+
+@frozen
+class DeleteTable:
+    """Delete a table with all its rows. Response: None."""
+
+    table: str
+
+    def __str__(self) -> str:
+        return f"deletetable {self.table}"
+
+
+@frozen
+class Sleep:
+    """Wait before the next request. Response: None."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"sleep {self.seconds:.3f}s"
+
+
+Call: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | CreateTable | DeleteTable
+Native: TypeAlias = Call | Sleep
+
+
+class Cell(NamedTuple):
+    """One cell as it was read."""
+
+    family: str
+    qualifier: bytes
+    value: bytes
+    timestamp: int = 0
+    labels: tuple[str, ...] = ()
+
+
+class Row(NamedTuple):
+    """One row as it was read."""
+
+    key: bytes
+    cells: tuple[Cell, ...]
+
+    @property
+    def text(self) -> str:
+        """The row key as text; bytes that are no UTF-8, which only others write, survive the way there and back."""
+        return self.key.decode("utf-8", "surrogateescape")
+
+
+@frozen
+class Read:
+    """What one attempt of `ReadRows` brought: whole rows, then perhaps the failure that ended it.
+
+    ``scanned``: the last row key that the server has dealt with, with or without a row in the answer.
+    """
+
+    rows: tuple[Row, ...] = ()
+    scanned: str | None = None
+    failure: Exception | None = None
+
+
+class Status(NamedTuple):
+    """How the server answered one entry: gRPC's status code and a text; code 0 is done."""
+
+    code: int
+    message: str = ""
+
+
+@frozen
+class Mutated:
+    """What one attempt of `MutateRows` brought: answers by the entries' index, then perhaps a failure."""
+
+    answers: Mapping[int, Status] = field(default=Factory(dict))
+    failure: Exception | None = None
+
+
+def _listed(mutations: tuple[Mutation, ...]) -> str:
+    return " ".join(map(str, mutations))
+
+
+def _quoted(text: str) -> str:
+    return shlex.quote(text)

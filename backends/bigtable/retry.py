@@ -1,0 +1,101 @@
+"""Sending again: what may be, how often, and with which pauses. Procedures without I/O; pauses are requests too."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attrs import evolve, frozen
+
+from odm.backends.bigtable.errors import NATIVE_FAILURES, RETRIED, status, translate
+from odm.backends.bigtable.native import Call, Read, ReadRows, Row, Sleep
+from odm.operations.backend import Gen
+
+ATTEMPT_SECONDS = 20.0
+"""How long one attempt may take, a whole stream included; the vendor's clients' own default."""
+
+
+@frozen
+class Retry:
+    """How long to try.
+
+    Attributes:
+        overall: seconds after which no attempt begins any more.
+        first, most: seconds of the longest first pause and of the longest of all; they double in between.
+        clock: seconds of a clock that never goes back.
+        jitter: a number in ``[0, 1)``, the part of a pause that is waited, so that clients do not come back at once.
+    """
+
+    overall: float = 60.0
+    first: float = 0.05
+    most: float = 5.0
+    clock: Callable[[], float] = time.monotonic
+    jitter: Callable[[], float] = random.random
+
+    def pauses(self) -> Iterator[Sleep]:
+        """The pauses between attempts; ends when the time is up."""
+        end = self.clock() + self.overall
+        longest = self.first
+        while self.clock() + (pause := self.jitter() * longest) < end:
+            yield Sleep(pause)
+            longest = min(2 * longest, self.most)
+
+
+def once(call: Call) -> Gen[Any]:
+    """Send a call that must not be sent twice."""
+    try:
+        return (yield call)
+    except NATIVE_FAILURES as failure:
+        raise translate(failure, call) from failure
+
+
+def until_answered(call: Call, retry: Retry) -> Gen[Any]:
+    """Send a call that has the same effect when it is applied twice, until it is answered."""
+    pauses = retry.pauses()
+    while True:
+        try:
+            return (yield call)
+        except NATIVE_FAILURES as failure:
+            yield from pause(pauses, failure, call)
+
+
+def pause(pauses: Iterator[Sleep], failure: Exception, call: Call) -> Gen[None]:
+    """Wait before the next attempt.
+
+    Raises:
+        OdmError: the failure is not one to try again after, or the time is up.
+    """
+    wait = next(pauses, None) if status(failure) in RETRIED else None
+    if wait is None:
+        raise translate(failure, call) from failure
+    yield wait
+
+
+def read_all(call: ReadRows, retry: Retry) -> Gen[list[Row]]:
+    """All rows of a read; an attempt that breaks off goes on behind the last row that it brought."""
+    rows: list[Row] = []
+    pauses = retry.pauses()
+    left: ReadRows | None = call
+    while left is not None:
+        read: Read = yield from once(left)
+        rows += read.rows
+        if read.failure is None:
+            break
+        left = _rest(left, read)
+        if left is not None:
+            yield from pause(pauses, read.failure, left)
+    return rows
+
+
+def _rest(call: ReadRows, read: Read) -> ReadRows | None:
+    """What is still to be read; None when nothing is."""
+    limit = None if call.limit is None else call.limit - len(read.rows)
+    if limit == 0:
+        return None
+    if read.scanned is None:
+        return call
+    if call.keys:
+        keys = tuple(key for key in call.keys if key > read.scanned)
+        return evolve(call, keys=keys, limit=limit) if keys else None
+    span = call.range.beyond(read.scanned, reverse=call.reverse)
+    return None if span.empty else evolve(call, range=span, limit=limit)

@@ -1,0 +1,43 @@
+"""A table on the emulator, fresh for each test, in either colour."""
+
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from odm.backends.bigtable import Bigtable
+from odm.operations.backend import Connection, aperform, perform
+from odm.operations.ir import CreateTables, Gather, Request
+from odm.schema.model import Schema
+
+Ask = Callable[[Request | Gather], Awaitable[Any]]
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def schema() -> Schema:
+    return Schema(name=f"shop{next(_numbers)}", entities={}, indexes={})
+
+
+@pytest.fixture
+def connection(bigtable_emulator: str, schema: Schema) -> Connection:
+    return Bigtable("project", "instance", endpoint=bigtable_emulator).connect(schema)
+
+
+@pytest.fixture(params=["sync", "async"])
+async def ask(request: pytest.FixtureRequest, connection: Connection) -> Any:
+    """Answers requests of the IR on a created table, through the sync or the async clients."""
+
+    async def ask_sync(wanted: Request | Gather) -> Any:
+        return perform(connection, wanted)
+
+    async def ask_async(wanted: Request | Gather) -> Any:
+        return await aperform(connection, wanted)
+
+    asking: Ask = ask_sync if request.param == "sync" else ask_async
+    await asking(CreateTables())
+    yield asking
+    connection.close()
+    await connection.aclose()

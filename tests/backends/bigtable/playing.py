@@ -1,0 +1,92 @@
+"""Plays the procedures of the backend without I/O: what was sent, and what becomes of given native responses."""
+
+from typing import Any
+
+from google.api_core import exceptions
+
+from odm.backends.bigtable.native import (
+    Cell,
+    DeleteRow,
+    Read,
+    Row,
+    SetCell,
+    Sleep,
+)
+from odm.backends.bigtable.requests import Procedures
+from odm.backends.bigtable.retry import Retry
+from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
+from odm.operations.ir import (
+    Position,
+    Request,
+)
+from odm.schema.model import Key, Schema
+
+EXISTS, ABSENT = Exists(Path(("_t",))), Missing(Path(("_t",)))
+google: Any = exceptions
+BUSY = google.ServiceUnavailable("busy")
+HAT = Key("hats", "fedoras#brandA")
+HAT_ROW = "hats#fedoras#brandA"
+ITEM = {"_t": "Hat", "price": 9}
+HAT_CELLS = (
+    DeleteRow(),
+    SetCell("_t", b"Hat", 5000),
+    SetCell("price", b"9", 5000),
+    SetCell("_types", b'{"number": ["price"]}', 5000),
+)
+OPEN = Compare("=", Path(("status",)), Const("open"))
+ANSWERED = Read()
+
+
+class Clock:
+    """Stands still but for the pauses."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def procedures(*, hash_only: bool = False, join: str = "#", clock: Clock | None = None) -> Procedures:
+    schema = Schema(name="shop", entities={}, indexes={}, hash_only=hash_only, row_key_join=join)
+    return Procedures(schema, Retry(clock=clock or Clock(), jitter=lambda: 1.0), lambda: 5000)
+
+
+def play(request: Request, *answers: Any, on: Procedures | None = None) -> tuple[list[Any], Any]:
+    """Run a request with these native responses (exceptions are thrown in); gives what was sent, and the answer."""
+    clock = Clock()
+    steps = (on or procedures(clock=clock)).steps(request)
+    left = list(answers)
+    sent: list[Any] = []
+    try:
+        native = next(steps)
+        while True:
+            sent.append(native)
+            if isinstance(native, Sleep):
+                clock.now += native.seconds
+                native = steps.send(None)
+            elif isinstance(answer := left.pop(0), Exception):
+                native = steps.throw(answer)
+            else:
+                native = steps.send(answer)
+    except StopIteration as done:
+        assert not left
+        return sent, done.value
+
+
+def row(key: str, **values: str) -> Row:
+    return Row(key.encode(), tuple(Cell("d", name.encode(), value.encode()) for name, value in values.items()))
+
+
+def rows(*keys: str, failure: Exception | None = None, **values: str) -> Read:
+    return Read(tuple(row(key, **values) for key in keys), keys[-1] if keys else None, failure)
+
+
+def numbered(first: int, last: int) -> Read:
+    return rows(*(f"hats#{number:04}" for number in range(first, last + 1)), x="1")
+
+
+def hat(sort: str) -> Position:
+    return Position(Key("hats", sort))
+
+
+ROW_OF_HAT = Row(HAT_ROW.encode(), (Cell("d", b"price", b"9"), Cell("d", b"_types", b'{"number": ["price"]}')))

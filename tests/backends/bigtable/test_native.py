@@ -1,0 +1,65 @@
+import pytest
+
+from odm.backends.bigtable.native import (
+    CheckAndMutateRow,
+    CreateTable,
+    DeleteRow,
+    DeleteTable,
+    Entry,
+    MutateRow,
+    MutateRows,
+    Native,
+    ReadRows,
+    RowRange,
+    SetCell,
+    Sleep,
+)
+
+REPLACE = (DeleteRow(), SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 1000))
+
+
+@pytest.mark.parametrize(
+    ("native", "text"),
+    [
+        (ReadRows("shop", keys=("hats#b", "a b")), "lookup shop 'hats#b' 'a b' cells-per-column=1"),
+        (
+            ReadRows("shop", range=RowRange("hats#a", "hats$"), limit=20, reverse=True),
+            "read shop start='hats#a' end='hats$' count=20 reversed=true cells-per-column=1",
+        ),
+        (ReadRows("shop", range=RowRange("k", open=True), keys_only=True), "read shop after=k keys-only=true"),
+        (ReadRows("shop"), "read shop cells-per-column=1"),
+        (MutateRow("shop", Entry("k", REPLACE)), "mutate shop k deleterow d:_t=Hat d:raw='\\xff'"),
+        (
+            MutateRows("shop", (Entry("k", REPLACE[:2]), Entry("l", REPLACE[:1]))),
+            "mutate shop, 2 rows:\n  k deleterow d:_t=Hat\n  l deleterow",
+        ),
+        (
+            CheckAndMutateRow("shop", "k", absent=REPLACE[:2]),
+            "check-and-mutate shop k if it does not exist deleterow d:_t=Hat",
+        ),
+        (CheckAndMutateRow("shop", "k", (DeleteRow(),)), "check-and-mutate shop k if it exists deleterow"),
+        (CreateTable("shop", {"d": 1}), "createtable shop families=d:maxversions=1"),
+        (DeleteTable("shop"), "deletetable shop"),
+        (Sleep(0.0512), "sleep 0.051s"),
+        (SetCell("x", b"y" * 100, 0), "d:x=" + "y" * 60 + "…"),
+    ],
+)
+def test_it_prints_like_the_vendors_command_line(native: Native | SetCell, text: str) -> None:
+    shown = str(native)
+    assert shown.replace("'" + "y" * 60 + "…'", "y" * 60 + "…") == text
+
+
+@pytest.mark.parametrize(
+    ("span", "empty"),
+    [
+        (RowRange(), False),
+        (RowRange("a", "b"), False),
+        (RowRange("a", "a"), True),
+        (RowRange("b", "a"), True),
+        (RowRange("a", "a\0"), False),
+        (RowRange("a", "a\0", open=True), True),
+        (RowRange("a", "a\0\0", open=True), False),
+    ],
+)
+def test_an_empty_range_is_known(span: RowRange, empty: bool) -> None:
+    assert span.empty is empty

@@ -1,0 +1,223 @@
+"""Golden native requests beside the call that makes them, and what becomes of the answers; no I/O."""
+
+import pytest
+
+from odm.backends.bigtable import batches
+from odm.backends.bigtable.native import (
+    CheckAndMutateRow,
+    CreateTable,
+    DeleteRow,
+    DeleteTable,
+    Entry,
+    Mutated,
+    MutateRow,
+    MutateRows,
+    Read,
+    ReadRows,
+    Sleep,
+    Status,
+)
+from odm.errors import BackendError, ItemTooLarge, Throttled, Unsupported
+from odm.expressions.nodes import Path, Set
+from odm.operations.ir import (
+    BatchGet,
+    BatchWrite,
+    CreateTables,
+    Delete,
+    DropTables,
+    Get,
+    Put,
+    Query,
+    Refused,
+    Request,
+    Update,
+    Written,
+)
+from odm.schema.model import Key
+from tests.backends.bigtable.playing import (
+    ABSENT,
+    BUSY,
+    EXISTS,
+    HAT,
+    HAT_CELLS,
+    HAT_ROW,
+    ITEM,
+    OPEN,
+    ROW_OF_HAT,
+    google,
+    play,
+    procedures,
+    rows,
+)
+
+
+class TestOneRow:
+    def test_get(self) -> None:
+        sent, answer = play(Get(HAT), Read((ROW_OF_HAT,)))
+        assert sent == [ReadRows("shop", keys=(HAT_ROW,))]
+        assert answer == {"price": 9}
+
+    def test_get_of_nothing(self) -> None:
+        assert play(Get(HAT), Read())[1] is None
+
+    def test_put(self) -> None:
+        sent, answer = play(Put(HAT, ITEM), None)
+        assert sent == [MutateRow("shop", Entry(HAT_ROW, HAT_CELLS))]
+        assert answer == Written()
+
+    @pytest.mark.parametrize("exists", [False, True])
+    def test_put_if_absent(self, exists: bool) -> None:
+        answers = (True, Read((ROW_OF_HAT,))) if exists else (False,)
+        sent, answer = play(Put(HAT, ITEM, condition=ABSENT), *answers)
+        assert sent[0] == CheckAndMutateRow("shop", HAT_ROW, absent=HAT_CELLS)
+        assert answer == (Refused({"price": 9}) if exists else Written())
+
+    @pytest.mark.parametrize("exists", [False, True])
+    def test_put_if_present(self, exists: bool) -> None:
+        sent, answer = play(Put(HAT, ITEM, condition=EXISTS), exists)
+        assert sent == [CheckAndMutateRow("shop", HAT_ROW, present=HAT_CELLS)]
+        assert answer == (Written() if exists else Refused(None))
+
+    @pytest.mark.parametrize("exists", [False, True])
+    def test_delete(self, exists: bool) -> None:
+        sent, answer = play(Delete(HAT), exists)
+        assert sent == [CheckAndMutateRow("shop", HAT_ROW, present=(DeleteRow(),))]
+        assert answer == Written(existed=exists)
+
+    @pytest.mark.parametrize("exists", [False, True])
+    def test_delete_if_present(self, exists: bool) -> None:
+        sent, answer = play(Delete(HAT, EXISTS), exists)
+        assert sent == [CheckAndMutateRow("shop", HAT_ROW, present=(DeleteRow(),))]
+        assert answer == (Written(existed=True) if exists else Refused(None))
+
+    @pytest.mark.parametrize("exists", [False, True])
+    def test_delete_if_absent_deletes_nothing(self, exists: bool) -> None:
+        sent, answer = play(Delete(HAT, ABSENT), *((True, Read((ROW_OF_HAT,))) if exists else (False,)))
+        assert sent[0] == CheckAndMutateRow("shop", HAT_ROW, absent=(DeleteRow(),))
+        assert answer == (Refused({"price": 9}) if exists else Written(existed=False))
+
+    @pytest.mark.parametrize(
+        "request_",
+        [Put(HAT, ITEM, condition=OPEN), Delete(HAT, OPEN), Update(HAT, (Set(Path(("price",)), 1),))],
+        ids=["put", "delete", "update"],
+    )
+    def test_what_is_not_done_yet_is_refused_before_the_first_step(self, request_: Request) -> None:
+        with pytest.raises(Unsupported, match="another backend"):
+            procedures().steps(request_)
+
+    @pytest.mark.parametrize(
+        "request_",
+        [Get(Key("p" * 2000, "é" * 1048)), Query("p", "x" * 4095), Query("p", "a", "x" * 4095)],
+        ids=["key", "lo", "hi"],
+    )
+    def test_a_row_key_has_at_most_4096_bytes(self, request_: Request) -> None:
+        with pytest.raises(ItemTooLarge, match="4097 bytes"):
+            play(request_)
+
+    def test_the_longest_row_key(self) -> None:
+        key = Key("p" * 2000, "é" * 1047 + "x")
+        assert len(play(Get(key), Read())[0][0].keys[0].encode()) == 4096
+
+
+class TestRowKeys:
+    """Exactly the published ones."""
+
+    @pytest.mark.parametrize(
+        ("key", "row_key"),
+        [
+            (HAT, "hats#fedoras#brandA"),
+            (Key("NASDAQ#ZXZZT", "1426535612156"), "NASDAQ#ZXZZT#1426535612156"),
+            (Key("0000987654", "20170726"), "0000987654#20170726"),
+        ],
+    )
+    def test_partition_and_sort(self, key: Key, row_key: str) -> None:
+        assert play(Get(key), Read())[0] == [ReadRows("shop", keys=(row_key,))]
+
+    def test_without_a_sort_key(self) -> None:
+        sent, _ = play(Get(Key("server1.bbb.com")), Read(), on=procedures(hash_only=True))
+        assert sent == [ReadRows("shop", keys=("server1.bbb.com",))]
+
+    def test_the_unambiguous_join(self) -> None:
+        assert play(Get(Key("T#a", "U#b")), Read(), on=procedures(join="##"))[0][0].keys == ("T#a##U#b",)
+
+
+class TestBatches:
+    def test_batch_get_is_one_read_in_the_keys_order(self) -> None:
+        keys = (Key("b", "1"), Key("a", "1"), Key("c", "1"))
+        sent, answer = play(BatchGet(keys), rows("a#1", "b#1", x="1"))
+        assert sent == [ReadRows("shop", keys=("b#1", "a#1", "c#1"))]
+        assert answer == ({"x": "1"}, {"x": "1"}, None)
+
+    def test_batch_get_of_very_many_keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("odm.backends.bigtable.requests.READ_BYTES", 24)
+        sent, answer = play(
+            BatchGet((Key("a", "1"), Key("b", "1"), Key("c", "1"))), rows("a#1", x=""), rows("c#1", x="")
+        )
+        assert [one.keys for one in sent] == [("a#1", "b#1"), ("c#1",)]
+        assert answer == ({"x": ""}, None, {"x": ""})
+
+    def test_batch_write(self) -> None:
+        sent, answer = play(BatchWrite((Put(HAT, ITEM), Delete(Key("a", "1")))), done(0, 1))
+        assert sent == [MutateRows("shop", (Entry(HAT_ROW, HAT_CELLS), Entry("a#1", (DeleteRow(),))))]
+        assert answer is None
+
+    def test_a_batch_too_large_for_one_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(batches, "WRITE_BYTES", 2 * (64 + 4 * 3))
+        sent, _ = play(deletes("a", "b", "c"), done(0, 1), done(0))
+        assert [[entry.key for entry in call.entries] for call in sent] == [["a#1", "b#1"], ["c#1"]]
+
+    def test_a_row_over_the_budget_goes_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(batches, "WRITE_BYTES", 1)
+        assert [len(call.entries) for call in play(deletes("a", "b"), done(0), done(0))[0]] == [1, 1]
+
+    def test_only_what_is_undone_is_sent_again(self) -> None:
+        first = Mutated({0: Status(0), 1: Status(14, "busy"), 2: Status(4, "slow")}, BUSY)  # 3: no answer
+        sent, _ = play(deletes("a", "b", "c", "d"), first, done(0, 1, 2))
+        assert sent[1] == Sleep(0.05)
+        assert [entry.key for entry in sent[2].entries] == ["b#1", "c#1", "d#1"]
+
+    def test_an_answer_that_ends_early(self) -> None:
+        sent, _ = play(deletes("a", "b"), done(0), done(0))
+        assert [entry.key for entry in sent[2].entries] == ["b#1"]
+
+    def test_after_all_retries_what_is_left_is_handed_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(batches, "WRITE_BYTES", 2 * (64 + 4 * 3))
+        busy = Mutated({0: Status(14, "busy")})
+        with pytest.raises(Throttled, match=r"3 of 4 operations .* \(busy\)") as raised:
+            play(deletes("a", "b", "c", "d"), done_and_busy(), *[busy] * 50)
+        assert raised.value.left == deletes("b", "c", "d").operations
+
+    def test_a_refused_row_is_named(self) -> None:
+        with pytest.raises(BackendError, match=r"row 'b#1'.*INVALID_ARGUMENT, bad"):
+            play(deletes("a", "b"), Mutated({0: Status(0), 1: Status(3, "bad")}))
+
+
+def deletes(*partitions: str) -> BatchWrite:
+    return BatchWrite(tuple(Delete(Key(partition, "1")) for partition in partitions))
+
+
+def done(*indexes: int) -> Mutated:
+    return Mutated({index: Status(0) for index in indexes})
+
+
+def done_and_busy() -> Mutated:
+    return Mutated({0: Status(0), 1: Status(14, "busy")})
+
+
+class TestTables:
+    def test_create(self) -> None:
+        assert play(CreateTables(), None) == ([CreateTable("shop", {"d": 1})], None)
+
+    def test_create_again(self) -> None:
+        assert play(CreateTables(), google.AlreadyExists("there"))[1] is None
+
+    def test_drop(self) -> None:
+        assert play(DropTables(), None) == ([DeleteTable("shop")], None)
+
+    def test_drop_again(self) -> None:
+        assert play(DropTables(), google.NotFound("gone"))[1] is None
+
+    @pytest.mark.parametrize("request_", [CreateTables(), DropTables()])
+    def test_a_failure(self, request_: Request) -> None:
+        with pytest.raises(BackendError, match="PERMISSION_DENIED"):
+            play(request_, google.PermissionDenied("no"))

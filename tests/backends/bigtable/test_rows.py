@@ -1,0 +1,141 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.cloud.bigtable_v2 import types
+from google.protobuf.json_format import ParseDict
+
+from odm.backends.bigtable.native import Cell, Read, Row
+from odm.backends.bigtable.rows import RowMerger
+from odm.errors import BackendError
+
+CASES = Path(__file__).parents[4] / "shared" / "conformance" / "readrows.json"
+
+
+def published() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(CASES.read_text())["readRowsTests"] if CASES.exists() else []
+    return found
+
+
+def response(*chunks: dict[str, Any], scanned: bytes = b"") -> Any:
+    message = types.ReadRowsResponse.pb()(last_scanned_row_key=scanned)
+    for chunk in chunks:
+        ParseDict(chunk, message.chunks.add())
+    return message
+
+
+def chunk(key: str = "", value: str = "", **more: Any) -> dict[str, Any]:
+    """A chunk in the JSON of protobuf, whose bytes are base64; "QQ==" is A, "Qg==" B, "Qw==" C."""
+    column = {"familyName": "d", "qualifier": "cQ=="} if key else {}
+    return {"rowKey": key, "value": value, **column, **more}
+
+
+A, B, C = "QQ==", "Qg==", "Qw=="
+COMMIT: dict[str, Any] = {"commitRow": True}
+
+
+def row(key: bytes, *values: bytes) -> Row:
+    return Row(key, tuple(Cell("d", b"q", value) for value in values))
+
+
+def merged(*responses: Any, reverse: bool = False) -> Read:
+    merger = RowMerger(reverse=reverse)
+    for one in responses:
+        merger.feed(one)
+    return merger.finish()
+
+
+def test_the_published_cases_are_all_there() -> None:
+    if not CASES.exists():
+        pytest.skip("the published acceptance cases are not beside this repository")
+    assert len(published()) == 48
+
+
+@pytest.mark.parametrize("case", published(), ids=lambda case: str(case["description"]))
+@pytest.mark.parametrize("together", [True, False], ids=["one response", "a response a chunk"])
+def test_published_case(case: dict[str, Any], together: bool) -> None:
+    merger = RowMerger()
+    chunks = case.get("chunks", [])
+    failed = False
+    try:
+        for one in [response(*chunks)] if together else [response(piece) for piece in chunks]:
+            merger.feed(one)
+        merger.finish()
+    except BackendError:
+        failed = True
+    expected = case.get("results", [])
+    cells = [
+        (row.key, cell.family, cell.qualifier, cell.timestamp, cell.value, cell.labels)
+        for row in merger.rows
+        for cell in row.cells
+    ]
+    assert failed == any(result.get("error") for result in expected)
+    assert cells == [
+        (
+            result["rowKey"].encode(),
+            result.get("familyName", ""),
+            result.get("qualifier", "").encode(),
+            int(result.get("timestampMicros", 0)),
+            result.get("value", "").encode(),
+            (result["label"],) if "label" in result else (),
+        )
+        for result in expected
+        if not result.get("error")
+    ]
+
+
+def test_what_is_left_out_is_as_before() -> None:
+    read = merged(response(chunk(A, A), {"value": B}, {"value": C, **COMMIT}), response(chunk(B, A, **COMMIT)))
+    assert read == Read((row(b"A", b"A", b"B", b"C"), row(b"B", b"A")), "B")
+
+
+def test_a_value_is_split_over_responses() -> None:
+    read = merged(response(chunk(A, A, valueSize=3)), response({"value": B, "valueSize": 3}, {"value": C, **COMMIT}))
+    assert read.rows == (row(b"A", b"ABC"),)
+
+
+def test_a_reset_row_begins_anew() -> None:
+    read = merged(response(chunk(A, A), {"value": B, "valueSize": 2}, {"resetRow": True}, chunk(A, C, **COMMIT)))
+    assert read.rows == (row(b"A", b"C"),)
+
+
+def test_rows_may_come_backwards() -> None:
+    read = merged(response(chunk(B, A, **COMMIT), chunk(A, A, **COMMIT)), reverse=True)
+    assert [one.key for one in read.rows] == [b"B", b"A"]
+    assert read.scanned == "A"
+
+
+def test_the_position_moves_without_rows() -> None:
+    assert merged(response(chunk(A, A, **COMMIT), scanned=b"K"), response(scanned=b"K")).scanned == "K"
+
+
+def test_a_failure_keeps_the_rows_before_it_and_drops_the_begun_one() -> None:
+    failure = ConnectionError()
+    merger = RowMerger()
+    merger.feed(response(chunk(A, A, **COMMIT), chunk(B, A)))
+    assert merger.finish(failure) == Read((row(b"A", b"A"),), "A", failure)
+
+
+@pytest.mark.parametrize(
+    ("responses", "reverse", "rule"),
+    [
+        ([response(chunk(B, A, **COMMIT), chunk(A, A, **COMMIT))], False, "out of order"),
+        ([response(chunk(A, A, **COMMIT), chunk(B, A, **COMMIT))], True, "out of order"),
+        ([response(chunk(A, A, **COMMIT), scanned=b"K"), response(chunk(B, A, **COMMIT))], False, "out of order"),
+        ([response(scanned=b"K"), response(scanned=b"A")], False, "moves back"),
+        ([response(chunk(A, A), scanned=b"A")], False, "moves inside a row"),
+        ([response(chunk(A, A, valueSize=2), {**COMMIT, "valueSize": 1})], False, "inside a cell"),
+        ([response(chunk(A, A, valueSize=2), chunk(A, A, **COMMIT))], False, "begins inside another"),
+        ([response({"rowKey": A, "value": A, **COMMIT})], False, "without its column"),
+        ([response({"resetRow": True})], False, "outside of a row"),
+        ([response(chunk(A, A), {"resetRow": True, "value": B})], False, "carries data"),
+        ([response(chunk(A, A), {"familyName": "e", "value": B, **COMMIT})], False, "without a qualifier"),
+        ([response(chunk(A, A), chunk(B, A, **COMMIT))], False, "without a commit"),
+        ([response(chunk(A, A))], False, "ends inside the row"),
+        ([response({"value": A, **COMMIT})], False, "without its key"),
+    ],
+)
+def test_a_broken_rule_is_an_error(responses: list[Any], reverse: bool, rule: str) -> None:
+    with pytest.raises(BackendError, match=rule):
+        merged(*responses, reverse=reverse)

@@ -1,0 +1,119 @@
+"""What is refused before any request, and what is imported when."""
+
+import subprocess
+import sys
+from typing import Annotated, Any, Literal
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from pydantic import Field
+
+from odm import Entity, PrimaryKey, Table
+from odm.backends.bigtable import Bigtable
+from odm.errors import BackendError, BadValue, SchemaError, Unsupported
+from odm.operations.backend import perform
+from odm.operations.ir import Get
+from odm.schema.model import IndexSchema, Key, Schema
+
+CREDENTIALS: Any = AnonymousCredentials
+HERE = Bigtable("project", "instance", endpoint="127.0.0.1:1")
+
+
+@pytest.mark.parametrize("name", ["a" * 51, "-shop", ".shop", "sh op", "shöp", ""])
+def test_a_table_name_that_bigtable_does_not_take(name: str) -> None:
+    with pytest.raises(SchemaError, match="1 to 50 letters"):
+        HERE.connect(Schema(name=name, entities={}, indexes={}))
+
+
+@pytest.mark.parametrize("name", ["a" * 50, "_s", "9-.x"])
+def test_a_table_name_that_it_takes(name: str) -> None:
+    HERE.connect(Schema(name=name, entities={}, indexes={})).close()
+
+
+def test_a_secondary_index_is_refused() -> None:
+    schema = Schema(name="shop", entities={}, indexes={"by_email": IndexSchema("by_email", ())})
+    with pytest.raises(Unsupported, match=r"'shop'.*secondary patterns.*'by_email'"):
+        HERE.connect(schema)
+
+
+def tenants(join: Literal["#", "##"], second: str = "TENANT#{tenant}#USER#{user}") -> Schema:
+    table = Table("shop", row_key_join=join)
+
+    class Tenant(Entity, table=table):
+        tenant: str
+        primary = PrimaryKey("TENANT#{tenant}", "PROFILE")
+
+    class User(Entity, table=table):
+        tenant: str
+        user: str
+        number: Annotated[int, Field(ge=0, lt=10)] = 0
+        primary = PrimaryKey(second, "USER")
+
+    return table.compile()
+
+
+def test_partitions_that_begin_alike_are_refused_with_both_mends() -> None:
+    with pytest.raises(SchemaError) as raised:
+        HERE.connect(tenants("#"))
+    for words in (
+        "Tenant",
+        "User",
+        '"TENANT#{tenant}"',
+        '"TENANT#{tenant}#USER#{user}"',
+        'row_key_join="##"',
+        "USER#TENANT",
+    ):
+        assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("join", "second"),
+    [("##", "TENANT#{tenant}#USER#{user}"), ("#", "USER#{tenant}#OF#{user}"), ("#", "TENANT#{user}")],
+    ids=["other join", "own literal", "as many components"],
+)
+def test_partitions_that_are_told_apart(join: Literal["#", "##"], second: str) -> None:
+    HERE.connect(tenants(join, second)).close()
+
+
+@pytest.mark.parametrize(("project", "instance"), [("", "i"), ("p", ""), ("projects/p", "i"), ("p", "p/i")])
+def test_project_and_instance_are_ids(project: str, instance: str) -> None:
+    with pytest.raises(BadValue, match="give the id alone"):
+        Bigtable(project, instance)
+
+
+def test_credentials_are_not_sent_to_an_emulator() -> None:
+    with pytest.raises(BadValue, match="unencrypted"):
+        Bigtable("p", "i", endpoint="localhost:8086", credentials=CREDENTIALS())
+
+
+def test_credentials_are_not_shown() -> None:
+    assert "credentials" not in repr(Bigtable("p", "i", credentials=CREDENTIALS()))
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # google-auth leaves a file open where it looks for credentials
+def test_missing_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BIGTABLE_EMULATOR_HOST", raising=False)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/credentials.json")
+    connection = Bigtable("p", "i").connect(Schema(name="shop", entities={}, indexes={}))
+    with pytest.raises(BackendError, match="gcloud auth application-default login"):
+        perform(connection, Get(Key("a", "b")))
+
+
+def test_nothing_of_google_is_imported_before_connect() -> None:
+    code = (
+        "import sys; from odm.backends.bigtable import Bigtable; Bigtable('p', 'i'); "
+        "print([name for name in sys.modules if name.split('.')[0] in ('google', 'grpc', 'proto')])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_without_googles_client_the_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['grpc'] = None\n"
+        "from odm.backends.bigtable import Bigtable; from odm.schema.model import Schema\n"
+        "from odm.errors import Unsupported\n"
+        "try: Bigtable('p', 'i').connect(Schema(name='shop', entities={}, indexes={}))\n"
+        "except Unsupported as error: print(error)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "single-table-odm[bigtable]" in shown
