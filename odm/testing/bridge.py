@@ -1,0 +1,71 @@
+"""A blocking face over `odm.AsyncStore`, so that one test runs in both colours."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from inspect import iscoroutinefunction
+from types import TracebackType
+from typing import Any, TypeVar, cast
+
+from odm.stores.asynchronous import AsyncBatch, AsyncStore
+from odm.stores.sync import Store
+
+T = TypeVar("T")
+
+
+def blocking(store: AsyncStore, runner: asyncio.Runner) -> Store:
+    """The async store, used like a `odm.Store`: each call is run to its end on the runner's event loop."""
+    return cast(Store, _BlockingStore(store, runner))
+
+
+class _Blocking:
+    """Methods of the inner object; those that are coroutines are run to their end."""
+
+    def __init__(self, inner: Any, runner: asyncio.Runner) -> None:
+        self._inner = inner
+        self._runner = runner
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._inner, name)
+        if not iscoroutinefunction(attribute):
+            return attribute
+        return lambda *args, **kwargs: self._runner.run(attribute(*args, **kwargs))
+
+    def __enter__(self) -> Any:
+        self._runner.run(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runner.run(self._inner.__aexit__(kind, error, trace))
+
+
+class _BlockingBatch(_Blocking):
+    _inner: AsyncBatch
+
+
+class _BlockingStore(_Blocking):
+    _inner: AsyncStore
+
+    def close(self) -> None:
+        self._runner.run(self._inner.aclose())
+
+    def query(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        return self._each(self._inner.query(*args, **kwargs))
+
+    def scan(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        return self._each(self._inner.scan(*args, **kwargs))
+
+    def batch(self) -> _BlockingBatch:
+        return _BlockingBatch(self._inner.batch(), self._runner)
+
+    def _each(self, results: AsyncIterator[T]) -> Iterator[T]:
+        async def following() -> T:
+            return await anext(results)
+
+        while True:
+            try:
+                result = self._runner.run(following())
+            except StopAsyncIteration:
+                return
+            yield result

@@ -1,0 +1,54 @@
+"""The fixtures of the suite; a backend's module gives ``backend`` and ``capabilities``."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from odm.operations.backend import Backend
+from odm.stores.sync import Store
+from odm.testing import entities
+from odm.testing.capabilities import Capabilities
+from odm.testing.stores import Colour, Stores
+
+
+@pytest.fixture(params=["sync", "async"])
+def colour(request: pytest.FixtureRequest) -> Colour:
+    """The colour of the stores."""
+    return "sync" if request.param == "sync" else "async"
+
+
+@pytest.fixture(autouse=True)
+def known_faults(request: pytest.FixtureRequest, capabilities: Capabilities) -> None:
+    """A test that the service is known to fail must fail, for the reason given."""
+    name = getattr(request.node, "originalname", None) or request.node.name
+    if name in capabilities.faults:
+        request.applymarker(pytest.mark.xfail(reason=capabilities.faults[name], strict=True))
+
+
+@pytest.fixture
+def stores(backend: Backend, colour: Colour) -> Iterator[Stores]:
+    """Opens stores on the backend under test."""
+    with Stores(backend, colour) as opened:
+        yield opened
+
+
+@pytest.fixture
+def db(stores: Stores) -> Store:
+    """A store of the table without indexes."""
+    return stores.open(entities.plain)
+
+
+@pytest.fixture
+def indexed(stores: Stores) -> Store:
+    """A store of the table with indexes."""
+    return stores.open(entities.indexed)
+
+
+@pytest.fixture
+def offline(stores: Stores) -> Iterator[Store]:
+    """A store of the same table, not created: at the end of the test nothing must have been sent."""
+    yield stores.offline(entities.plain)
+    assert stores.requests == []
+
+
+__all__ = ["colour", "db", "indexed", "known_faults", "offline", "stores"]

@@ -1,0 +1,142 @@
+"""The stores that a test works on: tables of its own, requests on record, and rivals that write at the worst moment."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
+from uuid import uuid4
+
+from attrs import Factory, define, evolve, frozen
+
+from odm.entities.entity import Entity
+from odm.errors import Unsupported
+from odm.operations import ir
+from odm.operations.backend import Backend, Connection, Gen
+from odm.operations.context import Context
+from odm.operations.writes import delete_request, put_request
+from odm.schema.model import Schema
+from odm.schema.table import Table
+from odm.stores.asynchronous import AsyncStore
+from odm.stores.sync import Store
+from odm.testing.bridge import blocking
+
+Colour: TypeAlias = Literal["sync", "async"]
+
+WRITES = (ir.Put, ir.Update, ir.Delete, ir.BatchWrite)
+
+
+@define
+class Watched:
+    """A backend that renames tables and writes down what the core asks of it.
+
+    Attributes:
+        inner: the backend under test.
+        suffix: comes after the name of every table.
+        requests: every request, in order.
+        rivals: one is performed just before each write, first to last: somebody else was faster.
+    """
+
+    inner: Backend
+    suffix: str
+    requests: list[ir.Request] = Factory(list)
+    rivals: list[ir.Request] = Factory(list)
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    def connect(self, schema: Schema) -> "WatchedConnection":
+        return WatchedConnection(self, self.inner.connect(evolve(schema, name=f"{schema.name}-{self.suffix}")))
+
+
+@frozen
+class WatchedConnection:
+    """The connection of `Watched`; pure like the one within, so it serves both colours."""
+
+    watched: Watched
+    inner: Connection
+
+    def steps(self, request: ir.Request) -> Gen[Any]:
+        self.watched.requests.append(request)
+        if isinstance(request, WRITES) and self.watched.rivals:
+            yield from self.inner.steps(self.watched.rivals.pop(0))
+        return (yield from self.inner.steps(request))
+
+    def call(self, native: Any) -> Any:
+        return self.inner.call(native)
+
+    async def acall(self, native: Any) -> Any:
+        return await self.inner.acall(native)
+
+    def close(self) -> None:
+        self.inner.close()
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+class Stores:
+    """Opens stores in one colour for one test; at the end their tables are dropped.
+
+    Args:
+        backend: the backend under test.
+        colour: "async" stores are given a blocking face.
+    """
+
+    def __init__(self, backend: Backend, colour: Colour) -> None:
+        self._watched = Watched(backend, uuid4().hex[:12])
+        self._runner = asyncio.Runner() if colour == "async" else None
+        self._opened: list[Store] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watched.rivals.clear()
+        for store in self._opened:
+            with suppress(Unsupported):
+                store.drop()
+            store.close()
+        if self._runner is not None:
+            self._runner.close()
+
+    def open(self, table: Table, *, cursor_secret: str | None = None) -> Store:
+        """A store of the table, created. Within a test, tables of one name are one table, whatever their entities."""
+        store = self.offline(table, cursor_secret=cursor_secret)
+        self._opened.append(store)
+        # What refuses the table refuses it again at the first use, and that is where a test says what it expects.
+        with suppress(Unsupported):
+            store.create()
+        return store
+
+    def offline(self, table: Table, *, cursor_secret: str | None = None) -> Store:
+        """A store of a table that was not created, for what is refused before anything is sent."""
+        if self._runner is None:
+            return Store(table, self._watched, cursor_secret=cursor_secret)
+        return blocking(AsyncStore(table, self._watched, cursor_secret=cursor_secret), self._runner)
+
+    @property
+    def requests(self) -> Sequence[ir.Request]:
+        """What the core has asked of the backend, creating tables aside."""
+        return [one for one in self._watched.requests if not isinstance(one, ir.CreateTables)]
+
+    def forget(self) -> None:
+        """Start a new record of requests."""
+        self._watched.requests.clear()
+
+    def rival_puts(self, *entities: Entity) -> None:
+        """Somebody else puts these, one just before each of the next writes."""
+        self._watched.rivals += [put_request(_context(entity), entity)[2] for entity in entities]
+
+    def rival_deletes(self, entity: Entity) -> None:
+        """Somebody else deletes this just before the next write."""
+        self._watched.rivals.append(delete_request(_context(entity), entity))
+
+
+def _context(entity: Entity) -> Context:
+    table = entity.__odm_table__
+    assert isinstance(table, Table)
+    return Context(table.compile())

@@ -1,0 +1,87 @@
+"""Every test of the suite and its fixtures: a backend's test module imports all of it, see `odm.testing`."""
+
+from odm.testing.fixtures import colour, db, indexed, known_faults, offline, stores
+from odm.testing.suite.actions import (
+    TestIncrement,
+    TestLists,
+    TestRefusedActions,
+    TestRemove,
+    TestSet,
+    TestSets,
+    TestTogether,
+)
+from odm.testing.suite.batches import TestBatch
+from odm.testing.suite.collections import TestCollection
+from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
+from odm.testing.suite.counters import TestCounter, TestCounterPut
+from odm.testing.suite.deletes import TestConditionalDelete, TestDelete, TestDeleteAll
+from odm.testing.suite.errors import TestErrors, TestStores, TestTables
+from odm.testing.suite.gets import TestGet, TestGetMany
+from odm.testing.suite.indexes import TestIndexedTable, TestIndexPuts, TestIndexReads, TestIndexUpdates
+from odm.testing.suite.pages import TestCursors, TestPages
+from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
+from odm.testing.suite.queries import TestDescending, TestLimit, TestLossy, TestPlanning, TestRanges
+from odm.testing.suite.revision import TestNewRevision, TestRevision, TestRevisionRefused, TestRevisionUpdates
+from odm.testing.suite.scans import TestScan
+from odm.testing.suite.ttl import TestExpiredReads, TestExpiredWrites, TestTTLUpdates
+from odm.testing.suite.types import TestAttributes, TestKeys
+from odm.testing.suite.updates import TestBounds, TestUpdate, TestUpsert, TestUpsertRefused
+
+__all__ = [
+    "TestAttributes",
+    "TestBatch",
+    "TestBounds",
+    "TestCollection",
+    "TestConditionalDelete",
+    "TestConditionalPut",
+    "TestCounter",
+    "TestCounterPut",
+    "TestCursors",
+    "TestDelete",
+    "TestDeleteAll",
+    "TestDescending",
+    "TestErrors",
+    "TestExpiredReads",
+    "TestExpiredWrites",
+    "TestFilters",
+    "TestGet",
+    "TestGetMany",
+    "TestIncrement",
+    "TestIndexPuts",
+    "TestIndexReads",
+    "TestIndexUpdates",
+    "TestIndexedTable",
+    "TestInsert",
+    "TestKeys",
+    "TestLimit",
+    "TestLists",
+    "TestLossy",
+    "TestNewRevision",
+    "TestPages",
+    "TestPlanning",
+    "TestPut",
+    "TestRanges",
+    "TestRefused",
+    "TestRefusedActions",
+    "TestRemove",
+    "TestRevision",
+    "TestRevisionRefused",
+    "TestRevisionUpdates",
+    "TestScan",
+    "TestSet",
+    "TestSets",
+    "TestStores",
+    "TestTTLUpdates",
+    "TestTables",
+    "TestTogether",
+    "TestUpdate",
+    "TestUpsert",
+    "TestUpsertRefused",
+    "TestWhen",
+    "colour",
+    "db",
+    "indexed",
+    "known_faults",
+    "offline",
+    "stores",
+]

@@ -1,0 +1,67 @@
+"""collection: everything in a partition, or under a key."""
+# ruff: noqa: D101  # a test's name says what it shows
+
+from decimal import Decimal
+
+import pytest
+
+from odm import BadValue, collection
+from odm.stores.sync import Store
+from odm.testing.capabilities import needs
+from odm.testing.entities import Customer, Member, Order, OrderLine, Session, Ticket
+from odm.testing.suite.helpers import FUTURE, PAST, at, fill
+from odm.testing.suite.pages import walk
+
+CUSTOMER = Customer(customer_id="c", name="Ann")
+ORDERS = [Order(customer_id="c", order_id=name, total=Decimal(n)) for n, name in enumerate(("o", "o#1", "o1", "o2"))]
+LINES = [OrderLine(customer_id="c", order_id="o1", number=n, sku="x") for n in (1, 2)]
+WHOLE = collection(Customer.primary(customer_id="c"))
+EVERYTHING = [ORDERS[0], ORDERS[1], ORDERS[2], *LINES, ORDERS[3], CUSTOMER]
+"""In key order."""
+
+
+class TestCollection:
+    def test_gives_objects_of_every_entity_in_key_order(self, db: Store) -> None:
+        fill(db, [CUSTOMER, *LINES, *ORDERS, Order(customer_id="c2", order_id="o")])
+        assert list(db.query(WHOLE)) == EVERYTHING
+        assert list(db.query(WHOLE.reverse())) == EVERYTHING[::-1]
+        assert list(db.query(WHOLE.limit(2))) == EVERYTHING[:2]
+        assert db.count(WHOLE) == 7
+
+    def test_pages(self, db: Store) -> None:
+        fill(db, EVERYTHING)
+        assert walk(db, WHOLE, 3) == [EVERYTHING[:3], EVERYTHING[3:6], EVERYTHING[6:]]
+
+    def test_filters_by_the_field_that_a_condition_names(self, db: Store) -> None:
+        fill(db, EVERYTHING)
+        assert list(db.query(WHOLE.where(Order.total > 1))) == ORDERS[2:]
+        assert list(db.query(WHOLE.where(Customer.name == "Ann"))) == [CUSTOMER]
+
+    def test_under_a_key(self, db: Store) -> None:
+        fill(db, EVERYTHING)
+        key = Order.primary(customer_id="c", order_id="o1")
+        assert list(db.query(collection(key, prefix=True))) == [ORDERS[2], *LINES]
+        assert list(db.query(collection(key, prefix=True).reverse())) == [*LINES[::-1], ORDERS[2]]
+        assert list(db.query(collection(Order.primary(customer_id="c", order_id="o"), prefix=True))) == ORDERS[:1]
+        assert list(db.query(collection(Order.primary(customer_id="c", order_id="x"), prefix=True))) == []
+
+    def test_leaves_out_what_has_expired(self, db: Store) -> None:
+        living = Session(user="u", session_id="a", expires_at=FUTURE)
+        fill(db, [living, Session(user="u", session_id="b", expires_at=PAST)])
+        everything = collection(Session.primary(user="u"))
+        assert list(db.query(everything)) == [living]
+        assert db.count(everything) == 1
+
+    @needs("indexes")
+    def test_of_an_index_partition(self, indexed: Store) -> None:
+        ticket = Ticket(member_id="m", ticket_id="t", filed_at=at(1))
+        fill(indexed, [ticket, Member(member_id="m", email="e")])
+        assert list(indexed.query(collection(Ticket.by_date(member_id="m")))) == [ticket]
+
+    def test_takes_a_partition_or_a_whole_key(self, offline: Store) -> None:
+        with pytest.raises(BadValue):
+            offline.query(collection(Order.primary(customer_id="c", order_id="o")))
+        with pytest.raises(BadValue):
+            offline.query(collection(Order.primary(customer_id="c"), prefix=True))
+        with pytest.raises(BadValue):
+            collection(Order.primary(customer_id="c").where(Order.total > 1))

@@ -1,0 +1,120 @@
+"""Pages and their cursors."""
+# ruff: noqa: D101  # a test's name says what it shows
+
+from typing import Any
+
+import pytest
+
+from odm import BadCursor, BadValue, Query
+from odm.stores.sync import Store
+from odm.testing.capabilities import needs
+from odm.testing.entities import Event, Ticket, plain
+from odm.testing.stores import Stores
+from odm.testing.suite.helpers import at, fill
+
+ALL = Event.primary(log="l")
+EVENTS = [Event(log="l", level=n, at=at(1), name=f"n#{n}", text="xy"[n % 2]) for n in range(7)]
+
+
+def walk(db: Store, query: Query[Any], size: int) -> list[list[Any]]:
+    """The items of each page; the cursor is None exactly after the last."""
+    pages: list[list[Any]] = []
+    cursor: str | None = None
+    while not pages or cursor is not None:
+        page = db.page(query, size=size, after=cursor)
+        pages.append(list(page.items))
+        cursor = page.cursor
+    return pages
+
+
+class TestPages:
+    def test_of_every_size_in_both_directions(self, db: Store) -> None:
+        fill(db, EVENTS)
+        for query, expected in ((ALL, EVENTS), (ALL.reverse(), EVENTS[::-1])):
+            for size in range(1, 9):
+                cut = [expected[start : start + size] for start in range(0, 7, size)]
+                assert walk(db, query, size) == cut, (query, size)
+
+    def test_are_full_where_a_filter_drops_items(self, db: Store) -> None:
+        fill(db, EVENTS)
+        query = ALL.where(Event.text == "x")
+        assert [[e.level for e in page] for page in walk(db, query, 2)] == [[0, 2], [4, 6]]
+        assert [[e.level for e in page] for page in walk(db, query.reverse(), 3)] == [[6, 4, 2], [0]]
+
+    def test_carry_the_rest_of_the_limit(self, db: Store) -> None:
+        fill(db, EVENTS)
+        assert [len(page) for page in walk(db, ALL.limit(5), 2)] == [2, 2, 1]
+        assert [len(page) for page in walk(db, ALL.limit(4), 2)] == [2, 2]
+        assert [len(page) for page in walk(db, ALL.limit(3), 5)] == [3]
+
+    def test_of_nothing(self, db: Store) -> None:
+        page = db.page(ALL)
+        assert (list(page.items), page.cursor) == ([], None)
+
+    def test_show_what_was_written_between_them(self, db: Store) -> None:
+        fill(db, EVENTS[::2])
+        first = db.page(ALL, size=2)
+        db.put(EVENTS[3])
+        db.delete(first.items[-1])
+        assert [e.level for e in db.page(ALL, after=first.cursor).items] == [3, 4, 6]
+
+    @pytest.mark.parametrize("size", [0, -1, True, "2"])
+    def test_refuse_a_size_that_is_none(self, offline: Store, size: Any) -> None:
+        with pytest.raises(BadValue):
+            offline.page(ALL, size=size)
+
+    @needs("indexes")
+    def test_through_an_index_with_equal_index_keys(self, indexed: Store) -> None:
+        tickets = [Ticket(member_id=f"m{n}", ticket_id="same", filed_at=at(1), level=3) for n in range(5)]
+        fill(indexed, tickets)
+        for query in (Ticket.by_level(status="open"), Ticket.by_level(status="open").reverse()):
+            for size in (1, 2, 3, 5):
+                found = [ticket for page in walk(indexed, query, size) for ticket in page]
+                assert sorted(found, key=lambda t: t.member_id) == tickets
+
+
+class TestCursors:
+    def cursor(self, db: Store, query: Query[Any] = ALL, size: int = 3) -> str:
+        fill(db, EVENTS)
+        cursor = db.page(query, size=size).cursor
+        assert cursor is not None
+        return cursor
+
+    def test_serve_another_store_of_the_table(self, db: Store, stores: Stores) -> None:
+        cursor = self.cursor(db)
+        assert list(stores.open(plain).page(ALL, after=cursor).items) == EVENTS[3:]
+
+    def test_are_refused_by_another_query(self, db: Store) -> None:
+        cursor = self.cursor(db)
+        others = {
+            "partition": Event.primary(log="m"),
+            "direction": ALL.reverse(),
+            "filter": ALL.where(Event.text == "x"),
+            "lower bound": ALL.where(Event.level >= 5),
+            "upper bound": ALL.where(Event.level < 2),
+            "key": Event.primary(log="l", level=3),
+        }
+        for what, other in others.items():
+            with pytest.raises(BadCursor):
+                pytest.fail(f"another {what}: {db.page(other, after=cursor)}")
+
+    def test_go_on_in_a_range_whose_bound_has_moved(self, db: Store) -> None:
+        cursor = self.cursor(db, ALL.where(Event.level <= 5))
+        assert [e.level for e in db.page(ALL.where(Event.level <= 6), after=cursor).items] == [3, 4, 5, 6]
+        assert [e.level for e in db.page(ALL.where(Event.level >= 1), after=cursor).items] == [3, 4, 5, 6]
+
+    def test_are_refused_when_damaged(self, db: Store) -> None:
+        cursor = self.cursor(db)
+        last = "A" if cursor[-2] != "A" else "B"
+        for damaged in ("", "x", "?", cursor[:-4], cursor[1:], cursor[:-2] + last + cursor[-1], "ä"):
+            with pytest.raises(BadCursor):
+                db.page(ALL, after=damaged)
+
+    def test_are_signed_with_the_secret(self, db: Store, stores: Stores) -> None:
+        unsigned = self.cursor(db)
+        signing, other = stores.open(plain, cursor_secret="s1"), stores.open(plain, cursor_secret="s2")
+        signed = self.cursor(signing)
+        assert list(signing.page(ALL, after=signed).items) == EVENTS[3:]
+        for store, cursor in ((signing, unsigned), (other, signed), (db, signed)):
+            with pytest.raises(BadCursor):
+                store.page(ALL, after=cursor)

@@ -1,0 +1,17 @@
+"""The suite on Bigtable, against Google's emulator."""
+
+import pytest
+
+from odm.backends.bigtable import Bigtable
+from odm.testing import Capabilities
+from odm.testing.suite import *  # noqa: F403  # its classes and fixtures are what this module is for
+
+
+@pytest.fixture
+def backend(bigtable_emulator: str) -> Bigtable:
+    return Bigtable("test-project", "test-instance", endpoint=bigtable_emulator)
+
+
+@pytest.fixture
+def capabilities() -> Capabilities:
+    return Capabilities(conditions=False, indexes=False, updates=False)

@@ -1,0 +1,29 @@
+"""The suite on DynamoDB in the sync colour, against moto in this process."""
+
+from collections.abc import Iterator
+
+import boto3
+import pytest
+from botocore.config import Config
+from moto import mock_aws
+
+from odm.backends.dynamodb import DynamoDB
+from odm.testing import Capabilities
+from odm.testing.suite import *  # noqa: F403  # its classes and fixtures are what this module is for
+from tests.conformance.moto import FAULTS
+
+
+@pytest.fixture  # type: ignore[no-redef]  # in place of both
+def colour() -> str:
+    return "sync"
+
+
+@pytest.fixture
+def backend(session: boto3.Session, config: Config) -> Iterator[DynamoDB]:
+    with mock_aws():
+        yield DynamoDB(session, config=config)
+
+
+@pytest.fixture
+def capabilities() -> Capabilities:
+    return Capabilities(faults=FAULTS)
