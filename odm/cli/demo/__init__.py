@@ -1,0 +1,1 @@
+"""`odm demo`: `models` declares, `load` fills a file, `questions` asks it, `show` prints, and `run` joins them."""

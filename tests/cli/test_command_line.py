@@ -1,0 +1,177 @@
+"""The program `odm` as a user runs it: in a folder, on a file, with its output in a pipe."""
+
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+from odm import Entity, PrimaryKey, Store, Table
+from odm.backends.local import LocalFile
+
+ROOT = Path(__file__).parents[2]
+RUN = "from odm.cli.app import main; main()"
+TIME = re.compile(r"[0-9.]+ m?s\b")
+
+notes = Table("notes")
+
+
+class Note(Entity, table=notes):
+    title: str
+
+    primary = PrimaryKey("{title}")
+
+
+def odm(folder: Path, *arguments: str, run: str = RUN, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a folder, with its output in a pipe."""
+    return subprocess.run(
+        [sys.executable, "-c", run, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "COLUMNS": "80", **environment},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def succeeded(done: subprocess.CompletedProcess[str]) -> str:
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def answers(output: str) -> str:
+    """What follows the news of loading or finding, without the times."""
+    return TIME.sub("...", output[output.index("\n1  ") :])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def first(folder: Path) -> str:
+    return succeeded(odm(folder, "demo"))
+
+
+def test_the_first_run_loads(first: str, folder: Path) -> None:
+    assert first.startswith("Loading odm-demo.db\n")
+    assert re.search(r"airports +3,376 items loaded\n +customers +240 .*\n +orders +4,000 ", first)
+    assert len(re.findall(r"^\d+  .*\? ─", first, re.MULTILINE)) == 14
+    assert (folder / "odm-demo.db").is_file()
+
+
+def test_the_second_run_finds_its_data_and_gives_the_same_answers(first: str, folder: Path) -> None:
+    second = succeeded(odm(folder, "demo"))
+    assert second.startswith("Found the data of an earlier run in odm-demo.db")
+    assert "3,376 airports, 240 customers, 4,000 orders" in second
+    assert "items loaded" not in second
+    assert answers(second) == answers(first)
+
+
+def test_reset_loads_again(first: str, folder: Path) -> None:
+    again = succeeded(odm(folder, "demo", "--reset"))
+    assert "3,376 items loaded" in again
+    assert answers(again) == answers(first)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_piped_output_is_plain_text_of_the_width(columns: int, first: str, folder: Path) -> None:
+    output = succeeded(odm(folder, "demo", COLUMNS=str(columns)))
+    *lines, last = output.splitlines()
+    assert last.startswith("Read next: ")
+    assert Path(last.removeprefix("Read next: ")).is_file()
+    assert [line for line in lines if len(line) > columns] == []
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert [character for character in set(output) if not character.isprintable()] == ["\n"]
+    assert "…" not in output
+
+
+def test_letters_that_the_output_lacks_are_no_error(first: str, folder: Path) -> None:
+    assert "Found the data" in succeeded(odm(folder, "demo", PYTHONIOENCODING="ascii"))
+
+
+def failure(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that a run failed with."""
+    assert done.returncode == 1
+    assert done.stderr.startswith("odm: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_a_text_file_is_left_alone(tmp_path: Path) -> None:
+    text = tmp_path / "notes.db"
+    text.write_text("not a database, but long enough to look at " * 100)
+    before = text.read_bytes()
+    assert "notes.db" in failure(odm(tmp_path, "demo", "--file", "notes.db"))
+    assert "choose another path" in failure(odm(tmp_path, "demo", "--file", "notes.db", "--reset"))
+    assert text.read_bytes() == before
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    connection = sqlite3.connect(other)
+    connection.executescript("CREATE TABLE notes (text); INSERT INTO notes VALUES ('mine');")
+    connection.close()
+    before = other.read_bytes()
+    assert "another program" in failure(odm(tmp_path, "demo", "--file", "other.db"))
+    assert "another program" in failure(odm(tmp_path, "demo", "--file", "other.db", "--reset"))
+    assert other.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["other.db"]
+
+
+def test_other_tables_in_the_file_stay(tmp_path: Path) -> None:
+    with Store(notes, LocalFile(tmp_path / "shared.db")) as db:
+        db.create()
+        db.put(Note(title="mine"))
+        succeeded(odm(tmp_path, "demo", "--file", "shared.db"))
+        succeeded(odm(tmp_path, "demo", "--file", "shared.db", "--reset"))
+        assert list(db.scan()) == [Note(title="mine")]
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    assert "no folder" in failure(odm(tmp_path, "demo", "--file", "missing/demo.db"))
+
+
+@pytest.mark.parametrize("package", ["typer", "rich", "vega_datasets"])
+def test_what_is_not_installed_is_named_with_the_mend(package: str, tmp_path: Path) -> None:
+    blocked = f"import sys; sys.modules[{package!r}] = None\n{RUN}"
+    message = failure(odm(tmp_path, "demo", run=blocked))
+    assert package in message
+    assert "pip install 'single-table-odm[cli]'" in message
+
+
+def test_without_airports_nothing_is_lost(tmp_path: Path) -> None:
+    succeeded(odm(tmp_path, "demo"))
+    failure(odm(tmp_path, "demo", "--reset", run=f"import sys; sys.modules['vega_datasets'] = None\n{RUN}"))
+    assert succeeded(odm(tmp_path, "demo")).startswith("Found the data")
+
+
+def test_help(tmp_path: Path) -> None:
+    assert "Load real airports" in succeeded(odm(tmp_path, "--help"))
+    assert "Usage: odm " in succeeded(odm(tmp_path, "--help"))
+    assert "--version" in succeeded(odm(tmp_path, "-h"))
+    demo = succeeded(odm(tmp_path, "demo", "--help"))
+    assert "--file" in demo
+    assert "--reset" in demo
+    assert "odm-demo.db" in demo
+    assert not list(tmp_path.iterdir())
+
+
+def test_version(tmp_path: Path) -> None:
+    try:
+        expected = version("single-table-odm")
+    except PackageNotFoundError:
+        pytest.skip("single-table-odm is not installed here")
+    assert succeeded(odm(tmp_path, "--version")) == f"odm {expected}\n"
+
+
+def test_an_unknown_option(tmp_path: Path) -> None:
+    done = odm(tmp_path, "demo", "--fast")
+    assert done.returncode == 2
+    assert "--fast" in done.stderr
+    assert "Traceback" not in done.stderr
