@@ -1,0 +1,99 @@
+"""What a user gets by installing odm: one package, complete, light to import."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+VENDORS = ("aiobotocore", "boto3", "botocore", "google", "grpc", "rich", "typer")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
+    """A wheel built from the sdist of a copy of the tree, so that no leftover of an earlier build gets in."""
+    source, dist = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for name in ("odm", "backends", "patterns"):
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(dist), str(source)]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return zipfile.Path(next(dist.glob("*.whl")))
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.Path) -> Message:
+    return Parser().parsestr((dist_info(wheel) / "METADATA").read_text())
+
+
+def dist_info(wheel: zipfile.Path) -> zipfile.Path:
+    return next(entry for entry in wheel.iterdir() if entry.name.endswith(".dist-info"))
+
+
+def files_of_tree() -> set[str]:
+    """Every file below odm/, links followed."""
+    folders = os.walk(ROOT / "odm", followlinks=True)
+    paths = [Path(folder, name).relative_to(ROOT) for folder, _, names in folders for name in names]
+    return {path.as_posix() for path in paths if "__pycache__" not in path.parts}
+
+
+def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs code in a fresh interpreter, in which the packages of `folder` come first."""
+    environ = {**os.environ, "PYTHONPATH": str(folder)}
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=environ, capture_output=True, text=True, check=False
+    )
+
+
+def test_odm_is_the_only_top_level_package(wheel: zipfile.Path) -> None:
+    assert {entry.name for entry in wheel.iterdir()} == {"odm", dist_info(wheel).name}
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.Path) -> None:
+    files = {name for name in wheel.root.namelist() if not name.endswith("/")}
+    assert {name for name in files if name.startswith("odm/")} == files_of_tree()
+
+
+@pytest.mark.parametrize(
+    "path", ["odm/py.typed", "odm/backends/local/__init__.py", "odm/backends/dynamodb/__init__.py"]
+)
+def test_types_and_linked_folders_are_in_the_wheel(wheel: zipfile.Path, path: str) -> None:
+    assert path in wheel.root.namelist()
+
+
+def test_the_unpacked_wheel_imports_from_itself(wheel: zipfile.Path, tmp_path: Path) -> None:
+    wheel.root.extractall(tmp_path)
+    result = run("import odm.backends, odm.patterns; print(odm.__file__, odm.backends.__file__)", tmp_path)
+    assert result.stdout.split() == [str(tmp_path / "odm/__init__.py"), str(tmp_path / "odm/backends/__init__.py")], (
+        result.stderr
+    )
+
+
+def test_metadata_names_extras_and_license(metadata: Message) -> None:
+    assert metadata["Name"] == "single-table-odm"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert set(metadata.get_all("Provides-Extra", [])) == {"async", "bigtable", "cli", "dynamodb", "test"}
+
+
+def test_a_plain_install_needs_no_vendor_package(metadata: Message) -> None:
+    required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
+    assert sorted(line.split(">=")[0] for line in required) == ["attrs", "pydantic", "sortedcontainers"]
+
+
+@pytest.mark.parametrize("folder", ["backends", "patterns"])
+def test_linked_folders_refuse_their_own_name(folder: str) -> None:
+    result = run(f"import {folder}", ROOT)
+    assert f"ImportError: import odm.{folder}" in result.stderr
+
+
+def test_import_odm_loads_no_vendor_package() -> None:
+    result = run(f"import odm, sys; print([name for name in {VENDORS} if name in sys.modules])", ROOT)
+    assert result.stdout.strip() == "[]", result.stderr

@@ -1,0 +1,49 @@
+"""The README is true: its examples run, print what it says, and its tables name what exists."""
+
+import ast
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import odm
+from tests.readme import blocks, command
+
+
+def test_examples_run_and_print_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed = ""
+    ran = 0
+    for block in blocks():
+        if block.language == "python":
+            source = "\n" * (block.line - 1) + block.text
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                exec(compile(source, "README.md", "exec"), names)
+            printed = output.getvalue()
+            ran += 1
+        elif block.language == "text":
+            assert printed == block.text
+    assert ran >= 5
+
+
+def test_what_is_not_run_at_least_parses() -> None:
+    for block in blocks():
+        if block.language.startswith("python "):
+            ast.parse(block.text)
+
+
+def test_set_up_is_two_commands() -> None:
+    assert command("main job").endswith("odm demo")
+    assert "pytest" in command("tests")
+
+
+def test_errors_named_exist() -> None:
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    section = text.split("## Errors")[1].split("\n## ")[0]
+    named = set(re.findall(r"`([A-Z][A-Za-z]+)`", section))
+    assert named
+    assert named <= set(odm.__all__)
