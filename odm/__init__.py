@@ -4,113 +4,25 @@ Declare entities and access patterns as Pydantic models; the same queries run on
 bundled engine. Start with `Table`, `Entity`, `PrimaryKey`, `AccessPattern` and `Store`.
 """
 
-from odm.entities.entity import Entity
-from odm.entities.markers import TTL, Counter, Revision, Stored
-from odm.entities.patterns import AccessPattern, PrimaryKey
-from odm.entities.query import Query, collection, select
-from odm.errors import (
-    BackendError,
-    BadCursor,
-    BadValue,
-    ConditionFailed,
-    Conflict,
-    ItemExists,
-    ItemInvalid,
-    ItemNotFound,
-    ItemTooLarge,
-    KeyValueError,
-    NoAccessPattern,
-    OdmError,
-    OutcomeUnknown,
-    SchemaError,
-    Throttled,
-    TransactionFailed,
-    Unsupported,
-)
-from odm.expressions.build import (
-    add_to,
-    append,
-    between,
-    contains,
-    discard_from,
-    exists,
-    field,
-    increment,
-    is_in,
-    missing,
-    not_,
-    prepend,
-    remove,
-    set_,
-    set_if_missing,
-    size,
-    some,
-    starts_with,
-)
-from odm.expressions.nodes import Condition
-from odm.operations.backend import Backend
-from odm.operations.explain import Explanation
-from odm.schema.table import Table
-from odm.stores.asynchronous import AsyncStore
-from odm.stores.base import Page
-from odm.stores.sync import Store
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "TTL",
-    "AccessPattern",
-    "AsyncStore",
-    "Backend",
-    "BackendError",
-    "BadCursor",
-    "BadValue",
-    "Condition",
-    "ConditionFailed",
-    "Conflict",
-    "Counter",
-    "Entity",
-    "Explanation",
-    "ItemExists",
-    "ItemInvalid",
-    "ItemNotFound",
-    "ItemTooLarge",
-    "KeyValueError",
-    "NoAccessPattern",
-    "OdmError",
-    "OutcomeUnknown",
-    "Page",
-    "PrimaryKey",
-    "Query",
-    "Revision",
-    "SchemaError",
-    "Store",
-    "Stored",
-    "Table",
-    "Throttled",
-    "TransactionFailed",
-    "Unsupported",
-    "add_to",
-    "append",
-    "between",
-    "collection",
-    "contains",
-    "discard_from",
-    "exists",
-    "field",
-    "increment",
-    "is_in",
-    "missing",
-    "not_",
-    "prepend",
-    "remove",
-    "select",
-    "set_",
-    "set_if_missing",
-    "size",
-    "some",
-    "starts_with",
-]
+if TYPE_CHECKING:
+    from odm._public import *  # noqa: F403  # it has an __all__
+    from odm._public import __all__ as __all__
+else:
+    # Loaded at the first use, as pydantic does it: a program that only may need odm starts without its cost.
 
-for _name in __all__:
-    _public = globals()[_name]
-    if callable(_public):
-        _public.__module__ = __name__  # tracebacks, reprs and pickles show the path that users import
+    def __getattr__(name: str) -> object:
+        if name.startswith("_") and name != "__all__":
+            raise AttributeError(f"module 'odm' has no attribute {name!r}")
+        from odm import _public
+
+        if name != "__all__" and name not in _public.__all__:
+            raise AttributeError(f"module 'odm' has no attribute {name!r}")
+        globals().update({public: getattr(_public, public) for public in _public.__all__}, __all__=_public.__all__)
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        from odm import _public
+
+        return sorted({*globals(), *_public.__all__})

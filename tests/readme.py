@@ -1,4 +1,4 @@
-"""The README's commands and examples, read from the README itself: ``python -m tests.readme tests`` prints a command."""
+"""The README's commands and examples, read from it: ``python -m tests.readme tests`` prints a command."""
 
 import re
 import sys

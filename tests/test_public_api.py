@@ -2,7 +2,10 @@
 
 import inspect
 import pickle
+import subprocess
+import sys
 import traceback
+from pathlib import Path
 
 import pytest
 
@@ -69,8 +72,9 @@ def test_the_names_are_these() -> None:
 
 
 def test_nothing_else_is_public() -> None:
+    assert odm.Store  # the names are there from the first use on
     public = {name for name, value in vars(odm).items() if not name.startswith("_") and not inspect.ismodule(value)}
-    assert public == set(NAMES)
+    assert public - {"TYPE_CHECKING"} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -122,3 +126,17 @@ def test_both_stores_have_the_same_methods_and_arguments() -> None:
         }
 
     assert methods(odm.Store) == methods(odm.AsyncStore)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'odm' has no attribute 'Stroe'"):
+        odm.Stroe  # type: ignore[attr-defined]  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_names_load_at_the_first_use() -> None:
+    code = "import sys, odm; assert 'pydantic' not in sys.modules; odm.Entity; assert 'pydantic' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent.parent)
+
+
+def test_the_listing_of_the_module_has_every_name() -> None:
+    assert set(NAMES) <= set(dir(odm))

@@ -4,17 +4,15 @@ On the class, ``Order.by_date`` is a `BoundPattern`: calling it with values make
 the table, not here.
 """
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from odm.entities.metaclass import ReferringModel
 from odm.entities.query import Query
 from odm.errors import SchemaError
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
 
-if TYPE_CHECKING:
-    from odm.entities.entity import Entity
-
-E = TypeVar("E", bound="Entity")
+E = TypeVar("E", bound=ReferringModel)
 
 
 class Pattern:
@@ -77,7 +75,7 @@ class BoundPattern(Generic[E]):
         self._entity = entity
         self._name = name
 
-    def __call__(self, **values: Any) -> Query[E]:
+    def __call__(self, /, **values: Any) -> Query[E]:
         """The query for these values: all partition fields, then leading sort fields.
 
         Args:
@@ -87,7 +85,7 @@ class BoundPattern(Generic[E]):
             KeyValueError: a field is missing, unknown or out of order, or its value does not validate.
             SchemaError: the models do not compile.
         """
-        table = self._entity.__odm_table__
+        table: Any = getattr(self._entity, "__odm_table__", None)
         if table is None:
             raise SchemaError(
                 f"{self._entity.__name__} is no entity: it has no table of its own. "

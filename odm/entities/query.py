@@ -1,22 +1,19 @@
-"""Queries as values: what a pattern call, `select` and `collection` make, and what the planner reads.
+"""Queries as values: what a pattern call, `odm.select` and `odm.collection` make, and what the planner reads.
 
 A query is immutable; each method gives a new one. It sends nothing by itself: a store runs it.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from attrs import evolve, frozen
 
+from odm.entities.metaclass import ReferringModel
 from odm.errors import BadValue
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition, shown
 
-if TYPE_CHECKING:
-    from odm.entities.entity import Entity
-
-E_co = TypeVar("E_co", bound="Entity", covariant=True)
-E = TypeVar("E", bound="Entity")
+E_co = TypeVar("E_co", bound=ReferringModel, covariant=True)
 
 
 @frozen
@@ -83,32 +80,3 @@ class Query(Generic[E_co]):
             text += f".where({', '.join(map(str, self.conditions))})"
         text += ".reverse()" if self.descending else ""
         return text + (f".limit({self.most})" if self.most is not None else "")
-
-
-def select(entity: type[E]) -> Query[E]:
-    """A query that names no pattern: the planner picks the one that serves its conditions.
-
-    Args:
-        entity: the entity class asked for; add conditions with ``where``.
-
-    Raises:
-        BadValue: it is not a class.
-    """
-    if not isinstance(entity, type):
-        raise BadValue(f"select({entity!r}): give the entity class, as in select(Order)")
-    return Query(entity)
-
-
-def collection(of: "Query[Entity]", *, prefix: bool = False) -> "Query[Entity]":
-    """The item collection of a partition: objects of every entity stored in it, in sort order, in one query.
-
-    Args:
-        of: a pattern call that names the partition, such as ``Customer.primary(customer_id="c1")``.
-        prefix: read only what is stored under that key: the item itself and all whose sort key continues it.
-
-    Raises:
-        BadValue: ``of`` is not a plain pattern call.
-    """
-    if of.pattern is None or of.scope != "entity" or of.conditions:
-        raise BadValue(f"collection() takes a pattern call such as Customer.primary(customer_id=...), not {of}")
-    return evolve(of, scope="prefix" if prefix else "partition")

@@ -98,18 +98,22 @@ def explain_write(
     call: str, steps: Gen[Any], connection: Connection, pattern: str, change: Change | None
 ) -> Explanation:
     """What a write will do: its first request, without sending it. ``change`` is what an update was understood as."""
-    request: Any = next(steps)
+    request: ir.Get | ir.Put | ir.Update | ir.Delete = next(steps)
     steps.close()
     guarded = change.needed if change is not None else ()
-    reads = isinstance(request, ir.Get)
-    how = "reads {} of the item first" if reads else "takes {} from the entity passed in"
+    how = "takes {} from the entity passed in"
+    condition = change.wanted if change is not None else None
+    if isinstance(request, ir.Get):
+        how = "reads {} of the item first"
+    else:
+        condition = request.condition
     note = f"{how.format(', '.join(guarded))}, guards them in the write, and tries again when they have changed"
     return Explanation(
         call,
         pattern,
         partitions=(request.key.partition,),
         range=(request.key.sort, request.key.sort + "\0"),
-        filter=change.wanted if reads and change is not None else request.condition,
+        filter=condition,
         requests=None if guarded else 1,
         writes=True,
         note=note if guarded else "",

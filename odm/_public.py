@@ -1,0 +1,113 @@
+"""Every public name of `odm`. `odm` itself loads this module when the first of them is asked for."""
+
+from odm.entities.collections import collection, select
+from odm.entities.entity import Entity
+from odm.entities.markers import TTL, Counter, Revision, Stored
+from odm.entities.patterns import AccessPattern, PrimaryKey
+from odm.entities.query import Query
+from odm.errors import (
+    BackendError,
+    BadCursor,
+    BadValue,
+    ConditionFailed,
+    Conflict,
+    ItemExists,
+    ItemInvalid,
+    ItemNotFound,
+    ItemTooLarge,
+    KeyValueError,
+    NoAccessPattern,
+    OdmError,
+    OutcomeUnknown,
+    SchemaError,
+    Throttled,
+    TransactionFailed,
+    Unsupported,
+)
+from odm.expressions.build import (
+    add_to,
+    append,
+    between,
+    contains,
+    discard_from,
+    exists,
+    field,
+    increment,
+    is_in,
+    missing,
+    not_,
+    prepend,
+    remove,
+    set_,
+    set_if_missing,
+    size,
+    some,
+    starts_with,
+)
+from odm.expressions.nodes import Condition
+from odm.operations.backend import Backend
+from odm.operations.explain import Explanation
+from odm.schema.table import Table
+from odm.stores.asynchronous import AsyncStore
+from odm.stores.base import Page
+from odm.stores.sync import Store
+
+__all__ = [
+    "TTL",
+    "AccessPattern",
+    "AsyncStore",
+    "Backend",
+    "BackendError",
+    "BadCursor",
+    "BadValue",
+    "Condition",
+    "ConditionFailed",
+    "Conflict",
+    "Counter",
+    "Entity",
+    "Explanation",
+    "ItemExists",
+    "ItemInvalid",
+    "ItemNotFound",
+    "ItemTooLarge",
+    "KeyValueError",
+    "NoAccessPattern",
+    "OdmError",
+    "OutcomeUnknown",
+    "Page",
+    "PrimaryKey",
+    "Query",
+    "Revision",
+    "SchemaError",
+    "Store",
+    "Stored",
+    "Table",
+    "Throttled",
+    "TransactionFailed",
+    "Unsupported",
+    "add_to",
+    "append",
+    "between",
+    "collection",
+    "contains",
+    "discard_from",
+    "exists",
+    "field",
+    "increment",
+    "is_in",
+    "missing",
+    "not_",
+    "prepend",
+    "remove",
+    "select",
+    "set_",
+    "set_if_missing",
+    "size",
+    "some",
+    "starts_with",
+]
+
+for _name in __all__:
+    _public = globals()[_name]
+    if callable(_public):
+        _public.__module__ = "odm"  # tracebacks, reprs and pickles show the path that users import

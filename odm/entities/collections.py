@@ -1,0 +1,40 @@
+"""The two queries that are not a pattern call: `select` names no pattern, `collection` no entity."""
+
+from typing import TypeVar
+
+from attrs import evolve
+
+from odm.entities.entity import Entity
+from odm.entities.query import Query
+from odm.errors import BadValue
+
+E = TypeVar("E", bound=Entity)
+
+
+def select(entity: type[E]) -> Query[E]:
+    """A query that names no pattern: the planner picks the one that serves its conditions.
+
+    Args:
+        entity: the entity class asked for; add conditions with ``where``.
+
+    Raises:
+        BadValue: it is not a class.
+    """
+    if not isinstance(entity, type):
+        raise BadValue(f"select({entity!r}): give the entity class, as in select(Order)")
+    return Query(entity)
+
+
+def collection(of: Query[Entity], *, prefix: bool = False) -> Query[Entity]:
+    """The item collection of a partition: objects of every entity stored in it, in sort order, in one query.
+
+    Args:
+        of: a pattern call that names the partition, such as ``Customer.primary(customer_id="c1")``.
+        prefix: read only what is stored under that key: the item itself and all whose sort key continues it.
+
+    Raises:
+        BadValue: ``of`` is not a plain pattern call.
+    """
+    if of.pattern is None or of.scope != "entity" or of.conditions:
+        raise BadValue(f"collection() takes a pattern call such as Customer.primary(customer_id=...), not {of}")
+    return evolve(of, scope="prefix" if prefix else "partition")
