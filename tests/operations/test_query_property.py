@@ -105,9 +105,9 @@ def values(name: str, visits: Sequence[Visit]) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def bounds(draw: st.DrawFn, visits: Sequence[Visit]) -> Bound:
-    """A condition on a field: a comparison, between, or a prefix."""
-    name = draw(st.sampled_from([*VALUES]))
+def bounds(draw: st.DrawFn, visits: Sequence[Visit], likely: tuple[str, ...] = ()) -> Bound:
+    """A condition on a field, half the time on a likely one: a comparison, between, or a prefix."""
+    name = draw(st.sampled_from([*VALUES, *(likely * len(VALUES))]))
     reference: Any = getattr(Visit, name)
     kind = draw(st.sampled_from([*OPERATORS, "between", "prefix"]))
     if kind == "prefix" and name in {"page", "flag"}:
@@ -128,14 +128,12 @@ def cases(draw: st.DrawFn, visits: Sequence[Visit]) -> Case:
     pattern = draw(st.sampled_from([*PATTERNS]))
     partition, sort, order = PATTERNS[pattern]
     leading = sort[: draw(st.integers(0, len(sort)))]
-    near = draw(st.sampled_from(visits)) if visits else None
-    given = {
-        name: getattr(near, name) or draw(VALUES[name]) if near is not None else draw(VALUES[name])
-        for name in (*partition, *leading)
-    }
+    near = draw(st.sampled_from(visits))
+    given = {name: getattr(near, name) or draw(VALUES[name]) for name in (*partition, *leading)}
     tests = [(name, _names(value, in_units=LOSSY.get(pattern) == name)) for name, value in given.items()]
     query = getattr(Visit, pattern)(**given)
-    for bound in draw(st.lists(bounds(visits), max_size=3)):
+    behind = sort[len(leading) : len(leading) + 1]
+    for bound in draw(st.lists(bounds([near]) | bounds([near], behind) | bounds(visits, behind), max_size=3)):
         query = query.where(bound.condition)
         tests.append((bound.field, bound.test))
     if pattern == "flagged":

@@ -46,6 +46,7 @@ class Task(Entity, table=table):
     name: str
     status: str = "new"
     level: Annotated[int, Field(ge=0, le=9)] = 0
+    stock: Annotated[int, Field(le=6)] = 0
     due: str | None = None
     price: Decimal = Decimal(0)
     steps: list[str] = []
@@ -80,7 +81,7 @@ WORDS = st.sampled_from(["a", "b", "a#b"])
 
 def changes() -> st.SearchStrategy[list[Change]]:
     """Actions on different fields; each gives the new value of its field."""
-    number = st.integers(-4, 4)
+    number = st.sampled_from([-4, -1, 0, 1, 4])
     some = st.lists(WORDS, min_size=1, max_size=2)
     return st.lists(
         st.one_of(
@@ -88,6 +89,7 @@ def changes() -> st.SearchStrategy[list[Change]]:
             st.just(Change("status", remove(Task.status), lambda _: "new")),
             st.integers(0, 9).map(lambda v: Change("level", set_(Task.level, v), lambda _: v)),
             number.map(lambda v: Change("level", increment(Task.level, v), lambda task: task.level + v)),
+            number.map(lambda v: Change("stock", increment(Task.stock, v), lambda task: task.stock + v)),
             (WORDS | st.none()).map(lambda v: Change("due", set_(Task.due, v), lambda _: v)),
             WORDS.map(lambda v: Change("due", set_if_missing(Task.due, v), lambda task: task.due or v)),
             st.just(Change("due", remove(Task.due), lambda _: None)),
@@ -111,6 +113,7 @@ TASKS = st.builds(
     name=st.just("?"),
     status=WORDS,
     level=st.integers(0, 9),
+    stock=st.integers(0, 6),
     due=WORDS | st.none(),
     steps=st.lists(WORDS, max_size=2),
     tags=st.sets(WORDS),
@@ -120,12 +123,14 @@ TASKS = st.builds(
 class Writes(RuleBasedStateMachine):
     """A table of tasks and, in ``model``, what it should hold."""
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(x=TASKS, y=TASKS)
+    def start(self, x: Task, y: Task) -> None:
         self.db = Store(table, Memory())
         self.db.create()
         self.model: dict[tuple[str, str], Task] = {}
         self.stale: dict[tuple[str, str], Task] = {}
+        self.put(("p", "x"), x)
+        self.put(("p", "y"), y)
 
     def key(self, key: tuple[str, str]) -> Any:
         return Task.primary(project=key[0], name=key[1])
@@ -162,7 +167,7 @@ class Writes(RuleBasedStateMachine):
                 self.db.update(which, *actions, returning=returning)
             return
         new = old.model_copy(update={change.field: change.apply(old) for change in what}, deep=True)
-        if not 0 <= new.level <= 9:
+        if not 0 <= new.level <= 9 or new.stock > 6:
             with pytest.raises(ConditionFailed, match="bounds"):
                 self.db.update(which, *actions, returning=returning)
             return
@@ -228,7 +233,7 @@ class Writes(RuleBasedStateMachine):
         assert list(self.db.query(collection(Task.due_ones()))) == due
 
 
-Writes.TestCase.settings = settings(max_examples=120, stateful_step_count=20, deadline=None)
+Writes.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
 TestWrites = Writes.TestCase
 
 
