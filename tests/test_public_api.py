@@ -72,7 +72,7 @@ def test_the_names_are_these() -> None:
 
 
 def test_nothing_else_is_public() -> None:
-    assert odm.Store  # the names are there from the first use on
+    assert callable(odm.Store)  # the names are there from the first use on
     public = {name for name, value in vars(odm).items() if not name.startswith("_") and not inspect.ismodule(value)}
     assert public - {"TYPE_CHECKING"} == set(NAMES)
 

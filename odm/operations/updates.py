@@ -114,6 +114,9 @@ def understand(
     _check_call(entity, actions, returning)
     codec = entity.codec
     lowered = codec.lower_actions(actions)
+    for action in lowered:
+        if isinstance(action, Increment):
+            _check_step(entity, action)
     roots = {action.path.root for action in lowered}
     known = {a.path.root: _outcome(a) for a in lowered if isinstance(a, Set | Remove) and len(a.path.segments) == 1}
     touched = tuple(p for p in entity.patterns.values() if roots & set(_attributes(entity, p)))
@@ -256,14 +259,30 @@ def _within_bounds(entity: EntitySchema, action: Increment) -> Condition | None:
 
 def _bounds(entity: EntitySchema, path: Path) -> Iterator[tuple[Comparator, Number]]:
     """The bounds that the model sets a whole numeric field."""
-    name = next((f for f, stored in entity.codec.stored.items() if stored == path.root), None)
-    if name is None or len(path.segments) > 1:
-        return
-    for mark in metadata_of(entity.cls.model_fields[name]):
+    for mark in _marks(entity, path):
         for attribute, op in _BOUNDS.items():
             bound = getattr(mark, attribute, None)
             if isinstance(bound, int | float | Decimal):
                 yield op, bound if isinstance(bound, int) else Decimal(str(bound))
+
+
+def _check_step(entity: EntitySchema, action: Increment) -> None:
+    """Refuse a step that would take the field off its grid, so that the item could not be read again."""
+    for mark in _marks(entity, action.path):
+        grid, places = getattr(mark, "multiple_of", None), getattr(mark, "decimal_places", None)
+        if places is not None:
+            grid = Decimal(1).scaleb(-places)
+        if grid is not None and Decimal(action.by) % Decimal(str(grid)):
+            raise BadValue(
+                f"{entity.name}.{action.path}: adding {action.by} leaves the multiples of {grid} that it holds"
+            )
+
+
+def _marks(entity: EntitySchema, path: Path) -> Iterator[Any]:
+    """The constraints of the field that the path leads to; none inside a field."""
+    name = next((f for f, stored in entity.codec.stored.items() if stored == path.root), None)
+    if name is not None and len(path.segments) == 1:
+        yield from metadata_of(entity.cls.model_fields[name])
 
 
 def _canonical(value: Number) -> Number:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
@@ -35,6 +36,8 @@ class Event(Entity, table=table):
     kind: str = "log"
     level: Annotated[int, Field(ge=0, le=5)] = 0
     note: str = ""
+    pairs: Annotated[int, Field(multiple_of=2)] = 0
+    price: Annotated[Decimal, Field(decimal_places=2)] = Decimal(0)
 
     primary = PrimaryKey("SOURCE#{source}", "{at:%Y%m%d}")
     by_kind = AccessPattern("KIND#{kind}", "{at}#{source}")
@@ -102,6 +105,12 @@ def test_an_increment_of_a_template_field_keeps_its_bounds(db: Store) -> None:
         db.update(KEY, increment(Event.level))
 
 
+def test_an_increment_by_steps_of_the_field(db: Store) -> None:
+    event = db.update(KEY, increment(Event.pairs, -4), increment(Event.price, Decimal("0.05")), returning="new")
+    assert (event.pairs, event.price) == (-4, Decimal("0.05"))
+    assert db.get(KEY) == event
+
+
 def test_a_stale_entity_does_not_decide_about_bounds(db: Store) -> None:
     db.update(KEY, set_(Event.level, 4))
     assert db.update(EVENT, increment(Event.level, -1), returning="new").level == 3
@@ -126,6 +135,8 @@ REFUSED: list[Any] = [
     pytest.param(lambda: [set_(Event.source, "t")], r"Event\.source is part of the primary key.*insert", id="key"),
     pytest.param(lambda: [set_(Event.note, "a"), remove(Event.note)], r"Event\.note.*same place", id="overlap"),
     pytest.param(lambda: [set_(Event.level, 9)], r"Event\.level: 9 is refused", id="constraint"),
+    pytest.param(lambda: [increment(Event.pairs, 3)], r"Event\.pairs: adding 3 leaves the multiples of 2", id="odd"),
+    pytest.param(lambda: [increment(Event.price, Decimal("0.005"))], r"adding 0\.005.*multiples of 0\.01", id="places"),
     pytest.param(lambda: [set_if_missing(Event.note, None)], r"Event\.note", id="type"),
     pytest.param(lambda: [set_(Locked.id, "x")], r"Locked\.id is a field of Locked", id="another entity"),
 ]
