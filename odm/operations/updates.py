@@ -5,28 +5,20 @@ entity passed in, which may be stale; either way it becomes an equality guard of
 as it is now is judged again by the user's condition and the write is tried again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
 from odm.codec import TAG
-from odm.entities.markers import metadata_of
 from odm.errors import BadValue, ConditionFailed, Conflict, ItemNotFound
 from odm.expressions.build import checked
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import (
     Action,
-    Comparator,
-    Compare,
     Condition,
-    Const,
     Increment,
     Item,
-    Missing,
-    Number,
-    Or,
     Path,
     Remove,
     Set,
@@ -37,6 +29,7 @@ from odm.operations import ir
 from odm.operations.backend import Gen
 from odm.operations.context import Context
 from odm.operations.guards import ABSENT, EXISTS, equals, every, judged, revision_is
+from odm.operations.increments import check_steps, limits_of
 from odm.operations.limits import check_item, check_keys
 from odm.operations.writes import Target, refuse, target_of
 from odm.schema.model import EntitySchema, Key, PatternSchema
@@ -45,8 +38,6 @@ ATTEMPTS = 64
 """How often an update is tried against other writers before it gives up with Conflict."""
 
 Returning: TypeAlias = Literal["none", "old", "new"]
-
-_BOUNDS: Mapping[str, Comparator] = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 
 
 @frozen
@@ -114,9 +105,7 @@ def understand(
     _check_call(entity, actions, returning)
     codec = entity.codec
     lowered = codec.lower_actions(actions)
-    for action in lowered:
-        if isinstance(action, Increment):
-            _check_step(entity, action)
+    check_steps(entity, lowered)
     roots = {action.path.root for action in lowered}
     known = {a.path.root: _outcome(a) for a in lowered if isinstance(a, Set | Remove) and len(a.path.segments) == 1}
     touched = tuple(p for p in entity.patterns.values() if roots & set(_attributes(entity, p)))
@@ -179,7 +168,7 @@ def _first_base(context: Context, change: Change) -> Gen[Item | None]:
         return {}
     if change.target.instance is not None:
         base = change.target.entity.codec.encode(change.target.instance)
-        if all(holds(limit, base) for _, limit in _limits(change)):
+        if all(holds(limit, base) for _, limit in limits_of(change.target.entity, change.actions)):
             return base
     item = context.now().living((yield ir.Get(change.target.key)))
     _judge(context, change, item)  # a sum outside of its bounds makes no key
@@ -191,7 +180,7 @@ def _request(context: Context, change: Change, base: Item | None) -> ir.Update:
     item = {} if base is None else base
     target, now = change.target, context.now()
     guards = [equals(name, item) for name in change.needed]
-    limits = [limit for _, limit in _limits(change)]
+    limits = [limit for _, limit in limits_of(change.target.entity, change.actions)]
     revision = target.revision
     locked = None if revision is None else revision_is(target.entity, revision)
     alive = now.alive if target.entity.ttl is not None else None
@@ -239,56 +228,6 @@ def _key_values(target: Target) -> dict[str, Any]:
     return {name: target.values[name] for name in target.entity.primary.fields}
 
 
-def _limits(change: Change) -> Iterator[tuple[Increment, Condition]]:
-    """The increments of fields with bounds, each with the condition that keeps it within them."""
-    for action in change.actions:
-        if isinstance(action, Increment) and (limit := _within_bounds(change.target.entity, action)) is not None:
-            yield action, limit
-
-
-def _within_bounds(entity: EntitySchema, action: Increment) -> Condition | None:
-    """The condition on the old value that keeps the sum within the bounds of the field; None if it has none."""
-    sides = [
-        Compare(op, action.path, Const(_canonical(bound - action.by))) for op, bound in _bounds(entity, action.path)
-    ]
-    there = every(*sides)
-    if there is None or not holds(there, {action.path.root: action.start}):
-        return there
-    return Or((Missing(action.path), there))
-
-
-def _bounds(entity: EntitySchema, path: Path) -> Iterator[tuple[Comparator, Number]]:
-    """The bounds that the model sets a whole numeric field."""
-    for mark in _marks(entity, path):
-        for attribute, op in _BOUNDS.items():
-            bound = getattr(mark, attribute, None)
-            if isinstance(bound, int | float | Decimal):
-                yield op, bound if isinstance(bound, int) else Decimal(str(bound))
-
-
-def _check_step(entity: EntitySchema, action: Increment) -> None:
-    """Refuse a step that would take the field off its grid, so that the item could not be read again."""
-    for mark in _marks(entity, action.path):
-        grid, places = getattr(mark, "multiple_of", None), getattr(mark, "decimal_places", None)
-        if places is not None:
-            grid = Decimal(1).scaleb(-places)
-        if grid is not None and Decimal(action.by) % Decimal(str(grid)):
-            raise BadValue(
-                f"{entity.name}.{action.path}: adding {action.by} leaves the multiples of {grid} that it holds"
-            )
-
-
-def _marks(entity: EntitySchema, path: Path) -> Iterator[Any]:
-    """The constraints of the field that the path leads to; none inside a field."""
-    name = next((f for f, stored in entity.codec.stored.items() if stored == path.root), None)
-    if name is not None and len(path.segments) == 1:
-        yield from metadata_of(entity.cls.model_fields[name])
-
-
-def _canonical(value: Number) -> Number:
-    return int(value) if value == int(value) else value
-
-
 def _create(context: Context, change: Change) -> Gen[ir.Written | ir.Refused]:
     """Upsert of an absent item: insert what the actions make of nothing."""
     _judge_limits(context, change, None)
@@ -320,7 +259,7 @@ def _judge(context: Context, change: Change, item: Item | None) -> None:
 
 
 def _judge_limits(context: Context, change: Change, item: Item | None) -> None:
-    for action, limit in _limits(change):
+    for action, limit in limits_of(change.target.entity, change.actions):
         if not holds(limit, item):
             raise ConditionFailed(
                 f"{change.target}: adding {action.by} to {action.path} would leave the bounds of the field",

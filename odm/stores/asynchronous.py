@@ -246,7 +246,7 @@ class AsyncStore(BaseStore):
             BadCursor: the cursor is damaged or belongs to another query.
         """
         reading = self._begin(query, consistent=consistent, after=after)
-        return Page([]) if reading is None else await self._run(self._page(reading, size))
+        return await self._run(self._page(reading, size))
 
     async def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
         """The first result of a query, or None."""

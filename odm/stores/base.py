@@ -90,7 +90,11 @@ class BaseStore:
         wanted = [checked(condition, "scan()") for condition in conditions]
         return reads.begin_scan(self._context, entity, wanted, consistent=consistent)
 
-    def _page(self, reading: Reading, size: int) -> Gen[Page[Any]]:
+    def _page(self, reading: Reading | None, size: int) -> Gen[Page[Any]]:
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise BadValue(f"page(size={size!r}): give the number of items a page, an int of 1 or more")
+        if reading is None:
+            return Page([])
         context = self._context
         items, further = yield from reads.page(context, reading, size)
         return Page(items, None if further is None else cursors.encode_cursor(context.schema, further, self._secret))

@@ -243,7 +243,7 @@ class Store(BaseStore):
             BadCursor: the cursor is damaged or belongs to another query.
         """
         reading = self._begin(query, consistent=consistent, after=after)
-        return Page([]) if reading is None else self._run(self._page(reading, size))
+        return self._run(self._page(reading, size))
 
     def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
         """The first result of a query, or None."""

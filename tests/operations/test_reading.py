@@ -222,3 +222,10 @@ def test_an_entity_of_another_table_is_refused(db: Store) -> None:
 
     with pytest.raises(Exception, match="Elsewhere is not an entity of table 'shop'; its entities are Customer, Item"):
         db.scan(Elsewhere)
+
+
+@pytest.mark.parametrize("size", [0, -1, True, "5", None])
+def test_a_page_size_is_judged_also_where_nothing_can_match(db: Store, size: Any) -> None:
+    nothing = Order.primary(customer_id="c1").where(Order.order_id > "b", Order.order_id < "a")
+    with pytest.raises(BadValue, match=r"page\(size="):
+        db.page(nothing, size=size)
