@@ -5,7 +5,9 @@ neither wait nor make others wait; writers and checkpoints stand in line for the
 UTF-8 blobs, whose order is that of the keys. Every block has a connection to itself, out of a pool.
 """
 
+import os
 import sqlite3
+import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
@@ -160,6 +162,33 @@ class FileTable:
                 yield Position(Key(_text(partition), _text(sort))), data
 
 
+class _Pool:
+    """The connections that no block uses; it outlives its storage, to close them."""
+
+    def __init__(self, lock: WriterLock) -> None:
+        self.idle: list[FileTable] = []
+        self._lock = lock
+        self._closed = False
+        self._process = os.getpid()
+
+    def release(self, table: FileTable) -> None:
+        """Take a connection back."""
+        self.idle.append(table)
+        if self._closed:
+            self.close()
+
+    def close(self) -> None:
+        """Close all, and those that come back later; may be called twice."""
+        self._closed = True
+        if os.getpid() != self._process:
+            return  # a forked child: the connections are its parent's
+        if self.idle:
+            with self._lock:  # the last connection to close makes a checkpoint
+                while self.idle:
+                    self.idle.pop().connection.close()
+        self._lock.close()
+
+
 class FileStorage:
     """One table by name in a file, which is opened at the first request.
 
@@ -172,15 +201,16 @@ class FileStorage:
         self._path = path
         self._table = table
         self._lock = WriterLock(path.with_name(path.name + "-lock"))
-        self._idle: list[FileTable] = []
-        self._closed = False
+        self._pool = _Pool(self._lock)
+        # Where nobody closed the store, its connections go with it, or at the end of the process.
+        weakref.finalize(self, self._pool.close)
 
     def reading(self) -> FileTable:
         table = self._take()
         try:
             table.look()
         except BaseException:
-            self._release(table)
+            self._pool.release(table)
             raise
         return table
 
@@ -199,8 +229,7 @@ class FileStorage:
             table.drop()
 
     def close(self) -> None:
-        self._closed = True
-        self._close_idle()
+        self._pool.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[FileTable]:
@@ -216,21 +245,9 @@ class FileStorage:
 
     def _take(self) -> FileTable:
         try:
-            return self._idle.pop()
+            return self._pool.idle.pop()
         except IndexError:
             return self._open()
-
-    def _release(self, table: FileTable) -> None:
-        self._idle.append(table)
-        if self._closed:
-            self._close_idle()
-
-    def _close_idle(self) -> None:
-        if self._idle:
-            with self._lock:  # the last connection to close makes a checkpoint
-                while self._idle:
-                    self._idle.pop().connection.close()
-        self._lock.close()
 
     def _open(self) -> FileTable:
         if not self._path.parent.is_dir():
@@ -241,7 +258,7 @@ class FileStorage:
         except BaseException:
             connection.close()
             raise
-        return FileTable(connection, self._table, self._release)
+        return FileTable(connection, self._table, self._pool.release)
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Lay out a new file, and refuse one that is not ours or too new."""

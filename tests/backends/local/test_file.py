@@ -1,5 +1,6 @@
 """What only a file has: it outlives the process, is shared, and may be the wrong one."""
 
+import gc
 import os
 import signal
 import sqlite3
@@ -8,11 +9,13 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path as FilePath
+from typing import cast
 
 import pytest
 
 from odm.backends.local import LocalFile, file
 from odm.backends.local.driver import LocalConnection
+from odm.backends.local.file import FileStorage
 from odm.backends.local.storage import Record
 from odm.errors import BackendError, ConditionFailed, Throttled
 from odm.expressions.nodes import Increment, Path
@@ -278,3 +281,14 @@ def test_writes_are_synced(tmp_path: FilePath) -> None:
         assert view.connection.execute("PRAGMA synchronous").fetchone() == (2,)
         assert view.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     storage.close()
+
+
+def test_a_connection_that_nobody_closed_goes_with_its_owner(tmp_path: FilePath) -> None:
+    connection = opened(tmp_path / "left.db")
+    storage = cast(FileStorage, connection._engine.storage)
+    [table] = storage._pool.idle
+    sqlite = table.connection
+    del connection, storage, table
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        sqlite.execute("SELECT 1")
