@@ -60,6 +60,10 @@ def _check_literals(text: str) -> None:
     if bad := re.search(r"[^ -~]|\$", re.sub(r"\{\w+", "{", text)):
         raise Refused(f"{bad[0]!r} can not be used in it; literals are printable ASCII without $ {{ }}")
     bare = re.sub(r"\{[^{}]*\}", "x", text)
+    if low := re.search(r"[ !\"]", bare):
+        raise Refused(
+            f"{low[0]!r} can not be used in it: it sorts below '#', between a key and what is stored under it"
+        )
     if brace := re.search(r"[{}]", bare):
         raise Refused(f"a {brace[0]!r} has no partner; placeholders are {{field}} or {{field:format}}")
     if "" in bare.split("#"):

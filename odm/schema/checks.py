@@ -61,7 +61,14 @@ def check_indexes(schema: Schema) -> None:
                 f"{pattern.entity}.{pattern.name}: {index.name!r} can not name an index; a name has {NAMES}: "
                 'give it one with index="..."'
             )
-    reserved = {*schema.keys, *(index + end for index in schema.indexes for end in ("pk", "sk"))}
+    of_indexes = {index + end for index in schema.indexes for end in ("pk", "sk")}
+    for key in schema.keys:
+        if key.startswith("_") or key in of_indexes:
+            raise SchemaError(
+                f"table {schema.name!r}: the key attribute {key!r} is reserved or that of an index; give another with "
+                "Table(keys=(...)), or another name to the index"
+            )
+    reserved = {*schema.keys, *of_indexes}
     for entity in schema.entities.values():
         for field, stored in entity.codec.stored.items():
             if stored in reserved:

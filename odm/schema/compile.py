@@ -124,6 +124,8 @@ def _compile_pattern(cls: "type[Entity]", tag: str, name: str, pattern: Pattern,
     partition = compile_template(pattern.partition, fields, owner=owner)
     is_primary = isinstance(pattern, PrimaryKey)
     sort = _compile_sort(cls, tag, owner, pattern, with_sort=not (is_primary and hash_only))
+    if is_primary:
+        _check_braces(cls, name, (partition, sort))
     if not isinstance(pattern, AccessPattern):
         return PatternSchema(cls.__name__, name, "primary", None, partition, sort)
     return PatternSchema(cls.__name__, name, "global", pattern.index or name, partition, sort, pattern.when)
@@ -134,6 +136,18 @@ def _compile_sort(cls: "type[Entity]", tag: str, owner: str, pattern: Pattern, *
     if pattern.sort is None and not with_sort:
         return None
     return compile_template(tag if pattern.sort is None else pattern.sort, cls.model_fields, owner=owner)
+
+
+def _check_braces(cls: "type[Entity]", name: str, templates: Sequence[Template | None]) -> None:
+    """A primary key without any field is a single item; where a field's name stands in it, braces were forgotten."""
+    there = [template for template in templates if template is not None]
+    words = {word for template in there for word in template.text.split("#")}
+    forgotten = [field for field in cls.model_fields if field in words]
+    if forgotten and not any(template.fields for template in there):
+        raise SchemaError(
+            f"{cls.__name__}.{name}: no field stands in the key, so every item would overwrite the one before; "
+            f"did you mean {{{forgotten[0]}}}, in braces?"
+        )
 
 
 def _mark_shared(entities: dict[str, EntitySchema]) -> dict[str, EntitySchema]:

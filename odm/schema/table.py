@@ -65,9 +65,11 @@ class Table:
         schema = self._schema
         if schema is None:
             with self._lock:
-                schema = self._schema = compile_schema(
-                    self.name, tuple(self._entities), keys=self.keys, row_key_join=self.row_key_join
-                )
+                schema = self._schema  # another thread may have been faster
+                if schema is None:
+                    schema = self._schema = compile_schema(
+                        self.name, tuple(self._entities), keys=self.keys, row_key_join=self.row_key_join
+                    )
         return schema
 
     def __repr__(self) -> str:

@@ -90,6 +90,8 @@ FIELDS: Mapping[str, Any] = Order.model_fields
         ("A#", "", "a component is empty", "put text"),
         ("A##{customer_id}", "", "a component is empty", "put text"),
         ("A$#{customer_id}", "", "'$' can not be used", "printable ASCII"),
+        ("A b#{customer_id}", "", "' ' can not be used", "sorts below '#'"),
+        ("A!#{customer_id}", "", "'!' can not be used", "sorts below '#'"),
         ("Ä#{customer_id}", "", "'Ä' can not be used", "printable ASCII"),
         ("A\n#{customer_id}", "", "'\\n' can not be used", "printable ASCII"),
         ("A{customer_id", "", "'{' has no partner", "placeholders are"),

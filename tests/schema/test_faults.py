@@ -49,6 +49,13 @@ def two_primaries(table: Table) -> None:
         other = PrimaryKey("B#{id}")
 
 
+@fault("Order.primary", "every item would overwrite", "{order_id}, in braces?")
+def forgotten_braces(table: Table) -> None:
+    class Order(Entity, table=table):
+        order_id: str
+        primary = PrimaryKey("ORDER#order_id")
+
+
 @fault("Order.by_date", "CUSTOMER#{custmer_id}", "no field 'custmer_id'", "did you mean customer_id?", "customer_id")
 def unknown_field_in_a_template(table: Table) -> None:
     class Order(Entity, table=table):
@@ -377,3 +384,16 @@ def test_a_tag_without_a_table_is_refused() -> None:
 
         class Order(Entity, tag="o"):
             id: str
+
+
+@pytest.mark.parametrize("keys", [("_t", "sk"), ("pk", "_ttl"), ("gsi1pk", "sk"), ("pk", "gsi1sk")])
+def test_key_attributes_that_are_taken(keys: tuple[str, str]) -> None:
+    table = Table("taken-keys", keys=keys)
+
+    class Order(Entity, table=table):
+        order_id: str
+        primary = PrimaryKey("ORDER#{order_id}")
+        by_id = AccessPattern("ID#{order_id}", index="gsi1")
+
+    with pytest.raises(SchemaError, match=r"table 'taken-keys': the key attribute '\w+' is reserved"):
+        table.compile()
