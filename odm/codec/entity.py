@@ -4,7 +4,7 @@ Stands between entities and backends: `encode` makes what backends store, `decod
 every model field by its stored name, ``_t`` with the tag, and, for a TTL field, ``_ttl``.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import Factory, field, frozen
@@ -15,10 +15,12 @@ from odm.codec.actions import ActionLowering
 from odm.codec.annotations import TypeCompiler
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, ttl_seconds
 from odm.codec.conditions import lower_condition
+from odm.codec.depth import check_levels
 from odm.codec.faults import NOTHING, Unfit, nearest, show
 from odm.codec.moments import DATETIME
 from odm.codec.paths import Resolver
 from odm.codec.records import RecordField, RecordType
+from odm.codec.stored import LIST, MAP
 from odm.codec.unions import bare
 from odm.codec.validation import ModelSchema, model_schema, validated
 from odm.entities.markers import TTLMarker, find_marker
@@ -46,6 +48,11 @@ class EntityCodec:
         init=False,
         default=Factory(lambda self: ActionLowering(Resolver(self._record), self.validate, self._ttl), takes_self=True),
     )
+    # Field and stored names of the fields that can nest.
+    _nesting: tuple[tuple[str, str], ...] = field(
+        init=False,
+        default=Factory(lambda self: _nesting_fields(self._record), takes_self=True),
+    )
     # Compiled when first asked for: most fields are never validated alone.
     _validators: dict[str, SchemaValidator] = Factory(dict)
 
@@ -53,12 +60,17 @@ class EntityCodec:
         """The stored item of an entity.
 
         Raises:
-            BadValue: it is of another class, or a field holds what its type does not allow.
+            BadValue: it is of another class, or a field holds what its type does not allow, or what is nested deeper
+                than 32 levels.
         """
         try:
             item = self._record.dump(entity)
+            self._check_levels(item)
         except Unfit as unfit:
             raise unfit.bad_value(self.cls.__name__) from None
+        except RecursionError:
+            self._refuse_depth(entity)
+            raise
         item[TAG] = self.tag
         if self._ttl is not None:
             moment = getattr(entity, self._ttl)
@@ -80,6 +92,17 @@ class EntityCodec:
             return validated(self._record.validator, self._record.input(item))
         except ValidationError as error:
             raise self._invalid(error, item, key) from error
+
+    def check(self, item: Item) -> None:
+        """Refuse an item that `decode` would refuse.
+
+        Raises:
+            BadValue: a value breaks a constraint of the model, as one that was assigned unchecked can.
+        """
+        try:
+            validated(self._record.validator, self._record.input(item))
+        except ValidationError as error:
+            raise BadValue(f"{self.cls.__name__} could not be read back as it is: {_reasons(error)}") from error
 
     def value(self, name: str, value: Any) -> Value:
         """The stored value of one field.
@@ -104,16 +127,14 @@ class EntityCodec:
         except ValidationError as error:
             raise BadValue(f"{self.cls.__name__}.{name}: {show(value)} is refused: {_reasons(error)}") from error
         except KeyError as error:
-            raise BadValue(
-                f"{self.cls.__name__}.{name}: its validator looks up the field {error}, which is not at hand where one "
-                "field is set alone: use info.data.get(...) there, or put the whole entity"
-            ) from error
+            raise self._alone(name, error) from error
 
     def read(self, item: Item, fields: Iterable[str]) -> dict[str, Any]:
         """Python values of some fields of a stored item; an absent one reads as its default, or None without one.
 
         Raises:
             ItemInvalid: a stored value does not validate.
+            BadValue: a field validator needs another field, which is not at hand.
         """
         return {name: self._read(item, name) for name in fields}
 
@@ -168,15 +189,35 @@ class EntityCodec:
             return validated(self._validator(name), {name: value})[name]
         except ValidationError as error:
             raise self._invalid(error, item, "") from error
+        except KeyError as error:
+            raise self._alone(name, error) from error
+
+    def _alone(self, name: str, error: KeyError) -> BadValue:
+        return BadValue(
+            f"{self.cls.__name__}.{name}: its validator looks up the field {error}, which is not at hand where one "
+            "field is set or read alone: use info.data.get(...) there, or put the whole entity"
+        )
+
+    def _check_levels(self, item: Item) -> None:
+        for name, stored in self._nesting:
+            if stored in item:
+                try:
+                    check_levels(item[stored])
+                except Unfit as unfit:
+                    raise unfit.under(name) from None
+
+    def _refuse_depth(self, entity: Any) -> None:
+        """Name the field that can not even be walked through."""
+        for name, _ in self._nesting:
+            if getattr(entity, name, None) is not None:
+                self.value(name, getattr(entity, name))
 
     def _default(self, found: RecordField) -> Any:
         if found.is_set:
             return found.type.load(frozenset())
         if found.default is not NOTHING:
             return found.default
-        factory: Callable[..., Any] | None = self.cls.model_fields[found.name].default_factory
-        takes_data = self.cls.model_fields[found.name].default_factory_takes_validated_data
-        return None if factory is None or takes_data else factory()
+        return None if found.factory is None else found.factory()
 
     def _invalid(self, error: ValidationError, item: Item, key: str) -> ItemInvalid:
         under = f" under {key}" if key else ""
@@ -200,6 +241,10 @@ def compile_codec(cls: type[BaseModel], tag: str) -> EntityCodec:
     record = TypeCompiler().compile(cls)
     stored = {name: found.stored for name, found in record.fields.items()}
     return EntityCodec(cls, tag, stored, record, model_schema(cls), _ttl_field(record))
+
+
+def _nesting_fields(record: RecordType) -> tuple[tuple[str, str], ...]:
+    return tuple((found.name, found.stored) for found in record.fields.values() if found.type.kinds & (LIST | MAP))
 
 
 def _ttl_field(record: RecordType) -> str | None:

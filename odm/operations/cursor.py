@@ -1,6 +1,6 @@
 """Cursors: a reading's place as an opaque text that only the same query accepts.
 
-A cursor binds table, pattern, partition, direction and filter; it carries the place and the rest of ``limit``. A
+A cursor binds table, pattern, partition, direction, limit and filter; it carries the place and the rest of ``limit``. A
 checksum finds damage; with a secret it is an HMAC and finds forgery. A range bound may have moved since, as long as the
 place lies inside the new range.
 """
@@ -35,17 +35,27 @@ def decode_cursor(schema: Schema, reading: Reading, cursor: str, secret: bytes |
     Raises:
         BadCursor: the cursor is damaged, forged, or of another query.
     """
-    payload = _payload(cursor, secret)
-    binding, partition, left, position = json.loads(payload)
+    binding, place, left = _content(_payload(cursor, secret))
     if binding != _binding(schema, reading):
         raise BadCursor(
-            f"the cursor belongs to another query than {reading.plan.query}: table, pattern, values, direction and "
-            "conditions must be those of the page that it came from"
+            f"the cursor belongs to another query than {reading.plan.query}: table, pattern, values, direction, limit "
+            "and conditions must be those of the page that it came from"
         )
-    place = Place(partition, None if position is None else _position(position))
-    if partition not in reading.plan.partitions or not _inside(reading, place):
+    if place.partition not in reading.plan.partitions or not _inside(reading, place):
         raise BadCursor(f"the cursor's place lies outside of {reading.plan.query}: start again without a cursor")
     return evolve(reading, place=place, left=left)
+
+
+def _content(payload: bytes) -> tuple[str, Place, int | None]:
+    """What a cursor holds. Without a secret anybody can make one, so nothing in it is taken for granted."""
+    try:
+        binding, partition, left, position = json.loads(payload)
+        place = Place(_text(partition), None if position is None else _position(position))
+        if left is not None and (type(left) is not int or left < 1):
+            raise ValueError(left)
+    except (ValueError, TypeError) as error:
+        raise BadCursor("the cursor is damaged: pass page.cursor back unchanged") from error
+    return binding, place, left
 
 
 def _payload(cursor: str, secret: bytes | None) -> bytes:
@@ -67,17 +77,32 @@ def _mac(payload: bytes, secret: bytes | None) -> bytes:
     return hmac.digest(secret, payload, "sha256")[:_MAC_BYTES]
 
 
-def _position(parts: list[Any]) -> Position:
+def _position(parts: Any) -> Position:
     key, index_key = parts
-    return Position(Key(*key), None if index_key is None else Key(*index_key))
+    return Position(_key(key), None if index_key is None else _key(index_key))
+
+
+def _key(parts: Any) -> Key:
+    partition, sort = parts
+    return Key(_text(partition), _text(sort))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
 
 
 def _inside(reading: Reading, place: Place) -> bool:
+    """Whether the place is one that this reading could have come to."""
     if place.position is None:
         return True
-    key = place.position.index_key or place.position.key
+    key, index_key = place.position
     plan = reading.plan
-    return plan.lo <= key.sort and (plan.hi is None or key.sort < plan.hi)
+    if (index_key is None) != (plan.pattern.index is None):
+        return False
+    read = key if index_key is None else index_key
+    return read.partition == place.partition and plan.lo <= read.sort and (plan.hi is None or read.sort < plan.hi)
 
 
 def _binding(schema: Schema, reading: Reading) -> str:
@@ -85,7 +110,7 @@ def _binding(schema: Schema, reading: Reading) -> str:
     plan = reading.plan
     query = plan.query
     parts = [schema.name, schema.entity(query.entity).tag, query.scope, plan.pattern.name, plan.pattern.partition.text]
-    text = json.dumps([*parts, query.descending, _canonical(plan.filter)])
+    text = json.dumps([*parts, query.descending, query.most, _canonical(plan.filter)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

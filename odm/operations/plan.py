@@ -129,12 +129,21 @@ def _fit(entity: EntitySchema, pattern: PatternSchema, values: Mapping[str, Any]
             equal.append(term)
         else:
             return _Fit(pattern, lack=f"{name} = ...")
-    narrowing = dict(given)
-    if not set(values) - set(pattern.partition.fields):
-        # by_day(at=...) asks for the whole day, also where the sort key has the exact time
-        narrowing = {name: value for name, value in given.items() if name not in pattern.partition.lossy}
+    narrowing = {name: value for name, value in given.items() if not _names_unit_only(pattern, name, values)}
     fit = _Fit(pattern, given, narrowing, buckets, equal=tuple(equal))
     return fit if pattern.sort is None else _fit_sort(codec, pattern.sort, fit, terms)
+
+
+def _names_unit_only(pattern: PatternSchema, name: str, values: Mapping[str, Any]) -> bool:
+    """by_day(at=...) asks for the whole day, also where the sort key has the exact time.
+
+    Unless the call gives a field that stands behind it there: then it must be the exact time.
+    """
+    if name not in pattern.partition.lossy:
+        return False
+    sort = pattern.sort.fields if pattern.sort is not None else ()
+    behind = sort[sort.index(name) + 1 :] if name in sort else ()
+    return not any(other in values and other not in pattern.partition.fields for other in behind)
 
 
 def _fit_sort(codec: EntityCodec, sort: Template, fit: _Fit, terms: Sequence[Term]) -> _Fit:
@@ -238,7 +247,8 @@ def _lower_for_owner(schema: Schema, condition: Condition) -> Condition:
     owner = owner_of(condition)
     if owner is None:
         raise BadValue(f"the condition {condition} does not say whose field it means: write it as Entity.field")
-    codec: EntityCodec = schema.entity(owner).codec
+    heirs = [entity for entity in schema.entities.values() if issubclass(entity.cls, owner)]
+    codec: EntityCodec = (heirs[0] if heirs else schema.entity(owner)).codec
     return codec.lower(condition)
 
 

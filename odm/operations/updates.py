@@ -31,7 +31,7 @@ from odm.operations.context import Context
 from odm.operations.guards import ABSENT, EXISTS, equals, every, judged, revision_is
 from odm.operations.increments import check_steps, limits_of
 from odm.operations.limits import check_item, check_keys
-from odm.operations.writes import Target, refuse, target_of
+from odm.operations.writes import Target, as_it_was, refuse, target_of
 from odm.schema.model import EntitySchema, Key, PatternSchema
 
 ATTEMPTS = 64
@@ -168,11 +168,22 @@ def _first_base(context: Context, change: Change) -> Gen[Item | None]:
         return {}
     if change.target.instance is not None:
         base = change.target.entity.codec.encode(change.target.instance)
-        if all(holds(limit, base) for _, limit in limits_of(change.target.entity, change.actions)):
+        if _can_start_from(change, base):
             return base
     item = context.now().living((yield ir.Get(change.target.key)))
     _judge(context, change, item)  # a sum outside of its bounds makes no key
     return item
+
+
+def _can_start_from(change: Change, base: Item) -> bool:
+    """Whether the entity passed in, which may be stale, allows the change at all; if not, the stored one decides."""
+    if not all(holds(limit, base) for _, limit in limits_of(change.target.entity, change.actions)):
+        return False
+    try:
+        _entries(change, base)
+    except BadValue:
+        return False
+    return True
 
 
 def _request(context: Context, change: Change, base: Item | None) -> ir.Update:
@@ -233,7 +244,9 @@ def _create(context: Context, change: Change) -> Gen[ir.Written | ir.Refused]:
     _judge_limits(context, change, None)
     target, codec = change.target, change.target.entity.codec
     start = {codec.stored[name]: codec.value(name, value) for name, value in _key_values(target).items()}
-    instance = codec.decode({**apply(change.actions, start), TAG: target.entity.tag}, str(target.key))
+    made = {**apply(change.actions, start), TAG: target.entity.tag}
+    codec.check(made)
+    instance = codec.decode(made)
     item = codec.encode(instance)
     entries = target.entity.entries(vars(instance), item)
     check_item(item, target.key, entries, target.entity)
@@ -263,5 +276,5 @@ def _judge_limits(context: Context, change: Change, item: Item | None) -> None:
         if not holds(limit, item):
             raise ConditionFailed(
                 f"{change.target}: adding {action.by} to {action.path} would leave the bounds of the field",
-                None if item is None else context.decode(item, change.target.key),
+                None if item is None else as_it_was(context, item, change.target.key),
             )

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeVar
 from attrs import frozen
 
 from odm.entities.entity import Entity
-from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists
+from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInvalid
 from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item, shown
@@ -70,6 +70,7 @@ def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:
     name = target.entity.revision
     stored = instance if name is None else instance.model_copy(update={name: vars(instance)[name] + 1})
     item = target.entity.codec.encode(stored)
+    target.entity.codec.check(item)
     entries = target.entity.entries(vars(stored), item)
     check_item(item, target.key, entries, target.entity)
     return target, stored, ir.Put(target.key, item, entries)
@@ -143,13 +144,21 @@ def refuse(
     create the item.
     """
     there = context.now().living(item)
-    was = None if there is None else context.decode(there, target.key)
+    was = None if there is None else as_it_was(context, there, target.key)
     if fresh and there is not None:
-        raise ItemExists(f"{target} exists already: get it and update it, or put() to overwrite it", was)
+        raise ItemExists(f"{target} exists already: get it, and update it or put what you got", was)
     if wanted is not None and not holds(wanted, there):
         state = "there is no such item" if there is None else "the error's item is what is stored"
         raise ConditionFailed(f"{target}: the condition {wanted} does not hold; {state}", was)
     raise Conflict(f"{target} was changed or removed by somebody else since you read it: read it again and retry", was)
+
+
+def as_it_was(context: Context, item: Item, key: Key) -> Any:
+    """The entity that an error carries; None if it can not be read, which must not hide the error."""
+    try:
+        return context.decode(item, key)
+    except ItemInvalid:
+        return None
 
 
 def _lowered(target: Target, when: Condition | bool | None) -> Condition | None:
