@@ -4,13 +4,15 @@ import ast
 import contextlib
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import odm
-from tests.readme import blocks, command
+from tests.readme import README, blocks, command
 
 
 def test_examples_run_and_print_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,8 +44,16 @@ def test_set_up_is_two_commands() -> None:
 
 
 def test_errors_named_exist() -> None:
-    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    text = README.read_text(encoding="utf-8")
     section = text.split("## Errors")[1].split("\n## ")[0]
     named = set(re.findall(r"`([A-Z][A-Za-z]+)`", section))
     assert named
     assert named <= set(odm.__all__)
+
+
+def test_the_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
+    source = "\n".join(block.text for block in blocks() if block.language == "python")
+    (tmp_path / "shown.py").write_text(source, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", str(tmp_path / "shown.py")]
+    checked = subprocess.run(command, cwd=README.parent, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
