@@ -3,13 +3,12 @@
 DynamoDB answers a batch in part when it is throttled or the answer grows too long; what it leaves is sent again.
 """
 
-import random
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from odm.backends.dynamodb.codec import read_item, read_key, write_key, write_put
 from odm.backends.dynamodb.errors import hot_spots, is_throttled
-from odm.backends.dynamodb.native import Call, Sleep
+from odm.backends.dynamodb.native import Call, backoff
 from odm.backends.dynamodb.schema import Layout
 from odm.errors import Throttled
 from odm.expressions.nodes import Item
@@ -25,8 +24,6 @@ MAX_WRITES = 25
 
 FRUITLESS = 10
 """After so many requests in a row that did nothing, the batch is given up."""
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
 
 T = TypeVar("T")
 
@@ -93,12 +90,12 @@ def _until_done(layout: Layout, work: Sequence[T], size: int, send: Callable[[Se
         if fruitless == FRUITLESS:
             raise Throttled(_given_up(layout, len(left), len(work)), left)
         if undone:
-            # Full jitter: many clients that were throttled together do not come back together.
-            yield Sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**fruitless)))
+            yield backoff(fruitless)
 
 
 def _given_up(layout: Layout, left: int, whole: int) -> str:
     return (
         f"{left} of {whole} operations of a batch on table {layout.table!r} were not done, because DynamoDB has no "
-        "capacity for them now: send again later what is in .left, or spread the load over more partitions"
+        f"capacity for them now: the {left} left are in .left of this error; send these again later, or spread the "
+        "load over more partitions"
     )

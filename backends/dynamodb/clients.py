@@ -1,5 +1,7 @@
 """The vendor's clients, sync and async, made at the first call from one set of settings.
 
+There are two of each: botocore sends a request again when its answer was lost, which no setting of a single request
+forbids, so requests that must be sent once have a client without retries.
 boto3 and aiobotocore are imported here alone, and only when a client is needed.
 """
 
@@ -9,7 +11,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from attrs import Factory, frozen
+from attrs import Factory, define, evolve, frozen
 
 from odm.errors import Unsupported
 
@@ -29,76 +31,85 @@ class Settings:
 
 
 class SyncClient:
-    """One boto3 client, which threads may share."""
+    """The boto3 clients, with retries and without, which threads may share."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
-        self._client: Any = None
+        self._clients: dict[bool, Any] = {}
 
-    def get(self) -> Any:
-        """The client, made by the first caller."""
-        if self._client is None:
+    def get(self, once: bool = False) -> Any:
+        """The client, made by the first caller; ``once``: the one that sends nothing again by itself."""
+        client = self._clients.get(once)
+        if client is None:
             with self._lock:  # making a client is not thread-safe in boto3, using one is
-                if self._client is None:
-                    self._client = self._create()
-        return self._client
+                client = self._clients.get(once)
+                if client is None:
+                    client = self._clients[once] = self._create(once)
+        return client
 
     def close(self) -> None:
-        """Close the client's connections; a later `get` makes a new client."""
+        """Close the clients' connections; a later `get` makes a new client."""
         with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
+            clients, self._clients = self._clients, {}
+        for client in clients.values():
             client.close()
 
-    def _create(self) -> Any:
-        settings = self._settings
+    def _create(self, once: bool) -> Any:
+        settings = self._settings = _with_session(self._settings)
         return session_of(settings).client(
-            "dynamodb", region_name=settings.region, endpoint_url=settings.endpoint_url, config=settings.config
+            "dynamodb",
+            region_name=settings.region,
+            endpoint_url=settings.endpoint_url,
+            config=_config(settings, once),
         )
 
 
-@frozen(eq=False)
+@define(eq=False)
 class _Slot:
-    """The client of one event loop, behind a lock: many tasks may ask for it first."""
+    """The clients of one event loop, behind a lock: many tasks may ask for them first."""
 
     lock: asyncio.Lock = Factory(asyncio.Lock)
     stack: AsyncExitStack = Factory(AsyncExitStack)
-    clients: list[Any] = Factory(list)
+    clients: dict[bool, Any] = Factory(dict)
+    session: Any = None
 
 
 class AsyncClients:
-    """One aiobotocore client an event loop: its connections can not move to another loop."""
+    """The aiobotocore clients of each event loop: their connections can not move to another loop."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, _Slot] = WeakKeyDictionary()
 
-    async def get(self) -> Any:
-        """The client of the running loop, made by the first caller."""
+    async def get(self, once: bool = False) -> Any:
+        """The client of the running loop, made by the first caller; ``once`` as in `SyncClient.get`."""
         slot = self._slots.setdefault(asyncio.get_running_loop(), _Slot())
         async with slot.lock:
-            if not slot.clients:
-                slot.clients.append(await slot.stack.enter_async_context(self._create()))
-        return slot.clients[0]
+            if once not in slot.clients:
+                slot.clients[once] = await slot.stack.enter_async_context(self._create(slot, once))
+        return slot.clients[once]
 
     async def aclose(self) -> None:
-        """Close the client of the running loop; a later `get` makes a new one."""
+        """Close the clients of the running loop; a later `get` makes a new one."""
         slot = self._slots.pop(asyncio.get_running_loop(), None)
         if slot is not None:
             await slot.stack.aclose()
 
-    def _create(self) -> Any:
-        settings, session = self._settings, session_of(self._settings)
+    def _create(self, slot: _Slot, once: bool) -> Any:
+        settings = self._settings = _with_session(self._settings)
+        session = session_of(settings)
         try:
             from odm.backends.dynamodb.sessions import twin_of
         except ImportError as error:
             raise Unsupported(_missing("aiobotocore", "async")) from error
-        return twin_of(session).create_client(
+        if slot.session is None:
+            slot.session = twin_of(session)
+        return slot.session.create_client(
             "dynamodb",
             region_name=settings.region or session.region_name,
             endpoint_url=settings.endpoint_url,
-            config=settings.config,
+            config=_config(settings, once),
         )
 
 
@@ -115,6 +126,23 @@ def session_of(settings: Settings) -> "boto3.Session":
     except ImportError as error:
         raise Unsupported(_missing("boto3", "dynamodb")) from error
     return boto3.Session()
+
+
+def _with_session(settings: Settings) -> Settings:
+    """The settings with a session for good: two clients are to look for credentials, or ask for them, once."""
+    return evolve(settings, session=session_of(settings))
+
+
+def _config(settings: Settings, once: bool) -> "Config | None":
+    """The user's config; for requests that are sent once, without retries."""
+    if not once:
+        return settings.config
+    from botocore.config import Config
+
+    given = settings.config or Config()
+    # The user's retry mode stays: "adaptive" also limits the rate.
+    retries: Any = {**(getattr(given, "retries", None) or {}), "total_max_attempts": 1}
+    return given.merge(Config(retries=retries))
 
 
 def _missing(package: str, extra: str) -> str:

@@ -24,12 +24,16 @@ class DynamoDB:
 
     Credentials, region and all else that is not given come from where boto3 looks for them: environment, profile, role.
     The async colour uses the same settings and the session's credentials through aiobotocore.
+    ``store.create()`` adds to an existing table the indexes it lacks; an item that was written before its model had
+    the access pattern enters the index when it is written again.
 
     Args:
         session: the boto3 session to use.
         region: the AWS region, such as "eu-west-1".
         endpoint_url: the address of another service than AWS, such as "http://localhost:8000".
-        config: timeouts, retries, proxies and so on, for the clients of both colours.
+        config: timeouts, retries, proxies and so on, for the clients of both colours. Its retries are not for writes
+            that must not happen twice (updates, deletes, conditional puts): these are sent again only when they
+            certainly did nothing, up to five times in all.
 
     Raises:
         BadValue: the endpoint is no URL.
@@ -66,7 +70,7 @@ class DynamoDB:
 
 
 class DynamoDBConnection:
-    """One table on DynamoDB. Thread-safe; one async client an event loop."""
+    """One table on DynamoDB. Thread-safe; the async clients are an event loop's own."""
 
     def __init__(self, layout: Layout, settings: Settings) -> None:
         self._layout = layout
@@ -88,21 +92,21 @@ class DynamoDBConnection:
         if isinstance(native, Sleep):
             time.sleep(native.seconds)
             return None
-        return getattr(self._client.get(), native.operation)(**native.kwargs)
+        return getattr(self._client.get(native.once), native.operation)(**native.kwargs)
 
     async def acall(self, native: Native) -> Any:
         """Perform one native request without blocking the event loop."""
         if isinstance(native, Sleep):
             await asyncio.sleep(native.seconds)
             return None
-        client = await self._async_clients.get()
+        client = await self._async_clients.get(native.once)
         return await getattr(client, native.operation)(**native.kwargs)
 
     def close(self) -> None:
-        """Close the connections of the sync client; the next call opens new ones."""
+        """Close the connections of the sync clients; the next call opens new ones."""
         self._client.close()
 
     async def aclose(self) -> None:
-        """Close the client of the running event loop, and the sync one; the next call opens new ones."""
+        """Close the clients of the running event loop, and the sync ones; the next call opens new ones."""
         await self._async_clients.aclose()
         self.close()

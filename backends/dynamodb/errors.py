@@ -1,7 +1,7 @@
 """What botocore raises → `odm.errors`, in one table.
 
 The first row that fits decides. A write whose answer was lost is `OutcomeUnknown` unless sending it twice is the same
-as sending it once; botocore has already retried when an error arrives here.
+as sending it once; what could be sent again was sent again before an error arrives here.
 """
 
 from typing import Any
@@ -26,9 +26,9 @@ class _Row:
     """A kind of failure.
 
     Attributes:
-        kinds: error codes of the service, names of botocore's exception classes (bases count), or "5xx".
+        kinds: error codes of the service, names of botocore's exception classes (bases count), "5xx" or "unsent".
         error: what the user gets.
-        advice: what to do; ``{table}`` is the table's name.
+        advice: what to do; ``{table}`` is the table's name, ``{index}`` that of the index that is read.
         said: a part of the service's message that must be there.
         lost: the request may have been carried out all the same.
     """
@@ -47,6 +47,7 @@ def _row(kinds: str, error: type[OdmError], advice: str, said: str = "", lost: b
 CONDITION_FAILED = "ConditionalCheckFailedException"
 TABLE_IN_USE = "ResourceInUseException"
 TABLE_MISSING = "ResourceNotFoundException"
+LIMIT_EXCEEDED = "LimitExceededException"
 
 _INVALID = "ValidationException"
 _THROTTLED = (
@@ -64,11 +65,17 @@ _NO_CREDENTIALS = (
 )
 _NO_ENDPOINT = "BaseEndpointResolverError EndpointProviderError InvalidRegionError InvalidEndpointConfigurationError"
 
-_SERVER_FAULT = "5xx"
+_SERVER_FAULT, _UNSENT = "5xx", "unsent"
+
+_NO_CONNECTION = frozenset({"NewConnectionError", "gaierror", "ClientConnectorError"})
+"""What urllib3, the resolver and aiohttp raise when no connection came about."""
+
+_NO_INDEX = "index {index!r} of table {table!r} does not exist: call store.create()"
 
 _TABLE = (
+    _row(TABLE_MISSING, BackendError, _NO_INDEX, "Invalid index"),  # so says moto
+    _row(_INVALID, BackendError, _NO_INDEX, "specified index"),
     _row(TABLE_MISSING, BackendError, "table {table!r} does not exist in this account and region: call store.create()"),
-    _row(_INVALID, BackendError, "table {table!r} was made without this index: add it to the table", "specified index"),
     _row(
         _INVALID,
         ItemTooLarge,
@@ -90,7 +97,9 @@ _TABLE = (
     _row(_REFUSED, BackendError, "check the credentials and their permissions on table {table!r}"),
     _row(_NO_CREDENTIALS, BackendError, "configure AWS credentials, or pass DynamoDB(session=boto3.Session(...))"),
     _row(_NO_ENDPOINT, BackendError, "name the AWS region, such as DynamoDB(region='eu-west-1')"),
+    _row(_UNSENT, BackendError, "check the network, region and endpoint_url"),
     _row("ConnectionError HTTPClientError", BackendError, "check the network, region and endpoint_url", lost=True),
+    _row("ChecksumError IncompleteReadError", BackendError, "the answer arrived damaged: check the network", lost=True),
     _row(_SERVER_FAULT, BackendError, "try again later", lost=True),
 )
 _ELSE = _row("", BackendError, "DynamoDB refused it for the reason given here")
@@ -104,6 +113,23 @@ def code_of(error: BaseException) -> str:
 def is_throttled(error: BaseException) -> bool:
     """Whether the service refused the request for now."""
     return code_of(error) in _THROTTLED.split()
+
+
+def did_nothing(error: Exception) -> bool:
+    """Whether the request certainly was not carried out and may be sent again: refused for now, or never sent."""
+    row = _row_of(error)
+    return row.error is Throttled or _UNSENT in row.kinds
+
+
+def repeatable(request: Request) -> bool:
+    """Whether doing the request twice is the same as doing it once, answer included."""
+    match request:
+        case Update() | Delete():  # the second delete would not find the item that the first removed
+            return False
+        case Put():
+            return request.condition is None
+        case _:
+            return True
 
 
 def translated(error: Exception, request: Request, table: str) -> OdmError | None:
@@ -122,8 +148,8 @@ def translated(error: Exception, request: Request, table: str) -> OdmError | Non
         return None
     row, key = _row_of(error), getattr(request, "key", None)
     place = f"{type(request).__name__} on table {table!r}" + (f", {key}" if key else "")
-    advice = row.advice.format(table=table)
-    if row.lost and not _repeatable(request):
+    advice = row.advice.format(table=table, index=getattr(request, "index", None))
+    if row.lost and not repeatable(request):
         return OutcomeUnknown(
             f"{place}: the answer was lost, and the write may or may not have been done: read the item before you "
             f"write again; {advice} ({error})"
@@ -142,19 +168,20 @@ def _row_of(error: Exception) -> _Row:
     kinds = {code} if code else {base.__name__ for base in type(error).__mro__}
     if status >= 500:
         kinds.add(_SERVER_FAULT)
+    if _is_unsent(error):
+        kinds.add(_UNSENT)
     said = str(error)
     return next((row for row in _TABLE if row.kinds & kinds and row.said in said), _ELSE)
 
 
-def _repeatable(request: Request) -> bool:
-    """Whether doing the request twice is the same as doing it once."""
-    match request:
-        case Update():
-            return False
-        case Put() | Delete():
-            return request.condition is None
-        case _:
-            return True
+def _is_unsent(error: Exception) -> bool:
+    """Whether there was no connection that could have carried the request."""
+    kinds = {base.__name__ for base in type(error).__mro__}
+    if "EndpointConnectionError" not in kinds:
+        return "ConnectTimeoutError" in kinds
+    # aiobotocore raises this one also when an open connection breaks; what lies beneath tells them apart.
+    beneath = getattr(error, "kwargs", {}).get("error")
+    return not _NO_CONNECTION.isdisjoint(base.__name__ for base in type(beneath).__mro__)
 
 
 def _response(error: BaseException) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 Procedures yield them and never do I/O themselves; `odm.backends.dynamodb.driver` performs them.
 """
 
+import random
 import reprlib
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -17,10 +18,15 @@ _PRINTER.maxstring = _PRINTER.maxother = 120
 
 @frozen
 class Call:
-    """One request to DynamoDB: a method of the client and its arguments."""
+    """One request to DynamoDB: a method of the client and its arguments.
+
+    Attributes:
+        once: the client must not send it again by itself: done twice is not the same as done once.
+    """
 
     operation: str
     kwargs: Mapping[str, Any]
+    once: bool = False
 
     def __str__(self) -> str:
         arguments = "".join(f"    {name}={_PRINTER.repr(value)},\n" for name, value in self.kwargs.items())
@@ -35,3 +41,11 @@ class Sleep:
 
 
 Native: TypeAlias = Call | Sleep
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
+
+
+def backoff(failures: int) -> Sleep:
+    """A pause of random length, whose bound doubles with every failure in a row."""
+    # Full jitter: many clients that were throttled together do not come back together.
+    return Sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**failures)))

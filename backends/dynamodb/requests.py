@@ -4,9 +4,9 @@ from typing import Any, assert_never
 
 from odm.backends.dynamodb.batches import batch_get, batch_write
 from odm.backends.dynamodb.codec import read_item, read_position, write_key, write_position, write_put
-from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of
+from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, did_nothing, repeatable
 from odm.backends.dynamodb.expressions import Expressions
-from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.native import Call, backoff
 from odm.backends.dynamodb.ranges import bounds
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import create, drop
@@ -29,6 +29,9 @@ from odm.operations.ir import (
     Written,
 )
 from odm.schema.model import Key
+
+ATTEMPTS = 5
+"""How often a write that must not happen twice is sent, when each time before it certainly did nothing."""
 
 
 def procedure(layout: Layout, request: Request) -> Gen[Any]:
@@ -70,7 +73,7 @@ def _put(layout: Layout, request: Put) -> Gen[Written | Refused]:
     arguments = {"TableName": layout.table, "Item": write_put(layout, request)}
     expressions = Expressions()
     arguments |= _conditioned(expressions, request.condition) | expressions.arguments()
-    response = yield from _write(layout, Call("put_item", arguments))
+    response = yield from _write(layout, request, "put_item", arguments)
     return response if isinstance(response, Refused) else Written()
 
 
@@ -82,7 +85,7 @@ def _update(layout: Layout, request: Update) -> Gen[Written | Refused]:
     arguments |= _conditioned(expressions, request.condition) | expressions.arguments()
     if request.returning != "none":
         arguments["ReturnValues"] = f"ALL_{request.returning.upper()}"
-    response = yield from _write(layout, Call("update_item", arguments))
+    response = yield from _write(layout, request, "update_item", arguments)
     if isinstance(response, Refused):
         return response
     return Written(read_item(layout, response["Attributes"]) if "Attributes" in response else None)
@@ -93,7 +96,7 @@ def _delete(layout: Layout, request: Delete) -> Gen[Written | Refused]:
     expressions = Expressions()
     arguments |= _conditioned(expressions, request.condition) | expressions.arguments()
     arguments["ReturnValues"] = "ALL_OLD"  # how one learns whether there was an item
-    response = yield from _write(layout, Call("delete_item", arguments))
+    response = yield from _write(layout, request, "delete_item", arguments)
     return response if isinstance(response, Refused) else Written(existed="Attributes" in response)
 
 
@@ -168,15 +171,21 @@ def _conditioned(expressions: Expressions, condition: Condition | None) -> dict[
     return {"ConditionExpression": text, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
 
-def _write(layout: Layout, call: Call) -> Gen[Any]:
+def _write(layout: Layout, request: Put | Update | Delete, operation: str, arguments: dict[str, Any]) -> Gen[Any]:
     """Perform a write that may have a condition: the native response, or Refused."""
-    try:
-        return (yield call)
-    except Exception as error:
-        if code_of(error) != CONDITION_FAILED:
-            raise
-        item = getattr(error, "response", {}).get("Item")
-        return Refused(read_item(layout, item) if item else None)
+    call, failures = Call(operation, arguments, once=not repeatable(request)), 0
+    while True:
+        try:
+            return (yield call)
+        except Exception as error:
+            if code_of(error) == CONDITION_FAILED:
+                item = getattr(error, "response", {}).get("Item")
+                return Refused(read_item(layout, item) if item else None)
+            failures += 1
+            # What may be sent twice, botocore has retried already.
+            if not call.once or failures == ATTEMPTS or not did_nothing(error):
+                raise
+        yield backoff(failures)
 
 
 def _entry_actions(layout: Layout, request: Update) -> list[Action]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from odm.errors import SchemaError
+from odm.errors import BackendError, SchemaError
 from odm.schema.model import Schema
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
@@ -66,11 +66,58 @@ def create_table(layout: Layout) -> dict[str, Any]:
         "BillingMode": "PAY_PER_REQUEST",
     }
     if layout.indexes:
-        arguments["GlobalSecondaryIndexes"] = [
-            {"IndexName": index, "KeySchema": _key_schema(names), "Projection": {"ProjectionType": "ALL"}}
-            for index, names in layout.indexes.items()
-        ]
+        arguments["GlobalSecondaryIndexes"] = [_index(layout, index) for index in layout.indexes]
     return arguments
+
+
+def add_index(layout: Layout, index: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of UpdateTable that give an index to a table, which is described by the answer of DescribeTable."""
+    known = table["AttributeDefinitions"]
+    defined = {definition["AttributeName"] for definition in known}
+    new = [{"AttributeName": name, "AttributeType": "S"} for name in layout.indexes[index] if name not in defined]
+    return {
+        "TableName": layout.table,
+        "AttributeDefinitions": [*known, *new],
+        "GlobalSecondaryIndexUpdates": [{"Create": _index(layout, index)}],
+    }
+
+
+def check_keys(layout: Layout, table: Mapping[str, Any]) -> None:
+    """See that a table that exists, and those indexes of the layout that it has, have the keys of the layout.
+
+    Args:
+        layout: what the models need.
+        table: the answer of DescribeTable.
+
+    Raises:
+        BackendError: a key differs; the message names both.
+    """
+    types = {definition["AttributeName"]: definition["AttributeType"] for definition in table["AttributeDefinitions"]}
+    what, mend = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
+    _check_key(what, layout.keys, table["KeySchema"], types, mend)
+    for index in table.get("GlobalSecondaryIndexes", ()):
+        if names := layout.indexes.get(index["IndexName"]):
+            what = f"index {index['IndexName']!r} of table {layout.table!r}"
+            mend = "remove it from the table, or name another one with AccessPattern(..., index=...)"
+            _check_key(what, names, index["KeySchema"], types, mend)
+
+
+def _check_key(
+    what: str, names: tuple[str, ...], key_schema: list[dict[str, str]], types: Mapping[str, str], mend: str
+) -> None:
+    needed = [f"{part['AttributeName']} ({part['KeyType']}, S)" for part in _key_schema(names)]
+    found = [
+        f"{part['AttributeName']} ({part['KeyType']}, {types.get(part['AttributeName'], '?')})" for part in key_schema
+    ]
+    if sorted(found) != sorted(needed):
+        raise BackendError(
+            f"{what} exists with the key {', '.join(found)}, but the models need {', '.join(needed)}: {mend}"
+        )
+
+
+def _index(layout: Layout, index: str) -> dict[str, Any]:
+    names = layout.indexes[index]
+    return {"IndexName": index, "KeySchema": _key_schema(names), "Projection": {"ProjectionType": "ALL"}}
 
 
 def _key_attributes(layout: Layout) -> list[str]:

@@ -64,3 +64,25 @@ async def ask(send: Ask) -> Ask:
     """Ask a table that was created."""
     await send(CreateTables())
     return send
+
+
+def described(status: str, **indexes: str) -> dict[str, Any]:
+    """The answer of DescribeTable: the status of the table, and of each of its indexes."""
+
+    def key(prefix: str) -> list[dict[str, str]]:
+        return [
+            {"AttributeName": f"{prefix}pk", "KeyType": "HASH"},
+            {"AttributeName": f"{prefix}sk", "KeyType": "RANGE"},
+        ]
+
+    names = [name for prefix in ("", *indexes) for name in (f"{prefix}pk", f"{prefix}sk")]
+    table: dict[str, Any] = {
+        "TableStatus": status,
+        "KeySchema": key(""),
+        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in names],
+    }
+    if indexes:
+        table["GlobalSecondaryIndexes"] = [
+            {"IndexName": index, "IndexStatus": state, "KeySchema": key(index)} for index, state in indexes.items()
+        ]
+    return {"Table": table}

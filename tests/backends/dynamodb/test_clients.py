@@ -124,3 +124,32 @@ async def test_credentials_that_expire_are_refreshed_in_both_colours(colours: Co
     await client.list_tables()
     assert threads
     assert threading.get_ident() not in threads  # a refresh is I/O, and the event loop does not wait for it
+
+
+async def test_what_is_sent_once_has_a_client_without_retries_of_the_same_settings(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "7")
+    session = boto3.Session("mine", "secret", region_name="eu-west-1")
+    config = Config(user_agent_extra="shop/1", retries={"mode": "standard"})
+    sync = SyncClient(Settings(session, endpoint_url=endpoint, config=config))
+    asynchronous = AsyncClients(Settings(session, endpoint_url=endpoint, config=config))
+    for often, once in [
+        (sync.get(), sync.get(once=True)),
+        (await asynchronous.get(), await asynchronous.get(once=True)),
+    ]:
+        assert often.meta.config.retries == {"mode": "standard", "total_max_attempts": 7}
+        assert once.meta.config.retries == {"mode": "standard", "total_max_attempts": 1}
+        assert once.meta.config.user_agent_extra == "shop/1"
+        assert once.meta.endpoint_url == endpoint
+    assert sync.get(once=True) is sync.get(once=True) is not sync.get()
+    sync.close()
+    await asynchronous.aclose()
+
+
+def test_both_clients_look_for_credentials_once(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "surroundings")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    sync = SyncClient(Settings(region="eu-west-1", endpoint_url=endpoint))
+    assert sync.get()._request_signer._credentials is sync.get(once=True)._request_signer._credentials
+    sync.close()

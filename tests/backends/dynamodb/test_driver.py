@@ -13,7 +13,7 @@ from moto import mock_aws
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.native import Call
-from odm.errors import BadValue
+from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import (
     AddTo,
     Append,
@@ -290,6 +290,64 @@ async def test_tables_are_made_and_removed_again_and_again(send: Ask) -> None:
     await send(DropTables())
     await send(CreateTables())
     assert await send(Get(KEY)) is None
+
+
+async def test_an_index_that_came_later_is_added_to_the_table(backend: DynamoDB, schema: Schema, ask: Ask) -> None:
+    await ask(Put(KEY, {"n": 1}))
+    later = Schema(schema.name, {}, {name: IndexSchema(name, ()) for name in ("by_email", "by_who", "by_date")})
+    connection = backend.connect(later)
+    for index in ("by_who", "by_date"):
+        with pytest.raises(BackendError, match=f"index {index!r} of table .* does not exist: call store.create()"):
+            await aperform(connection, Query("W#a", index=index))
+    await aperform(connection, CreateTables())
+    await aperform(connection, CreateTables())
+    for index in ("by_email", "by_who", "by_date"):
+        assert (await aperform(connection, Query("W#a", index=index))).items == ()
+    await aperform(connection, Put(KEY, {"n": 2}, {"by_who": Key("W#a", "x")}))
+    assert (await aperform(connection, Query("W#a", index="by_who"))).items == ({"n": 2},)
+    await connection.aclose()
+
+
+@pytest.mark.usefixtures("ask")
+async def test_a_table_with_another_key_is_refused(backend: DynamoDB, schema: Schema) -> None:
+    for other, found, needed in [
+        (Schema(schema.name, {}, {}, keys=("PK", "SK")), "pk (HASH, S), sk (RANGE, S)", "PK (HASH, S), SK (RANGE, S)"),
+        (Schema(schema.name, {}, {}, hash_only=True), "pk (HASH, S), sk (RANGE, S)", "pk (HASH, S)"),
+    ]:
+        connection = backend.connect(other)
+        with pytest.raises(BackendError) as caught:
+            await aperform(connection, CreateTables())
+        assert f"table {schema.name!r} exists with the key {found}, but the models need {needed}: " in str(caught.value)
+        await connection.aclose()
+
+
+@mock_aws
+def test_keys_of_another_type_and_indexes_with_another_key_are_refused() -> None:
+    client = boto3.client("dynamodb", region_name="eu-west-1")
+    for table, kind in (("numbers", "N"), ("texts", "S")):
+        client.create_table(
+            TableName=table,
+            AttributeDefinitions=[
+                {"AttributeName": "pk", "AttributeType": "S"},
+                {"AttributeName": "sk", "AttributeType": "N" if kind == "N" else "S"},
+                {"AttributeName": "who", "AttributeType": "S"},
+            ],
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+            GlobalSecondaryIndexes=[
+                {
+                    "IndexName": "by_who",
+                    "KeySchema": [{"AttributeName": "who", "KeyType": "HASH"}],
+                    "Projection": {"ProjectionType": "ALL"},
+                }
+            ],
+            BillingMode="PAY_PER_REQUEST",
+        )
+    backend = DynamoDB(boto3.Session("key", "secret"), region="eu-west-1")
+    with pytest.raises(BackendError, match=r"'numbers' exists with the key pk \(HASH, S\), sk \(RANGE, N\), but"):
+        perform(backend.connect(Schema("numbers", {}, {})), CreateTables())
+    perform(backend.connect(Schema("texts", {}, {})), CreateTables())  # an index of somebody else's is no concern
+    with pytest.raises(BackendError, match=r"'by_who' of table 'texts' exists with the key who \(HASH, S\), but"):
+        perform(backend.connect(Schema("texts", {}, {"by_who": IndexSchema("by_who", ())})), CreateTables())
 
 
 async def test_a_table_without_sort_key(backend: DynamoDB, schema: Schema) -> None:

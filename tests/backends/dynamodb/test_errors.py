@@ -1,25 +1,34 @@
 """Whatever goes wrong reaches the user as an error of odm that says what to do."""
 
+import contextlib
+import socket
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+import aiohttp
 import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
+    ChecksumError,
     ClientError,
     ConnectTimeoutError,
     EndpointConnectionError,
     HTTPClientError,
+    IncompleteReadError,
     NoCredentialsError,
     NoRegionError,
     ParamValidationError,
     ReadTimeoutError,
 )
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import NewConnectionError
 
 from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.native import Sleep
 from odm.errors import (
     BackendError,
     BadCursor,
@@ -47,7 +56,7 @@ from odm.operations.ir import (
     Update,
 )
 from odm.schema.model import IndexSchema, Key, Schema
-from tests.backends.dynamodb.conftest import Ask
+from tests.backends.dynamodb.conftest import Ask, described
 
 SHOP = Schema(name="shop", entities={}, indexes={"by_email": IndexSchema("by_email", ())})
 KEY = Key("C#1", "O#2")
@@ -57,14 +66,18 @@ REPEATABLE: list[Request] = [
     Get(KEY),
     BatchGet((KEY,)),
     Put(KEY, {}),
-    Delete(KEY),
     BatchWrite((Delete(KEY),)),
     Query("p"),
     Scan(),
     CreateTables(),
     DropTables(),
 ]
-ONCE: list[Request] = [Put(KEY, {}, condition=EXISTS), Delete(KEY, EXISTS), Update(KEY, (Increment(Path(("n",)), 1),))]
+ONCE: list[Request] = [
+    Put(KEY, {}, condition=EXISTS),
+    Delete(KEY),  # the answer says whether there was an item
+    Delete(KEY, EXISTS),
+    Update(KEY, (Increment(Path(("n",)), 1),)),
+]
 
 
 def answered(code: str, message: str = "no", status: int = 400, **more: Any) -> ClientError:
@@ -73,10 +86,11 @@ def answered(code: str, message: str = "no", status: int = 400, **more: Any) -> 
 
 
 def outcome(request: Request, error: Exception) -> OdmError:
-    """What the user gets when the first native request fails."""
+    """What the user gets when every native request fails."""
 
-    def fail(_native: Any) -> Any:
-        raise error
+    def fail(native: Any) -> Any:
+        if not isinstance(native, Sleep):
+            raise error
 
     with pytest.raises(OdmError) as caught:
         run(DynamoDB().connect(SHOP).steps(request), fail)
@@ -88,7 +102,6 @@ def outcome(request: Request, error: Exception) -> OdmError:
     ("error", "expected", "says"),
     [
         (answered("ResourceNotFoundException"), BackendError, "'shop' does not exist .* call store.create()"),
-        (answered("ValidationException", "The table does not have the specified index: x"), BackendError, "this index"),
         (answered("ValidationException", "Item size has exceeded the maximum allowed size"), ItemTooLarge, "400 KB"),
         (answered("ValidationException", "Item size to update has exceeded the maximum"), ItemTooLarge, "400 KB"),
         (answered("ValidationException", "Size of hashkey has exceeded"), KeyValueError, "2,048 bytes"),
@@ -119,9 +132,32 @@ def test_errors_say_what_to_do(error: Exception, expected: type[OdmError], says:
     assert "Put on table 'shop', Key(partition='C#1', sort='O#2')" in str(found)
 
 
-LOST = [
-    EndpointConnectionError(endpoint_url="http://nowhere"),
+@pytest.mark.parametrize(
+    "error",
+    [
+        answered("ValidationException", "The table does not have the specified index: by_email"),
+        answered("ResourceNotFoundException", "Invalid index: by_email for table: shop. Available indexes are: "),
+    ],
+)
+def test_a_missing_index_is_not_a_missing_table(error: Exception) -> None:
+    found = outcome(Query("E#a", index="by_email"), error)
+    assert type(found) is BackendError
+    assert "Query on table 'shop': index 'by_email' of table 'shop' does not exist: call store.create()" in str(found)
+
+
+UNSENT = [
     ConnectTimeoutError(endpoint_url="http://nowhere"),
+    EndpointConnectionError(endpoint_url="http://nowhere", error=socket.gaierror()),
+    EndpointConnectionError(
+        endpoint_url="http://nowhere", error=NewConnectionError(HTTPConnection("nowhere"), "refused")
+    ),
+]
+LOST = [
+    # So says aiobotocore when an open connection breaks.
+    EndpointConnectionError(endpoint_url="http://nowhere", error=aiohttp.ClientOSError(104, "reset")),
+    EndpointConnectionError(endpoint_url="http://nowhere"),
+    ChecksumError(checksum_type="crc32", expected_checksum="1", actual_checksum="2"),
+    IncompleteReadError(actual_bytes=1, expected_bytes=2),
     ReadTimeoutError(endpoint_url="http://nowhere"),
     HTTPClientError(error="reset"),
     answered("InternalServerError", status=500),
@@ -143,6 +179,44 @@ def test_a_lost_answer_to_any_other_write_is_an_unknown_outcome(request_: Reques
     assert "read the item before you write again" in str(found)
 
 
+@pytest.mark.parametrize("error", UNSENT)
+@pytest.mark.parametrize("request_", REPEATABLE + ONCE)
+def test_what_was_never_sent_has_a_known_outcome(request_: Request, error: Exception) -> None:
+    assert type(outcome(request_, error)) is BackendError
+
+
+def sent(request: Request, errors: list[Exception]) -> list[bool]:
+    """How a request is sent that meets these errors: each time, whether the client must not send it again."""
+    left, seen = iter(errors), []
+
+    def answer(native: Any) -> Any:
+        if isinstance(native, Sleep):
+            return None
+        seen.append(native.once)
+        error = next(left, None)
+        if error is not None:
+            raise error
+        return {}
+
+    with contextlib.suppress(OdmError):
+        run(DynamoDB().connect(SHOP).steps(request), answer)
+    return seen
+
+
+@pytest.mark.parametrize("request_", ONCE)
+def test_a_write_that_is_not_repeatable_is_sent_again_only_when_it_did_nothing(request_: Request) -> None:
+    for error in (*UNSENT, answered("ThrottlingException"), answered("TransactionConflictException")):
+        assert sent(request_, [error] * 2) == [True] * 3
+        assert sent(request_, [error] * 9) == [True] * 5
+    for error in (*LOST, answered("AccessDeniedException"), NoCredentialsError()):
+        assert sent(request_, [error]) == [True]
+    assert sent(request_, [answered("ThrottlingException"), LOST[0]]) == [True] * 2
+
+
+def test_a_put_that_is_repeatable_is_left_to_botocores_retries() -> None:
+    assert sent(Put(KEY, {}), [answered("ThrottlingException")]) == [False]
+
+
 @pytest.mark.parametrize("request_", REPEATABLE + ONCE)
 @pytest.mark.parametrize("error", [answered("ThrottlingException"), answered("AccessDeniedException"), BotoCoreError()])
 def test_no_native_error_gets_through(request_: Request, error: Exception) -> None:
@@ -159,6 +233,8 @@ def test_a_throttled_batch_says_what_is_left() -> None:
     found = outcome(BatchGet((KEY, Key("C#2"))), answered("ProvisionedThroughputExceededException"))
     assert isinstance(found, Throttled)
     assert found.left == (KEY, Key("C#2"))
+    assert "2 of 2 operations" in str(found)
+    assert "the 2 left are in .left of this error" in str(found)
 
 
 def test_a_fault_of_our_own_is_not_dressed_up() -> None:
@@ -174,7 +250,7 @@ def test_creation_goes_on_where_a_table_is_there_or_not_yet_seen() -> None:
         [
             answered("ResourceInUseException"),
             answered("ResourceNotFoundException"),
-            {"Table": {"TableStatus": "ACTIVE"}},
+            described("ACTIVE", by_email="ACTIVE"),
         ]
     )
     pauses: list[Any] = []
@@ -216,8 +292,18 @@ def test_a_table_that_is_being_made_is_removed_when_it_can_be() -> None:
 
 
 def test_a_table_that_never_gets_ready_is_given_up() -> None:
-    with pytest.raises(BackendError, match="still CREATING after 602 seconds"):
-        run(DynamoDB().connect(SHOP).steps(CreateTables()), lambda _native: {"Table": {"TableStatus": "CREATING"}})
+    def reply(answer: Any, _native: Any) -> Any:
+        return answer
+
+    for answer, says in [
+        (described("CREATING", by_email="CREATING"), "table 'shop' is still CREATING after 1203 seconds"),
+        (described("ACTIVE", by_email="CREATING"), "index 'by_email' of table 'shop' is still CREATING after"),
+        (described("ACTIVE"), "index 'by_email' of table 'shop' is still absent after"),
+    ]:
+        with pytest.raises(BackendError, match=says):
+            run(DynamoDB().connect(SHOP).steps(CreateTables()), partial(reply, answer))
+    with pytest.raises(BackendError, match="still DELETING after 602 seconds"):
+        run(DynamoDB().connect(SHOP).steps(DropTables()), lambda _native: described("DELETING"))
 
 
 async def test_a_table_that_was_not_created(send: Ask) -> None:
@@ -234,9 +320,9 @@ async def test_a_service_that_is_not_there() -> None:
         perform(connection, Get(KEY))
     with pytest.raises(BackendError, match="endpoint_url"):
         await aperform(connection, Get(KEY))
-    with pytest.raises(OutcomeUnknown, match="may or may not"):
+    with pytest.raises(BackendError, match="endpoint_url"):  # nothing was sent, so there is no doubt
         perform(connection, Put(KEY, {}, condition=EXISTS))
-    with pytest.raises(OutcomeUnknown, match="may or may not"):
+    with pytest.raises(BackendError, match="endpoint_url"):
         await aperform(connection, Put(KEY, {}, condition=EXISTS))
     await connection.aclose()
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call, Sleep
@@ -27,6 +28,7 @@ from odm.operations.ir import (
     Written,
 )
 from odm.schema.model import IndexSchema, Key, Schema
+from tests.backends.dynamodb.conftest import described
 
 SHOP = Schema(name="shop", entities={}, indexes={"by_email": IndexSchema("by_email", ())})
 KEY = Key("C#1", "O#2")
@@ -78,6 +80,7 @@ def first(request: Request, schema: Schema = SHOP) -> Call:
                     "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
                     "ExpressionAttributeNames": {"#0": "_t"},
                 },
+                once=True,
             ),
         ),
         (
@@ -113,6 +116,7 @@ def first(request: Request, schema: Schema = SHOP) -> Call:
                     },
                     "ReturnValues": "ALL_NEW",
                 },
+                once=True,
             ),
         ),
         (
@@ -126,6 +130,7 @@ def first(request: Request, schema: Schema = SHOP) -> Call:
                     "ExpressionAttributeNames": {"#0": "by_emailpk", "#1": "by_emailsk"},
                     "ReturnValues": "ALL_OLD",
                 },
+                once=True,
             ),
         ),
         (
@@ -140,6 +145,7 @@ def first(request: Request, schema: Schema = SHOP) -> Call:
                     "ExpressionAttributeNames": {"#0": "_t"},
                     "ReturnValues": "ALL_OLD",
                 },
+                once=True,
             ),
         ),
         (
@@ -379,15 +385,73 @@ def test_a_page_is_cut_behind_the_filter_and_goes_on_behind_its_last_item() -> N
 
 
 def test_creation_waits_until_the_table_is_there() -> None:
-    states = iter([None, "CREATING", "ACTIVE"])
+    looks = iter(
+        [
+            described("CREATING", by_email="CREATING"),
+            described("ACTIVE", by_email="CREATING"),
+            described("ACTIVE", by_email="ACTIVE"),
+        ]
+    )
 
     def answer(call: Call, _number: int) -> Any:
-        return {"Table": {"TableStatus": next(states)}} if call.operation == "describe_table" else {}
+        return next(looks) if call.operation == "describe_table" else {}
 
     service = Service(answer)
     run(DynamoDB().connect(SHOP).steps(CreateTables()), service)
     assert [call.operation for call in service.calls] == ["create_table"] + ["describe_table"] * 3
     assert service.pauses == [0.05, 0.1]
+
+
+def test_indexes_that_a_table_lacks_are_added_one_by_one() -> None:
+    schema = Schema("shop", {}, {name: IndexSchema(name, ()) for name in ("by_email", "by_date")})
+    busy = ClientError({"Error": {"Code": "ResourceInUseException"}}, "UpdateTable")
+    answers = iter(
+        [
+            busy,
+            described("ACTIVE"),
+            busy,  # somebody else changes the table
+            described("ACTIVE"),
+            {},
+            described("UPDATING", by_email="CREATING"),
+            described("ACTIVE", by_email="ACTIVE"),
+            {},
+            described("ACTIVE", by_email="ACTIVE", by_date="ACTIVE"),
+        ]
+    )
+
+    def answer(_call: Call, _number: int) -> Any:
+        found = next(answers)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    service = Service(answer)
+    run(DynamoDB().connect(schema).steps(CreateTables()), service)
+    assert next(answers, None) is None
+    updates = [call for call in service.calls if call.operation == "update_table"]
+    created = [call.kwargs["GlobalSecondaryIndexUpdates"][0]["Create"]["IndexName"] for call in updates]
+    assert created == ["by_email", "by_email", "by_date"]
+    assert updates[0] == Call(
+        "update_table",
+        {
+            "TableName": "shop",
+            "AttributeDefinitions": [
+                {"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk", "by_emailpk", "by_emailsk")
+            ],
+            "GlobalSecondaryIndexUpdates": [
+                {
+                    "Create": {
+                        "IndexName": "by_email",
+                        "KeySchema": [
+                            {"AttributeName": "by_emailpk", "KeyType": "HASH"},
+                            {"AttributeName": "by_emailsk", "KeyType": "RANGE"},
+                        ],
+                        "Projection": {"ProjectionType": "ALL"},
+                    }
+                }
+            ],
+        },
+    )
 
 
 def test_a_delete_says_whether_there_was_an_item() -> None:
