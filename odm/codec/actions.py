@@ -16,7 +16,7 @@ from odm.codec.faults import NOTHING
 from odm.codec.moments import DATETIME, DurationType
 from odm.codec.paths import Place, Resolver
 from odm.codec.plain import AnyType
-from odm.codec.scalars import INT, NumberType
+from odm.codec.scalars import IntType, NumberType
 from odm.codec.stored import StoredType
 from odm.codec.unions import UnionType, bare, member_of
 from odm.errors import BadValue
@@ -117,24 +117,36 @@ class ActionLowering:
     def _increment(self, action: Increment, place: Place) -> Increment:
         type_ = bare(place.type)
         if not _is_number(type_):
-            raise self.resolver.fault(action.path, f"is a {place.type.text}, and only a number can be incremented")
-        convert = type_.dump if type_ == INT else type_.loose
+            raise self.resolver.fault(
+                action.path, f"is of type {place.type.text}, and only a number can be incremented"
+            )
+        convert = type_.dump if isinstance(type_, IntType) else type_.loose
         by = self.resolver.convert(action.path, convert, action.by)
-        return Increment(place.path, _number(self.resolver, action.path, by), _start(type_, place.default))
+        return Increment(place.path, _number(self.resolver, action.path, by), self._start(action, place))
+
+    def _start(self, action: Increment, place: Place) -> Number:
+        """What an absent number counts as: the field's default, which reads would show."""
+        default = place.default
+        if default is NOTHING and place.factory is not None:
+            default = place.factory()
+        if default is NOTHING or default is None:
+            return 0
+        start = self.resolver.convert(action.path, place.type.dump, default)
+        return start if isinstance(start, int | Decimal) and not isinstance(start, bool) else 0
 
     def _elements(self, action: Append | Prepend, place: Place) -> tuple[Value, ...]:
         found = member_of(place.type, (ListType, AnyType))
         if found is None or found.element is None:
-            raise self.resolver.fault(action.path, f"is a {place.type.text}, and only a list can be appended to")
+            raise self.resolver.fault(action.path, f"is of type {place.type.text}, and only a list can be appended to")
         if not action.values:
             raise self.resolver.fault(action.path, "there is nothing to append: give at least one value")
         element = found.element
-        return tuple(self.resolver.convert(action.path, element.dump, value) for value in action.values)
+        return tuple(self.resolver.convert(action.path, element.dump, value, below=1) for value in action.values)
 
     def _members(self, action: AddTo | DiscardFrom, place: Place) -> frozenset[Value]:
         found = member_of(place.type, (SetType, AnyType))
         if found is None:
-            why = f"is a {place.type.text}, and only a set has members to add or to discard"
+            why = f"is of type {place.type.text}, and only a set has members to add or to discard"
             raise self.resolver.fault(action.path, why)
         if not action.members:
             raise self.resolver.fault(action.path, "there are no members to add or to discard: give at least one")
@@ -181,11 +193,3 @@ def _number(resolver: Resolver, path: Path, value: Value) -> Number:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise resolver.fault(path, f"{value!r} is not a number to increment by")
     return value
-
-
-def _start(type_: StoredType, default: Any) -> Number:
-    """What an absent number counts as: the field's plain default, which reads would show."""
-    if default is NOTHING or default is None:
-        return 0
-    start = type_.dump(default)
-    return start if isinstance(start, int | Decimal) and not isinstance(start, bool) else 0

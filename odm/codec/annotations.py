@@ -16,11 +16,24 @@ from itertools import combinations
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from types import NoneType
 from types import UnionType as UnionOperator
-from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NewType,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from uuid import UUID
 
 import pydantic
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel, RootModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import MultiHostUrl, PydanticUndefined, Url
 from typing_extensions import TypeAliasType
@@ -36,9 +49,10 @@ from odm.codec.scalars import TextType
 from odm.codec.stored import EVERY, LIST, ORDERED, SET, TEXT, StoredType
 from odm.codec.unions import AliasType, NullableType, RootType, UnionType, can_stand_together, nullable, union
 from odm.codec.validation import ModelSchema, runs_early
-from odm.entities.markers import Stored, find_marker
+from odm.entities.markers import ALIASES, CounterMarker, Stored, find_marker
 from odm.errors import SchemaError
 
+_Factory: TypeAlias = Callable[[], Any]
 _NONE: Final = literal_type((None,))
 _SCALARS: Final[Mapping[Any, StoredType]] = {
     NoneType: _NONE,
@@ -122,13 +136,17 @@ class TypeCompiler:
     def _field(self, place: Place, info: FieldInfo, schema: ModelSchema | None) -> RecordField:
         _check_metadata(info.metadata, info.annotation, place)
         marker = find_marker(info, Stored)
+        type_ = self._type(info.annotation, place)
         found = RecordField(
             place.field,
             stored=place.field if marker is None else marker.name,
-            type=self._type(info.annotation, place),
-            default=NOTHING if info.default is PydanticUndefined else info.default,
+            type=scalars.COUNTER if find_marker(info, CounterMarker) and type_ == scalars.INT else type_,
+            default=_default(info, place, schema),
             required=info.is_required(),
             early=schema is None or schema.early or runs_early(schema.fields[place.field]),
+            factory=None
+            if info.default_factory_takes_validated_data
+            else cast("_Factory | None", info.default_factory),
         )
         self._checks.append(partial(check_default, found, info, place))
         return found
@@ -145,9 +163,9 @@ class TypeCompiler:
             return self._union(annotation, args, place)
         if origin is Literal:
             return _literal(annotation, args, place)
-        if isinstance(annotation, TypeAliasType):
+        if isinstance(annotation, ALIASES):
             return self._alias(annotation, place)
-        if isinstance(origin, TypeAliasType):
+        if isinstance(origin, ALIASES):
             return self._type(origin.__value__[args], place)
         if isinstance(annotation, NewType):
             return self._type(annotation.__supertype__, place)
@@ -239,6 +257,18 @@ class TypeCompiler:
         if isinstance(found, UnionType):
             self._checks.append(partial(_check_union, found, annotation, place))
         return nullable(found) if with_none else found
+
+
+def _default(info: FieldInfo, place: Place, schema: ModelSchema | None) -> Any:
+    """The default that instances get; as it is declared where it does not validate, which pydantic reports better."""
+    if info.default is PydanticUndefined:
+        return NOTHING
+    if schema is None or not (info.validate_default or place.configured("validate_default")):
+        return info.default
+    try:
+        return schema.validator(place.field).validate_python({})[place.field]
+    except (ValidationError, KeyError):
+        return info.default
 
 
 def _meaning(alias: TypeAliasType, place: Place) -> Any:

@@ -46,6 +46,15 @@ class EnumType(StoredType):
             return _combined(self.cls, value)
         return value if member is None else member
 
+    def allows(self, stored: Value) -> bool:
+        """Whether a stored value is one of a member, or of a combination of flags."""
+        return (type(stored), stored) in self.members or issubclass(self.cls, Flag)
+
+    @property
+    def values(self) -> list[Value]:
+        """The stored values, for messages."""
+        return list(self.stored.values())
+
     def loose(self, value: Any) -> Value:
         if isinstance(value, self.cls):
             return self.dump(value)
@@ -92,6 +101,15 @@ class LiteralType(StoredType):
 
     def load(self, value: Value) -> Any:
         return self.loaded.get((type(value), value), value) if kind_of(value) in self.kinds else value
+
+    def allows(self, stored: Value) -> bool:
+        """Whether it is the stored form of one of the values."""
+        return (type(stored), stored) in self.loaded
+
+    @property
+    def values(self) -> list[Value]:
+        """The stored values, for messages."""
+        return list(self.stored.values())
 
     def loose(self, value: Any) -> Value:
         stored = plain_scalar(value.value if isinstance(value, Enum) else value)

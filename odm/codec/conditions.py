@@ -4,18 +4,21 @@ Values are checked for the type only: ``Order.level < 1000`` is a good question 
 """
 
 from collections.abc import Callable, Mapping
+from datetime import time
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, assert_never, cast
+from uuid import UUID
 
 from attrs import frozen
 
+from odm.codec.choices import EnumType, LiteralType
 from odm.codec.containers import SetType
 from odm.codec.faults import show
 from odm.codec.paths import Resolver
 from odm.codec.plain import AnyType
-from odm.codec.scalars import INT
+from odm.codec.scalars import INT, TextType
 from odm.codec.stored import BINARY, LIST, MAP, ORDERED, SET, TEXT, StoredType, kind_of
-from odm.codec.unions import text_of
+from odm.codec.unions import UnionType, bare, text_of
 from odm.errors import BadValue
 from odm.expressions.nodes import (
     And,
@@ -94,6 +97,7 @@ def _compare(resolver: Resolver, node: Compare) -> Condition:
     if node.op in {"=", "<>"}:
         if _is_empty_set(node.left) or _is_empty_set(node.right):
             return _compare_with_empty_set(resolver, node, subject)
+        _check_members(resolver, subject, node.left, node.right)
     else:
         _check_ordered(resolver, subject, node.left, node.right)
     left, right = _operand(resolver, subject, node.left), _operand(resolver, subject, node.right)
@@ -104,7 +108,7 @@ def _compare_with_empty_set(resolver: Resolver, node: Compare, subject: _Subject
     """An empty set is stored as absence."""
     place = resolver.resolve(subject.path)
     if not isinstance(place.type, SetType | AnyType):
-        raise resolver.fault(subject.path, f"is a {place.type.text}, so it never equals a set")
+        raise resolver.fault(subject.path, f"is of type {place.type.text}, so it never equals a set")
     return Missing(place.path) if node.op == "=" else Exists(place.path)
 
 
@@ -117,15 +121,26 @@ def _between(resolver: Resolver, node: Between) -> Condition:
 
 def _is_in(resolver: Resolver, node: IsIn) -> Condition:
     subject = _subject(resolver, node, node.operand)
-    choices = tuple(Const(_constant(resolver, subject, choice)) for choice in node.choices)
-    return _or_absent_set(resolver, node, IsIn(_operand(resolver, subject, node.operand), choices))
+    operand = _operand(resolver, subject, node.operand)
+    stored = [choice for choice in node.choices if not _is_empty_set(choice)]
+    _check_members(resolver, subject, *stored)
+    choices = tuple(Const(_constant(resolver, subject, choice)) for choice in stored)
+    parts: list[Condition] = []
+    if isinstance(operand, Path):  # None and the empty set may be stored as absence
+        if any(choice.value is None for choice in stored):
+            parts.append(Missing(operand))
+        empty = [Compare("=", subject.path, choice) for choice in node.choices if _is_empty_set(choice)]
+        parts.extend(_compare_with_empty_set(resolver, node, subject) for node in empty)
+    if choices:
+        parts.append(_or_absent_set(resolver, node, IsIn(operand, choices)))
+    return parts[0] if len(parts) == 1 else Or(tuple(dict.fromkeys(parts)))
 
 
 def _starts_with(resolver: Resolver, node: StartsWith) -> Condition:
     place = resolver.resolve(node.path)
     text = text_of(place.type)
     if text is None:
-        why = f"is a {place.type.text}, and only str and bytes have a prefix: compare with >= and < instead"
+        why = f"is of type {place.type.text}, and only str and bytes have a prefix: compare with >= and < instead"
         raise resolver.fault(node.path, why)
     prefix = resolver.convert(node.path, text.dump, node.prefix.value)
     if kind_of(prefix) not in {"S", "B"}:
@@ -137,7 +152,7 @@ def _contains(resolver: Resolver, node: Contains) -> Condition:
     place = resolver.resolve(node.path)
     element = place.type.element or text_of(place.type)
     if element is None:
-        why = f"is a {place.type.text}, and only str, bytes, lists and sets contain something"
+        why = f"is of type {place.type.text}, and only str, bytes, lists and sets contain something"
         raise resolver.fault(node.path, why)
     return Contains(place.path, Const(resolver.convert(node.path, element.loose, node.value.value)))
 
@@ -163,7 +178,7 @@ def _operand(resolver: Resolver, subject: _Subject, operand: Operand) -> Operand
         case Size():
             place = resolver.resolve(operand.path)
             if not place.type.kinds & _SIZED:
-                raise resolver.fault(operand.path, f"is a {place.type.text}, which has no size")
+                raise resolver.fault(operand.path, f"is of type {place.type.text}, which has no size")
             return Size(place.path)
         case Const():
             return Const(_constant(resolver, subject, operand))
@@ -180,12 +195,39 @@ def _constant(resolver: Resolver, subject: _Subject, const: Const) -> Value:
 def _check_ordered(resolver: Resolver, subject: _Subject, *operands: Operand) -> None:
     """Only text, numbers and bytes are before or after one another."""
     if not subject.type.kinds & ORDERED:
-        why = f"is a {subject.type.text}, which has no order: compare it with == or !="
+        why = f"is of type {subject.type.text}, which has no order: compare it with == or !="
+        raise resolver.fault(subject.path, why)
+    if _text_without_order(subject.type):
+        why = f"is of type {subject.type.text}, stored as text, whose order is another one: compare it with == or !="
         raise resolver.fault(subject.path, why)
     for operand in operands:
+        if isinstance(operand, Const) and isinstance(operand.value, time) and operand.value.utcoffset() is not None:
+            why = f"{operand.value} has an offset, so that it has no order as text: compare with naive times"
+            raise resolver.fault(subject.path, why)
         if isinstance(operand, Const) and kind_of(_constant(resolver, subject, operand)) not in ORDERED:
             why = f"{show(operand.value)} has no order: compare with a number, a moment, text or bytes"
             raise resolver.fault(subject.path, why)
+
+
+def _text_without_order(type_: StoredType) -> bool:
+    """Whether the text of the type's values is in another order than they are: IP addresses, URLs, paths."""
+    inner = bare(type_)
+    if isinstance(inner, UnionType):
+        return any(map(_text_without_order, inner.members))
+    return isinstance(inner, TextType) and inner.accepts is not UUID
+
+
+def _check_members(resolver: Resolver, subject: _Subject, *operands: Operand) -> None:
+    """A field of few values never equals another value: that is a slip."""
+    inner = bare(subject.type)
+    if not isinstance(inner, EnumType | LiteralType):
+        return
+    for operand in operands:
+        if isinstance(operand, Const) and operand.value is not None:
+            stored = _constant(resolver, subject, operand)
+            if not inner.allows(stored):
+                why = f"{show(operand.value)} is not one of its values: {', '.join(map(repr, inner.values))}"
+                raise resolver.fault(subject.path, why)
 
 
 def _is_empty_set(operand: Operand) -> bool:

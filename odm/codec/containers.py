@@ -23,7 +23,7 @@ def mapped(convert: Callable[[Any], Any], values: Any) -> list[Any]:
 
 def _position(segment: str | int, text: str) -> int:
     if not isinstance(segment, int) or segment < 0:
-        raise Unfit(f"is a {text}, whose parts have positions from 0, so [{segment!r}] leads nowhere")
+        raise Unfit(f"is of type {text}, whose parts have positions from 0, so [{segment!r}] leads nowhere")
     return segment
 
 
@@ -95,7 +95,7 @@ class FixedTupleType(StoredType):
     def child(self, segment: str | int) -> Part:
         position = _position(segment, self.text)
         if position >= len(self.items):
-            raise Unfit(f"is a {self.text} of {len(self.items)} parts, so [{segment}] leads nowhere")
+            raise Unfit(f"is of type {self.text} and has {len(self.items)} parts, so [{segment}] leads nowhere")
         return Part(position, self.items[position], required=True)
 
 
@@ -134,7 +134,7 @@ class DictType(StoredType):
 
     def child(self, segment: str | int) -> Part:
         if not isinstance(segment, str):
-            raise Unfit(f"is a {self.text}, whose keys are text, so [{segment!r}] leads nowhere")
+            raise Unfit(f"is of type {self.text}, whose keys are text, so [{segment!r}] leads nowhere")
         return Part(self.key.loose(segment), self.item)
 
 

@@ -21,7 +21,7 @@ class Unfit(Exception):
     """A value that can not be stored.
 
     Attributes:
-        reason: goes on after the value in the message: "is not a str: ...".
+        reason: goes on after the value in the message: "is not of type str: ...".
         value: the value at fault, or `NOTHING`.
         path: where it is, below the value that was handed in.
     """
@@ -48,7 +48,7 @@ def show(value: object) -> str:
     """The value for a message, cut to a readable length."""
     try:
         text = repr(value)
-    except ValueError:  # an int of more digits than Python prints
+    except (ValueError, RecursionError):  # an int of more digits than Python prints, or nested too deep
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 

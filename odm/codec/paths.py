@@ -5,6 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
+from odm.codec.depth import converted
 from odm.codec.faults import NOTHING, Unfit
 from odm.codec.records import RecordType
 from odm.codec.stored import StoredType
@@ -20,6 +21,7 @@ class Place:
         path: by stored names, without an owner.
         type: the type of what stands there.
         default: the plain default of the field that it is, or `NOTHING`.
+        factory: what makes its default, where that needs no other fields; or None.
         required: an item without it could not be read.
     """
 
@@ -27,6 +29,7 @@ class Place:
     type: StoredType
     default: Any = NOTHING
     required: bool = False
+    factory: Callable[[], Any] | None = None
 
 
 @frozen
@@ -54,6 +57,7 @@ class Resolver:
         type_: StoredType = self.record
         default: Any = NOTHING
         required = False
+        factory: Callable[[], Any] | None = None
         segments: list[str | int] = []
         for position, segment in enumerate(path.segments):
             try:
@@ -62,17 +66,17 @@ class Resolver:
                 unfit.path = path.segments[:position]
                 raise unfit.bad_value(self.entity) from None
             segments.append(part.segment)
-            type_, default, required = part.type, part.default, part.required
-        return Place(Path(tuple(segments)), type_, default, required)
+            type_, default, required, factory = part.type, part.default, part.required, part.factory
+        return Place(Path(tuple(segments)), type_, default, required, factory)
 
-    def convert(self, path: Path, convert: Callable[[Any], Value], value: Any) -> Value:
-        """The stored form of a value that is meant for the path.
+    def convert(self, path: Path, convert: Callable[[Any], Value], value: Any, *, below: int = 0) -> Value:
+        """The stored form of a value that is meant for the path, or for ``below`` so many levels.
 
         Raises:
             BadValue: the value does not fit; the message names entity, path and value.
         """
         try:
-            return convert(value)
+            return converted(convert, value, len(path.segments) + below)
         except Unfit as unfit:
             unfit.path = (*path.segments, *unfit.path)
             raise unfit.bad_value(self.entity) from None

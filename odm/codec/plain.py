@@ -73,7 +73,7 @@ def _plain(value: Any, of_float: Callable[[float], Value]) -> Value:
         return _plain_dict(value, of_float)
     if kind in {set, frozenset}:
         return _plain_set(value, of_float)
-    raise Unfit(f"is a {kind.__name__}, which would not come back as one: declare a type for the field", value)
+    raise Unfit(f"is of type {kind.__name__}, which would not come back as one: declare a type for the field", value)
 
 
 def _plain_dict(value: dict[Any, Any], of_float: Callable[[float], Value]) -> Value:
@@ -103,7 +103,7 @@ def _check_json(value: Any) -> None:
     elif isinstance(value, dict):
         mapped(_check_json, value.values())
     elif not isinstance(value, str | int | float | None):
-        raise Unfit(f"is a {type(value).__name__}, which is no JSON: declare a type for the field", value)
+        raise Unfit(f"is of type {type(value).__name__}, which is no JSON: declare a type for the field", value)
 
 
 ANY: Final = AnyType("Any", EVERY)

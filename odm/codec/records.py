@@ -28,6 +28,7 @@ class RecordField:
         stored: the name it is stored under.
         default: its plain default, or `NOTHING`.
         required: the class has neither default nor default factory for it.
+        factory: its default factory, unless that needs the other fields.
         early: user code runs before pydantic's own validation, and so must be given the Python value.
     """
 
@@ -37,6 +38,7 @@ class RecordField:
     default: Any = NOTHING
     required: bool = True
     early: bool = True
+    factory: Callable[[], Any] | None = None
 
     @property
     def omits_none(self) -> bool:
@@ -137,7 +139,8 @@ class RecordType(StoredType):
         found = self.fields.get(segment) if isinstance(segment, str) else None
         if found is None:
             raise Unfit(f"has no field {segment!r}: {nearest(str(segment), self.fields)}")
-        return Part(found.stored, found.type, found.default, required=found.required and not found.is_set)
+        required = found.required and not found.is_set
+        return Part(found.stored, found.type, found.default, required, found.factory)
 
     def fits(self, item: Mapping[str, Value]) -> bool:
         """Whether this is a stored record of this class, and not of another that it can be told apart from."""

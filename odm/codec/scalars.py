@@ -11,6 +11,7 @@ from odm.codec.numbers import canonical, canonical_decimal, canonical_float, can
 from odm.codec.stored import BINARY, BOOLEAN, NUMBER, TEXT, StoredType, unfit
 from odm.expressions.nodes import Value
 
+_INT64: Final = 2**63
 _SAFE_INT: Final = 10**38
 _SAFE_FLOAT: Final = 10**126
 
@@ -77,6 +78,17 @@ class IntType(NumberType):
         if not isinstance(value, int) or isinstance(value, bool):
             raise unfit("int", value)
         return canonical_int(int(value))
+
+
+@frozen
+class CounterType(IntType):
+    """An int that `odm.Counter` marks: signed, of 64 bits."""
+
+    def dump(self, value: Any) -> Value:
+        number = super().dump(value)
+        if not -_INT64 <= number < _INT64:
+            raise Unfit("does not fit a Counter, which has 64 bits: take the marker away, or keep it smaller", value)
+        return number
 
 
 @frozen
@@ -169,13 +181,14 @@ def plain_scalar(value: Any) -> Value:
         return STR.dump(value)
     if isinstance(value, bytes | bytearray):
         return bytes(value)
-    raise Unfit(f"is a {type(value).__name__}, whose type would be lost: declare a type for the field", value)
+    raise Unfit(f"is of type {type(value).__name__}, whose type would be lost: declare a type for the field", value)
 
 
 BOOL: Final = BoolType("bool", BOOLEAN)
 STR: Final = StrType("str", TEXT)
 BYTES: Final = BytesType("bytes", BINARY)
 INT: Final = IntType("int", NUMBER)
+COUNTER: Final = CounterType("int", NUMBER)
 DECIMAL: Final = DecimalType("Decimal", NUMBER)
 FLOAT: Final = FloatType("float", NUMBER)
 FLOAT_BESIDE_INT: Final = FloatBesideIntType("float", NUMBER)

@@ -5,6 +5,7 @@ does not understand it hands on unchanged, for pydantic to report with the field
 no state of a call; a fault in a part of a value carries the part's place (`Unfit.under`).
 """
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
 
@@ -75,7 +76,7 @@ class StoredType:
 
     def child(self, segment: str | int) -> "Part":
         """What a path segment leads to; raises `Unfit`."""
-        raise Unfit(f"is a {self.text} and has no parts, so [{segment!r}] leads nowhere")
+        raise Unfit(f"is of type {self.text} and has no parts, so [{segment!r}] leads nowhere")
 
     @property
     def element(self) -> "StoredType | None":
@@ -91,12 +92,14 @@ class Part:
         segment: as stored.
         default: of the field that it is, or `NOTHING`.
         required: without it, what it is a part of could not be read.
+        factory: what makes its default, where that needs no other fields; or None.
     """
 
     segment: str | int
     type: StoredType
     default: Any = NOTHING
     required: bool = False
+    factory: Callable[[], Any] | None = None
 
 
 class WrongType(Unfit):
@@ -105,4 +108,6 @@ class WrongType(Unfit):
 
 def unfit(wanted: str, value: object) -> Unfit:
     """The fault of a value of another type."""
-    return WrongType(f"(a {type(value).__name__}) is not a {wanted}: give a value of the declared type", value)
+    return WrongType(
+        f"(of type {type(value).__name__}) is not of type {wanted}: give a value of the declared type", value
+    )

@@ -90,7 +90,7 @@ class UnionType(StoredType):
 
     def child(self, segment: str | int) -> Part:
         parts: list[Part] = []
-        fault = Unfit(f"is a {self.text} and has no parts, so [{segment!r}] leads nowhere")
+        fault = Unfit(f"is of type {self.text} and has no parts, so [{segment!r}] leads nowhere")
         for member in self.members:
             try:
                 parts.append(member.child(segment))
@@ -99,7 +99,7 @@ class UnionType(StoredType):
         if not parts:
             raise fault
         if len({part.segment for part in parts}) > 1:
-            raise Unfit(f"is a {self.text}, whose members store {segment!r} under different names")
+            raise Unfit(f"is of type {self.text}, whose members store {segment!r} under different names")
         if len(parts) == 1:
             return parts[0]
         required = any(part.required for part in parts)

@@ -1,34 +1,74 @@
 """Markers that give a field a role.
 
 ``Annotated[datetime, TTL]``, ``Annotated[int, Revision]``, ``Annotated[str, Stored("c")]``.
-A marker is found in ``Annotated[X | None, M]`` and in ``Annotated[X, M] | None`` alike.
+A marker is found in ``Annotated[X | None, M]`` and in ``Annotated[X, M] | None`` alike, and in type aliases
+and NewTypes.
 """
 
+import typing
 from collections.abc import Iterator
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Final, NewType, TypeVar, get_args, get_origin
 
 from attrs import frozen
+from pydantic import GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema
+from typing_extensions import TypeAliasType
+
+from odm.errors import SchemaError
+
+
+def _field(handler: GetCoreSchemaHandler) -> str:
+    return f"{handler.field_name}: " if handler.field_name else ""
+
+
+class _Marker:
+    """Stands in ``Annotated``, beside the type; in the type's place pydantic would not say what is wrong."""
+
+    __slots__ = ()
+    _odm_usage: ClassVar[str]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if isinstance(source, cls) or source is cls:
+            raise SchemaError(
+                f"a marker stands beside the type, not in its place: write {_field(handler)}{cls._odm_usage}"
+            )
+        return handler(source)
 
 
 @frozen
-class TTLMarker:
-    """The item expires at this moment: from then on it counts as absent, on every backend."""
+class TTLMarker(_Marker):
+    """The item expires at this moment: ``expires_at: Annotated[datetime, TTL]``.
+
+    From then on it counts as absent, on every backend.
+    """
+
+    _odm_usage = "Annotated[datetime, TTL]"
 
 
 @frozen
-class RevisionMarker:
-    """The optimistic lock: counts the writes of an item; a write of a stale entity is a `odm.Conflict`."""
+class RevisionMarker(_Marker):
+    """The optimistic lock: ``revision: Annotated[int, Revision] = 0``.
+
+    It counts the writes of an item; a write of a stale entity is a `odm.Conflict`.
+    """
+
+    _odm_usage = "Annotated[int, Revision] = 0"
 
 
 @frozen
-class CounterMarker:
-    """A signed 64-bit number that is incremented atomically and stands in no key."""
+class CounterMarker(_Marker):
+    """A signed 64-bit number that is incremented atomically and stands in no key: ``Annotated[int, Counter] = 0``."""
+
+    _odm_usage = "Annotated[int, Counter] = 0"
 
 
 @frozen
-class Stored:
+class Stored(_Marker):
     """Store the field under another name: ``Annotated[str, Stored("c")]``."""
+
+    _odm_usage = 'Annotated[str, Stored("c")]'
 
     name: str
 
@@ -38,6 +78,10 @@ Revision = RevisionMarker()
 Counter = CounterMarker()
 
 M = TypeVar("M")
+
+# Before Python 3.14 the ``type`` statement has a class of its own, which Python 3.11 does not know.
+ALIASES: Final[tuple[type[Any], ...]] = (TypeAliasType, getattr(typing, "TypeAliasType", TypeAliasType))
+"""The classes of type aliases."""
 
 
 def find_marker(info: FieldInfo, kind: type[M]) -> M | None:
@@ -51,8 +95,17 @@ def metadata_of(info: FieldInfo) -> Iterator[Any]:
     yield from _annotated(info.annotation)
 
 
+def meaning(annotation: Any) -> Any:
+    """What a type alias or NewType stands for; other annotations as they are."""
+    holder = get_origin(annotation) or annotation
+    if isinstance(annotation, NewType):
+        return meaning(annotation.__supertype__)
+    return meaning(holder.__value__) if isinstance(holder, ALIASES) else annotation
+
+
 def _annotated(annotation: Any) -> Iterator[Any]:
-    """Metadata inside a union's members; not inside containers, whose elements are not fields."""
+    """Metadata inside a union's members or an alias; not inside containers, whose elements are not fields."""
+    annotation = meaning(annotation)
     if get_origin(annotation) is Annotated:
         inner, *metadata = get_args(annotation)
         for mark in metadata:

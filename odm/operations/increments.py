@@ -1,77 +1,183 @@
-"""What a model allows an increment: bounds of the sum, as conditions of the write, and steps, checked beforehand.
+"""What a model allows the actions whose result only the store knows: increments, and elements that come and go.
 
-An increment is never validated as a value, because only the store knows the sum.
+They are never validated as values. Bounds of a sum or of a length become conditions of the write; steps are checked
+beforehand; and what no condition can say is refused.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
-from typing import Any
+from datetime import timedelta
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any, Final, TypeAlias
 
-from odm.entities.markers import metadata_of
+from odm.codec.constraints import marks_at
 from odm.errors import BadValue
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Action, Comparator, Compare, Condition, Const, Increment, Missing, Number, Or, Path
+from odm.expressions.nodes import (
+    Action,
+    AddTo,
+    Append,
+    Comparator,
+    Compare,
+    Condition,
+    Const,
+    Contains,
+    DiscardFrom,
+    Exists,
+    Increment,
+    Missing,
+    Not,
+    Number,
+    Or,
+    Path,
+    Prepend,
+    Size,
+)
 from odm.operations.guards import every
 from odm.schema.model import EntitySchema
 
-_BOUNDS: Mapping[str, Comparator] = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+Sized: TypeAlias = Append | Prepend | AddTo | DiscardFrom
+Bound: TypeAlias = tuple[Comparator, Decimal]
+
+_BOUNDS: Final[Mapping[str, Comparator]] = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+_EXACT: Final = Context(prec=1000)
+"""Wide enough for sums and remainders of all numbers that can be stored."""
+_DIGITS: Final = 38
+_FARTHEST: Final = Decimal("1E126")
+_MICROSECOND: Final = timedelta(microseconds=1)
+_WAY_OUT: Final = "read the item, change it and put it instead"
 
 
-def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple[Increment, Condition]]:
-    """The increments of fields with bounds, each with the condition that keeps it within them."""
+def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple[str, Condition]]:
+    """The conditions that keep what actions change within the bounds of the model, and on what the model reads.
+
+    Returns:
+        Each with what a message says of a write that it stops.
+    """
     for action in actions:
-        if isinstance(action, Increment) and (limit := _within_bounds(entity, action)) is not None:
-            yield action, limit
-
-
-def _within_bounds(entity: EntitySchema, action: Increment) -> Condition | None:
-    """The condition on the old value that keeps the sum within the bounds of the field; None if it has none."""
-    sides = [
-        Compare(op, action.path, Const(_canonical(bound - action.by))) for op, bound in _bounds(entity, action.path)
-    ]
-    there = every(*sides)
-    if there is None or not holds(there, {action.path.root: action.start}):
-        return there
-    return Or((Missing(action.path), there))
-
-
-def _bounds(entity: EntitySchema, path: Path) -> Iterator[tuple[Comparator, Number]]:
-    """The bounds that the model sets a whole numeric field."""
-    for mark in _marks(entity, path):
-        for attribute, op in _BOUNDS.items():
-            bound = getattr(mark, attribute, None)
-            if isinstance(bound, int | float | Decimal):
-                yield op, bound if isinstance(bound, int) else Decimal(str(bound))
+        if isinstance(action, Append | Prepend) and _default_of(entity, action.path):
+            yield f"{action.path} is absent and reads as its default, which is not empty: set it", Exists(action.path)
+        if isinstance(action, Increment):
+            said, limit = f"adding {action.by} to {action.path}", _within_bounds(entity, action)
+        elif isinstance(action, Sized):
+            said, limit = f"changing the elements of {action.path}", _within_length(entity, action)
+        else:
+            continue
+        if limit is not None:
+            yield f"{said} would leave the bounds of the field", limit
 
 
 def check_steps(entity: EntitySchema, actions: Iterable[Action]) -> None:
-    """Refuse a step that would take a field off its grid, so that the item could not be read again.
+    """Refuse what could leave an item that can not be read again, and that no condition prevents.
 
     Raises:
-        BadValue: it is no multiple of the field's ``multiple_of``, or has more than its ``decimal_places``.
+        BadValue: a step is no multiple of the field's ``multiple_of``, or has more than its ``decimal_places``; the
+            field has ``max_digits`` without ``decimal_places``; or several members are given to a set with a limit.
     """
     for action in actions:
         if isinstance(action, Increment):
             _check_step(entity, action)
+        elif (
+            isinstance(action, AddTo | DiscardFrom) and len(action.members) > 1 and _length(entity, action) is not None
+        ):
+            raise BadValue(
+                f"{entity.name}.{action.path}: its length is limited, and which of the {len(action.members)} are in "
+                f"it is not known: give one at a time, or {_WAY_OUT}"
+            )
 
 
 def _check_step(entity: EntitySchema, action: Increment) -> None:
-    for mark in _marks(entity, action.path):
-        grid, places = getattr(mark, "multiple_of", None), getattr(mark, "decimal_places", None)
+    for mark in marks_at(entity.cls, action.path):
+        grid, places = _number(getattr(mark, "multiple_of", None)), getattr(mark, "decimal_places", None)
+        digits = getattr(mark, "max_digits", None)
+        if digits is not None and (places is None or places > digits):
+            raise BadValue(f"{entity.name}.{action.path}: has max_digits, which no sum can promise to keep: {_WAY_OUT}")
         if places is not None:
             grid = Decimal(1).scaleb(-places)
-        if grid is not None and Decimal(action.by) % Decimal(str(grid)):
+        if grid and _EXACT.remainder(Decimal(action.by), grid):
             raise BadValue(
                 f"{entity.name}.{action.path}: adding {action.by} leaves the multiples of {grid} that it holds"
             )
 
 
-def _marks(entity: EntitySchema, path: Path) -> Iterator[Any]:
-    """The constraints of the field that the path leads to; none inside a field."""
-    name = next((f for f, stored in entity.codec.stored.items() if stored == path.root), None)
-    if name is not None and len(path.segments) == 1:
-        yield from metadata_of(entity.cls.model_fields[name])
+def _within_bounds(entity: EntitySchema, action: Increment) -> Condition | None:
+    """The condition on the old value that keeps the sum within the bounds of the field; None if it has none."""
+    bounds = list(_bounds(entity, action.path))
+    there = every(*(_old_value(action, bound) for bound in bounds))
+    if there is None or not _allows(bounds, _EXACT.add(Decimal(action.start), Decimal(action.by))):
+        return there
+    return Or((Missing(action.path), there))
 
 
-def _canonical(value: Number) -> Number:
-    return int(value) if value == int(value) else value
+def _allows(bounds: Iterable[Bound], total: Decimal) -> bool:
+    path = Path(("total",))
+    return all(holds(Compare(op, path, Const(bound)), {"total": total}) for op, bound in bounds)
+
+
+def _old_value(action: Increment, bound: Bound) -> Condition | None:
+    """What the old value must be; in 38 digits, because no stored number has more."""
+    op, limit = bound
+    exact = _EXACT.subtract(limit, Decimal(action.by))
+    if abs(exact) >= _FARTHEST and (exact > 0) == (op in {"<", "<="}):
+        return None  # every stored number is on this side
+    rounding = ROUND_FLOOR if op in {"<", "<="} else ROUND_CEILING
+    rounded = Context(prec=_DIGITS, rounding=rounding).plus(exact)
+    if rounded != exact:
+        op = "<=" if op in {"<", "<="} else ">="
+    return Compare(op, action.path, Const(_canonical(rounded)))
+
+
+def _bounds(entity: EntitySchema, path: Path) -> Iterator[Bound]:
+    """The bounds that the model sets a number."""
+    for mark in marks_at(entity.cls, path):
+        for attribute, op in _BOUNDS.items():
+            bound = _number(getattr(mark, attribute, None))
+            if bound is not None and bound.is_finite():
+                yield op, bound
+        digits, places = getattr(mark, "max_digits", None), getattr(mark, "decimal_places", None)
+        if digits is not None and places is not None:
+            yield "<", Decimal(1).scaleb(digits - places)
+            yield ">", -Decimal(1).scaleb(digits - places)
+
+
+def _within_length(entity: EntitySchema, action: Sized) -> Condition | None:
+    """The condition on the old list or set that keeps the length of the new one within the bounds of the field."""
+    length = _length(entity, action)
+    if length is None:
+        return None
+    path = action.path
+    if isinstance(action, Append | Prepend):
+        fits = Compare("<=", Size(path), Const(length - len(action.values)))
+        return Or((Missing(path), fits)) if len(action.values) <= length else fits
+    there = Contains(path, Const(next(iter(action.members))))
+    if isinstance(action, DiscardFrom):
+        return Or((Not(there), Compare(">", Size(path), Const(length))))
+    absent = (Missing(path),) if length else ()
+    return Or((*absent, there, Compare("<", Size(path), Const(length))))
+
+
+def _default_of(entity: EntitySchema, path: Path) -> Any:
+    """What a whole field reads as while it is absent; None inside of fields."""
+    name = next((field for field, stored in entity.codec.stored.items() if stored == path.root), None)
+    return None if name is None or len(path.segments) > 1 else entity.codec.read({}, [name])[name]
+
+
+def _length(entity: EntitySchema, action: Sized) -> int | None:
+    """The bound that the action could break: the shortest of the greatest lengths, or the longest of the least."""
+    marks = marks_at(entity.cls, action.path)
+    if isinstance(action, DiscardFrom):
+        return max((mark.min_length for mark in marks if getattr(mark, "min_length", None)), default=None)
+    found = [getattr(mark, "max_length", None) for mark in marks]
+    return min((length for length in found if length is not None), default=None)
+
+
+def _number(bound: Any) -> Decimal | None:
+    """A bound or grid as a number of the stored form; None for what is none."""
+    if isinstance(bound, timedelta):
+        return Decimal(bound // _MICROSECOND)
+    if isinstance(bound, bool) or not isinstance(bound, int | float | Decimal):
+        return None
+    return Decimal(bound) if isinstance(bound, int) else Decimal(str(bound))
+
+
+def _canonical(value: Decimal) -> Number:
+    return int(value) if value == value.to_integral_value() else value.normalize(_EXACT)

@@ -272,9 +272,9 @@ def _judge(context: Context, change: Change, item: Item | None) -> None:
 
 
 def _judge_limits(context: Context, change: Change, item: Item | None) -> None:
-    for action, limit in limits_of(change.target.entity, change.actions):
+    for reason, limit in limits_of(change.target.entity, change.actions):
         if not holds(limit, item):
             raise ConditionFailed(
-                f"{change.target}: adding {action.by} to {action.path} would leave the bounds of the field",
+                f"{change.target}: {reason}",
                 None if item is None else as_it_was(context, item, change.target.key),
             )

@@ -94,7 +94,11 @@ moments = st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1), timezones=zones 
 smalls = st.builds(Small, n=whole, w=st.none() | floats, tags=st.frozensets(texts, max_size=3))
 cats = st.builds(Cat, naps=st.timedeltas())
 dogs = st.builds(Dog, born=st.dates())
-trees: st.SearchStrategy[Node] = st.deferred(lambda: st.builds(Node, at=moments, children=st.lists(trees, max_size=2)))
+trees = st.recursive(  # at most 10 leaves and so, unlike a deferred strategy, never more than 32 levels
+    st.builds(Node, at=moments),
+    lambda children: st.builds(Node, at=moments, children=st.lists(children, min_size=1, max_size=2)),
+    max_leaves=10,
+)
 json_values = st.recursive(
     st.none() | st.booleans() | whole | exact_floats | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),

@@ -111,10 +111,10 @@ def test_a_fault_in_a_nested_model_names_that_model() -> None:
     ("annotation", "default", "why"),
     [
         (set[str], {"new"}, "absent set always reads as the empty set"),
-        (int, "5", "not a int"),
+        (int, "5", "not of type int"),
         (datetime, datetime(2020, 1, 1), "no time zone"),
-        (list[str], [1], "not a str"),
-        (Decimal, 0.5, "not a Decimal"),
+        (list[str], [1], "not of type str"),
+        (Decimal, 0.5, "not of type Decimal"),
     ],
 )
 def test_a_default_that_could_not_be_stored(annotation: Any, default: Any, why: str) -> None:

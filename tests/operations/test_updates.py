@@ -128,7 +128,7 @@ REFUSED: list[Any] = [
     pytest.param(list, "update of Event without an action", id="nothing"),
     pytest.param(
         lambda: [exists(Event.note)],
-        r"Exists\(path=note\) is not an action: write set_\(Event\.field, value\)",
+        r"exists\(note\) is not an action: write set_\(Event\.field, value\)",
         id="condition",
     ),
     pytest.param(lambda: [Event.note], r"Event\.note is not an action", id="reference"),

@@ -1,0 +1,35 @@
+"""How deep values may nest: 32 levels, on every backend, because an item that is nested deeper fits not everywhere.
+
+The limit is DynamoDB's: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html. An attribute
+of an item stands on level 1, and the elements of a list or dict one level below it.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from odm.codec.faults import Unfit
+from odm.expressions.nodes import Value
+
+LEVELS: Final = 32
+TOO_DEEP: Final = f"is nested deeper than {LEVELS} levels: flatten it, or store it as text or bytes"
+
+
+def converted(convert: Callable[[Any], Value], value: Any, level: int = 1) -> Value:
+    """The stored form of a value that will stand on this level; raises `Unfit` if it leads below level 32."""
+    try:
+        stored = convert(value)
+    except RecursionError:  # so deep, or holding itself, that it can not even be walked through
+        raise Unfit(TOO_DEEP) from None
+    check_levels(stored, level)
+    return stored
+
+
+def check_levels(value: Value, level: int = 1) -> None:
+    """Raise `Unfit` if a stored value that stands on this level leads below level 32."""
+    kind = type(value)
+    if kind is not list and kind is not dict:
+        return
+    if level >= LEVELS:
+        raise Unfit(TOO_DEEP)
+    for part in value if kind is list else value.values():
+        check_levels(part, level + 1)
