@@ -35,6 +35,9 @@ def collection(of: Query[Entity], *, prefix: bool = False) -> Query[Entity]:
     Raises:
         BadValue: ``of`` is not a plain pattern call.
     """
+    if not isinstance(of, Query):
+        such, given = (of.__name__, of.__name__) if isinstance(of, type) else ("Customer", repr(of))
+        raise BadValue(f"collection() takes a pattern call, such as {such}.primary(...), not {given}")
     if of.pattern is None or of.scope != "entity" or of.conditions:
         raise BadValue(f"collection() takes a pattern call such as Customer.primary(customer_id=...), not {of}")
     return evolve(of, scope="prefix" if prefix else "partition")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 from pydantic import ConfigDict
 
 from odm.entities.metaclass import ReferringModel
-from odm.entities.patterns import AccessPattern, PrimaryKey
+from odm.entities.patterns import AccessPattern, BoundPattern, PrimaryKey
 from odm.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -63,5 +63,10 @@ class Entity(ReferringModel):
             cls, *, table: Registry | None = None, tag: str | None = None, **config: Any
         ) -> None:
             super().__pydantic_init_subclass__(**config)
+            for name, info in cls.model_fields.items():
+                if isinstance(info.default, BoundPattern):
+                    raise SchemaError(
+                        f"{cls.__name__}.{name} is both a field and a pattern: give the pattern another name"
+                    )
             if table is not None:
                 table.add(cls, cls.__name__ if tag is None else tag)

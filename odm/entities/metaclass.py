@@ -5,6 +5,7 @@ inherited defaults with ``getattr`` then, and anything looser would turn them in
 """
 
 from contextvars import ContextVar
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -30,7 +31,19 @@ class EntityMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic's metaclass
     def __getattr__(cls, name: str) -> Any:
         if name in cls.__dict__.get("__pydantic_fields__", ()) and not _building.get():
             return Reference(Path((name,), cls))
-        return super().__getattr__(name)  # pyright: ignore[reportAttributeAccessIssue]
+        if name.startswith("_") or _building.get():
+            return super().__getattr__(name)  # pyright: ignore[reportAttributeAccessIssue]
+        raise AttributeError(_no_such_name(cls, name))
+
+
+def _no_such_name(cls: Any, name: str) -> str:
+    """What the class has instead: fields, and patterns, which are of its ignored types."""
+    ignored = cls.model_config.get("ignored_types", ())
+    declared = (found for base in reversed(cls.__mro__) for found in vars(base).items())
+    names = [*cls.__dict__.get("__pydantic_fields__", ()), *dict.fromkeys(n for n, v in declared if type(v) in ignored)]
+    near = get_close_matches(name, names, 1)
+    hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(names)}" if names else ""
+    return f"{cls.__name__} has no field or pattern {name!r}{hint}"
 
 
 def _ignored_types(bases: tuple[type, ...], namespace: dict[str, Any], kwargs: dict[str, Any]) -> tuple[type, ...]:

@@ -4,11 +4,14 @@ On the class, ``Order.by_date`` is a `BoundPattern`: calling it with values make
 the table, not here.
 """
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Never, TypeVar
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema
 
 from odm.entities.metaclass import ReferringModel
 from odm.entities.query import Query
-from odm.errors import SchemaError
+from odm.errors import BadValue, KeyValueError, SchemaError
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
 
@@ -28,6 +31,14 @@ class Pattern:
 
     def __get__(self, instance: object, owner: type[E]) -> "BoundPattern[E]":
         return BoundPattern(owner, self.name)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        name = handler.field_name or "primary"
+        raise SchemaError(
+            f"{cls.__name__} is not the type of a field: write it without an annotation, as in "
+            f"{name} = {cls.__name__}(...)"
+        )
 
     def __repr__(self) -> str:
         sort = f', "{self.sort}"' if self.sort is not None else ""
@@ -75,13 +86,15 @@ class BoundPattern(Generic[E]):
         self._entity = entity
         self._name = name
 
-    def __call__(self, /, **values: Any) -> Query[E]:
+    def __call__(self, /, *unnamed: Never, **values: Any) -> Query[E]:
         """The query for these values: all partition fields, then leading sort fields.
 
         Args:
+            unnamed: none; values go by field name.
             values: by field name. For a field with a lossy format any moment of the wanted unit names it.
 
         Raises:
+            TypeError: a value has no name.
             KeyValueError: a field is missing, unknown or out of order, or its value does not validate.
             SchemaError: the models do not compile.
         """
@@ -91,7 +104,16 @@ class BoundPattern(Generic[E]):
                 f"{self._entity.__name__} is no entity: it has no table of its own. "
                 f"Declare class {self._entity.__name__}(..., table=...), or use a subclass that has one"
             )
-        checked_values = table.compile().entity(self._entity).call_values(self._name, values)
+        schema = table.compile().entity(self._entity)
+        if unnamed:
+            call = ", ".join(f"{field}=..." for field in schema.pattern(self._name).fields)
+            raise TypeError(f"{self!r}() takes its values by name: {self!r}({call})")
+        try:
+            checked_values = schema.call_values(self._name, values)
+        except KeyValueError:
+            raise
+        except BadValue as error:
+            raise KeyValueError(str(error)) from error
         return Query(self._entity, self._name, checked_values)
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ A query is immutable; each method gives a new one. It sends nothing by itself: a
 """
 
 from collections.abc import Mapping
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
 
 from attrs import evolve, frozen
 
@@ -16,7 +16,7 @@ from odm.expressions.nodes import Condition, shown
 E_co = TypeVar("E_co", bound=ReferringModel, covariant=True)
 
 
-@frozen
+@frozen(repr=False)
 class Query(Generic[E_co]):
     """What to read. Made by ``Order.by_date(...)``, ``select(Order)`` or ``collection(...)``.
 
@@ -70,6 +70,23 @@ class Query(Generic[E_co]):
         if not isinstance(most, int) or isinstance(most, bool) or most < 1:
             raise BadValue(f"limit({most!r}): give the number of results wanted, an int of 1 or more")
         return evolve(self, most=most)
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError(f"{self} is a query, not its results: loop over them in db.query(...)")
+
+        def __getitem__(self, position: object) -> NoReturn:
+            raise TypeError(f"{self} is a query, not its results: take one with db.first(...), or list(db.query(...))")
+
+        def __len__(self) -> NoReturn:
+            raise TypeError(f"{self} is a query, not its results: count them with db.count(...)")
+
+        def __bool__(self) -> bool:  # which would ask for the length
+            return True
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         values = ", ".join(f"{name}={shown(value)}" for name, value in self.values.items())

@@ -99,7 +99,7 @@ def is_in(reference: T, choices: Iterable[T]) -> Condition:
 
 
 def not_(condition: Condition | bool) -> Condition:
-    """The condition does not hold."""
+    """The condition does not hold; at run time ``~condition`` is the same."""
     return Not(checked(condition, "not_()"))
 
 
@@ -135,12 +135,23 @@ def prepend(reference: Sequence[T] | None, *values: T) -> Action:
 
 def add_to(reference: AbstractSet[T], *members: T) -> Action:
     """Add members to a set."""
-    return AddTo(path_of(reference), frozenset(members))
+    return AddTo(path_of(reference), _members("add_to", reference, members))
 
 
 def discard_from(reference: AbstractSet[T], *members: T) -> Action:
     """Take members out of a set; members that are not in it do not matter."""
-    return DiscardFrom(path_of(reference), frozenset(members))
+    return DiscardFrom(path_of(reference), _members("discard_from", reference, members))
+
+
+def _members(function: str, reference: object, members: tuple[T, ...]) -> frozenset[T]:
+    try:
+        return frozenset(members)
+    except TypeError as error:
+        shown = ", ".join(map(repr, members))
+        raise TypeError(
+            f"{function}({reference!r}, {shown}): {error}; give the members one by one, as in "
+            f"{function}({reference!r}, *members)"
+        ) from error
 
 
 def checked(condition: object, where: str) -> Condition:

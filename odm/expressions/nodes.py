@@ -73,8 +73,17 @@ class Size:
 Operand: TypeAlias = Path | Size | Const
 
 
-class Condition:
-    """The base of all conditions: combines with ``&``, ``|`` and `odm.not_`, and is never a truth value."""
+class _Readable:
+    """Prints as it reads, also at a prompt and in a test's report."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Condition(_Readable):
+    """The base of all conditions: combines with ``&``, ``|`` and ``~`` (or `odm.not_`), and is never a truth value."""
 
     __slots__ = ()
 
@@ -83,6 +92,9 @@ class Condition:
 
     def __or__(self, other: "Condition | bool") -> "Condition":
         return Or((*_parts(self, Or), *_parts(other, Or))) if isinstance(other, Condition) else NotImplemented
+
+    def __invert__(self) -> "Condition":
+        return Not(self)
 
     if TYPE_CHECKING:
         # To type checkers a comparison of fields is a bool, and may stand on either side.
@@ -93,11 +105,12 @@ class Condition:
         raise TypeError(
             f"the condition {self} has no truth value of its own: combine conditions with & and | "
             "(each in parentheses) instead of and/or, negate with not_(...), and write between(field, low, high) "
-            "instead of low < field < high"
+            "instead of low < field < high, is_in(field, [...]) instead of field in [...], and contains(field, value) "
+            "instead of value in field"
         )
 
 
-@frozen
+@frozen(repr=False)
 class Compare(Condition):
     """``left op right``; false when a side is absent or of another type, except ``<>``, which is then true."""
 
@@ -109,7 +122,7 @@ class Compare(Condition):
         return f"{self.left} {self.op} {self.right}"
 
 
-@frozen
+@frozen(repr=False)
 class Between(Condition):
     """``low <= operand <= high``, both ends included."""
 
@@ -121,7 +134,7 @@ class Between(Condition):
         return f"{self.operand} between {self.low} and {self.high}"
 
 
-@frozen
+@frozen(repr=False)
 class IsIn(Condition):
     """The operand equals one of the choices."""
 
@@ -132,7 +145,7 @@ class IsIn(Condition):
         return f"{self.operand} in ({', '.join(map(str, self.choices))})"
 
 
-@frozen
+@frozen(repr=False)
 class StartsWith(Condition):
     """A string (or bytes) attribute begins with the prefix."""
 
@@ -143,7 +156,7 @@ class StartsWith(Condition):
         return f"starts_with({self.path}, {self.prefix})"
 
 
-@frozen
+@frozen(repr=False)
 class Contains(Condition):
     """A string holds the substring, or a list or set holds the element."""
 
@@ -154,7 +167,7 @@ class Contains(Condition):
         return f"contains({self.path}, {self.value})"
 
 
-@frozen
+@frozen(repr=False)
 class Exists(Condition):
     """The attribute is there (a stored NULL is there)."""
 
@@ -164,7 +177,7 @@ class Exists(Condition):
         return f"exists({self.path})"
 
 
-@frozen
+@frozen(repr=False)
 class Missing(Condition):
     """The attribute is not there."""
 
@@ -174,7 +187,7 @@ class Missing(Condition):
         return f"missing({self.path})"
 
 
-@frozen
+@frozen(repr=False)
 class And(Condition):
     """All of the conditions hold (two or more)."""
 
@@ -184,7 +197,7 @@ class And(Condition):
         return " and ".join(_grouped(c) for c in self.conditions)
 
 
-@frozen
+@frozen(repr=False)
 class Or(Condition):
     """At least one of the conditions holds (two or more)."""
 
@@ -194,7 +207,7 @@ class Or(Condition):
         return " or ".join(_grouped(c) for c in self.conditions)
 
 
-@frozen
+@frozen(repr=False)
 class Not(Condition):
     """The condition does not hold."""
 
@@ -207,68 +220,92 @@ class Not(Condition):
 AnyCondition: TypeAlias = Compare | Between | IsIn | StartsWith | Contains | Exists | Missing | And | Or | Not
 
 
-@frozen
-class Set:
+@frozen(repr=False)
+class Set(_Readable):
     """Give the attribute this value."""
 
     path: Path
     value: Value
 
+    def __str__(self) -> str:
+        return _call("set_", self.path, self.value)
 
-@frozen
-class SetIfMissing:
+
+@frozen(repr=False)
+class SetIfMissing(_Readable):
     """Give the attribute this value unless it is there."""
 
     path: Path
     value: Value
 
+    def __str__(self) -> str:
+        return _call("set_if_missing", self.path, self.value)
 
-@frozen
-class Remove:
+
+@frozen(repr=False)
+class Remove(_Readable):
     """Take the attribute away (no error when it is absent)."""
 
     path: Path
 
+    def __str__(self) -> str:
+        return _call("remove", self.path)
 
-@frozen
-class Increment:
+
+@frozen(repr=False)
+class Increment(_Readable):
     """Add to a number; an absent attribute counts as ``start``."""
 
     path: Path
     by: Number
     start: Number = 0
 
+    def __str__(self) -> str:
+        return _call("increment", self.path, self.by)
 
-@frozen
-class Append:
+
+@frozen(repr=False)
+class Append(_Readable):
     """Put elements at the end of a list; an absent list counts as empty."""
 
     path: Path
     values: tuple[Value, ...]
 
+    def __str__(self) -> str:
+        return _call("append", self.path, *self.values)
 
-@frozen
-class Prepend:
+
+@frozen(repr=False)
+class Prepend(_Readable):
     """Put elements at the front of a list; an absent list counts as empty."""
 
     path: Path
     values: tuple[Value, ...]
 
+    def __str__(self) -> str:
+        return _call("prepend", self.path, *self.values)
 
-@frozen
-class AddTo:
+
+@frozen(repr=False)
+class AddTo(_Readable):
     """Add members to a set; an absent set counts as empty."""
 
     path: Path
     members: frozenset[Value]
 
+    def __str__(self) -> str:
+        return _call("add_to", self.path, *sorted(self.members, key=repr))
 
-@frozen
-class DiscardFrom:
+
+@frozen(repr=False)
+class DiscardFrom(_Readable):
     """Take members out of a set; the last one out removes the attribute."""
 
     path: Path
     members: frozenset[Value]
+
+    def __str__(self) -> str:
+        return _call("discard_from", self.path, *sorted(self.members, key=repr))
 
 
 Action: TypeAlias = Set | SetIfMissing | Remove | Increment | Append | Prepend | AddTo | DiscardFrom
@@ -288,6 +325,10 @@ def paths(node: object) -> Iterator[Path]:
             yield from paths(part)
     elif isinstance(node, Condition | Size):
         yield from paths(astuple(cast(AttrsInstance, node), recurse=False))
+
+
+def _call(word: str, path: Path, *values: object) -> str:
+    return f"{word}({', '.join([str(path), *map(shown, values)])})"
 
 
 def _parts(condition: Condition, kind: type[And] | type[Or]) -> tuple[Condition, ...]:

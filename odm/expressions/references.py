@@ -8,6 +8,20 @@ from typing import NoReturn
 
 from odm.expressions.nodes import Comparator, Compare, Condition, Const, Missing, Not, Operand, Or, Path, Size
 
+_FUNCTIONS = {
+    "add": "add_to",
+    "append": "append",
+    "begins_with": "starts_with",
+    "between": "between",
+    "contains": "contains",
+    "discard": "discard_from",
+    "exists": "exists",
+    "in_": "is_in",
+    "is_in": "is_in",
+    "startswith": "starts_with",
+}
+"""The functions that do what methods of these names do elsewhere."""
+
 
 class _Comparable:
     """Comparisons that make conditions instead of truth values."""
@@ -63,7 +77,17 @@ class Reference(_Comparable):
 
     __slots__ = ()
     __iter__ = None
-    __contains__ = None
+
+    def __contains__(self, value: object) -> NoReturn:
+        raise TypeError(f"{self!r} is a reference to a field, not its value: write contains({self!r}, {value!r})")
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        *above, last = path_of(self).segments
+        function = _FUNCTIONS.get(str(last)) if above else None
+        if function is None:
+            raise TypeError(f"{self!r} is a reference to a field, not its value, and can not be called")
+        field = repr(Reference(Path(tuple(above), path_of(self).owner)))
+        raise TypeError(f"{field} is a reference to a field, not its value: write {function}({field}, ...)")
 
     def __getattr__(self, name: str) -> "Reference":
         if name.startswith("_"):  # copy, pickle and inspection probe these; fields never begin with one

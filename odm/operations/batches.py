@@ -13,18 +13,24 @@ FLUSH_AT = 1000
 
 
 class Pending:
-    """The operations of a batch that are not sent yet, by key."""
+    """The operations of a batch that are not sent yet, by key.
+
+    Attributes:
+        open: the batch is inside its ``with`` block, at whose end it will be sent.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._operations: dict[Key, ir.Put | ir.Delete] = {}
+        self.open = False
 
     def put(self, entity: Entity) -> None:
         """Add a put.
 
         Raises:
-            BadValue: the entity has a Revision, which a batch can not check.
+            BadValue: the batch is not open, or the entity has a Revision, which a batch can not check.
         """
+        self._check_open()
         target, _, request = put_request(self._context, entity)
         if target.entity.revision is not None:
             raise BadValue(
@@ -37,13 +43,21 @@ class Pending:
         """Add a delete of an entity or key.
 
         Raises:
-            BadValue: an entity with a Revision is passed, which a batch can not check.
+            BadValue: the batch is not open, or an entity with a Revision is passed, which a batch can not check.
         """
+        self._check_open()
         if target_of(self._context, which).revision is not None:
             raise BadValue(
                 f"{which!r} has a Revision, which a batch can not check: delete() it on its own, or give its key"
             )
         self._add(delete_request(self._context, which))
+
+    def _check_open(self) -> None:
+        if not self.open:
+            raise BadValue(
+                "a batch is sent when its block ends, and this one is not in a block: write "
+                "with db.batch() as batch: ... (async with, of an AsyncStore)"
+            )
 
     def _add(self, request: ir.Put | ir.Delete) -> None:
         self._operations.pop(request.key, None)
@@ -53,6 +67,11 @@ class Pending:
     def full(self) -> bool:
         """Enough has been collected to be sent."""
         return len(self._operations) >= FLUSH_AT
+
+    def close(self) -> None:
+        """End the block: what has not been sent is dropped."""
+        self.open = False
+        self._operations.clear()
 
     def flush(self) -> Gen[None]:
         """Send what has been collected."""

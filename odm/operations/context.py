@@ -8,10 +8,15 @@ from attrs import frozen
 
 from odm.codec import TAG
 from odm.entities.query import Query
-from odm.errors import BadValue, ItemInvalid
+from odm.errors import BadValue, ItemInvalid, KeyValueError
 from odm.expressions.nodes import Item
 from odm.operations.guards import Now
 from odm.schema.model import EntitySchema, Key, Schema
+
+
+def key_call(entity: EntitySchema) -> str:
+    """How the key of an entity is written, for messages."""
+    return f"{entity.name}.{entity.primary.name}({', '.join(f'{name}=...' for name in entity.primary.fields)})"
 
 
 @frozen
@@ -45,15 +50,18 @@ class Context:
         """The entity, item key and key values that a call of the primary key names.
 
         Raises:
-            BadValue: it is not a call of the primary key with every key field.
+            KeyValueError: a key field is missing.
+            BadValue: it is not a call of the primary key.
         """
         if not isinstance(query, Query):
-            raise BadValue(f"{query!r} is not a key: write Entity.primary(...) with every key field")
+            entity = self.schema.by_class.get(query) if isinstance(query, type) else None
+            name, call = (repr(query), "Entity.primary(...)") if entity is None else (entity.name, key_call(entity))
+            raise BadValue(f"{name} is not a key: write {call} with every key field")
         entity = self.schema.entity(query.entity)
         lacking = [name for name in entity.primary.fields if name not in query.values]
         plain = query.scope == "entity" and not query.conditions and query.most is None
         if query.pattern != entity.primary.name or lacking or not plain:
             why = f"{lacking[0]!r} is missing" if lacking and plain else "it is a query"
-            call = f"{entity.name}.{entity.primary.name}({', '.join(f'{name}=...' for name in entity.primary.fields)})"
-            raise BadValue(f"{query} is not the key of one item, {why}: write {call}")
+            kind = KeyValueError if lacking else BadValue
+            raise kind(f"{query} is not the key of one item, {why}: write {key_call(entity)}")
         return entity, entity.key(query.values), query.values

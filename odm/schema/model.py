@@ -196,13 +196,26 @@ class Schema:
         try:
             return self.by_class[cls]
         except KeyError:
-            known = sorted(e.name for e in self.entities.values())
-            mend = (
-                "it was declared again since: use the new class"
-                if cls.__name__ in known
-                else (f"its entities are {', '.join(known)}. Declare it with class {cls.__name__}(Entity, table=...)")
-            )
-            raise SchemaError(f"{cls.__name__} is not an entity of table {self.name!r}; {mend}") from None
+            raise SchemaError(self._not_of_the_table(cls)) from None
+
+    def _not_of_the_table(self, cls: type) -> str:
+        name, known = cls.__name__, sorted(e.name for e in self.entities.values())
+        table = getattr(cls, "__odm_table__", None)
+        fault = f"{name} is not an entity of table {self.name!r}"
+        if table is not None and table.name != self.name:
+            return f"{name} belongs to table {table.name!r}, not {self.name!r}: use a store of that table"
+        if name in known:
+            return f"{fault}; it was declared again since: use the new class"
+        if table is not None:
+            return f"{name} belongs to another Table({self.name!r}) than this store: declare both with one Table object"
+        above = [base.__name__ for base in cls.__mro__ if base in self.by_class]
+        if above:
+            mend = f"class {name}({above[0]}, table=...) with its own primary key"
+            return f"{fault}; it is a subclass of {above[0]} without a table of its own: declare {mend}"
+        below = sorted(entity.__name__ for entity in self.by_class if issubclass(entity, cls))
+        if below:
+            return f"{fault}; it is the base of some, and not stored itself: name one of {', '.join(below)}"
+        return f"{fault}; its entities are {', '.join(known)}. Declare it with class {name}(Entity, table=...)"
 
 
 def _wanted(pattern: PatternSchema) -> str:

@@ -36,9 +36,9 @@ class AsyncStore(BaseStore):
 
     async def aclose(self) -> None:
         """Release connections. The store opens new ones when it is used again."""
-        if self._open is not None:
-            await self._open[1].aclose()
-            self._open = None
+        connection = self._disconnect()
+        if connection is not None:
+            await connection.aclose()
 
     async def _run(self, steps: Gen[R]) -> R:
         connection = self._connect()[1]
@@ -59,7 +59,7 @@ class AsyncStore(BaseStore):
     async def get(self, which: type[E], /, **key: Any) -> E | None: ...
     @overload
     async def get(self, which: Query[E], /, *, consistent: bool = True) -> E | None: ...
-    async def get(self, which: Any, /, *, consistent: bool = True, **key: Any) -> Any:
+    async def get(self, which: Any, /, consistent: bool = True, **key: Any) -> Any:
         """The item under a key, or None.
 
         Args:
@@ -77,7 +77,7 @@ class AsyncStore(BaseStore):
     async def one(self, which: type[E], /, **key: Any) -> E: ...
     @overload
     async def one(self, which: Query[E], /, *, consistent: bool = True) -> E: ...
-    async def one(self, which: Any, /, *, consistent: bool = True, **key: Any) -> Any:
+    async def one(self, which: Any, /, consistent: bool = True, **key: Any) -> Any:
         """The item under a key.
 
         Raises:
@@ -185,7 +185,7 @@ class AsyncStore(BaseStore):
     async def delete(self, which: type[Entity], /, **key: Any) -> bool: ...
     @overload
     async def delete(self, which: Entity | Query[Any], /, *, when: Condition | bool | None = None) -> bool: ...
-    async def delete(self, which: Any, /, *, when: Condition | bool | None = None, **key: Any) -> bool:
+    async def delete(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> bool:
         """Remove an item.
 
         Args:
@@ -250,7 +250,7 @@ class AsyncStore(BaseStore):
 
     async def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
         """The first result of a query, or None."""
-        reading = self._begin(query.limit(1), consistent=consistent)
+        reading = self._begin(self._query(query).limit(1), consistent=consistent)
         result: E | None = await self._run(reads.first(self._context, reading))
         return result
 
@@ -282,7 +282,10 @@ class AsyncStore(BaseStore):
                 yield item
 
     def batch(self) -> "AsyncBatch":
-        """Many unconditional puts and deletes in few requests: ``async with db.batch() as b: await b.put(...)``."""
+        """Many unconditional puts and deletes in few requests: ``async with db.batch() as b: await b.put(...)``.
+
+        It is sent when the block ends. An exception in the block discards what has not been sent by then.
+        """
         return AsyncBatch(self)
 
 
@@ -297,19 +300,23 @@ class AsyncBatch:
         self._pending = Pending(store._context)
 
     async def __aenter__(self) -> Self:
+        self._pending.open = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            await self._flush()
+        try:
+            if kind is None:
+                await self._flush()
+        finally:
+            self._pending.close()
 
     async def put(self, entity: Entity) -> None:
         """Write an entity over whatever is under its key.
 
         Raises:
-            BadValue: it has a Revision, or a value that can not be stored.
+            BadValue: it has a Revision, or a value that can not be stored; or the batch is not in its block.
         """
         self._pending.put(entity)
         await self._flush_if_full()
@@ -318,7 +325,7 @@ class AsyncBatch:
         """Remove the item of an entity or key.
 
         Raises:
-            BadValue: an entity with a Revision.
+            BadValue: an entity with a Revision; or the batch is not in its block.
         """
         self._pending.delete(which)
         await self._flush_if_full()

@@ -9,16 +9,17 @@ from attrs import frozen
 from odm.entities.entity import Entity
 from odm.entities.patterns import BoundPattern
 from odm.entities.query import Query
-from odm.errors import BadValue
+from odm.errors import BadCursor, BadValue
 from odm.expressions.build import checked
 from odm.expressions.nodes import Action, Condition
 from odm.operations import cursor as cursors
 from odm.operations import reads, updates, writes
 from odm.operations.backend import Backend, Connection, Gen
-from odm.operations.context import Context
+from odm.operations.context import Context, key_call
 from odm.operations.explain import Explanation, explain_plan, explain_write, first_native
 from odm.operations.plan import make_plan
 from odm.operations.reads import Reading, Scanning
+from odm.operations.terms import owner_of
 from odm.schema.table import Table
 
 if TYPE_CHECKING:
@@ -45,6 +46,12 @@ class BaseStore:
     """Settings and steps of `Store` and `AsyncStore`."""
 
     def __init__(self, table: Table, backend: Backend, *, cursor_secret: bytes | str | None = None) -> None:
+        wrong = f"{table!r} is no Table" if not isinstance(table, Table) else ""
+        if isinstance(backend, type) or not hasattr(backend, "connect"):
+            wrong = wrong or f"{backend!r} is no backend"
+        if wrong:
+            name = type(self).__name__
+            raise TypeError(f"{name}(table, backend): {wrong}; write {name}(table, Memory()), or DynamoDB(...), ...")
         self.table = table
         self.backend = backend
         self._secret = cursor_secret.encode() if isinstance(cursor_secret, str) else cursor_secret
@@ -65,6 +72,12 @@ class BaseStore:
                     opened = self._open = (Context(schema), self.backend.connect(schema))
         return opened
 
+    def _disconnect(self) -> Connection | None:
+        """Take the open connection out of the store, for one caller to close it."""
+        with self._lock:
+            opened, self._open = self._open, None
+        return None if opened is None else opened[1]
+
     @property
     def _context(self) -> Context:
         return self._connect()[0]
@@ -73,13 +86,29 @@ class BaseStore:
         """The key query of ``get(Order, order_id=...)``, or what was passed, where it is a key already."""
         if isinstance(which, type):
             return BoundPattern(which, self._context.schema.entity(which).primary.name)(**key)
-        if key:
+        if key and isinstance(which, Query | Entity):
             raise BadValue(f"key fields ({', '.join(key)}) go with an entity class; {which!r} is a whole key already")
+        if key:
+            raise BadValue(f"{which!r} is no entity class: give the class itself, as in get(Order, order_id=...)")
         return which
 
-    def _begin(self, query: Query[Any], *, consistent: bool = True, after: str | None = None) -> Reading | None:
-        if not isinstance(query, Query):
+    def _query(self, query: object) -> Query[Any]:
+        if isinstance(query, Query):
+            return query
+        if isinstance(query, BoundPattern):
+            raise BadValue(f"{query!r} is a pattern: call it with values to make a query")
+        entity = self._context.schema.by_class.get(query) if isinstance(query, type) else None
+        if entity is None:
             raise BadValue(f"{query!r} is not a query: call a pattern, such as Order.by_date(...), or select(Order)")
+        raise BadValue(
+            f"{entity.name} is an entity class, not a query: call a pattern, as in {key_call(entity)}, write "
+            f"select({entity.name}).where(...), or read all with scan({entity.name})"
+        )
+
+    def _begin(self, query: Query[Any], *, consistent: bool = True, after: str | None = None) -> Reading | None:
+        query = self._query(query)
+        if after is not None and (not isinstance(after, str) or not after):
+            raise BadCursor(f"{after!r} is no cursor: pass None for the first page, then page.cursor")
         context = self._context
         reading = reads.begin(context, query, consistent=consistent)
         if after is None or reading is None:
@@ -87,6 +116,11 @@ class BaseStore:
         return cursors.decode_cursor(context.schema, reading, after, self._secret)
 
     def _begin_scan(self, entity: type | None, conditions: Sequence[object], *, consistent: bool) -> Scanning:
+        if isinstance(entity, Condition):
+            name = getattr(owner_of(entity), "__name__", "Order")
+            raise BadValue(f"scan() takes the entity first: scan({name}, {entity})")
+        if entity is not None and not isinstance(entity, type):
+            raise BadValue(f"scan() takes an entity class, not {entity!r}")
         wanted = [checked(condition, "scan()") for condition in conditions]
         return reads.begin_scan(self._context, entity, wanted, consistent=consistent)
 

@@ -36,9 +36,9 @@ class Store(BaseStore):
 
     def close(self) -> None:
         """Release connections. The store opens new ones when it is used again."""
-        if self._open is not None:
-            self._open[1].close()
-            self._open = None
+        connection = self._disconnect()
+        if connection is not None:
+            connection.close()
 
     def _run(self, steps: Gen[R]) -> R:
         connection = self._connect()[1]
@@ -59,7 +59,7 @@ class Store(BaseStore):
     def get(self, which: type[E], /, **key: Any) -> E | None: ...
     @overload
     def get(self, which: Query[E], /, *, consistent: bool = True) -> E | None: ...
-    def get(self, which: Any, /, *, consistent: bool = True, **key: Any) -> Any:
+    def get(self, which: Any, /, consistent: bool = True, **key: Any) -> Any:
         """The item under a key, or None.
 
         Args:
@@ -77,7 +77,7 @@ class Store(BaseStore):
     def one(self, which: type[E], /, **key: Any) -> E: ...
     @overload
     def one(self, which: Query[E], /, *, consistent: bool = True) -> E: ...
-    def one(self, which: Any, /, *, consistent: bool = True, **key: Any) -> Any:
+    def one(self, which: Any, /, consistent: bool = True, **key: Any) -> Any:
         """The item under a key.
 
         Raises:
@@ -185,7 +185,7 @@ class Store(BaseStore):
     def delete(self, which: type[Entity], /, **key: Any) -> bool: ...
     @overload
     def delete(self, which: Entity | Query[Any], /, *, when: Condition | bool | None = None) -> bool: ...
-    def delete(self, which: Any, /, *, when: Condition | bool | None = None, **key: Any) -> bool:
+    def delete(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> bool:
         """Remove an item.
 
         Args:
@@ -247,7 +247,7 @@ class Store(BaseStore):
 
     def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
         """The first result of a query, or None."""
-        reading = self._begin(query.limit(1), consistent=consistent)
+        reading = self._begin(self._query(query).limit(1), consistent=consistent)
         result: E | None = self._run(reads.first(self._context, reading))
         return result
 
@@ -278,7 +278,10 @@ class Store(BaseStore):
             yield from items
 
     def batch(self) -> "Batch":
-        """Many unconditional puts and deletes in few requests: ``with db.batch() as batch: batch.put(...)``."""
+        """Many unconditional puts and deletes in few requests: ``with db.batch() as batch: batch.put(...)``.
+
+        It is sent when the block ends. An exception in the block discards what has not been sent by then.
+        """
         return Batch(self)
 
 
@@ -293,19 +296,23 @@ class Batch:
         self._pending = Pending(store._context)
 
     def __enter__(self) -> Self:
+        self._pending.open = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self._flush()
+        try:
+            if kind is None:
+                self._flush()
+        finally:
+            self._pending.close()
 
     def put(self, entity: Entity) -> None:
         """Write an entity over whatever is under its key.
 
         Raises:
-            BadValue: it has a Revision, or a value that can not be stored.
+            BadValue: it has a Revision, or a value that can not be stored; or the batch is not in its block.
         """
         self._pending.put(entity)
         self._flush_if_full()
@@ -314,7 +321,7 @@ class Batch:
         """Remove the item of an entity or key.
 
         Raises:
-            BadValue: an entity with a Revision.
+            BadValue: an entity with a Revision; or the batch is not in its block.
         """
         self._pending.delete(which)
         self._flush_if_full()

@@ -174,12 +174,12 @@ FALSE: list[Condition] = [
 ]
 
 
-@pytest.mark.parametrize("condition", TRUE, ids=repr)
+@pytest.mark.parametrize("condition", TRUE)
 def test_holds(condition: Condition) -> None:
     assert holds(condition, ITEM)
 
 
-@pytest.mark.parametrize("condition", FALSE, ids=repr)
+@pytest.mark.parametrize("condition", FALSE)
 def test_does_not_hold(condition: Condition) -> None:
     assert not holds(condition, ITEM)
 

@@ -323,9 +323,7 @@ def test_an_empty_range_is_answered_without_a_request(query: Query[Any]) -> None
     assert (explanation.requests, explanation.note) == (0, "no key can match: answered without a request")
 
 
-@pytest.mark.parametrize(
-    "what", [5, None, "Order", Order, Order.by_date, Order(customer_id="c", order_id="o")], ids=repr
-)
+@pytest.mark.parametrize("what", [5, None, "Order", Order(customer_id="c", order_id="o")], ids=repr)
 def test_what_is_no_query_is_refused(what: Any) -> None:
     with pytest.raises(BadValue, match=r"is not a query: call a pattern, such as Order\.by_date"):
         Store(shop, Memory()).query(what)

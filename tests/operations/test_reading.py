@@ -172,7 +172,7 @@ def test_a_bound_may_move_while_the_place_lies_inside(db: Store) -> None:
         db.page(query.where(Order.placed_at >= day(5)), after=cursor)
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "äöü", "AAAA", 5], ids=repr)
+@pytest.mark.parametrize("cursor", ["x", "äöü", "AAAA"], ids=repr)
 def test_a_damaged_cursor_is_refused(db: Store, cursor: Any) -> None:
     with pytest.raises(BadCursor, match="damaged"):
         db.page(Order.by_date(customer_id="c1"), after=cursor)
