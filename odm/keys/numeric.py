@@ -47,9 +47,7 @@ class IntKey(KeyType):
         return self._pattern % (int(value) - self._offset)
 
     def place(self, value: Any) -> Place:
-        if _whole(value) < self.lowest:
-            return BELOW
-        return ABOVE if value > self.highest else Place(self.encode(value))
+        return _place_among_whole(self, value)
 
     def shapes(self) -> tuple[Shape, ...]:
         return (like(self._pattern % 0),)
@@ -76,9 +74,7 @@ class BigIntKey(KeyType):
         return chr(ord("`") + len(digits)) + digits
 
     def place(self, value: Any) -> Place:
-        if _whole(value) < self.lowest:
-            return BELOW
-        return ABOVE if value > self.highest else Place(self.encode(value))
+        return _place_among_whole(self, value)
 
     def mirror(self, text: str) -> str:
         # The text of -v for the text of v. Zero is its own opposite; its complement would be a second zero, Z9.
@@ -106,7 +102,7 @@ class DecimalKey(KeyType):
         return self.scaled.encode(whole)
 
     def place(self, value: Any) -> Place:
-        scaled = self._scale(value)
+        scaled = self._scale(Decimal(repr(value)) if isinstance(value, float) else value)
         if scaled < self.scaled.lowest:
             return BELOW
         if scaled > self.scaled.highest:
@@ -165,6 +161,21 @@ class FloatKey(KeyType):
 
     def shapes(self) -> tuple[Shape, ...]:
         return (Shape((HEX,) * 16),)
+
+
+def _place_among_whole(key: IntKey | BigIntKey, value: Any) -> Place:
+    """Where a number stands among whole ones: ``level > 1.5`` is ``level >= 2``."""
+    if not isinstance(value, Decimal | float):
+        value = _whole(value)
+    if value != value:  # noqa: PLR0124 - the test for NaN that all numbers have
+        raise Refused("it is not a number; give one")
+    if value < key.lowest:
+        return BELOW
+    if value > key.highest:
+        return ABOVE
+    whole = math.floor(value)
+    side = int(value != whole)
+    return Place(key.encode(whole), side, side)
 
 
 def _ordered_bits(value: float) -> str:
