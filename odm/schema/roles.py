@@ -1,11 +1,11 @@
 """Fields with a role: Revision, TTL and Counter markers, found and checked."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from odm.entities.markers import CounterMarker, RevisionMarker, TTLMarker, find_marker
+from odm.entities.markers import CounterMarker, RevisionMarker, TTLMarker, find_marker, meaning, metadata_of
 from odm.errors import SchemaError
 from odm.expressions.nodes import Condition, paths
 from odm.schema.model import PatternSchema
@@ -44,8 +44,13 @@ def _only(cls: "type[Entity]", kind: type, word: str) -> str | None:
 
 def _check_number(cls: "type[Entity]", name: str, info: FieldInfo) -> None:
     """Counters and revisions start at 0 and have no bounds that an atomic increment could break."""
-    bounded = any(hasattr(m, bound) for m in info.metadata for bound in ("ge", "gt", "le", "lt"))
-    if info.annotation is not int or info.default != 0 or bounded:
+    bounded = any(hasattr(m, bound) for m in metadata_of(info) for bound in ("ge", "gt", "le", "lt"))
+    annotation = meaning(info.annotation)
+    if (
+        (get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation) is not int
+        or info.default != 0
+        or bounded
+    ):
         raise SchemaError(
             f"{cls.__name__}.{name}: a Counter or Revision is an unbounded int that starts at 0: "
             f"{name}: Annotated[int, ...] = 0"

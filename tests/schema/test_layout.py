@@ -1,14 +1,21 @@
 """What compiling decides: hash-only tables, the tag as sort, shared ranges, names of indexes, roles."""
 
+import types
 from datetime import datetime
 from typing import Annotated, Any
 
 import pytest
 from pydantic import AwareDatetime
+from typing_extensions import TypeAliasType
 
 from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, SchemaError, Store, Stored, Table, field
 from odm.backends.local import Memory
 from odm.schema.model import Key
+
+
+Lock = TypeAliasType("Lock", Annotated[int, Revision])
+Hits = TypeAliasType("Hits", Annotated[int, Counter])
+Until = TypeAliasType("Until", Annotated[datetime, TTL])
 
 
 def key_of(table: Table, entity: Entity) -> Key:
@@ -227,3 +234,13 @@ def test_pattern_calls_take_partition_fields_then_leading_sort_fields() -> None:
 
     assert Order.primary(region="r", shop="s").values == {"region": "r", "shop": "s"}
     assert list(Order.primary(id="1", day="d", shop="s", region="r").values) == ["region", "shop", "day", "id"]
+
+
+def test_roles_are_found_in_type_aliases() -> None:
+    table = Table("aliased")
+    annotations = {"id": str, "revision": Lock, "number": Hits, "expires_at": Until}
+    body = {"__annotations__": annotations, "revision": 0, "number": 0, "primary": PrimaryKey("SESSION#{id}")}
+    session = types.new_class("Session", (Entity,), {"table": table}, lambda names: names.update(body))
+    entity = table.compile().entity(session)
+    assert (entity.revision, entity.ttl) == ("revision", "expires_at")
+    assert entity.counters == frozenset({"number"})
