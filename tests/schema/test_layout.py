@@ -12,7 +12,6 @@ from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Schem
 from odm.backends.local import Memory
 from odm.schema.model import Key
 
-
 Lock = TypeAliasType("Lock", Annotated[int, Revision])
 Hits = TypeAliasType("Hits", Annotated[int, Counter])
 Until = TypeAliasType("Until", Annotated[datetime, TTL])
