@@ -4,16 +4,15 @@ A table has the key attributes of the schema, and for every index the attributes
 are strings. An item that leaves out both attributes of an index is not in that index.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from attrs import Factory, field, frozen
 
 from odm.errors import BackendError, SchemaError
+from odm.schema.checks import NAMES, is_name
 from odm.schema.model import Schema
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _KEY_TYPES = ("HASH", "RANGE")
 
 
@@ -46,7 +45,7 @@ def layout_of(schema: Schema) -> Layout:
     Raises:
         SchemaError: DynamoDB does not allow the name of the table or of an index.
     """
-    _check_name("table", schema.name, "rename it in Table(...), or lengthen the store's prefix")
+    _check_name("table", schema.name, "rename it in Table(...)")
     for index in schema.indexes:
         _check_name("index", index, f"name it with AccessPattern(..., index=...) in table {schema.name!r}")
     return Layout(
@@ -129,7 +128,5 @@ def _key_schema(names: tuple[str, ...]) -> list[dict[str, str]]:
 
 
 def _check_name(what: str, name: str, mend: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise SchemaError(
-            f"DynamoDB does not allow the {what} name {name!r}, only 3 to 255 of A-Z a-z 0-9 _ . -: {mend}"
-        )
+    if not is_name(name):
+        raise SchemaError(f"DynamoDB does not allow the {what} name {name!r}, only {NAMES}: {mend}")

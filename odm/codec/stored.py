@@ -5,6 +5,7 @@ does not understand it hands on unchanged, for pydantic to report with the field
 no state of a call; a fault in a part of a value carries the part's place (`Unfit.under`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
@@ -47,7 +48,7 @@ def kind_of(value: Value) -> Kind | None:
 
 
 @frozen
-class StoredType:
+class StoredType(ABC):
     """How values of one Python type are stored.
 
     Attributes:
@@ -58,9 +59,9 @@ class StoredType:
     text: str
     kinds: frozenset[Kind]
 
+    @abstractmethod
     def dump(self, value: Any) -> Value:
         """The stored form; raises `Unfit` when the value is not of this type."""
-        raise NotImplementedError
 
     def load(self, value: Value) -> Any:
         """The Python value; what is not a stored form of this type comes back unchanged."""
