@@ -47,6 +47,8 @@ from odm.expressions.build import (
 from odm.expressions.nodes import Condition
 from odm.operations.backend import Backend
 from odm.operations.explain import Explanation
+from odm.operations.limits import Limits
+from odm.operations.watching import RequestInfo
 from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncStore
 from odm.stores.base import Page
@@ -71,12 +73,14 @@ __all__ = [
     "ItemNotFound",
     "ItemTooLarge",
     "KeyValueError",
+    "Limits",
     "NoAccessPattern",
     "OdmError",
     "OutcomeUnknown",
     "Page",
     "PrimaryKey",
     "Query",
+    "RequestInfo",
     "Revision",
     "SchemaError",
     "Store",

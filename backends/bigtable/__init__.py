@@ -15,12 +15,19 @@ from attrs import field, frozen
 from odm.backends.bigtable.schema import check
 from odm.errors import BadValue, Unsupported
 from odm.operations.backend import Connection
+from odm.operations.limits import Limits
 from odm.schema.model import Schema
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
 
 __all__ = ["Bigtable"]
+
+KEY_BYTES = 4096
+"""A row key (https://cloud.google.com/bigtable/quotas); two bytes of it may join partition and sort."""
+
+CELL_BYTES = 100 * 1024 * 1024
+"""A cell, and a row is to stay below as much."""
 
 EMULATOR = "BIGTABLE_EMULATOR_HOST"
 
@@ -57,6 +64,12 @@ class Bigtable:
                 f"Bigtable(endpoint={self.endpoint!r}): an endpoint is an emulator, which is reached unencrypted, so "
                 "credentials are not sent there: leave out one of the two"
             )
+
+    @property
+    def limits(self) -> Limits:
+        """What Bigtable itself can hold."""
+        most = KEY_BYTES - 2
+        return Limits(most, most, entry_bytes=most, item_bytes=CELL_BYTES, key_bytes=most)
 
     @property
     def name(self) -> str:

@@ -1,5 +1,6 @@
 """Writes of many rows, each by itself: cut into requests that the server takes, sent again until all are done."""
 
+import logging
 from collections.abc import Callable
 from itertools import accumulate, takewhile
 from typing import TypeVar
@@ -11,6 +12,8 @@ from odm.backends.bigtable.errors import RETRIED, explain, status, status_of, tr
 from odm.backends.bigtable.native import Entry, Mutated, MutateRows, SetCell
 from odm.backends.bigtable.retry import Retry, once
 from odm.operations.backend import Gen
+
+_LOG = logging.getLogger("odm.bigtable")
 
 READ_BYTES = 256 * 1024
 """Bytes of the row keys in one read of many rows."""
@@ -53,6 +56,7 @@ def write_all(table: str, entries: tuple[Entry, ...], retry: Retry) -> Gen[Stuck
         if not again:
             pauses = retry.pauses()
         elif (wait := next(pauses, None)) is not None:
+            _LOG.warning("Bigtable has not done %d rows: trying again in %.2f s", len(again), wait.seconds)
             yield wait
         else:
             return Stuck(left, next(iter(again.values())))

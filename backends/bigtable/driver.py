@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from google.api_core.exceptions import GoogleAPICallError
 
 from odm.backends.bigtable.clients import Clients
-from odm.backends.bigtable.native import CheckAndMutateRow, Mutated, MutateRows, Native, ReadRows, Sleep, Status
+from odm.backends.bigtable.native import CheckAndMutateRow, Mutated, MutateRows, Native, ReadRows, Status
 from odm.backends.bigtable.requests import Procedures, now_micros
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.rows import RowMerger
 from odm.backends.bigtable.wire import Message, Wire
-from odm.operations.backend import Gen
+from odm.operations.backend import Gen, Sleep
 from odm.operations.ir import Request
 from odm.schema.model import Schema
 

@@ -11,6 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 from attrs import Factory, evolve, field, frozen
 
+from odm.operations.backend import Sleep
+
 FAMILY = "d"
 """The one column family of a table that is stored one item a row."""
 
@@ -164,16 +166,6 @@ class DeleteTable:
 
     def __str__(self) -> str:
         return f"deletetable {self.table}"
-
-
-@frozen
-class Sleep:
-    """Wait before the next request. Response: None."""
-
-    seconds: float
-
-    def __str__(self) -> str:
-        return f"sleep {self.seconds:.3f}s"
 
 
 Call: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | CreateTable | DeleteTable

@@ -1,5 +1,6 @@
 """Sending again: what may be, how often, and with which pauses. Procedures without I/O; pauses are requests too."""
 
+import logging
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -8,8 +9,10 @@ from typing import Any
 from attrs import evolve, frozen
 
 from odm.backends.bigtable.errors import NATIVE_FAILURES, RETRIED, status, translate
-from odm.backends.bigtable.native import Call, Read, ReadRows, Row, Sleep
-from odm.operations.backend import Gen
+from odm.backends.bigtable.native import Call, Read, ReadRows, Row
+from odm.operations.backend import Gen, Sleep
+
+_LOG = logging.getLogger("odm.bigtable")
 
 ATTEMPT_SECONDS = 20.0
 """How long one attempt may take, a whole stream included; the vendor's clients' own default."""
@@ -68,6 +71,7 @@ def pause(pauses: Iterator[Sleep], failure: Exception, call: Call) -> Gen[None]:
     wait = next(pauses, None) if status(failure) in RETRIED else None
     if wait is None:
         raise translate(failure, call) from failure
+    _LOG.warning("Bigtable answered %s: trying again in %.2f s", type(failure).__name__, wait.seconds)
     yield wait
 
 

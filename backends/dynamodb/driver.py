@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
 from odm.backends.dynamodb.errors import translated
-from odm.backends.dynamodb.native import Native, Sleep
+from odm.backends.dynamodb.native import Native
 from odm.backends.dynamodb.requests import procedure
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.errors import BadValue
-from odm.operations.backend import Gen
+from odm.operations.backend import Gen, Sleep
 from odm.operations.ir import Request
+from odm.operations.limits import Limits
 from odm.schema.model import Schema
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class DynamoDB:
         if endpoint_url is not None and not endpoint_url.startswith(("http://", "https://")):
             raise BadValue(f"endpoint_url={endpoint_url!r} is no URL: write it like 'http://localhost:8000'")
         self._settings = Settings(session, region, endpoint_url, config)
+
+    # Nothing bounds an index key and its item's key together; all else is what is portable.
+    limits = Limits(entry_bytes=None)
 
     @property
     def name(self) -> str:

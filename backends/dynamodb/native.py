@@ -3,12 +3,15 @@
 Procedures yield them and never do I/O themselves; `odm.backends.dynamodb.driver` performs them.
 """
 
+import logging
 import random
 import reprlib
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from attrs import frozen
+
+from odm.operations.backend import Sleep
 
 # Names are never cut, only texts: the upper bound of a range is padded to 1,024 bytes, an item may hold 400 KB.
 _PRINTER = reprlib.Repr()
@@ -33,19 +36,15 @@ class Call:
         return f"{self.operation}(\n{arguments})"
 
 
-@frozen
-class Sleep:
-    """A pause before the next request."""
-
-    seconds: float
-
-
 Native: TypeAlias = Call | Sleep
 
+_LOG = logging.getLogger("odm.dynamodb")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
 
 
 def backoff(failures: int) -> Sleep:
     """A pause of random length, whose bound doubles with every failure in a row."""
     # Full jitter: many clients that were throttled together do not come back together.
-    return Sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**failures)))
+    pause = Sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**failures)))
+    _LOG.warning("DynamoDB has not done all (failure %d in a row): trying again in %.2f s", failures, pause.seconds)
+    return pause

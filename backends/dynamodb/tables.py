@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from odm.backends.dynamodb.errors import LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MISSING, code_of
-from odm.backends.dynamodb.native import Call, Sleep
+from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.schema import Layout, add_index, check_keys, create_table
 from odm.codec import TTL_ATTRIBUTE
 from odm.errors import BackendError
-from odm.operations.backend import Gen
+from odm.operations.backend import Gen, Sleep
 
 # Seconds between looks, together about ten minutes: the waiters of AWS wait as long.
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, *(2.0,) * 300)

@@ -7,7 +7,9 @@ import asyncio
 import os
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from attrs import evolve
 
 from odm.backends.local.engine import Engine
 from odm.backends.local.errors import translated
@@ -16,7 +18,13 @@ from odm.backends.local.memory import MemoryStorage, MemoryTable
 from odm.errors import BackendError
 from odm.operations.backend import Gen
 from odm.operations.ir import Request
+from odm.operations.limits import Limits
 from odm.schema.model import Schema
+
+UNLIMITED: Final = Limits(None, None, None, None, None, None)
+
+ITEM_BYTES: Final = 128 * 1024 * 1024
+"""SQLite keeps rows of up to 1e9 bytes (https://sqlite.org/limits.html), and JSON may write one byte in six."""
 
 
 class LocalConnection:
@@ -67,6 +75,7 @@ class Memory:
     """
 
     name = "memory"
+    limits = UNLIMITED
 
     def __init__(self) -> None:
         self._tables: dict[str, MemoryTable] = {}
@@ -90,6 +99,7 @@ class LocalFile:
     """
 
     name = "file"
+    limits = evolve(UNLIMITED, item_bytes=ITEM_BYTES)
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()

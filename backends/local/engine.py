@@ -119,7 +119,9 @@ class Engine:
         after = apply(request.actions, before or {})
         entries = {**(old.entries if old is not None else {}), **request.entries}
         kept = {index: index_key for index, index_key in entries.items() if index_key is not None}
-        check_item(after, request.key, kept)  # only here is it known how large an update has made the item
+        check_item(
+            after, request.key, kept, limits=request.limits
+        )  # only here is it known how large an update has made the item
         self._replace(view, request.key, old, Record(encode(after), kept))
         return Written({"none": None, "old": before, "new": after}[request.returning])
 

@@ -8,6 +8,8 @@ where I/O happens. Everything above the connection is generators of `Request`, r
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from attrs import frozen
+
 from odm.operations.ir import Gather, Request
 from odm.schema.model import Schema
 
@@ -17,8 +19,27 @@ Gen: TypeAlias = Generator[Any, Any, R]
 """A procedure: yields requests, is sent their responses, and returns its result. It does no I/O itself."""
 
 
+Watch: TypeAlias = Callable[[Request, Gen[Any]], Gen[Any]]
+"""Follows the steps of a request: a generator around them, of the same native requests and result."""
+
+
+@frozen
+class Sleep:
+    """A native request for nothing but a pause, before a request is sent again."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"sleep {self.seconds:.3f}s"
+
+
 class Connection(Protocol):
-    """One table on one backend: schema checked, codecs compiled, ready for requests. Thread-safe."""
+    """One table on one backend: schema checked, codecs compiled, ready for requests. Thread-safe.
+
+    It may have a method ``units(native, response)``: the capacity units that a native request has used, a float, or
+    None where the response does not tell. A native response that is a part, followed by an error, has that error in an
+    attribute ``failure``.
+    """
 
     def steps(self, request: Request) -> Gen[Any]:
         """Turn a request into native requests: yields them, is sent native responses, returns the IR response.
@@ -42,7 +63,11 @@ class Connection(Protocol):
 
 
 class Backend(Protocol):
-    """Where tables live: settings only until `connect`."""
+    """Where tables live: settings only until `connect`.
+
+    It may have the attributes ``clock``, a callable for the seconds since the epoch by which its stores judge expiry,
+    and ``limits``, the `odm.operations.limits.Limits` of ``Store(limits="native")``.
+    """
 
     @property
     def name(self) -> str:
@@ -89,20 +114,22 @@ async def arun(steps: Gen[R], send: Callable[[Any], Awaitable[Any]]) -> R:
         return result
 
 
-def perform(connection: Connection, request: Request | Gather) -> Any:
-    """Answer one request of the core; the requests of a `Gather` run in threads."""
+def perform(connection: Connection, request: Request | Gather, watch: Watch | None = None) -> Any:
+    """Answer one request of the core; the requests of a `Gather` run in threads. ``watch`` follows its steps."""
     if isinstance(request, Gather):
         from concurrent.futures import ThreadPoolExecutor  # as asyncio below: slow to import, and few need it
 
         with ThreadPoolExecutor(max_workers=max(1, min(len(request.requests), 16))) as pool:
-            return tuple(pool.map(lambda one: perform(connection, one), request.requests))
-    return run(connection.steps(request), connection.call)
+            return tuple(pool.map(lambda one: perform(connection, one, watch), request.requests))
+    steps = connection.steps(request)
+    return run(steps if watch is None else watch(request, steps), connection.call)
 
 
-async def aperform(connection: Connection, request: Request | Gather) -> Any:
-    """Answer one request of the core; the requests of a `Gather` run concurrently."""
+async def aperform(connection: Connection, request: Request | Gather, watch: Watch | None = None) -> Any:
+    """Answer one request of the core; the requests of a `Gather` run concurrently. ``watch`` follows its steps."""
     if isinstance(request, Gather):
         import asyncio
 
-        return tuple(await asyncio.gather(*(aperform(connection, one) for one in request.requests)))
-    return await arun(connection.steps(request), connection.acall)
+        return tuple(await asyncio.gather(*(aperform(connection, one, watch) for one in request.requests)))
+    steps = connection.steps(request)
+    return await arun(steps if watch is None else watch(request, steps), connection.acall)

@@ -1,16 +1,18 @@
-"""What every operation is given: the schema, and the clock that judges expiry."""
+"""What every operation is given: the schema, and the settings of the store that judge and limit what it does."""
 
 import time
 from collections.abc import Callable, Mapping
+from random import Random, SystemRandom
 from typing import Any
 
-from attrs import frozen
+from attrs import Factory, field, frozen
 
 from odm.codec import TAG
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError
-from odm.expressions.nodes import Item
-from odm.operations.guards import Now
+from odm.expressions.nodes import Condition, Item
+from odm.operations.guards import Now, every, has_tag, of_tags, reading_filter, requires
+from odm.operations.limits import PORTABLE, Limits
 from odm.schema.model import EntitySchema, Key, Schema
 
 
@@ -21,26 +23,59 @@ def key_call(entity: EntitySchema) -> str:
 
 @frozen
 class Context:
-    """The schema of a store's table and its clock (epoch seconds)."""
+    """The schema of a store's table, named as on the backend, and the settings of the store.
+
+    Attributes:
+        clock: seconds since the epoch.
+        limits: the sizes that may be written.
+        random: draws random shards; safe to use from several threads.
+        skip_unknown: items whose tag no entity has are left out, and not an error.
+    """
 
     schema: Schema
     clock: Callable[[], float] = time.time
+    limits: Limits = PORTABLE
+    random: Random = field(default=Factory(SystemRandom), repr=False)  # safe in threads and after a fork
+    skip_unknown: bool = False
 
     def now(self) -> Now:
         """The moment of a call."""
         return Now(int(self.clock()))
 
+    def filter(
+        self, entity: EntitySchema | None, condition: Condition | None, *, expired: bool = False
+    ) -> Condition | None:
+        """The filter of a read: what is asked, on items that are there for this store.
+
+        Args:
+            entity: whose items are wanted; None: those of any entity.
+            condition: what else must hold, lowered.
+            expired: take in items that have expired.
+        """
+        if self.skip_unknown:
+            known = of_tags(self.schema.entities) if entity is None else has_tag(entity.tag)
+            condition = condition if requires(condition, known) else every(condition, known)
+        return condition if expired else reading_filter(self.schema, entity, condition, self.now())
+
+    def living(self, item: Item | None) -> Item | None:
+        """The item, or None if it has expired, or is to be skipped."""
+        if item is not None and self.skip_unknown and item.get(TAG) not in self.schema.entities:
+            return None
+        return self.now().living(item)
+
     def decode(self, item: Item, key: Key) -> Any:
-        """The entity of a stored item, by its tag.
+        """The entity of a stored item, by its tag; None for one that is to be skipped.
 
         Raises:
             ItemInvalid: the tag is unknown, or the attributes do not validate.
         """
         entity = self.schema.entities.get(item.get(TAG, ""))
+        if entity is None and self.skip_unknown:
+            return None
         if entity is None:
             raise ItemInvalid(
                 f"the item under {key} of table {self.schema.name!r} has the tag {item.get(TAG)!r}, and no entity "
-                "of the table has: declare one with tag=..., or remove the item",
+                'of the table has: declare one with tag=..., remove the item, or open the store with on_unknown="skip"',
                 str(key),
                 item,
             )

@@ -4,11 +4,13 @@ An expired item counts as absent on every backend, whether or not the backend ha
 condition is rewritten to say for an expired item what it says for no item at all.
 """
 
+from collections.abc import Iterable
+
 from attrs import frozen
 
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import And, Compare, Condition, Const, Exists, Item, Missing, Or, Path, Value
+from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Item, Missing, Or, Path, Value
 from odm.schema.model import EntitySchema, Schema
 
 EXISTS = Exists(Path((TAG,)))
@@ -73,6 +75,19 @@ def equals(stored: str, item: Item) -> Condition:
 def has_tag(tag: str) -> Condition:
     """The item belongs to the entity of this tag."""
     return Compare("=", Path((TAG,)), Const(tag))
+
+
+def of_tags(tags: Iterable[str]) -> Condition:
+    """The item belongs to one of the entities of these tags."""
+    choices = [Const(tag) for tag in sorted(tags)]
+    # DynamoDB takes 100 operands of IN.
+    lists = [IsIn(Path((TAG,)), tuple(choices[start : start + 100])) for start in range(0, len(choices), 100)]
+    return Or(tuple(lists)) if len(lists) > 1 else lists[0]
+
+
+def requires(condition: Condition | None, part: Condition) -> bool:
+    """Whether a condition is this one, or says it among others that must all hold."""
+    return condition == part or (isinstance(condition, And) and part in condition.conditions)
 
 
 def revision_is(entity: EntitySchema, number: Value) -> Condition:

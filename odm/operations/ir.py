@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 from attrs import AttrsInstance, Factory, field, fields, frozen
 
 from odm.expressions.nodes import Action, Condition, Item
+from odm.operations.limits import PORTABLE, Limits
 from odm.schema.model import Key
 
 
@@ -73,7 +74,8 @@ class Update(_Printed):
 
     Only existing items are updated: the condition that the core sends always implies it. ``entries`` holds only
     what changes: index name to the new index key, or to None to leave the index. Right-hand sides see the item as it
-    was. ``returning`` says which item `Written` carries.
+    was. ``returning`` says which item `Written` carries. ``limits`` bounds the item that comes of it, where the
+    backend does not do that by itself.
     """
 
     key: Key
@@ -81,6 +83,7 @@ class Update(_Printed):
     entries: Mapping[str, Key | None] = Factory(dict)
     condition: Condition | None = None
     returning: Literal["none", "old", "new"] = "none"
+    limits: Limits = PORTABLE
 
 
 @frozen

@@ -1,12 +1,15 @@
-"""The size limits of items and keys: the portable minimum, the same on every backend.
+"""The size limits of items and keys: by default the portable minimum, the same on every backend.
 
-The core checks every write here before anything is sent. Numbers are DynamoDB's, the tightest of the backends:
-https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html, and for how sizes are counted
-https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html.
+The core checks every write here before anything is sent. The portable numbers are DynamoDB's, the tightest of the
+backends: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html, and for how sizes are
+counted https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html. Only the bound
+of an index key and its item's key together is Bigtable's, whose index rows hold both in one row key.
 """
 
 from collections.abc import Mapping
 from typing import Final, assert_never
+
+from attrs import frozen
 
 from odm.codec import TAG
 from odm.errors import ItemTooLarge, KeyValueError
@@ -18,13 +21,47 @@ PARTITION_BYTES: Final = 2048
 SORT_BYTES: Final = 1024
 ENTRY_BYTES: Final = 4096
 ITEM_BYTES: Final = 400 * 1024
+ACTIONS: Final = 100
+TRANSACTION_BYTES: Final = 4 * 1024 * 1024
+
+
+@frozen
+class Limits:
+    """What may be written; sizes are in bytes, and None is no limit.
+
+    Attributes:
+        partition_bytes, sort_bytes: the parts of a key, of the table or of an index.
+        entry_bytes: an index key and the key of its item together.
+        item_bytes: an item with its names, keys and index keys.
+        actions: the operations of a transaction.
+        transaction_bytes: the items of a transaction together.
+        key_bytes: both parts of an item's key together.
+    """
+
+    partition_bytes: int | None = PARTITION_BYTES
+    sort_bytes: int | None = SORT_BYTES
+    entry_bytes: int | None = ENTRY_BYTES
+    item_bytes: int | None = ITEM_BYTES
+    actions: int | None = ACTIONS
+    transaction_bytes: int | None = TRANSACTION_BYTES
+    key_bytes: int | None = None
+
+
+PORTABLE: Final = Limits()
+"""What every backend can hold: the default of every store."""
 
 _KEY_NAMES: Final = len("pk") + len("sk")
 _CONTAINER: Final = 3
 _ELEMENT: Final = 1
 
 
-def check_item(item: Item, key: Key, entries: Mapping[str, Key], entity: EntitySchema | None = None) -> None:
+def check_item(
+    item: Item,
+    key: Key,
+    entries: Mapping[str, Key],
+    entity: EntitySchema | None = None,
+    limits: Limits = PORTABLE,
+) -> None:
     """Refuse an item that a backend would refuse: its keys, its index keys, its size.
 
     Args:
@@ -32,52 +69,66 @@ def check_item(item: Item, key: Key, entries: Mapping[str, Key], entity: EntityS
         key: the item's key.
         entries: index name to index key.
         entity: whose item it is, for messages.
+        limits: what the store allows.
 
     Raises:
         KeyValueError: a partition key is empty.
-        ItemTooLarge: a key is over its limit, or the item has more than 400 KB, names and keys counted.
+        ItemTooLarge: a key is over its limit, or the item is (portably 400 KB), names and keys counted.
     """
-    check_keys(key, entries, entity)
+    check_keys(key, entries, entity, limits)
+    if limits.item_bytes is None:
+        return
     size = item_size(item) + _KEY_NAMES + _key_size(key)
     for index, index_key in entries.items():
         size += 2 * _text_size(index) + _KEY_NAMES + _key_size(index_key)
-    if size > ITEM_BYTES:
+    if size > limits.item_bytes:
         largest = max(item, key=lambda name: _value_size(item[name]))
         raise ItemTooLarge(
-            f"the {item.get(TAG, 'item')} under {key} has {size} bytes with its names and keys, and {ITEM_BYTES} are "
-            f"the most; the largest attribute is {largest!r} with {_value_size(item[largest])} bytes: keep large "
-            "values elsewhere, or split the item"
+            f"the {item.get(TAG, 'item')} under {key} has {size} bytes with its names and keys, and "
+            f"{limits.item_bytes} are the most; the largest attribute is {largest!r} with "
+            f"{_value_size(item[largest])} bytes: keep large values elsewhere, or split the item"
         )
 
 
-def check_keys(key: Key, entries: Mapping[str, Key], entity: EntitySchema | None = None) -> None:
+def check_keys(
+    key: Key, entries: Mapping[str, Key], entity: EntitySchema | None = None, limits: Limits = PORTABLE
+) -> None:
     """Refuse the key of an item, or its index keys, that a backend would refuse.
 
     Args:
         key: the item's key.
         entries: index name to index key.
         entity: whose keys they are, for messages.
+        limits: what the store allows.
 
     Raises:
         KeyValueError: a partition key is empty.
-        ItemTooLarge: a partition key has more than 2048 bytes, a sort key more than 1024, or an index key and the
-            item's key together more than 4096.
+        ItemTooLarge: a partition key is over its limit (portably 2048 bytes), a sort key (1024), or an index key and
+            the item's key together (4096).
     """
-    _check_key(key, None, entity)
+    _check_key(key, None, entity, limits)
+    if limits.key_bytes is not None and (size := _key_size(key)) > limits.key_bytes:
+        raise ItemTooLarge(
+            f"both parts of the {_named(None, entity)} have together {size} bytes, and {limits.key_bytes} are the "
+            f"most; shorten the values in it: {_short(key.partition)}, {_short(key.sort)}"
+        )
     for index, index_key in entries.items():
-        _check_key(index_key, index, entity)
-        if (size := _key_size(index_key) + _key_size(key)) > ENTRY_BYTES:
+        _check_key(index_key, index, entity, limits)
+        size = _key_size(index_key) + _key_size(key)
+        if limits.entry_bytes is not None and size > limits.entry_bytes:
             raise ItemTooLarge(
-                f"the {_named(index, entity)} and the key of its item have together {size} bytes, and {ENTRY_BYTES} "
-                f"are the most; shorten the values in them: {_short(index_key.partition)}, {_short(key.partition)}"
+                f"the {_named(index, entity)} and the key of its item have together {size} bytes, and "
+                f"{limits.entry_bytes} are the most; shorten the values in them: {_short(index_key.partition)}, "
+                f"{_short(key.partition)}"
             )
 
 
-def _check_key(key: Key, index: str | None, entity: EntitySchema | None) -> None:
+def _check_key(key: Key, index: str | None, entity: EntitySchema | None, limits: Limits) -> None:
     if not key.partition:
         raise KeyValueError(f"the partition part of the {_named(index, entity)} is empty: give the fields in it values")
-    for part, text, most in (("partition", key.partition, PARTITION_BYTES), ("sort", key.sort, SORT_BYTES)):
-        if (size := _text_size(text)) > most:
+    parts = (("partition", key.partition, limits.partition_bytes), ("sort", key.sort, limits.sort_bytes))
+    for part, text, most in parts:
+        if most is not None and (size := _text_size(text)) > most:
             raise ItemTooLarge(
                 f"the {part} part of the {_named(index, entity)} has {size} bytes, and {most} are the most; shorten "
                 f"the values in it: {_short(text)}"

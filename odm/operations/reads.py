@@ -14,7 +14,7 @@ from odm.expressions.nodes import Condition, Item
 from odm.operations import ir
 from odm.operations.backend import Gen
 from odm.operations.context import Context
-from odm.operations.guards import every, has_tag, reading_filter
+from odm.operations.guards import every, has_tag
 from odm.operations.plan import Plan, make_plan
 from odm.schema.model import EntitySchema, Key
 
@@ -61,7 +61,7 @@ class _Found:
 def get(context: Context, query: Query[Any], *, consistent: bool = True) -> Gen[Any]:
     """The entity under a key, or None."""
     _, key, _ = context.key_of(query)
-    item = context.now().living((yield ir.Get(key, consistent)))
+    item = context.living((yield ir.Get(key, consistent)))
     return None if item is None else context.decode(item, key)
 
 
@@ -76,7 +76,7 @@ def one(context: Context, query: Query[Any], *, consistent: bool = True) -> Gen[
 def exists(context: Context, query: Query[Any]) -> Gen[bool]:
     """Whether there is an item under a key; it is not validated."""
     _, key, _ = context.key_of(query)
-    return context.now().living((yield ir.Get(key))) is not None
+    return context.living((yield ir.Get(key))) is not None
 
 
 def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: bool = True) -> Gen[list[Any]]:
@@ -167,7 +167,7 @@ def begin_scan(context: Context, cls: type | None, conditions: Sequence[Conditio
 
 def scan_chunk(context: Context, scanning: Scanning) -> Gen[tuple[list[Any], Scanning | None]]:
     """One page of a scan, and the scan that goes on, or None at the end."""
-    filter_ = reading_filter(context.schema, scanning.entity, scanning.filter, context.now())
+    filter_ = context.filter(scanning.entity, scanning.filter)
     page_: ir.Page = yield ir.Scan(filter_, after=scanning.after, consistent=scanning.consistent)
     items = [context.decode(item, p.key) for item, p in zip(page_.items, page_.positions, strict=True)]
     return items, None if page_.next is None else evolve(scanning, after=page_.next)
@@ -178,7 +178,7 @@ def request_of(
 ) -> ir.Query:
     """The request for the reading's next page."""
     plan, place = reading.plan, reading.place
-    filter_ = plan.filter if expired else reading_filter(context.schema, plan.entity, plan.filter, context.now())
+    filter_ = context.filter(plan.entity, plan.filter, expired=expired)
     return ir.Query(
         place.partition,
         plan.lo,

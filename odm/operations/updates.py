@@ -31,6 +31,7 @@ from odm.operations.context import Context
 from odm.operations.guards import ABSENT, EXISTS, equals, every, judged, revision_is
 from odm.operations.increments import check_steps, limits_of
 from odm.operations.limits import check_item, check_keys
+from odm.operations.watching import LOG
 from odm.operations.writes import Target, as_it_was, refuse, target_of
 from odm.schema.model import EntitySchema, Key, PatternSchema
 
@@ -83,6 +84,7 @@ def update(
             return None if answer.item is None else context.decode(answer.item, change.target.key)
         base = context.now().living(answer.item)
         _judge(context, change, base)
+        LOG.debug("update of %s: another writer was faster, so it is tried again", change.target.entity.name)
     raise Conflict(f"{change.target} was changed by other writers {ATTEMPTS} times in a row: retry later")
 
 
@@ -197,8 +199,9 @@ def _request(context: Context, change: Change, base: Item | None) -> ir.Update:
     alive = now.alive if target.entity.ttl is not None else None
     condition = every(EXISTS, alive, locked, change.wanted, *limits, *guards)
     entries = _entries(change, item)
-    check_keys(target.key, {index: key for index, key in entries.items() if key is not None}, target.entity)
-    return ir.Update(target.key, change.actions, entries, condition, change.returning)
+    changed = {index: key for index, key in entries.items() if key is not None}
+    check_keys(target.key, changed, target.entity, context.limits)
+    return ir.Update(target.key, change.actions, entries, condition, change.returning, context.limits)
 
 
 def _entries(change: Change, base: Item) -> dict[str, Key | None]:
@@ -249,7 +252,7 @@ def _create(context: Context, change: Change) -> Gen[ir.Written | ir.Refused]:
     instance = codec.decode(made)
     item = codec.encode(instance)
     entries = target.entity.entries(vars(instance), item)
-    check_item(item, target.key, entries, target.entity)
+    check_item(item, target.key, entries, target.entity, context.limits)
     answer = yield ir.Put(target.key, item, entries, judged(target.entity, ABSENT, context.now()))
     if isinstance(answer, ir.Written) and change.returning == "new":
         return ir.Written(item)

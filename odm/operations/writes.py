@@ -72,7 +72,7 @@ def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:
     item = target.entity.codec.encode(stored)
     target.entity.codec.check(item)
     entries = target.entity.entries(vars(stored), item)
-    check_item(item, target.key, entries, target.entity)
+    check_item(item, target.key, entries, target.entity, context.limits)
     return target, stored, ir.Put(target.key, item, entries)
 
 

@@ -162,12 +162,13 @@ class Schema:
     """A table, ready for a backend.
 
     Attributes:
-        name: the table's name.
+        name: the table's name on the backend.
         keys: the names of the key attributes, partition and sort.
         hash_only: the table has no sort key, because no primary key has one.
         indexes: the secondary indexes, by name.
         entities: by tag, the value of the stored attribute ``_t``.
         row_key_join: what Bigtable puts between partition and sort.
+        prefix: of a store, with which ``name`` begins.
     """
 
     name: str
@@ -176,6 +177,7 @@ class Schema:
     keys: tuple[str, str] = ("pk", "sk")
     hash_only: bool = False
     row_key_join: str = "#"
+    prefix: str = ""
     by_class: Mapping[type, EntitySchema] = field(
         init=False,
         repr=False,
@@ -202,12 +204,13 @@ class Schema:
         name, known = cls.__name__, sorted(e.name for e in self.entities.values())
         table = getattr(cls, "__odm_table__", None)
         fault = f"{name} is not an entity of table {self.name!r}"
-        if table is not None and table.name != self.name:
-            return f"{name} belongs to table {table.name!r}, not {self.name!r}: use a store of that table"
+        declared = self.name.removeprefix(self.prefix)
+        if table is not None and table.name != declared:
+            return f"{name} belongs to table {table.name!r}, not {declared!r}: use a store of that table"
         if name in known:
             return f"{fault}; it was declared again since: use the new class"
         if table is not None:
-            return f"{name} belongs to another Table({self.name!r}) than this store: declare both with one Table object"
+            return f"{name} belongs to another Table({declared!r}) than this store: declare both with one Table object"
         above = [base.__name__ for base in cls.__mro__ if base in self.by_class]
         if above:
             mend = f"class {name}({above[0]}, table=...) with its own primary key"

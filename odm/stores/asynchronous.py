@@ -23,7 +23,22 @@ class AsyncStore(BaseStore):
     Args:
         table: the table whose entities are stored.
         backend: where: ``Memory()``, ``LocalFile(...)``, ``DynamoDB(...)`` or ``Bigtable(...)``.
+        prefix: comes before the table's name on the backend, as in ``prefix="prod-"``; a cursor of a store with another
+            prefix is refused.
         cursor_secret: signs cursors, so that a client can not forge one.
+        limits: "portable": keys and items that every backend can hold, checked on all of them alike; "native": what
+            this backend can, which another may not be able to take over.
+        on_unknown: what to do with a stored item that no entity of the table has the tag of: "raise" ItemInvalid, or
+            "skip" it, as if it were not there.
+        on_request: called after every native request with an `odm.RequestInfo`; of requests that are sent together,
+            while others are under way. What it raises is logged, and changes nothing. A request that was cancelled is
+            not told.
+        clock: seconds since the epoch, by which items expire; default: the backend's clock, or ``time.time``.
+        random: draws what is random; default: ``random.SystemRandom()``.
+
+    Raises:
+        TypeError: table or backend are none.
+        BadValue: an option can not be used.
     """
 
     async def __aenter__(self) -> Self:
@@ -41,11 +56,12 @@ class AsyncStore(BaseStore):
             await connection.aclose()
 
     async def _run(self, steps: Gen[R]) -> R:
-        connection = self._connect()[1]
-        return await arun(steps, lambda request: aperform(connection, request))
+        connection, watch = self._channel()
+        return await arun(steps, lambda request: aperform(connection, request, watch))
 
     async def _send(self, request: ir.Request) -> Any:
-        return await aperform(self._connect()[1], request)
+        connection, watch = self._channel()
+        return await aperform(connection, request, watch)
 
     async def create(self) -> None:
         """Create the table with its indexes, families and TTL; what exists is left alone."""

@@ -1,10 +1,14 @@
 """What both stores share: settings, the connection, and the steps of each call before its colour matters."""
 
-from collections.abc import Sequence
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from inspect import iscoroutinefunction
+from random import Random, SystemRandom
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from odm.entities.entity import Entity
 from odm.entities.patterns import BoundPattern
@@ -14,12 +18,16 @@ from odm.expressions.build import checked
 from odm.expressions.nodes import Action, Condition
 from odm.operations import cursor as cursors
 from odm.operations import reads, updates, writes
-from odm.operations.backend import Backend, Connection, Gen
+from odm.operations.backend import Backend, Connection, Gen, Watch
 from odm.operations.context import Context, key_call
 from odm.operations.explain import Explanation, explain_plan, explain_write, first_native
+from odm.operations.limits import PORTABLE
 from odm.operations.plan import make_plan
 from odm.operations.reads import Reading, Scanning
 from odm.operations.terms import owner_of
+from odm.operations.watching import LOG, Hook, Observer
+from odm.schema.checks import NAMES, is_name
+from odm.schema.model import Schema
 from odm.schema.table import Table
 
 if TYPE_CHECKING:
@@ -45,18 +53,39 @@ class Page(Generic[T_co]):
 class BaseStore:
     """Settings and steps of `Store` and `AsyncStore`."""
 
-    def __init__(self, table: Table, backend: Backend, *, cursor_secret: bytes | str | None = None) -> None:
+    def __init__(  # noqa: PLR0913  # the options of a store
+        self,
+        table: Table,
+        backend: Backend,
+        *,
+        prefix: str = "",
+        cursor_secret: bytes | str | None = None,
+        limits: "Literal['portable', 'native']" = "portable",
+        on_unknown: "Literal['raise', 'skip']" = "raise",
+        on_request: Hook | None = None,
+        clock: Callable[[], float] | None = None,
+        random: Random | None = None,
+    ) -> None:
         wrong = f"{table!r} is no Table" if not isinstance(table, Table) else ""
         if isinstance(backend, type) or not hasattr(backend, "connect"):
             wrong = wrong or f"{backend!r} is no backend"
         if wrong:
             name = type(self).__name__
             raise TypeError(f"{name}(table, backend): {wrong}; write {name}(table, Memory()), or DynamoDB(...), ...")
+        _check_options(table, prefix, limits, on_unknown, {"on_request": on_request, "clock": clock}, random)
         self.table = table
         self.backend = backend
+        self.prefix = prefix
+        self._settings: dict[str, Any] = {
+            "clock": clock or getattr(backend, "clock", None) or time.time,
+            "limits": getattr(backend, "limits", PORTABLE) if limits == "native" else PORTABLE,
+            "random": random or SystemRandom(),
+            "skip_unknown": on_unknown == "skip",
+        }
+        self._on_request = on_request
         self._secret = cursor_secret.encode() if isinstance(cursor_secret, str) else cursor_secret
         self._lock = Lock()
-        self._open: tuple[Context, Connection] | None = None
+        self._open: tuple[Schema, tuple[Context, Connection]] | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.table!r}, {self.backend!r})"
@@ -65,18 +94,30 @@ class BaseStore:
         """The compiled schema and the connection for it; anew when entities have joined the table since."""
         schema = self.table.compile()
         opened = self._open
-        if opened is None or opened[0].schema is not schema:
+        if opened is None or opened[0] is not schema:
             with self._lock:
                 opened = self._open
-                if opened is None or opened[0].schema is not schema:
-                    opened = self._open = (Context(schema), self.backend.connect(schema))
-        return opened
+                if opened is None or opened[0] is not schema:
+                    named = (
+                        evolve(schema, name=self.prefix + schema.name, prefix=self.prefix) if self.prefix else schema
+                    )
+                    opened = (schema, (Context(named, **self._settings), self.backend.connect(named)))
+                    self._open = opened
+        return opened[1]
+
+    def _channel(self) -> tuple[Connection, Watch | None]:
+        """What requests go through: the connection, and who watches them, if anybody does."""
+        context, connection = self._connect()
+        if self._on_request is None and not LOG.isEnabledFor(logging.DEBUG):
+            return connection, None
+        units = getattr(connection, "units", None)
+        return connection, Observer(context.schema.name, self._on_request, units)
 
     def _disconnect(self) -> Connection | None:
         """Take the open connection out of the store, for one caller to close it."""
         with self._lock:
             opened, self._open = self._open, None
-        return None if opened is None else opened[1]
+        return None if opened is None else opened[1][1]
 
     @property
     def _context(self) -> Context:
@@ -182,3 +223,20 @@ class BaseStore:
         if name == "put":
             return writes.put(context, what, when)
         raise BadValue(f"write={name!r}: say 'put', 'insert' or 'delete'")
+
+
+def _check_options(
+    table: Table, prefix: object, limits: str, on_unknown: str, callables: Mapping[str, object], random: object
+) -> None:
+    """Refuse options that can not be used. Raises BadValue."""
+    if not isinstance(prefix, str) or (prefix and not is_name(prefix + table.name)):
+        raise BadValue(f"prefix={prefix!r}: the name of a table with its prefix has {NAMES}")
+    if limits not in ("portable", "native"):
+        raise BadValue(f"limits={limits!r}: say 'portable', what every backend can hold, or 'native'")
+    if on_unknown not in ("raise", "skip"):
+        raise BadValue(f"on_unknown={on_unknown!r}: say 'raise' or 'skip'")
+    for name, given in callables.items():
+        if given is not None and (not callable(given) or iscoroutinefunction(given)):
+            raise BadValue(f"{name}={given!r}: give a plain function, also to an AsyncStore")
+    if random is not None and not isinstance(random, Random):
+        raise BadValue(f"random={random!r}: give a random.Random, such as random.Random(7)")

@@ -1,7 +1,8 @@
 """What the suite stores: three tables, and entities that together use every feature.
 
-``plain`` has no secondary index, ``indexed`` has several, ``hashes`` has no sort key. ``plain_v2`` and ``indexed_v2``
-are the same tables with later declarations of entities: what an application looks like after a deployment.
+``plain`` has no secondary index, ``indexed`` has several, ``hashes`` has no sort key. ``plain_v2``, ``plain_v3``
+and ``indexed_v2`` are the same tables with later declarations of entities: what an application looks like after a
+deployment.
 """
 # ruff: noqa: RUF012  # pydantic copies defaults
 
@@ -17,6 +18,7 @@ from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Store
 
 plain = Table("plain")
 plain_v2 = Table("plain")
+plain_v3 = Table("plain")
 indexed = Table("indexed")
 indexed_v2 = Table("indexed")
 hashes = Table("hashes")
@@ -346,6 +348,18 @@ class SheetV2(Entity, table=plain_v2, tag="Sheet"):
     title: int | None = None
 
     primary = PrimaryKey("SHEETS#{book}", "{sheet_id}")
+
+
+# --- table "plain" after another one
+
+
+class Client(Entity, table=plain_v3):
+    """Has the keys of a Customer, and another tag."""
+
+    customer_id: str
+    name: str = ""
+
+    primary = PrimaryKey("CUSTOMER#{customer_id}", "PROFILE")
 
 
 # --- table "indexed"

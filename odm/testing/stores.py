@@ -1,7 +1,8 @@
 """The stores that a test works on: tables of its own, requests on record, and rivals that write at the worst moment."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
@@ -14,6 +15,7 @@ from odm.errors import Unsupported
 from odm.operations import ir
 from odm.operations.backend import Backend, Connection, Gen
 from odm.operations.context import Context
+from odm.operations.limits import PORTABLE, Limits
 from odm.operations.writes import delete_request, put_request
 from odm.schema.model import Schema
 from odm.schema.table import Table
@@ -45,6 +47,14 @@ class Watched:
     @property
     def name(self) -> str:
         return self.inner.name
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        return getattr(self.inner, "clock", time.time)
+
+    @property
+    def limits(self) -> Limits:
+        return getattr(self.inner, "limits", PORTABLE)
 
     def connect(self, schema: Schema) -> "WatchedConnection":
         return WatchedConnection(self, self.inner.connect(evolve(schema, name=f"{schema.name}-{self.suffix}")))
@@ -103,20 +113,25 @@ class Stores:
         if self._runner is not None:
             self._runner.close()
 
-    def open(self, table: Table, *, cursor_secret: str | None = None) -> Store:
-        """A store of the table, created. Within a test, tables of one name are one table, whatever their entities."""
-        store = self.offline(table, cursor_secret=cursor_secret)
+    def open(self, table: Table, **options: Any) -> Store:
+        """A store of the table, created. Within a test, tables of one name are one table, whatever their entities.
+
+        Args:
+            table: the table.
+            options: of `odm.Store`.
+        """
+        store = self.offline(table, **options)
         self._opened.append(store)
         # What refuses the table refuses it again at the first use, and that is where a test says what it expects.
         with suppress(Unsupported):
             store.create()
         return store
 
-    def offline(self, table: Table, *, cursor_secret: str | None = None) -> Store:
+    def offline(self, table: Table, **options: Any) -> Store:
         """A store of a table that was not created, for what is refused before anything is sent."""
         if self._runner is None:
-            return Store(table, self._watched, cursor_secret=cursor_secret)
-        return blocking(AsyncStore(table, self._watched, cursor_secret=cursor_secret), self._runner)
+            return Store(table, self._watched, **options)
+        return blocking(AsyncStore(table, self._watched, **options), self._runner)
 
     @property
     def requests(self) -> Sequence[ir.Request]:

@@ -18,6 +18,7 @@ from odm.testing.suite.deletes import TestConditionalDelete, TestDelete, TestDel
 from odm.testing.suite.errors import TestErrors, TestStores, TestTables
 from odm.testing.suite.gets import TestGet, TestGetMany
 from odm.testing.suite.indexes import TestIndexedTable, TestIndexPuts, TestIndexReads, TestIndexUpdates
+from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
 from odm.testing.suite.pages import TestCursors, TestPages
 from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
 from odm.testing.suite.queries import TestDescending, TestLimit, TestLossy, TestPlanning, TestRanges
@@ -31,6 +32,7 @@ __all__ = [
     "TestAttributes",
     "TestBatch",
     "TestBounds",
+    "TestClock",
     "TestCollection",
     "TestConditionalDelete",
     "TestConditionalPut",
@@ -54,11 +56,14 @@ __all__ = [
     "TestInsert",
     "TestKeys",
     "TestLimit",
+    "TestLimits",
     "TestLists",
     "TestLossy",
     "TestNewRevision",
+    "TestOnRequest",
     "TestPages",
     "TestPlanning",
+    "TestPrefix",
     "TestPut",
     "TestRanges",
     "TestRefused",
@@ -74,6 +79,7 @@ __all__ = [
     "TestTTLUpdates",
     "TestTables",
     "TestTogether",
+    "TestUnknown",
     "TestUpdate",
     "TestUpsert",
     "TestUpsertRefused",

@@ -4,17 +4,11 @@ from typing import Any
 
 from google.api_core import exceptions
 
-from odm.backends.bigtable.native import (
-    Cell,
-    DeleteRow,
-    Read,
-    Row,
-    SetCell,
-    Sleep,
-)
+from odm.backends.bigtable.native import Cell, DeleteRow, Read, Row, SetCell
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
+from odm.operations.backend import Sleep
 from odm.operations.ir import (
     Position,
     Request,

@@ -12,8 +12,8 @@ from odm.backends.bigtable.native import (
     ReadRows,
     RowRange,
     SetCell,
-    Sleep,
 )
+from odm.operations.backend import Sleep
 
 REPLACE = (DeleteRow(), SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 1000))
 

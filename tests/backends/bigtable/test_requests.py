@@ -14,11 +14,11 @@ from odm.backends.bigtable.native import (
     MutateRows,
     Read,
     ReadRows,
-    Sleep,
     Status,
 )
 from odm.errors import BackendError, ItemTooLarge, Throttled, Unsupported
 from odm.expressions.nodes import Path, Set
+from odm.operations.backend import Sleep
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,

@@ -5,15 +5,10 @@ from typing import Any
 
 import pytest
 
-from odm.backends.bigtable.native import (
-    MutateRow,
-    Read,
-    ReadRows,
-    RowRange,
-    Sleep,
-)
+from odm.backends.bigtable.native import MutateRow, Read, ReadRows, RowRange
 from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OdmError, OutcomeUnknown, Throttled
+from odm.operations.backend import Sleep
 from odm.operations.ir import (
     BatchGet,
     Delete,

@@ -28,7 +28,6 @@ from urllib3.connection import HTTPConnection
 from urllib3.exceptions import NewConnectionError
 
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.native import Sleep
 from odm.errors import (
     BackendError,
     BadCursor,
@@ -41,7 +40,7 @@ from odm.errors import (
     Unsupported,
 )
 from odm.expressions.nodes import Exists, Increment, Path
-from odm.operations.backend import aperform, perform, run
+from odm.operations.backend import Sleep, aperform, perform, run
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,

@@ -7,10 +7,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.native import Call, Sleep
+from odm.backends.dynamodb.native import Call
 from odm.errors import SchemaError, Throttled
 from odm.expressions.nodes import Append, Compare, Const, Exists, Missing, Path, Remove, Set
-from odm.operations.backend import run
+from odm.operations.backend import Sleep, run
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,

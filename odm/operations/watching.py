@@ -1,0 +1,92 @@
+"""Watching requests from outside: the ``on_request`` hook of a store, and the log ``odm``.
+
+An `Observer` stands between the core and a connection, as a generator around the native requests, so it serves both
+colours. Where nobody watches there is none. The log names operations, tables and entities, never values or cursors.
+"""
+
+import logging
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Final, TypeAlias
+
+from attrs import frozen
+
+from odm.operations.backend import Gen, Sleep
+from odm.operations.ir import Request
+
+LOG: Final = logging.getLogger("odm")
+
+
+@frozen
+class RequestInfo:
+    """One native request that was sent, as ``Store(on_request=...)`` is told.
+
+    Attributes:
+        operation: what it was sent for: "Get", "BatchGet", "Put", "Update", "Delete", "BatchWrite", "Query", "Scan",
+            "CreateTables" or "DropTables"; one of these may take several native requests.
+        table: the table's name on the backend, with the store's prefix.
+        native: the request as the backend sends it; it prints. It holds keys and values.
+        seconds: how long the answer took.
+        units: the capacity units that it used; None where the backend does not tell.
+        error: what the backend raised, its own kind of error; None if it answered. A condition that does not hold is
+            an error to some backends.
+    """
+
+    operation: str
+    table: str
+    native: Any
+    seconds: float
+    units: float | None = None
+    error: Exception | None = None
+
+
+Hook: TypeAlias = Callable[[RequestInfo], object]
+
+
+@frozen
+class Observer:
+    """Tells the hook and the log of every native request.
+
+    Attributes:
+        table: the table's name on the backend.
+        hook: of the store, or None. What it raises is logged, and goes no further: the request was made.
+        units: the connection's own method, or None.
+    """
+
+    table: str
+    hook: Hook | None = None
+    units: Callable[[Any, Any], float | None] | None = None
+
+    def __call__(self, request: Request, steps: Gen[Any]) -> Gen[Any]:
+        """Pass native requests and answers through, and tell of each; a `Sleep` is none."""
+        operation = type(request).__name__
+        try:
+            native = next(steps)
+            while True:
+                started = perf_counter()
+                try:
+                    response = yield native
+                except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
+                    self._tell(operation, native, perf_counter() - started, error=error)
+                    native = steps.throw(error)
+                else:
+                    failure = getattr(response, "failure", None)  # of a stream that broke off
+                    self._tell(operation, native, perf_counter() - started, response, failure)
+                    native = steps.send(response)
+        except StopIteration as done:
+            return done.value
+
+    def _tell(
+        self, operation: str, native: Any, seconds: float, response: Any = None, error: Exception | None = None
+    ) -> None:
+        if isinstance(native, Sleep):
+            return
+        failed = "" if error is None else f" and failed ({type(error).__name__})"
+        LOG.debug("%s on table %s took %.1f ms%s", operation, self.table, seconds * 1000, failed)
+        if self.hook is None:
+            return
+        try:
+            units = None if self.units is None or error is not None else self.units(native, response)
+            self.hook(RequestInfo(operation, self.table, native, seconds, units, error))
+        except Exception:  # the request was made, and its answer must not be lost
+            LOG.exception("on_request raised an exception; the %s on table %s goes on", operation, self.table)

@@ -1,0 +1,209 @@
+"""Options of a store that need no backend of their own: what is refused, native limits, clock, log, the hook."""
+
+import asyncio
+import logging
+import random
+from threading import get_ident
+from typing import Any
+
+import pytest
+
+from odm import (
+    AsyncStore,
+    BadValue,
+    Entity,
+    ItemTooLarge,
+    Limits,
+    PrimaryKey,
+    RequestInfo,
+    SchemaError,
+    Store,
+    Table,
+    append,
+    set_,
+)
+from odm.backends.bigtable import Bigtable
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.native import backoff
+from odm.backends.local import LocalFile, Memory
+from odm.operations import ir, updates
+from odm.operations.backend import Gen, Sleep, aperform, perform, run
+from odm.operations.context import Context
+from odm.operations.limits import PORTABLE, check_keys
+from odm.operations.watching import Observer
+from odm.schema.model import Key
+from tests.operations.shop import Customer, Order, shop
+
+table = Table("options")
+
+
+class Note(Entity, table=table):
+    note_id: str
+    text: str = ""
+    parts: list[str] = []
+
+    primary = PrimaryKey("NOTE#{note_id}")
+
+
+async def ahook(info: RequestInfo) -> None:
+    """No plain function."""
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "on_request": {"on_request": 5},
+    "on_request ": {"on_request": ahook},
+    "clock": {"clock": 12.5},
+    "random": {"random": random},
+    "limits": {"limits": "none"},
+    "on_unknown": {"on_unknown": "warn"},
+    "prefix": {"prefix": "prod/"},
+}
+
+
+@pytest.mark.parametrize("store", [Store, AsyncStore])
+@pytest.mark.parametrize(("name", "options"), OPTIONS.items(), ids=OPTIONS)
+def test_an_option_that_can_not_be_used_is_refused(store: Any, name: str, options: dict[str, Any]) -> None:
+    with pytest.raises(BadValue, match=f"^{name.strip()}="):
+        store(table, Memory(), **options)
+
+
+def test_native_limits_take_an_item_of_any_size() -> None:
+    db, portable = Store(table, backend := Memory(), limits="native"), Store(table, backend)
+    db.create()
+    large = "x" * 300_000
+    note = db.put(Note(note_id="n", text=large, parts=[large]))
+    assert db.one(Note, note_id="n") == note
+    db.update(note, append(Note.parts, large))
+    assert db.one(Note, note_id="n").parts == [large, large]
+    with pytest.raises(ItemTooLarge, match="409600 are the most"):
+        portable.put(note)
+    with pytest.raises(ItemTooLarge, match="409600 are the most"):
+        portable.update(note, append(Note.parts, large))
+    upserted = db.update(Note.primary(note_id="m"), set_(Note.parts, [large, large]), upsert=True, returning="new")
+    assert upserted == Note(note_id="m", parts=[large, large])
+
+
+def test_each_backend_says_its_own_limits() -> None:
+    assert Memory.limits == Limits(None, None, None, None, None, None)
+    assert LocalFile.limits.item_bytes == 128 * 1024 * 1024
+    assert DynamoDB().limits == Limits(entry_bytes=None)
+    bigtable = Bigtable("p", "i").limits
+    check_keys(Key("p" * 2000, "s" * 2094), {}, None, bigtable)
+    with pytest.raises(ItemTooLarge, match="4095 bytes, and 4094"):
+        check_keys(Key("p" * 2000, "s" * 2095), {}, None, bigtable)
+    assert Limits(2048, 1024, 4096, 409600, 100, 4194304) == PORTABLE
+
+
+def test_the_clock_is_the_backends_unless_another_is_given() -> None:
+    backend = Memory()
+    assert Store(table, backend)._context.now().seconds > 10**9
+    backend.clock = lambda: 7.5  # type: ignore[attr-defined]
+    assert Store(table, backend)._context.now().seconds == 7
+    assert Store(table, backend, clock=lambda: 9.0)._context.now().seconds == 9
+
+
+def test_random_is_what_was_given() -> None:
+    assert Store(table, Memory(), random=random.Random(7))._context.random.random() == random.Random(7).random()
+    assert 0 <= Store(table, Memory())._context.random.random() < 1
+
+
+def test_a_store_with_a_prefix_knows_the_classes_of_its_table() -> None:
+    db = Store(table, Memory(), prefix="p-")
+    with pytest.raises(SchemaError, match="Customer belongs to table 'shop', not 'options'"):
+        db.get(Customer, customer_id="c")
+
+
+class Answers:
+    """A connection that needs two native requests an operation, the first of which fails."""
+
+    limits = PORTABLE
+
+    def steps(self, request: ir.Request) -> Gen[Any]:
+        try:
+            yield f"first {request.key.partition}"  # type: ignore[union-attr]
+        except OSError:
+            yield Sleep(0)
+        return (yield "second")
+
+    def call(self, native: Any) -> Any:
+        if str(native).startswith("first"):
+            raise OSError("down")
+        return native
+
+    async def acall(self, native: Any) -> Any:
+        return self.call(native)
+
+    def units(self, native: Any, response: Any) -> float:
+        assert native == response
+        return 2.5
+
+    def close(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_the_hook_is_told_of_each_native_request_but_pauses(colour: str) -> None:
+    told: list[RequestInfo] = []
+    connection, threads = Answers(), set[int]()
+
+    def hook(info: RequestInfo) -> None:
+        told.append(info)
+        threads.add(get_ident())
+
+    watch = Observer("t", hook, connection.units)
+    both = ir.Gather((ir.Get(Key("a")), ir.Get(Key("b"))))
+    if colour == "sync":
+        assert perform(connection, both, watch) == ("second", "second")
+        assert get_ident() not in threads
+    else:
+        assert asyncio.run(aperform(connection, both, watch)) == ("second", "second")
+    assert sorted((str(info.native), info.units, type(info.error)) for info in told) == [
+        ("first a", None, OSError),
+        ("first b", None, OSError),
+        ("second", 2.5, type(None)),
+        ("second", 2.5, type(None)),
+    ]
+    assert {(info.operation, info.table) for info in told} == {("Get", "t")}
+
+
+def test_a_watched_procedure_raises_what_it_raised() -> None:
+    def failing(_: Any) -> Any:
+        raise KeyError("x")
+
+    def steps() -> Gen[None]:
+        yield "native"
+
+    told: list[RequestInfo] = []
+    with pytest.raises(KeyError, match="x"):
+        run(Observer("t", told.append)(ir.Get(Key("a")), steps()), failing)
+    assert isinstance(told[0].error, KeyError)
+
+
+def test_retries_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "odm"):
+        backoff(2)
+    assert "failure 2 in a row" in caplog.text
+
+
+def test_nobody_watches_unless_asked() -> None:
+    db = Store(shop, Memory())
+    assert db._channel()[1] is None
+    logging.getLogger("odm").setLevel(logging.DEBUG)
+    try:
+        assert db._channel()[1] is not None
+    finally:
+        logging.getLogger("odm").setLevel(logging.NOTSET)
+
+
+def test_a_lost_race_is_logged_without_values(caplog: pytest.LogCaptureFixture) -> None:
+    key = Order.primary(customer_id="secret", order_id="secret")
+    update = updates.update(Context(shop.compile()), key, [set_(Order.region, "secret")], None, "none")
+    assert isinstance(next(update), ir.Get)
+    stored = shop.compile().entity(Order).codec.encode(Order(customer_id="secret", order_id="secret"))
+    assert isinstance(update.send(stored), ir.Update)
+    with caplog.at_level(logging.DEBUG, "odm"):
+        assert isinstance(update.send(ir.Refused({**stored, "status": "shipped"})), ir.Update)
+    assert [record.message for record in caplog.records] == [
+        "update of Order: another writer was faster, so it is tried again"
+    ]
