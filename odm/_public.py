@@ -5,6 +5,7 @@ from odm.entities.entity import Entity
 from odm.entities.markers import TTL, Counter, Revision, Stored
 from odm.entities.patterns import AccessPattern, PrimaryKey
 from odm.entities.query import Query
+from odm.entities.upgrades import upgrade
 from odm.errors import (
     BackendError,
     BadCursor,
@@ -109,6 +110,7 @@ __all__ = [
     "size",
     "some",
     "starts_with",
+    "upgrade",
 ]
 
 for _name in __all__:

@@ -66,6 +66,7 @@ NAMES = [
     "size",
     "some",
     "starts_with",
+    "upgrade",
 ]
 
 

@@ -3,7 +3,8 @@
 `compile_codec` makes one `EntityCodec` per entity class; everything it can refuse for good it refuses there.
 """
 
-from odm.codec.attributes import TAG, TTL_ATTRIBUTE, ttl_seconds
+from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.entity import EntityCodec, compile_codec
+from odm.codec.upgrades import Upgrades
 
-__all__ = ["TAG", "TTL_ATTRIBUTE", "EntityCodec", "compile_codec", "ttl_seconds"]
+__all__ = ["TAG", "TTL_ATTRIBUTE", "VERSION", "EntityCodec", "Upgrades", "compile_codec", "ttl_seconds"]

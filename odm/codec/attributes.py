@@ -11,6 +11,9 @@ TAG: Final = "_t"
 TTL_ATTRIBUTE: Final = "_ttl"
 """The stored name of the moment of expiry, in epoch seconds."""
 
+VERSION: Final = "_v"
+"""The stored name of the version of the model that wrote the item; absent: 1."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
 

@@ -1,7 +1,8 @@
 """`EntityCodec`: one entity class compiled to its stored form and back.
 
 Stands between entities and backends: `encode` makes what backends store, `decode` what users get. A stored item has
-every model field by its stored name, ``_t`` with the tag, and, for a TTL field, ``_ttl``.
+every model field by its stored name, ``_t`` with the tag, for a TTL field ``_ttl``, and, from 2 on, ``_v`` with
+the version of its model.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from pydantic_core import SchemaValidator
 
 from odm.codec.actions import ActionLowering
 from odm.codec.annotations import TypeCompiler
-from odm.codec.attributes import TAG, TTL_ATTRIBUTE, ttl_seconds
+from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.conditions import lower_condition
 from odm.codec.depth import check_levels
 from odm.codec.faults import NOTHING, Unfit, nearest, show
@@ -22,6 +23,7 @@ from odm.codec.paths import Resolver
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored import LIST, MAP
 from odm.codec.unions import bare
+from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, validated
 from odm.entities.markers import TTLMarker, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
@@ -36,6 +38,8 @@ class EntityCodec:
         cls: the entity class.
         tag: its stored name.
         stored: field names to stored names.
+        upgrades: the entity's version, and how older items come to it.
+        marks: the attributes that tell whose item it is: the tag, and the version from 2 on.
     """
 
     cls: type[Any]
@@ -44,9 +48,14 @@ class EntityCodec:
     _record: RecordType
     _schema: ModelSchema
     _ttl: str | None
+    upgrades: Upgrades = FIRST
     _actions: ActionLowering = field(
         init=False,
         default=Factory(lambda self: ActionLowering(Resolver(self._record), self.validate, self._ttl), takes_self=True),
+    )
+    marks: Mapping[str, Value] = field(
+        init=False,
+        default=Factory(lambda self: _marks(self.tag, self.upgrades.version), takes_self=True),
     )
     # Field and stored names of the fields that can nest.
     _nesting: tuple[tuple[str, str], ...] = field(
@@ -71,7 +80,7 @@ class EntityCodec:
         except RecursionError:
             self._refuse_depth(entity)
             raise
-        item[TAG] = self.tag
+        item.update(self.marks)
         if self._ttl is not None:
             moment = getattr(entity, self._ttl)
             if moment is not None:
@@ -82,14 +91,15 @@ class EntityCodec:
         """The entity of a stored item, validated with context ``{"odm": "load"}``; unknown attributes are ignored.
 
         Args:
-            item: a stored item; its mutable parts may become the entity's.
+            item: a stored item, of an older version too; its mutable parts may become the entity's.
             key: the key it is stored under, for messages.
 
         Raises:
-            ItemInvalid: it does not validate; pydantic's error is the cause.
+            ItemInvalid: it does not validate, or can not be upgraded; pydantic's or the upgrade's error is the cause.
         """
+        upgraded = item if self.upgrades.current(item) else self.upgrades.apply(self.cls.__name__, item, key)
         try:
-            return validated(self._record.validator, self._record.input(item))
+            return validated(self._record.validator, self._record.input(upgraded))
         except ValidationError as error:
             raise self._invalid(error, item, key) from error
 
@@ -129,14 +139,16 @@ class EntityCodec:
         except KeyError as error:
             raise self._alone(name, error) from error
 
-    def read(self, item: Item, fields: Iterable[str]) -> dict[str, Any]:
+    def read(self, item: Item, fields: Iterable[str], key: str = "") -> dict[str, Any]:
         """Python values of some fields of a stored item; an absent one reads as its default, or None without one.
+
+        The item is of the entity's version; ``key`` is the key it is stored under, for messages.
 
         Raises:
             ItemInvalid: a stored value does not validate.
             BadValue: a field validator needs another field, which is not at hand.
         """
-        return {name: self._read(item, name) for name in fields}
+        return {name: self._read(item, name, key) for name in fields}
 
     def may_be_none(self, name: str) -> bool:
         """Whether the field can be None, and so may be left out of a sparse index."""
@@ -180,7 +192,7 @@ class EntityCodec:
             validator = self._validators[name] = self._schema.validator(name)
         return validator
 
-    def _read(self, item: Item, name: str) -> Any:
+    def _read(self, item: Item, name: str, key: str) -> Any:
         found = self._field(name)
         if found.stored not in item:
             return self._default(found)
@@ -188,7 +200,7 @@ class EntityCodec:
         try:
             return validated(self._validator(name), {name: value})[name]
         except ValidationError as error:
-            raise self._invalid(error, item, "") from error
+            raise self._invalid(error, item, key) from error
         except KeyError as error:
             raise self._alone(name, error) from error
 
@@ -228,19 +240,24 @@ class EntityCodec:
         return ItemInvalid(message, key, item)
 
 
-def compile_codec(cls: type[BaseModel], tag: str) -> EntityCodec:
+def compile_codec(cls: type[BaseModel], tag: str, upgrades: Upgrades = FIRST) -> EntityCodec:
     """Compile an entity class.
 
     Args:
         cls: a pydantic model class.
         tag: its stored name.
+        upgrades: its version, and how older items come to it.
 
     Raises:
         SchemaError: a field can not be stored so that it reads back equal; names class, field, type and mend.
     """
     record = TypeCompiler().compile(cls)
     stored = {name: found.stored for name, found in record.fields.items()}
-    return EntityCodec(cls, tag, stored, record, model_schema(cls), _ttl_field(record))
+    return EntityCodec(cls, tag, stored, record, model_schema(cls), _ttl_field(record), upgrades)
+
+
+def _marks(tag: str, version: int) -> dict[str, Value]:
+    return {TAG: tag} if version == 1 else {TAG: tag, VERSION: version}
 
 
 def _nesting_fields(record: RecordType) -> tuple[tuple[str, str], ...]:

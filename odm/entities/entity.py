@@ -31,38 +31,60 @@ class Entity(ReferringModel):
     """A stored object: a Pydantic model with a primary key and access patterns.
 
     Declare one with ``class Order(Entity, table=shop)``. ``tag=`` sets the stored name (default: the class name): keep
-    it when you rename the class.
+    it when you rename the class. ``version=`` counts what the stored form has become by `odm.upgrade`. ``keep=`` is the
+    number of items that stay in a partition: after a write, the oldest ones of the entity beyond it are removed; the
+    newest is the last in sort order, or the first where the sort key begins with a ``:desc`` field.
     """
 
     model_config = ConfigDict(ignored_types=(PrimaryKey, AccessPattern))
 
     __odm_table__: ClassVar[Registry | None] = None
+    __odm_version__: ClassVar[int] = 1
+    __odm_keep__: ClassVar[int | None] = None
 
     if TYPE_CHECKING:
 
         def __init_subclass__(
-            cls, *, table: Registry | None = None, tag: str | None = None, **config: Unpack[ConfigDict]
+            cls,
+            *,
+            table: Registry | None = None,
+            tag: str | None = None,
+            version: int = 1,
+            keep: int | None = None,
+            **config: Unpack[ConfigDict],
         ) -> None: ...
 
     else:
 
-        def __init_subclass__(cls, *, table: Registry | None = None, tag: str | None = None, **config: Any) -> None:
+        def __init_subclass__(
+            cls,
+            *,
+            table: Registry | None = None,
+            tag: str | None = None,
+            version: int = 1,
+            keep: int | None = None,
+            **config: Any,
+        ) -> None:
             super().__init_subclass__(**config)
-            if table is None and tag is not None:
-                raise SchemaError(
-                    f"class {cls.__name__}: tag={tag!r} goes with table=...; without one nothing is stored"
-                )
+            given = {"tag": tag, "version": None if version == 1 else version, "keep": keep}
+            for name, value in given.items():
+                if table is None and value is not None:
+                    raise SchemaError(
+                        f"class {cls.__name__}: {name}={value!r} goes with table=...; without one nothing is stored"
+                    )
             if not isinstance(table, Registry | None):
                 raise SchemaError(
                     f"class {cls.__name__}: table={table!r} is not a Table; declare one with Table('name')"
                 )
-            cls.__odm_table__ = table
+            cls.__odm_table__, cls.__odm_version__, cls.__odm_keep__ = table, version, keep
 
         @classmethod
         def __pydantic_init_subclass__(
             cls, *, table: Registry | None = None, tag: str | None = None, **config: Any
         ) -> None:
-            super().__pydantic_init_subclass__(**config)
+            super().__pydantic_init_subclass__(
+                **{name: value for name, value in config.items() if name not in ("version", "keep")}
+            )
             for name, info in cls.model_fields.items():
                 if isinstance(info.default, BoundPattern):
                     raise SchemaError(

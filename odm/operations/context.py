@@ -67,7 +67,7 @@ class Context:
         """The entity of a stored item, by its tag; None for one that is to be skipped.
 
         Raises:
-            ItemInvalid: the tag is unknown, or the attributes do not validate.
+            ItemInvalid: the tag is unknown, the attributes do not validate, or they can not be upgraded.
         """
         entity = self.schema.entities.get(item.get(TAG, ""))
         if entity is None and self.skip_unknown:
@@ -79,7 +79,23 @@ class Context:
                 str(key),
                 item,
             )
-        return entity.codec.decode(item, str(key))
+        made = entity.codec.decode(item, str(key))
+        if not entity.codec.upgrades.current(item):
+            self._check_same_key(entity, made, item, key)
+        return made
+
+    def _check_same_key(self, entity: EntitySchema, made: Any, item: Item, key: Key) -> None:
+        """An upgraded item must stay where it is. Raises ItemInvalid."""
+        if not key.sort and not self.schema.hash_only:
+            return  # of a scan of Bigtable, whose row keys can not be taken apart
+        upgraded = entity.key(vars(made))
+        if upgraded != key:
+            raise ItemInvalid(
+                f"a stored {entity.name} under {key} would be under {upgraded} when it is upgraded to version "
+                f"{entity.version}: an upgrade may not change what the primary key is made of",
+                str(key),
+                item,
+            )
 
     def key_of(self, query: object) -> tuple[EntitySchema, Key, Mapping[str, Any]]:
         """The entity, item key and key values that a call of the primary key names.

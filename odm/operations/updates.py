@@ -31,6 +31,7 @@ from odm.operations.context import Context
 from odm.operations.guards import ABSENT, EXISTS, equals, every, judged, revision_is
 from odm.operations.increments import check_steps, limits_of
 from odm.operations.limits import check_item, check_keys
+from odm.operations.upgrades import rewrite, version_is
 from odm.operations.watching import LOG
 from odm.operations.writes import Target, as_it_was, refuse, target_of
 from odm.schema.model import EntitySchema, Key, PatternSchema
@@ -82,10 +83,13 @@ def update(
             answer = yield _request(context, change, base)
         if isinstance(answer, ir.Written):
             return None if answer.item is None else context.decode(answer.item, change.target.key)
-        base = context.now().living(answer.item)
-        _judge(context, change, base)
+        base = yield from _current(context, change, answer.item)
         LOG.debug("update of %s: another writer was faster, so it is tried again", change.target.entity.name)
-    raise Conflict(f"{change.target} was changed by other writers {ATTEMPTS} times in a row: retry later")
+    raise _never_rests(change)
+
+
+def _never_rests(change: Change) -> Conflict:
+    return Conflict(f"{change.target} was changed by other writers {ATTEMPTS} times in a row: retry later")
 
 
 def understand(
@@ -172,9 +176,23 @@ def _first_base(context: Context, change: Change) -> Gen[Item | None]:
         base = change.target.entity.codec.encode(change.target.instance)
         if _can_start_from(change, base):
             return base
-    item = context.now().living((yield ir.Get(change.target.key)))
-    _judge(context, change, item)  # a sum outside of its bounds makes no key
-    return item
+    # Judged now, because a sum outside of its bounds makes no key.
+    return (yield from _current(context, change, (yield ir.Get(change.target.key))))
+
+
+def _current(context: Context, change: Change, item: Item | None) -> Gen[Item | None]:
+    """The item as it stands, judged; one of an older version is rewritten as one of this version first."""
+    entity, key = change.target.entity, change.target.key
+    for _ in range(ATTEMPTS):
+        item = context.now().living(item)
+        if item is None or entity.codec.upgrades.current(item):
+            _judge(context, change, item)
+            return item
+        put = rewrite(context, entity, item, key)
+        _judge(context, change, put.item)
+        answer = yield put
+        item = put.item if isinstance(answer, ir.Written) else answer.item
+    raise _never_rests(change)
 
 
 def _can_start_from(change: Change, base: Item) -> bool:
@@ -197,7 +215,7 @@ def _request(context: Context, change: Change, base: Item | None) -> ir.Update:
     revision = target.revision
     locked = None if revision is None else revision_is(target.entity, revision)
     alive = now.alive if target.entity.ttl is not None else None
-    condition = every(EXISTS, alive, locked, change.wanted, *limits, *guards)
+    condition = every(EXISTS, version_is(target.entity), alive, locked, change.wanted, *limits, *guards)
     entries = _entries(change, item)
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)
@@ -213,7 +231,7 @@ def _entries(change: Change, base: Item) -> dict[str, Key | None]:
     old = {**change.told, **{name: value for name, value in base.items() if name in used}}
     new = apply([action for action in change.actions if action.path.root in used], old)
     fields = [name for pattern in change.touched for name in pattern.fields]
-    values = entity.codec.read(new, fields)
+    values = entity.codec.read(new, fields, str(change.target.key))
     entries: dict[str, Key | None] = {}
     for pattern in change.touched:
         there = pattern.when is None or holds(pattern.when, _as_read(entity, pattern.when, new))
@@ -247,7 +265,7 @@ def _create(context: Context, change: Change) -> Gen[ir.Written | ir.Refused]:
     _judge_limits(context, change, None)
     target, codec = change.target, change.target.entity.codec
     start = {codec.stored[name]: codec.value(name, value) for name, value in _key_values(target).items()}
-    made = {**apply(change.actions, start), TAG: target.entity.tag}
+    made = {**apply(change.actions, start), **codec.marks}
     codec.check(made)
     instance = codec.decode(made)
     item = codec.encode(instance)

@@ -15,6 +15,7 @@ from odm.errors import BadValue, SchemaError
 from odm.expressions.references import Reference
 from odm.keys import Template, compile_template
 from odm.schema.checks import check_entity, check_indexes, check_keys, is_shared
+from odm.schema.evolution import find_keep, find_upgrades
 from odm.schema.model import EntitySchema, IndexSchema, PatternSchema, Schema
 from odm.schema.roles import find_roles
 
@@ -79,12 +80,13 @@ def _primary(patterns: dict[str, Pattern]) -> Pattern:
 def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern], *, hash_only: bool) -> EntitySchema:
     _complete(cls)
     _check_references(cls)
-    codec = compile_codec(cls, tag)
+    codec = compile_codec(cls, tag, find_upgrades(cls))
     compiled = {name: _compile_pattern(cls, tag, name, pattern, hash_only) for name, pattern in patterns.items()}
     primary = next(p for p in compiled.values() if p.kind == "primary")
     others = {name: p for name, p in compiled.items() if p.kind != "primary"}
     optional = frozenset(filter(codec.may_be_none, cls.model_fields))
-    entity = EntitySchema(cls, tag, primary, others, codec, optional=optional, **find_roles(cls, compiled.values()))
+    roles, keep = find_roles(cls, compiled.values()), find_keep(cls, primary)
+    entity = EntitySchema(cls, tag, primary, others, codec, optional=optional, keep=keep, **roles)
     check_entity(entity)
     lowered = {}
     for name, pattern in others.items():

@@ -78,6 +78,7 @@ class EntitySchema:
         revision, ttl: the field that carries the marker, or None.
         counters: the fields marked as Counter.
         optional: the fields whose value may be None.
+        keep: how many items stay in a partition, the newest; None: all.
     """
 
     cls: type[Any]
@@ -89,6 +90,12 @@ class EntitySchema:
     ttl: str | None = None
     counters: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
+    keep: int | None = None
+
+    @property
+    def version(self) -> int:
+        """The version of the stored form, which items have as ``_v`` from 2 on."""
+        return self.codec.upgrades.version
 
     @property
     def name(self) -> str:

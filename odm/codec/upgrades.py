@@ -1,0 +1,74 @@
+"""The chain of an entity's ``@upgrade`` functions: from a stored item of any older version to one of this version."""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any, TypeAlias
+
+from attrs import frozen
+
+from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION
+from odm.codec.faults import show
+from odm.errors import ItemInvalid
+from odm.expressions.nodes import Item, Value
+
+Step: TypeAlias = Callable[[dict[str, Value]], dict[str, Value]]
+
+_OWN = frozenset({TAG, VERSION, TTL_ATTRIBUTE})
+
+
+@frozen
+class Upgrades:
+    """The version of an entity, and how older items come to it.
+
+    Attributes:
+        version: the entity's.
+        steps: the first starts from version 1, the last ends at the entity's.
+    """
+
+    version: int = 1
+    steps: tuple[Step, ...] = ()
+
+    def current(self, item: Item) -> bool:
+        """Whether the stored item is of the entity's version."""
+        return bool(item.get(VERSION, 1) == self.version)
+
+    def apply(self, name: str, item: Item, key: str) -> dict[str, Value]:
+        """The attributes of an item of another version, as one of this version has them; those of odm aside.
+
+        Args:
+            name: the entity's, for messages.
+            item: as it is stored; it is not changed.
+            key: the key it is stored under, for messages.
+
+        Raises:
+            ItemInvalid: a step failed, its error is the cause; or the item is of a later version, or of none.
+        """
+        stored: Any = item.get(VERSION, 1)
+        what = f"a stored {name}{f' under {key}' if key else ''}"
+        if type(stored) is not int or stored < 1:
+            raise ItemInvalid(f"{what} has the version {show(stored)}, which is none: remove or mend it", key, item)
+        if stored > self.version:
+            raise ItemInvalid(
+                f"{what} has version {stored}, and the model is version {self.version}: it was written by a later "
+                "model; read it with that one",
+                key,
+                item,
+            )
+        attributes = deepcopy({name: value for name, value in item.items() if name not in _OWN})
+        for version, step in enumerate(self.steps[stored - 1 :], stored):
+            attributes = _apply(step, attributes, f"{what}: @upgrade(from_={version}) failed", key, item)
+        return {name: value for name, value in attributes.items() if name not in _OWN}
+
+
+FIRST = Upgrades()
+"""An entity that has not been changed."""
+
+
+def _apply(step: Step, attributes: dict[str, Value], failed: str, key: str, item: Item) -> dict[str, Value]:
+    try:
+        upgraded: object = step(attributes)
+    except Exception as error:
+        raise ItemInvalid(f"{failed}: {type(error).__name__}: {error}", key, item) from error
+    if not isinstance(upgraded, Mapping):
+        raise ItemInvalid(f"{failed}: it returned {show(upgraded)} and must return the attributes", key, item)
+    return dict(upgraded)

@@ -1,0 +1,36 @@
+"""`upgrade`: marks the functions in a class body that turn stored items of an older version into those of the next."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from odm.errors import SchemaError
+
+F = TypeVar("F", bound="Callable[..., Any] | staticmethod[..., Any] | classmethod[Any, ..., Any]")
+
+MARK: Final = "__odm_upgrade__"
+"""The attribute of such a function that says the version it starts from."""
+
+
+def upgrade(*, from_: int) -> Callable[[F], F]:
+    """Declare how stored items of an older version of the entity become those of the next.
+
+    For a function in the body of ``class Order(Entity, table=shop, version=2)``; make it a static method. It is given
+    the attributes of a stored item by *stored* name, with stored values (moments are text, see the README), in a dict
+    of its own, and returns those that an item of the next version has. Functions from 1 to the version before the
+    class's make a chain. An item is upgraded whenever it is read, and rewritten when it is put or updated; it must keep
+    its primary key. The stored version is the attribute ``_v``, absent in version 1.
+
+    Args:
+        from_: the version of the items that it is given, 1 or more.
+
+    Raises:
+        SchemaError: ``from_`` is no version.
+    """
+    if not isinstance(from_, int) or isinstance(from_, bool) or from_ < 1:
+        raise SchemaError(f"@upgrade(from_={from_!r}): give the version of the items to upgrade, an int of 1 or more")
+
+    def mark(function: F) -> F:
+        setattr(getattr(function, "__func__", function), MARK, from_)
+        return function
+
+    return mark
