@@ -27,6 +27,7 @@ from odm.testing.suite.scans import TestScan
 from odm.testing.suite.ttl import TestExpiredReads, TestExpiredWrites, TestTTLUpdates
 from odm.testing.suite.types import TestAttributes, TestKeys
 from odm.testing.suite.updates import TestBounds, TestUpdate, TestUpsert, TestUpsertRefused
+from odm.testing.suite.upgrades import TestUpgradedIndexes, TestUpgradedReads, TestUpgradedUpdates, TestUpgradedWrites
 
 __all__ = [
     "TestAttributes",
@@ -81,6 +82,10 @@ __all__ = [
     "TestTogether",
     "TestUnknown",
     "TestUpdate",
+    "TestUpgradedIndexes",
+    "TestUpgradedReads",
+    "TestUpgradedUpdates",
+    "TestUpgradedWrites",
     "TestUpsert",
     "TestUpsertRefused",
     "TestWhen",

@@ -1,0 +1,104 @@
+"""What the suite stores of entities that change: the same tables as three deployments see them."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from odm import TTL, AccessPattern, Entity, PrimaryKey, Revision, Table, field, upgrade
+
+people = Table("people")
+people_v2 = Table("people")
+people_v3 = Table("people")
+parcels = Table("parcels")
+parcels_v2 = Table("parcels")
+
+
+class Person(Entity, table=people):
+    """As it was first."""
+
+    person_id: str
+    name: str
+    age: int | None = None
+    expires_at: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("PEOPLE", "{person_id}")
+
+
+class PersonV2(Entity, table=people_v2, tag="Person", version=2):
+    """Has its name in two parts."""
+
+    person_id: str
+    first: str
+    last: str = ""
+    age: int | None = None
+    expires_at: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("PEOPLE", "{person_id}")
+
+    @upgrade(from_=1)
+    @staticmethod
+    def split_name(item: dict[str, Any]) -> dict[str, Any]:
+        """Version 1 had both in one."""
+        if item["name"] == "?":
+            raise ValueError("nobody knows")
+        first, _, last = item.pop("name").partition(" ")
+        return {**item, "first": first, "last": last}
+
+
+class PersonV3(Entity, table=people_v3, tag="Person", version=3):
+    """Calls the last name something else."""
+
+    person_id: str
+    first: str
+    family: Annotated[str, Field(max_length=20)]
+    age: int | None = None
+    expires_at: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("PEOPLE", "{person_id}")
+
+    @staticmethod
+    @upgrade(from_=2)
+    def rename_last(item: dict[str, Any]) -> dict[str, Any]:
+        """Version 2 had it as ``last``; one of them was moved by mistake."""
+        moved = {"person_id": "elsewhere"} if item["first"] == "Moved" else {}
+        return {**item, "family": item.pop("last"), **moved}
+
+    @upgrade(from_=1)
+    @classmethod
+    def split_name(cls, item: dict[str, Any]) -> dict[str, Any]:
+        """As in version 2, which is not around any more."""
+        return PersonV2.split_name(item)
+
+
+class Parcel(Entity, table=parcels):
+    """Found by its place."""
+
+    parcel_id: str
+    place: str
+    weight: int = 0
+    note: str = ""
+    revision: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("PARCEL#{parcel_id}")
+    by_place = AccessPattern("PLACE#{place}", "{parcel_id}")
+
+
+class ParcelV2(Entity, table=parcels_v2, tag="Parcel", version=2):
+    """Says the country with the place, weighs in grams, and does not know ``note``."""
+
+    parcel_id: str
+    city: str
+    country: str = "NO"
+    grams: int = 0
+    revision: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("PARCEL#{parcel_id}")
+    by_place = AccessPattern("PLACE#{country}#{city}", "{parcel_id}")
+    heavy = AccessPattern("HEAVY", "{grams}#{parcel_id}", when=field("grams") >= 10_000)
+
+    @upgrade(from_=1)
+    @staticmethod
+    def to_grams(item: dict[str, Any]) -> dict[str, Any]:
+        """Version 1 had kilograms."""
+        return {**item, "city": item.pop("place"), "grams": item.pop("weight", 0) * 1000}

@@ -1,0 +1,216 @@
+"""Entities of a later version on items of an earlier one."""
+# ruff: noqa: D101  # a test's name says what it shows
+
+import pytest
+
+from odm import ConditionFailed, Conflict, ItemExists, ItemInvalid, collection, increment, set_
+from odm.operations import ir
+from odm.stores.sync import Store
+from odm.testing.capabilities import needs
+from odm.testing.evolving import (
+    Parcel,
+    ParcelV2,
+    Person,
+    PersonV2,
+    PersonV3,
+    parcels,
+    parcels_v2,
+    people,
+    people_v2,
+    people_v3,
+)
+from odm.testing.stores import Stores
+from odm.testing.suite.helpers import FUTURE, PAST, fill
+
+ANN = Person(person_id="ann", name="Ann Lee", age=7)
+ANN_V2 = PersonV2(person_id="ann", first="Ann", last="Lee", age=7)
+ANN_V3 = PersonV3(person_id="ann", first="Ann", family="Lee", age=7)
+KEY_V2 = PersonV2.primary(person_id="ann")
+KEY_V3 = PersonV3.primary(person_id="ann")
+
+
+class TestUpgradedReads:
+    def test_show_the_item_as_the_model_has_it(self, stores: Stores) -> None:
+        stores.open(people).put(ANN)
+        db = stores.open(people_v2)
+        stores.forget()
+        assert db.get(KEY_V2) == ANN_V2
+        assert db.get_many([KEY_V2]) == [ANN_V2]
+        assert list(db.query(PersonV2.primary())) == [ANN_V2]
+        assert list(db.query(collection(PersonV2.primary()))) == [ANN_V2]
+        assert list(db.page(PersonV2.primary()).items) == [ANN_V2]
+        assert db.first(PersonV2.primary()) == ANN_V2
+        assert list(db.scan(PersonV2)) == list(db.scan()) == [ANN_V2]
+        assert not any(isinstance(request, ir.Put | ir.Update) for request in stores.requests)
+        assert stores.open(people).get(Person, person_id="ann") == ANN
+
+    def test_go_through_every_version(self, stores: Stores) -> None:
+        old, middle, new = map(stores.open, (people, people_v2, people_v3))
+        old.put(ANN)
+        middle.put(PersonV2(person_id="bob", first="Bob", last="Ray"))
+        new.put(PersonV3(person_id="cid", first="Cid", family="Fox"))
+        assert [(p.first, p.family) for p in new.query(PersonV3.primary())] == [
+            ("Ann", "Lee"),
+            ("Bob", "Ray"),
+            ("Cid", "Fox"),
+        ]
+
+    def test_count_an_expired_item_as_absent(self, stores: Stores) -> None:
+        old, db = stores.open(people), stores.open(people_v2)
+        fill(old, [ANN.model_copy(update={"expires_at": PAST}), ANN.model_copy(update={"person_id": "bob"})])
+        assert db.get(KEY_V2) is None
+        assert [person.person_id for person in db.query(PersonV2.primary())] == ["bob"]
+
+    def test_refuse_an_item_of_a_later_model(self, stores: Stores) -> None:
+        stores.open(people_v3).put(ANN_V3)
+        for table, key in ((people, Person.primary(person_id="ann")), (people_v2, KEY_V2)):
+            with pytest.raises(ItemInvalid, match=r"version 3, .* later model") as caught:
+                stores.open(table).get(key)
+            assert caught.value.item["family"] == "Lee"
+            assert "ann" in caught.value.key
+
+    def test_say_what_a_failed_upgrade_failed_at(self, stores: Stores) -> None:
+        old, db = stores.open(people), stores.open(people_v2)
+        old.put(Person(person_id="ann", name="?"))
+        with pytest.raises(ItemInvalid, match=r"@upgrade\(from_=1\) failed: ValueError: nobody knows") as caught:
+            db.get(KEY_V2)
+        assert isinstance(caught.value.__cause__, ValueError)
+        assert caught.value.item["name"] == "?"
+
+    def test_refuse_an_upgrade_that_moves_the_item(self, stores: Stores) -> None:
+        stores.open(people).put(Person(person_id="ann", name="Moved"))
+        for read in (
+            lambda db: db.get(KEY_V3),
+            lambda db: list(db.query(PersonV3.primary())),
+        ):
+            with pytest.raises(ItemInvalid, match=r"elsewhere.*primary key"):
+                read(stores.open(people_v3))
+
+    def test_refuse_what_still_does_not_fit(self, stores: Stores) -> None:
+        stores.open(people).put(Person(person_id="ann", name="Ann " + "e" * 21))
+        with pytest.raises(ItemInvalid, match="family") as caught:
+            stores.open(people_v3).get(KEY_V3)
+        assert caught.value.item["name"].startswith("Ann e")
+
+
+class TestUpgradedWrites:
+    def test_a_put_rewrites_the_item(self, stores: Stores) -> None:
+        old, db = stores.open(people), stores.open(people_v2)
+        old.put(ANN)
+        db.put(db.one(KEY_V2))
+        with pytest.raises(ItemInvalid, match="later model"):
+            old.get(Person, person_id="ann")
+        assert db.one(KEY_V2) == ANN_V2
+
+    @needs("conditions")
+    def test_a_taken_key_is_told_with_the_upgraded_item(self, stores: Stores) -> None:
+        old, db = stores.open(people), stores.open(people_v2)
+        old.put(ANN)
+        with pytest.raises(ItemExists) as caught:
+            db.insert(ANN_V2)
+        assert caught.value.item == ANN_V2
+        db.delete(KEY_V2)
+        db.put(ANN_V2)
+        assert db.get(KEY_V2) == ANN_V2
+
+
+@needs("updates", "conditions")
+class TestUpgradedUpdates:
+    def test_see_the_item_as_the_model_has_it(self, stores: Stores) -> None:
+        old, db = stores.open(people), stores.open(people_v2)
+        old.put(ANN)
+        new = db.update(KEY_V2, set_(PersonV2.last, "Ray"), increment(PersonV2.age), returning="new")
+        assert new == PersonV2(person_id="ann", first="Ann", last="Ray", age=8)
+        assert db.one(KEY_V2) == new
+
+    def test_judge_conditions_on_it_too(self, stores: Stores) -> None:
+        old, db = stores.open(people), stores.open(people_v2)
+        old.put(ANN)
+        with pytest.raises(ConditionFailed) as caught:
+            db.update(KEY_V2, set_(PersonV2.age, 9), when=PersonV2.last == "Ray")
+        assert caught.value.item == ANN_V2
+        assert old.get(Person, person_id="ann") == ANN
+        db.update(KEY_V2, set_(PersonV2.age, 9), when=PersonV2.last == "Lee")
+        assert db.one(KEY_V2).age == 9
+
+    def test_give_the_old_item_upgraded(self, stores: Stores) -> None:
+        old, db = stores.open(people), stores.open(people_v3)
+        old.put(ANN)
+        assert db.update(KEY_V3, set_(PersonV3.family, "Fox"), returning="old") == ANN_V3
+
+    def test_do_not_touch_an_item_of_a_later_model(self, stores: Stores) -> None:
+        new = stores.open(people_v3)
+        new.put(ANN_V3)
+        for table, key, action in (
+            (people, Person.primary(person_id="ann"), set_(Person.name, "x")),
+            (people_v2, KEY_V2, set_(PersonV2.last, "x")),
+        ):
+            with pytest.raises(ItemInvalid, match="later model"):
+                stores.open(table).update(key, action)
+        assert new.one(KEY_V3) == ANN_V3
+
+    def test_upserts_create_items_of_the_version(self, stores: Stores) -> None:
+        db = stores.open(people_v2)
+        assert db.update(KEY_V2, set_(PersonV2.first, "Ann"), upsert=True, returning="new") == PersonV2(
+            person_id="ann", first="Ann"
+        )
+        assert db.one(KEY_V2).first == "Ann"
+        stores.open(people).put(ANN)
+        assert db.update(KEY_V2, set_(PersonV2.first, "An"), upsert=True, returning="new").last == "Lee"
+
+    def test_start_over_when_somebody_changes_the_old_item(self, stores: Stores) -> None:
+        old, db = stores.open(people), stores.open(people_v2)
+        old.put(ANN)
+        # The first rival comes before the update, the second before the item is rewritten.
+        stores.rival_puts(ANN.model_copy(update={"age": 8}), ANN.model_copy(update={"name": "Ann Ray"}))
+        new = db.update(KEY_V2, increment(PersonV2.age), returning="new")
+        assert new == PersonV2(person_id="ann", first="Ann", last="Ray", age=8)
+
+    def test_of_an_item_that_expires(self, stores: Stores) -> None:
+        old, db = stores.open(people), stores.open(people_v2)
+        old.put(ANN.model_copy(update={"expires_at": FUTURE}))
+        assert db.update(KEY_V2, set_(PersonV2.last, "Ray"), returning="new").expires_at == FUTURE
+
+
+@needs("indexes", "updates", "conditions")
+class TestUpgradedIndexes:
+    PARCEL = Parcel(parcel_id="p", place="Oslo", weight=12, note="fragile")
+    KEY = ParcelV2.primary(parcel_id="p")
+
+    def places(self, db: Store) -> tuple[int, int, int]:
+        """In how many ways the parcel is found: by the old key, by the new one, as a heavy one."""
+        stale = ParcelV2.by_place(country="Oslo", city="p")
+        new = ParcelV2.by_place(country="NO", city="Oslo")
+        return db.count(stale), db.count(new), db.count(ParcelV2.heavy())
+
+    def test_are_right_from_the_next_put_on(self, stores: Stores) -> None:
+        stores.open(parcels).put(self.PARCEL)
+        db = stores.open(parcels_v2)
+        parcel = db.one(self.KEY)
+        assert (parcel.city, parcel.grams, parcel.revision) == ("Oslo", 12_000, 1)
+        assert self.places(db) == (0, 0, 0)
+        db.put(parcel)
+        assert self.places(db) == (0, 1, 1)
+        assert list(db.query(ParcelV2.by_place(country="NO", city="Oslo"))) == [db.one(self.KEY)]
+
+    def test_are_right_from_the_next_update_on(self, stores: Stores) -> None:
+        old, db = stores.open(parcels), stores.open(parcels_v2)
+        old.put(self.PARCEL)
+        parcel = db.one(self.KEY)
+        new = db.update(parcel, set_(ParcelV2.country, "SE"), returning="new")
+        assert (new.grams, new.revision) == (12_000, 2)
+        assert db.first(ParcelV2.by_place(country="SE", city="Oslo")) == new
+        assert self.places(db) == (0, 0, 1)
+        assert old.count(Parcel.by_place(place="Oslo")) == 0
+
+    def test_unknown_attributes_stay_and_the_revision_counts_once(self, stores: Stores) -> None:
+        old, db = stores.open(parcels), stores.open(parcels_v2)
+        old.put(self.PARCEL)
+        stale = db.one(self.KEY)
+        assert db.update(self.KEY, increment(ParcelV2.grams, -5000), returning="new").revision == 2
+        assert self.places(db) == (0, 1, 0)
+        with pytest.raises(ItemInvalid, match="later model") as caught:
+            old.get(Parcel, parcel_id="p")
+        assert caught.value.item["note"] == "fragile"
+        with pytest.raises(Conflict):
+            db.update(stale, set_(ParcelV2.grams, 1))
