@@ -5,6 +5,7 @@ from odm.errors import BadValue
 from odm.operations import ir
 from odm.operations.backend import Gen
 from odm.operations.context import Context
+from odm.operations.trim import trim_after
 from odm.operations.writes import delete_request, put_request, target_of
 from odm.schema.model import Key
 
@@ -79,3 +80,4 @@ class Pending:
         self._operations.clear()
         if operations:
             yield ir.BatchWrite(operations)
+            yield from trim_after(self._context, operations)

@@ -10,6 +10,7 @@ from odm.operations import ir
 from odm.operations.backend import Connection, Gen
 from odm.operations.plan import Plan
 from odm.operations.updates import Change
+from odm.schema.model import EntitySchema
 
 SHOWN = 5
 """Partitions and lines of a request that are shown in full."""
@@ -31,6 +32,7 @@ class Explanation:
         requests: at most how many requests the call sends; None: a query sends one a page, as many as its result needs,
             an update starts over when somebody else changed the item meanwhile.
         writes: the call is a write.
+        keep: a put trims its partition to that many items of the entity afterwards.
         note: what else is worth knowing.
         native: the first request as the backend will send it.
     """
@@ -45,6 +47,7 @@ class Explanation:
     limit: int | None = None
     requests: int | None = None
     writes: bool = False
+    keep: int | None = None
     note: str = ""
     native: Any = None
 
@@ -60,6 +63,7 @@ class Explanation:
             ("order", "descending" if self.descending else ""),
             ("limit", "" if self.limit is None else f"{self.limit} results"),
             ("requests", self._requests()),
+            ("keep", "" if self.keep is None else f"the newest {self.keep} items of the entity in the partition"),
             ("note", self.note),
             ("native", str(self.native) if self.native is not None else ""),
         ]
@@ -69,6 +73,8 @@ class Explanation:
         return "\n".join(f"{name:<10} {text}" for name, text in self.rows())
 
     def _requests(self) -> str:
+        if self.keep is not None:
+            return "two: the write and a count; two more for each page of items that have to go"
         if self.requests is not None:
             return f"at most {self.requests}"
         return "one, or two with a read first, a try" if self.writes else "one a page of results"
@@ -95,7 +101,7 @@ def explain_plan(plan: Plan, native: Any) -> Explanation:
 
 
 def explain_write(
-    call: str, steps: Gen[Any], connection: Connection, pattern: str, change: Change | None
+    call: str, steps: Gen[Any], connection: Connection, entity: EntitySchema, change: Change | None
 ) -> Explanation:
     """What a write will do: its first request, without sending it. ``change`` is what an update was understood as."""
     request: ir.Get | ir.Put | ir.Update | ir.Delete = next(steps)
@@ -108,14 +114,16 @@ def explain_write(
     else:
         condition = request.condition
     note = f"{how.format(', '.join(guarded))}, guards them in the write, and tries again when they have changed"
+    keep = entity.keep if isinstance(request, ir.Put) else None
     return Explanation(
         call,
-        pattern,
+        entity.primary.text,
         partitions=(request.key.partition,),
         range=(request.key.sort, request.key.sort + "\0"),
         filter=condition,
-        requests=None if guarded else 1,
+        requests=None if guarded or keep is not None else 1,
         writes=True,
+        keep=keep,
         note=note if guarded else "",
         native=first_native(connection, request),
     )

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from attrs import field, frozen
 
 from odm.codec import TAG
-from odm.errors import BadValue, ConditionFailed, Conflict, ItemNotFound
+from odm.errors import BadValue, ConditionFailed, Conflict, ItemInvalid, ItemNotFound
 from odm.expressions.build import checked
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import (
@@ -31,6 +31,7 @@ from odm.operations.context import Context
 from odm.operations.guards import ABSENT, EXISTS, equals, every, judged, revision_is
 from odm.operations.increments import check_steps, limits_of
 from odm.operations.limits import check_item, check_keys
+from odm.operations.trim import trim_after
 from odm.operations.upgrades import rewrite, version_is
 from odm.operations.watching import LOG
 from odm.operations.writes import Target, as_it_was, refuse, target_of
@@ -82,10 +83,17 @@ def update(
         else:
             answer = yield _request(context, change, base)
         if isinstance(answer, ir.Written):
-            return None if answer.item is None else context.decode(answer.item, change.target.key)
+            return _returned(context, change, answer.item)
         base = yield from _current(context, change, answer.item)
         LOG.debug("update of %s: another writer was faster, so it is tried again", change.target.entity.name)
     raise _never_rests(change)
+
+
+def _returned(context: Context, change: Change, item: Item | None) -> Any:
+    try:
+        return None if item is None else context.decode(item, change.target.key)
+    except ItemInvalid as error:
+        raise ItemInvalid(f"the update was done, and {error}", error.key, error.item) from error.__cause__
 
 
 def _never_rests(change: Change) -> Conflict:
@@ -271,10 +279,12 @@ def _create(context: Context, change: Change) -> Gen[ir.Written | ir.Refused]:
     item = codec.encode(instance)
     entries = target.entity.entries(vars(instance), item)
     check_item(item, target.key, entries, target.entity, context.limits)
-    answer = yield ir.Put(target.key, item, entries, judged(target.entity, ABSENT, context.now()))
-    if isinstance(answer, ir.Written) and change.returning == "new":
-        return ir.Written(item)
-    return ir.Written() if isinstance(answer, ir.Written) else answer
+    put = ir.Put(target.key, item, entries, judged(target.entity, ABSENT, context.now()))
+    answer = yield put
+    if isinstance(answer, ir.Refused):
+        return answer
+    yield from trim_after(context, (put,))
+    return ir.Written(item if change.returning == "new" else None)
 
 
 def _judge(context: Context, change: Change, item: Item | None) -> None:

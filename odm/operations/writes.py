@@ -18,6 +18,7 @@ from odm.operations.context import Context
 from odm.operations.guards import ABSENT, every, judged, revision_is
 from odm.operations.limits import check_item
 from odm.operations.reads import Reading, keys_chunk
+from odm.operations.trim import trim_after
 from odm.schema.model import EntitySchema, Key
 
 E = TypeVar("E", bound=Entity)
@@ -87,6 +88,7 @@ def put(context: Context, instance: E, when: Condition | bool | None) -> Gen[E]:
     answer = yield ir.Put(request.key, request.item, request.entries, condition)
     if isinstance(answer, ir.Refused):
         refuse(context, target, answer.item, wanted, fresh=fresh)
+    yield from trim_after(context, (request,))
     return stored
 
 
@@ -97,6 +99,7 @@ def insert(context: Context, instance: E) -> Gen[E]:
     answer = yield ir.Put(request.key, request.item, request.entries, condition)
     if isinstance(answer, ir.Refused):
         refuse(context, target, answer.item, None, fresh=True)
+    yield from trim_after(context, (request,))
     return stored
 
 

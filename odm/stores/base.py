@@ -210,7 +210,7 @@ class BaseStore:
         name = "update" if actions else write or "put"
         steps = self._write_steps(name, what, actions, when)
         change = updates.understand(context, what, actions, when, "none") if actions else None
-        return explain_write(f"{name} {target}", steps, connection, target.entity.primary.text, change)
+        return explain_write(f"{name} {target}", steps, connection, target.entity, change)
 
     def _write_steps(self, name: str, what: Any, actions: Sequence[Action], when: Condition | bool | None) -> Gen[Any]:
         context = self._context

@@ -1,4 +1,4 @@
-"""What the suite stores of entities that change: the same tables as three deployments see them."""
+"""What the suite stores of entities that change, as three deployments see them, and of entities that are trimmed."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -12,6 +12,8 @@ people_v2 = Table("people")
 people_v3 = Table("people")
 parcels = Table("parcels")
 parcels_v2 = Table("parcels")
+kept = Table("kept")
+kept_indexed = Table("kept_indexed")
 
 
 class Person(Entity, table=people):
@@ -102,3 +104,46 @@ class ParcelV2(Entity, table=parcels_v2, tag="Parcel", version=2):
     def to_grams(item: dict[str, Any]) -> dict[str, Any]:
         """Version 1 had kilograms."""
         return {**item, "city": item.pop("place"), "grams": item.pop("weight", 0) * 1000}
+
+
+# --- entities of which the newest are kept
+
+
+class Post(Entity, table=kept):
+    """Shares its partition with its comments, and sorts between them."""
+
+    post_id: str
+
+    primary = PrimaryKey("POST#{post_id}", "M")
+
+
+class Comment(Entity, table=kept, keep=3):
+    """The last in sort order is the newest."""
+
+    post_id: str
+    number: Annotated[int, Field(ge=0, lt=1000)]
+    text: str = ""
+    expires_at: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("POST#{post_id}", "{number}")
+
+
+class Highscore(Entity, table=kept, keep=2):
+    """The first in sort order is the newest."""
+
+    game: str
+    points: Annotated[int, Field(ge=0, lt=1000)]
+    player: str = "p"
+
+    primary = PrimaryKey("GAME#{game}", "SCORE#{points:desc}#{player}")
+
+
+class Notice(Entity, table=kept_indexed, keep=2):
+    """Stands in an index too."""
+
+    board: str
+    number: Annotated[int, Field(ge=0, lt=1000)]
+    topic: str = "t"
+
+    primary = PrimaryKey("BOARD#{board}", "{number}")
+    by_topic = AccessPattern("TOPIC#{topic}", "{number}")

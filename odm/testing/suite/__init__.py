@@ -18,6 +18,8 @@ from odm.testing.suite.deletes import TestConditionalDelete, TestDelete, TestDel
 from odm.testing.suite.errors import TestErrors, TestStores, TestTables
 from odm.testing.suite.gets import TestGet, TestGetMany
 from odm.testing.suite.indexes import TestIndexedTable, TestIndexPuts, TestIndexReads, TestIndexUpdates
+from odm.testing.suite.invalid import TestInvalidItems
+from odm.testing.suite.keep import TestKeep
 from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
 from odm.testing.suite.pages import TestCursors, TestPages
 from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
@@ -55,6 +57,8 @@ __all__ = [
     "TestIndexUpdates",
     "TestIndexedTable",
     "TestInsert",
+    "TestInvalidItems",
+    "TestKeep",
     "TestKeys",
     "TestLimit",
     "TestLimits",

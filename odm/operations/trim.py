@@ -1,0 +1,96 @@
+"""``keep=n``: after a write, the oldest items of an entity in a partition go, so that the newest n stay.
+
+Newest is the last in sort order, or the first where the first field of the sort key is ``:desc``. First the place of
+the n-th newest item is asked for, by a count that stops there; what lies behind it is removed. An item that is among
+the newest n when it is looked for is never removed, however many write at once; each writer looks after its own write,
+so when all are done at most n are left.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from attrs import evolve, frozen
+
+from odm.codec import TAG
+from odm.errors import BackendError, OutcomeUnknown, Throttled
+from odm.keys.base import Descending
+from odm.operations import ir
+from odm.operations.backend import Gen
+from odm.operations.context import Context
+from odm.operations.guards import has_tag
+from odm.operations.watching import LOG
+from odm.schema.model import EntitySchema
+
+
+@frozen
+class _Heap:
+    """The items of an entity in a partition, of which ``keep`` stay."""
+
+    entity: EntitySchema
+    keep: int
+    partition: str
+
+    def newest_first(self, context: Context) -> ir.Query:
+        """A count that goes through those that are there, newest first, and stops behind the last to be kept."""
+        sort = self.entity.primary.sort
+        assert sort is not None  # the schema has seen to it
+        span = sort.span({}, ())
+        tag = has_tag(self.entity.tag) if self.entity.primary.shared else None
+        filter_ = context.filter(self.entity, tag)
+        own = next(slot for slot in sort.slots if slot.name not in self.entity.primary.partition.fields)
+        descending = isinstance(own.type, Descending)
+        return ir.Query(
+            self.partition, span.lo, span.hi, filter=filter_, reverse=not descending, limit=self.keep, count=True
+        )
+
+
+def trim_after(context: Context, writes: Iterable[ir.Put | ir.Delete]) -> Gen[None]:
+    """Remove what the puts among these writes, which are done, have pushed out.
+
+    A failure does not reach the caller, whose write is done: it is logged, and the next write trims again.
+    """
+    heaps = _heaps(context, writes)
+    if not heaps:
+        return
+    try:
+        yield from _trim(context, heaps)
+    except (Throttled, OutcomeUnknown, BackendError):
+        names = ", ".join(sorted({heap.entity.name for heap in heaps}))
+        LOG.warning("%s: not trimmed to keep=; the next write does", names, exc_info=True)
+
+
+def _heaps(context: Context, writes: Iterable[ir.Put | ir.Delete]) -> Sequence[_Heap]:
+    """What the puts have added to, each once."""
+    heaps: dict[tuple[str, str], _Heap] = {}
+    for write in writes:
+        entity = context.schema.entities[write.item[TAG]] if isinstance(write, ir.Put) else None
+        if entity is not None and entity.keep is not None:
+            heaps[entity.tag, write.key.partition] = _Heap(entity, entity.keep, write.key.partition)
+    return tuple(heaps.values())
+
+
+def _trim(context: Context, heaps: Sequence[_Heap]) -> Gen[None]:
+    counts = [heap.newest_first(context) for heap in heaps]
+    pages: Sequence[ir.Page] = (yield ir.Gather(tuple(counts))) if len(counts) > 1 else ((yield counts[0]),)
+    for heap, count, page in zip(heaps, counts, pages, strict=True):
+        last = yield from _last_kept(count, page)
+        if last is not None:
+            yield from _remove(heap, evolve(count, after=last))
+
+
+def _last_kept(count: ir.Query, page: ir.Page) -> Gen[ir.Position | None]:
+    """The place of the last item to be kept; None if nothing lies behind it."""
+    left = (count.limit or 0) - page.count
+    while page.next is not None and left > 0:
+        page = yield evolve(count, after=page.next, limit=left)
+        left -= page.count
+    return page.next
+
+
+def _remove(heap: _Heap, behind: ir.Query) -> Gen[None]:
+    """Remove the entity's items behind a place, expired ones too."""
+    going: ir.Query | None = evolve(behind, filter=has_tag(heap.entity.tag), limit=None, count=False)
+    while going is not None:
+        page: ir.Page = yield going
+        if page.positions:
+            yield ir.BatchWrite(tuple(ir.Delete(position.key) for position in page.positions))
+        going = None if page.next is None else evolve(going, after=page.next)
