@@ -32,7 +32,7 @@ from odm.operations.guards import ABSENT, EXISTS, equals, every, judged, revisio
 from odm.operations.increments import check_steps, limits_of
 from odm.operations.limits import check_item, check_keys
 from odm.operations.trim import trim_after
-from odm.operations.upgrades import rewrite, version_is
+from odm.operations.upgrades import unchanged, unknown, up_to_date, version_is
 from odm.operations.watching import LOG
 from odm.operations.writes import Target, as_it_was, refuse, target_of
 from odm.schema.model import EntitySchema, Key, PatternSchema
@@ -78,18 +78,23 @@ def update(
     change = understand(context, which, actions, when, returning, upsert=upsert)
     base = yield from _first_base(context, change)
     for _ in range(ATTEMPTS):
-        if base is None and change.upsert:
-            answer = yield from _create(context, change)
-        else:
-            answer = yield _request(context, change, base)
+        request = _request(context, change, base)
+        answer = yield request
         if isinstance(answer, ir.Written):
-            return _returned(context, change, answer.item)
-        base = yield from _current(context, change, answer.item)
+            if base is None and isinstance(request, ir.Put):
+                yield from trim_after(context, (request,))
+            return _returned(context, change, request, base, answer)
+        base = _judged_base(context, change, answer.item)
         LOG.debug("update of %s: another writer was faster, so it is tried again", change.target.entity.name)
     raise _never_rests(change)
 
 
-def _returned(context: Context, change: Change, item: Item | None) -> Any:
+def _returned(
+    context: Context, change: Change, request: ir.Update | ir.Put, base: Item | None, answer: ir.Written
+) -> Any:
+    """What the call asked for; a put gives no item, but what was there and what came of it are known."""
+    of_put = {"none": None, "old": base, "new": request.item if isinstance(request, ir.Put) else None}
+    item = of_put[change.returning] if isinstance(request, ir.Put) else answer.item
     try:
         return None if item is None else context.decode(item, change.target.key)
     except ItemInvalid as error:
@@ -184,23 +189,13 @@ def _first_base(context: Context, change: Change) -> Gen[Item | None]:
         base = change.target.entity.codec.encode(change.target.instance)
         if _can_start_from(change, base):
             return base
-    # Judged now, because a sum outside of its bounds makes no key.
-    return (yield from _current(context, change, (yield ir.Get(change.target.key))))
+    return _judged_base(context, change, (yield ir.Get(change.target.key)))  # a sum outside of its bounds makes no key
 
 
-def _current(context: Context, change: Change, item: Item | None) -> Gen[Item | None]:
-    """The item as it stands, judged; one of an older version is rewritten as one of this version first."""
-    entity, key = change.target.entity, change.target.key
-    for _ in range(ATTEMPTS):
-        item = context.now().living(item)
-        if item is None or entity.codec.upgrades.current(item):
-            _judge(context, change, item)
-            return item
-        put = rewrite(context, entity, item, key)
-        _judge(context, change, put.item)
-        answer = yield put
-        item = put.item if isinstance(answer, ir.Written) else answer.item
-    raise _never_rests(change)
+def _judged_base(context: Context, change: Change, item: Item | None) -> Item | None:
+    base = context.now().living(item)
+    _judge(context, change, base)
+    return base
 
 
 def _can_start_from(change: Change, base: Item) -> bool:
@@ -214,8 +209,16 @@ def _can_start_from(change: Change, base: Item) -> bool:
     return True
 
 
-def _request(context: Context, change: Change, base: Item | None) -> ir.Update:
-    """The write that is right if the needed attributes are as in ``base``."""
+def _request(context: Context, change: Change, base: Item | None) -> ir.Update | ir.Put:
+    """The write that is right if the needed attributes are as in ``base``; all of them, if it is an older item.
+
+    Raises:
+        BadValue: what the actions make of ``base`` can not be stored.
+    """
+    if base is None and change.upsert:
+        return _creation(context, change)
+    if base and not change.target.entity.codec.upgrades.current(base):
+        return _upgrading(context, change, base)
     item = {} if base is None else base
     target, now = change.target, context.now()
     guards = [equals(name, item) for name in change.needed]
@@ -268,23 +271,30 @@ def _key_values(target: Target) -> dict[str, Any]:
     return {name: target.values[name] for name in target.entity.primary.fields}
 
 
-def _create(context: Context, change: Change) -> Gen[ir.Written | ir.Refused]:
+def _creation(context: Context, change: Change) -> ir.Put:
     """Upsert of an absent item: insert what the actions make of nothing."""
-    _judge_limits(context, change, None)
     target, codec = change.target, change.target.entity.codec
     start = {codec.stored[name]: codec.value(name, value) for name, value in _key_values(target).items()}
     made = {**apply(change.actions, start), **codec.marks}
-    codec.check(made)
-    instance = codec.decode(made)
-    item = codec.encode(instance)
-    entries = target.entity.entries(vars(instance), item)
-    check_item(item, target.key, entries, target.entity, context.limits)
-    put = ir.Put(target.key, item, entries, judged(target.entity, ABSENT, context.now()))
-    answer = yield put
-    if isinstance(answer, ir.Refused):
-        return answer
-    yield from trim_after(context, (put,))
-    return ir.Written(item if change.returning == "new" else None)
+    return _whole(context, change, made, judged(target.entity, ABSENT, context.now()))
+
+
+def _upgrading(context: Context, change: Change, base: Item) -> ir.Put:
+    """Update of an item of an older version: put what the actions make of it when it is upgraded."""
+    target = change.target
+    upgraded = up_to_date(context, target.entity, base, target.key)
+    return _whole(context, change, apply(change.actions, upgraded), unchanged(target.entity, base))
+
+
+def _whole(context: Context, change: Change, made: Item, condition: Condition | None) -> ir.Put:
+    """The put of an item that the actions have made."""
+    target, entity = change.target, change.target.entity
+    entity.codec.check(made)
+    instance = entity.codec.decode(made)
+    item = unknown(entity, made) | entity.codec.encode(instance)
+    entries = entity.entries(vars(instance), item)
+    check_item(item, target.key, entries, entity, context.limits)
+    return ir.Put(target.key, item, entries, condition)
 
 
 def _judge(context: Context, change: Change, item: Item | None) -> None:
@@ -292,8 +302,10 @@ def _judge(context: Context, change: Change, item: Item | None) -> None:
     target = change.target
     if item is None:
         if change.upsert and change.wanted is None and target.revision in (None, 0):
+            _judge_limits(context, change, None)
             return
         raise ItemNotFound(f"{target} is not there: insert it first, or say upsert=True")
+    item = up_to_date(context, target.entity, item, target.key)
     if change.wanted is not None and not holds(change.wanted, item):
         refuse(context, target, item, change.wanted)
     revision = target.revision

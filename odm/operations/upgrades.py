@@ -1,15 +1,13 @@
-"""Bringing a stored item of an older version up to its model's: what an update does first.
+"""Stored items of an older version, where a write needs them as their model has them now.
 
-An update names attributes of the model as it is now, so an older item is first rewritten whole, with its index entries,
-in a put that holds only while nobody else has changed the item.
+An update names attributes of the model as it is now, so it never changes an older item in place: it puts the upgraded
+item with the change in it, on the condition that the item is still as it was read.
 """
 
-from odm.codec import VERSION
-from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path
-from odm.operations import ir
+from odm.codec import TTL_ATTRIBUTE, VERSION
+from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path, Value
 from odm.operations.context import Context
 from odm.operations.guards import equals, every
-from odm.operations.limits import check_item
 from odm.schema.model import EntitySchema, Key
 
 
@@ -19,22 +17,28 @@ def version_is(entity: EntitySchema) -> Condition:
     return Missing(path) if entity.version == 1 else Compare("=", path, Const(entity.version))
 
 
-def rewrite(context: Context, entity: EntitySchema, item: Item, key: Key) -> ir.Put:
-    """The put that replaces an item of another version by what the model makes of it, if it is still as it was read.
+def up_to_date(context: Context, entity: EntitySchema, item: Item, key: Key) -> Item:
+    """The item as the entity's model would have stored it; the same item if it is of this version.
 
-    Attributes that the model does not know stay. The Revision stays too: what the item says has not changed.
+    Attributes that the model does not know stay.
 
     Raises:
-        ItemInvalid: the item can not be upgraded.
-        ItemTooLarge: the upgraded item or its keys are over the limits.
+        ItemInvalid: it can not be upgraded.
     """
-    codec = entity.codec
+    if entity.codec.upgrades.current(item):
+        return item
     instance = context.decode(item, key)
-    known = set(codec.stored.values())
-    attributes = codec.upgrades.apply(entity.name, item, str(key))
-    others = {name: value for name, value in attributes.items() if name not in known}
-    upgraded = {**others, **codec.encode(instance)}
-    entries = entity.entries(vars(instance), upgraded)
-    check_item(upgraded, key, entries, entity, context.limits)
-    absent = [Missing(Path((name,))) for name in (*sorted(known), VERSION) if name not in item]
-    return ir.Put(key, upgraded, entries, every(*(equals(name, item) for name in item), *absent))
+    attributes = entity.codec.upgrades.apply(entity.name, item, str(key))
+    return unknown(entity, attributes) | entity.codec.encode(instance)
+
+
+def unknown(entity: EntitySchema, item: Item) -> dict[str, Value]:
+    """The attributes that the model does not know."""
+    known = {*entity.codec.stored.values(), TTL_ATTRIBUTE}
+    return {name: value for name, value in item.items() if name not in known}
+
+
+def unchanged(entity: EntitySchema, item: Item) -> Condition | None:
+    """Every attribute is as in this item, and none that the model knows has come."""
+    absent = [Missing(Path((name,))) for name in (*entity.codec.stored.values(), VERSION) if name not in item]
+    return every(*(equals(name, item) for name in item), *absent)

@@ -166,6 +166,13 @@ class TestUpgradedUpdates:
         new = db.update(KEY_V2, increment(PersonV2.age), returning="new")
         assert new == PersonV2(person_id="ann", first="Ann", last="Ray", age=8)
 
+    def test_start_over_when_an_absent_attribute_has_come(self, stores: Stores) -> None:
+        old, db = stores.open(people), stores.open(people_v2)
+        young = ANN.model_copy(update={"age": None})
+        old.put(young)
+        stores.rival_puts(young, ANN)
+        assert db.update(KEY_V2, set_(PersonV2.last, "Ray"), returning="new").age == 7
+
     def test_of_an_item_that_expires(self, stores: Stores) -> None:
         old, db = stores.open(people), stores.open(people_v2)
         old.put(ANN.model_copy(update={"expires_at": FUTURE}))

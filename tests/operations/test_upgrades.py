@@ -1,0 +1,59 @@
+"""What an upgrade is given, and updates of older items that can not be done."""
+
+from typing import Any
+
+import pytest
+
+from odm import Entity, ItemTooLarge, PrimaryKey, Store, Table, set_, upgrade
+from odm.backends.local import Memory
+
+first, second = Table("notes"), Table("notes")
+given: list[dict[str, Any]] = []
+
+
+class Note(Entity, table=first):
+    note_id: str
+    parts: list[str] = []
+
+    primary = PrimaryKey("NOTE#{note_id}")
+
+
+class NoteV2(Entity, table=second, tag="Note", version=2):
+    note_id: str
+    parts: list[str] = []
+    text: str = ""
+    size: int = 0
+
+    primary = PrimaryKey("NOTE#{note_id}")
+
+    @upgrade(from_=1)
+    @staticmethod
+    def join(item: dict[str, Any]) -> dict[str, Any]:
+        given.append({name: list(value) if name == "parts" else value for name, value in item.items()})
+        item["parts"].append("end")
+        return {**item, "text": "".join(item["parts"]) * 2}
+
+
+@pytest.fixture
+def stores() -> tuple[Store, Store]:
+    backend = Memory()
+    old, new = Store(first, backend), Store(second, backend)
+    old.create()
+    return old, new
+
+
+def test_an_upgrade_is_given_a_copy_of_the_attributes_alone(stores: tuple[Store, Store]) -> None:
+    old, new = stores
+    note = old.put(Note(note_id="n", parts=["a"]))
+    given.clear()
+    assert new.one(NoteV2, note_id="n") == NoteV2(note_id="n", parts=["a", "end"], text="aendaend")
+    assert given == [{"note_id": "n", "parts": ["a"]}]
+    assert old.one(Note, note_id="n") == note
+
+
+def test_an_update_that_would_make_the_upgraded_item_too_large_changes_nothing(stores: tuple[Store, Store]) -> None:
+    old, new = stores
+    note = old.put(Note(note_id="n", parts=["x" * 150_000]))
+    with pytest.raises(ItemTooLarge, match="409600 are the most"):
+        new.update(NoteV2.primary(note_id="n"), set_(NoteV2.size, 1))
+    assert old.one(Note, note_id="n") == note
