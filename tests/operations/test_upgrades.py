@@ -51,6 +51,13 @@ def test_an_upgrade_is_given_a_copy_of_the_attributes_alone(stores: tuple[Store,
     assert old.one(Note, note_id="n") == note
 
 
+def test_an_upgrade_that_changes_what_it_is_given_in_place_does_no_harm(stores: tuple[Store, Store]) -> None:
+    old, new = stores
+    old.put(Note(note_id="n", parts=["a"]))
+    updated = new.update(NoteV2.primary(note_id="n"), set_(NoteV2.size, 1), returning="new")
+    assert updated == NoteV2(note_id="n", parts=["a", "end"], text="aendaend", size=1)
+
+
 def test_an_update_that_would_make_the_upgraded_item_too_large_changes_nothing(stores: tuple[Store, Store]) -> None:
     old, new = stores
     note = old.put(Note(note_id="n", parts=["x" * 150_000]))

@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import assert_type
+from random import Random
+from typing import Any, assert_type
 
 from odm import (
     AccessPattern,
@@ -14,6 +15,7 @@ from odm import (
     Page,
     PrimaryKey,
     Query,
+    RequestInfo,
     Store,
     Table,
     add_to,
@@ -36,10 +38,19 @@ from odm import (
     size,
     some,
     starts_with,
+    upgrade,
 )
 from odm.backends.local import LocalFile, Memory
 from odm.expressions.nodes import Action
 from odm.schema.model import Schema
+
+
+def slow(info: RequestInfo) -> None:
+    assert_type(info.operation, str)
+    assert_type(info.seconds, float)
+    assert_type(info.units, float | None)
+    assert_type(info.error, Exception | None)
+
 
 shop = Table("shop", keys=("PK", "SK"), row_key_join="##")
 
@@ -56,6 +67,26 @@ class Order(Entity, table=shop, tag="o"):
     primary = PrimaryKey("CUSTOMER#{customer_id}", "ORDER#{order_id}")
     by_date = AccessPattern("CUSTOMER#{customer_id}", "{placed_at}", index="gsi1", when=field("total") > 0)
 
+
+class Visit(Entity, table=shop, version=3, keep=5):
+    page: str
+    number: int
+
+    primary = PrimaryKey("VISITS#{page}", "{number}")
+
+    @upgrade(from_=1)
+    @staticmethod
+    def number_it(item: dict[str, Any]) -> dict[str, Any]:
+        return {**item, "number": 0}
+
+    @upgrade(from_=2)
+    @classmethod
+    def name_it(cls, item: dict[str, Any]) -> dict[str, Any]:
+        return {**item, "page": cls.__name__}
+
+
+assert_type(Visit.number_it({}), dict[str, Any])
+assert_type(Visit.name_it({}), dict[str, Any])
 
 NOW = datetime.now(UTC)
 order = Order(customer_id="c", order_id="o", placed_at=NOW)
@@ -165,3 +196,5 @@ async def awaiting(db: AsyncStore) -> None:
 
 assert_type(Store(shop, Memory()), Store)
 assert_type(AsyncStore(shop, LocalFile("shop.db"), cursor_secret=b"secret"), AsyncStore)
+assert_type(Store(shop, Memory(), prefix="p-", limits="native", on_unknown="skip", on_request=slow), Store)
+assert_type(AsyncStore(shop, Memory(), on_request=print, clock=lambda: 0.5, random=Random(7)), AsyncStore)

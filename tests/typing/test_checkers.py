@@ -69,6 +69,12 @@ MISTAKES = [
     "Store(shop)",
     "Store('shop', Memory())",
     "Table('shop', row_key_join='/')",
+    "Store(shop, Memory(), limits='none')",
+    "Store(shop, Memory(), on_unknown='ignore')",
+    "Store(shop, Memory(), on_request=lambda: None)",
+    "Store(shop, Memory(), clock=12.5)",
+    "upgrade(1)",
+    "upgrade(from_='1')",
     "AccessPattern('A', when='x')",
     "PrimaryKey(5)",
 ]
