@@ -97,9 +97,11 @@ class EntityCodec:
         Raises:
             ItemInvalid: it does not validate, or can not be upgraded; pydantic's or the upgrade's error is the cause.
         """
-        upgraded = item if self.upgrades.current(item) else self.upgrades.apply(self.cls.__name__, item, key)
+        stored = item
+        if item.get(VERSION, 1) != self.upgrades.version:
+            stored = self.upgrades.apply(self.cls.__name__, item, key)
         try:
-            return validated(self._record.validator, self._record.input(upgraded))
+            return validated(self._record.validator, self._record.input(stored))
         except ValidationError as error:
             raise self._invalid(error, item, key) from error
 

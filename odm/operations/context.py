@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from odm.codec import TAG
+from odm.codec import TAG, VERSION
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError
 from odm.expressions.nodes import Condition, Item
@@ -80,7 +80,7 @@ class Context:
                 item,
             )
         made = entity.codec.decode(item, str(key))
-        if not entity.codec.upgrades.current(item):
+        if item.get(VERSION, 1) != entity.codec.upgrades.version:
             self._check_same_key(entity, made, item, key)
         return made
 

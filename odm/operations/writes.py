@@ -88,7 +88,8 @@ def put(context: Context, instance: E, when: Condition | bool | None) -> Gen[E]:
     answer = yield ir.Put(request.key, request.item, request.entries, condition)
     if isinstance(answer, ir.Refused):
         refuse(context, target, answer.item, wanted, fresh=fresh)
-    yield from trim_after(context, (request,))
+    if target.entity.keep is not None:
+        yield from trim_after(context, (request,))
     return stored
 
 
@@ -99,7 +100,8 @@ def insert(context: Context, instance: E) -> Gen[E]:
     answer = yield ir.Put(request.key, request.item, request.entries, condition)
     if isinstance(answer, ir.Refused):
         refuse(context, target, answer.item, None, fresh=True)
-    yield from trim_after(context, (request,))
+    if target.entity.keep is not None:
+        yield from trim_after(context, (request,))
     return stored
 
 
