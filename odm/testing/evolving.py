@@ -1,6 +1,9 @@
 """What the suite stores of entities that change, as three deployments see them, and of entities that are trimmed."""
 
+# ruff: noqa: RUF012  # pydantic copies defaults
+
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -12,6 +15,8 @@ people_v2 = Table("people")
 people_v3 = Table("people")
 parcels = Table("parcels")
 parcels_v2 = Table("parcels")
+bags = Table("bags")
+bags_v2 = Table("bags")
 kept = Table("kept")
 kept_indexed = Table("kept_indexed")
 
@@ -104,6 +109,37 @@ class ParcelV2(Entity, table=parcels_v2, tag="Parcel", version=2):
     def to_grams(item: dict[str, Any]) -> dict[str, Any]:
         """Version 1 had kilograms."""
         return {**item, "city": item.pop("place"), "grams": item.pop("weight", 0) * 1000}
+
+
+class Bag(Entity, table=bags):
+    """Holds a value of any kind."""
+
+    name: str
+    contents: dict[str, Any] = {}
+    words: set[str] = set()
+    chunks: set[bytes] = set()
+    exact: Decimal = Decimal(0)
+    approximate: float = 0.5
+    blob: bytes = b""
+    null: int | None = 7
+
+    primary = PrimaryKey("BAG#{name}")
+
+
+class BagV2(Entity, table=bags_v2, tag="Bag", version=2):
+    """Knows one of them, and counts."""
+
+    name: str
+    words: set[str] = set()
+    size: int = 0
+
+    primary = PrimaryKey("BAG#{name}")
+
+    @upgrade(from_=1)
+    @staticmethod
+    def count(item: dict[str, Any]) -> dict[str, Any]:
+        """Version 1 did not count."""
+        return {**item, "size": len(item["contents"])}
 
 
 # --- entities of which the newest are kept

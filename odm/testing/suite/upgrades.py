@@ -1,18 +1,24 @@
 """Entities of a later version on items of an earlier one."""
 # ruff: noqa: D101  # a test's name says what it shows
 
+from decimal import Decimal
+
 import pytest
 
-from odm import ConditionFailed, Conflict, ItemExists, ItemInvalid, collection, increment, set_
+from odm import ConditionFailed, Conflict, ItemExists, ItemInvalid, add_to, collection, increment, set_
 from odm.operations import ir
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.evolving import (
+    Bag,
+    BagV2,
     Parcel,
     ParcelV2,
     Person,
     PersonV2,
     PersonV3,
+    bags,
+    bags_v2,
     parcels,
     parcels_v2,
     people,
@@ -172,6 +178,19 @@ class TestUpgradedUpdates:
         old.put(young)
         stores.rival_puts(young, ANN)
         assert db.update(KEY_V2, set_(PersonV2.last, "Ray"), returning="new").age == 7
+
+    def test_of_an_item_with_values_of_every_kind(self, stores: Stores) -> None:
+        old, db = stores.open(bags), stores.open(bags_v2)
+        contents = {"text": "", "none": None, "list": [1, {}], "map": {"deep": [Decimal("1.5"), True]}, "a.b": b"\0"}
+        old.put(Bag(name="b", contents=contents, words={"a", "b"}, chunks={b"a"}, exact=Decimal("1.25"), null=None))
+        old.put(Bag(name="empty"))
+        assert db.update(BagV2.primary(name="b"), add_to(BagV2.words, "c"), returning="new") == BagV2(
+            name="b", words={"a", "b", "c"}, size=5
+        )
+        with pytest.raises(ItemInvalid, match="later model") as caught:
+            old.get(Bag, name="b")
+        assert caught.value.item["contents"] == contents
+        assert db.update(BagV2.primary(name="empty"), increment(BagV2.size), returning="new").size == 1
 
     def test_of_an_item_that_expires(self, stores: Stores) -> None:
         old, db = stores.open(people), stores.open(people_v2)
