@@ -55,14 +55,17 @@ def reopen(path: str, number: int) -> float:
 
 
 def puts(name: str, count: int) -> float:
-    """Put so many orders one by one, for the calls to the system to be counted from outside."""
+    """Put so many orders one by one, for the calls to the system to be counted from outside.
+
+    Each differs from what is stored: SQLite does not write, and so not sync, what is there already.
+    """
     [entry] = entries([name])
     with tempfile.TemporaryDirectory() as folder:
         candidate = entry.loaded(WARM, Path(folder))
         put = candidate.operation("put")
         assert put is not None
         for number in range(count):
-            put(candidate.order(number % WARM, 1))
+            put(candidate.order(number % WARM, number))
         candidate.close()
     return count
 

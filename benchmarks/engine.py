@@ -29,7 +29,7 @@ def size(text: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what the arguments ask for, and print it."""
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     results = run(
         Settings(
             sizes=given.sizes,
@@ -47,10 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.stdout.write(text)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The options."""
     names = ", ".join(entry.name for entry in ENTRIES)
-    parser = argparse.ArgumentParser("python -m benchmarks.engine", description=(__doc__ or "").split("\n\n")[0])
-    add = parser.add_argument
+    options = argparse.ArgumentParser("python -m benchmarks.engine", description=(__doc__ or "").split("\n\n")[0])
+    add = options.add_argument
     add(
         "--sizes",
         type=_list_of(size),
@@ -64,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--folder", type=Path, help="where files are kept meanwhile, on a disk that syncs (the system's)")
     add("--json", action="store_true", help="print JSON")
     add("--readme", action="store_true", help="print the README's table alone")
-    return parser
+    return options
 
 
 def _list_of(kind: Callable[[str], T]) -> Callable[[str], list[T]]:

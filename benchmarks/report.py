@@ -1,8 +1,8 @@
 """The results as Markdown: every figure, or the table of the README."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import Final
+from typing import Final, TypeVar
 
 from benchmarks.candidates import ENTRIES, TRANSACTED
 from benchmarks.results import Results, machine
@@ -18,6 +18,8 @@ SHOWN: Final = {
     "batch": f"batch put of {BATCH}, an item",
     "transact": f"transaction of {TRANSACTED} puts, an item",
 }
+T = TypeVar("T")
+
 NONE: Final = "–"
 README: Final = (
     "Memory",
@@ -28,6 +30,7 @@ README: Final = (
     "PynamoDB + moto",
     "dict + SortedDict",
 )
+README_GROWTH: Final = ("get", "put", "query")
 
 
 def full(results: Results) -> str:
@@ -51,18 +54,21 @@ def full(results: Results) -> str:
 
 
 def readme(results: Results) -> str:
-    """The table that the README shows: microseconds of the operations, sizes under one another."""
+    """The table that the README shows: all operations at the smallest size, then how the first ones grow."""
     shown = [who for who in README if any(who in times for by in results.operations.values() for times in by.values())]
-    rows = []
-    for size, by_name in results.operations.items():
-        for name, times in by_name.items():
-            if times and name != "query index":
-                cells = [us(times[who].median) if who in times else NONE for who in shown]
-                rows.append([f"{SHOWN[name]}", f"{size:,}", *cells])
-    for size, taken in results.memory.items():
-        cells = [f"{taken[who]:,.0f} B" if who in taken else NONE for who in shown]
-        rows.append(["memory an item", f"{size:,}", *cells])
-    return table(["µs", "items", *shown], rows) + "\n\n" + _line() + "\n"
+    rows = [row for size in sorted(results.operations) for row in _readme_rows(results, size, shown)]
+    return table(["µs", *shown], rows) + "\n\n" + _line() + "\n"
+
+
+def _readme_rows(results: Results, size: int, shown: Sequence[str]) -> Iterator[list[str]]:
+    first = size == min(results.operations)
+    for name, times in results.operations[size].items():
+        if times and (name in README_GROWTH or (first and name != "query index")):
+            yield [f"{SHOWN[name]}, {size:,} items", *_cells(times, shown, lambda samples: us(samples.median))]
+            if first and name == "put":
+                yield [f"{SHOWN[name]}, {size:,} items, on the clock", *_cells(times, shown, _wall)]
+    if size in results.memory:
+        yield [f"memory an item, {size:,} items", *_cells(results.memory[size], shown, lambda held: f"{held:,.0f} B")]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -87,24 +93,22 @@ def _line() -> str:
 def _operations(results: Results, size: int) -> str:
     by_name = {name: times for name, times in results.operations[size].items() if times}
     shown = [entry.name for entry in ENTRIES if any(entry.name in times for times in by_name.values())]
-    rows = [
-        [SHOWN[name], *(us(times[who].median) if who in times else NONE for who in shown)]
-        for name, times in by_name.items()
-    ]
-    head = f"## {size:,} items, microseconds (CPU; dynalite on the clock)\n\n"
-    walls = [
-        [
-            f"{SHOWN[name]}, on the clock",
-            *(us(_wall(by_name[name], who)) if who in by_name[name] else NONE for who in shown),
-        ]
+    rows = [[SHOWN[name], *_cells(times, shown, lambda s: us(s.median))] for name, times in by_name.items()]
+    clock = [
+        [f"{SHOWN[name]}, on the clock", *_cells(by_name[name], shown, _wall)]
         for name in ("put", "batch")
         if name in by_name
     ]
-    return head + table(["", *shown], rows + walls)
+    head = f"## {size:,} items, microseconds (CPU; dynalite on the clock)\n\n"
+    return head + table(["", *shown], rows + clock)
 
 
-def _wall(times: Mapping[str, Samples], who: str) -> float:
-    return median(times[who].wall)
+def _cells(figures: Mapping[str, T], names: Iterable[str], text: Callable[[T], str]) -> list[str]:
+    return [text(figures[name]) if name in figures else NONE for name in names]
+
+
+def _wall(samples: Samples) -> str:
+    return us(median(samples.wall))
 
 
 def _by_size(head: str, figures: Mapping[int, Mapping[str, float]]) -> str:
