@@ -12,7 +12,8 @@ from attrs import frozen
 from benchmarks.candidates import Unavailable
 
 VERSION: Final = "4.0.0"
-CACHE: Final = Path(__file__).parent / ".cache" / f"dynalite-{VERSION}"
+_CACHE: Final = Path(__file__).parent / ".cache" / f"dynalite-{VERSION}"
+_PROGRAM: Final = _CACHE / "node_modules" / "dynalite" / "cli.js"
 START_SECONDS: Final = 20
 
 
@@ -35,7 +36,7 @@ def start() -> Server:
     Raises:
         Unavailable: node or npm is missing, the package can not be had, or it does not start.
     """
-    program = _installed()
+    program = _install()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = ["node", str(program), "--host", "127.0.0.1", "--port", str(port), "--createTableMs", "0"]
@@ -52,15 +53,19 @@ def start() -> Server:
     raise Unavailable("dynalite does not start")
 
 
-def _installed() -> Path:
-    program = CACHE / "node_modules" / "dynalite" / "cli.js"
-    if program.exists():
-        return program
+def installed() -> bool:
+    """Whether it is there already."""
+    return _PROGRAM.exists()
+
+
+def _install() -> Path:
+    if installed():
+        return _PROGRAM
     if which("npm") is None or which("node") is None:
         raise Unavailable("node and npm are not installed")
-    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(CACHE), f"dynalite@{VERSION}"]
-    CACHE.mkdir(parents=True, exist_ok=True)
+    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(_CACHE), f"dynalite@{VERSION}"]
+    _CACHE.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0 or not program.exists():
+    if done.returncode != 0 or not installed():
         raise Unavailable(f"npm can not install dynalite: {done.stderr.strip()[-200:]}")
-    return program
+    return _PROGRAM
