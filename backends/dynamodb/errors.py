@@ -18,7 +18,7 @@ from odm.errors import (
     OutcomeUnknown,
     Throttled,
 )
-from odm.operations.ir import Delete, Put, Request, Update
+from odm.operations.ir import Request, repeatable
 
 
 @frozen
@@ -119,17 +119,6 @@ def did_nothing(error: Exception) -> bool:
     """Whether the request certainly was not carried out and may be sent again: refused for now, or never sent."""
     row = _row_of(error)
     return row.error is Throttled or _UNSENT in row.kinds
-
-
-def repeatable(request: Request) -> bool:
-    """Whether doing the request twice is the same as doing it once, answer included."""
-    match request:
-        case Update() | Delete():  # the second delete would not find the item that the first removed
-            return False
-        case Put():
-            return request.condition is None
-        case _:
-            return True
 
 
 def translated(error: Exception, request: Request, table: str) -> OdmError | None:

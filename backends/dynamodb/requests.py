@@ -4,7 +4,7 @@ from typing import Any, assert_never
 
 from odm.backends.dynamodb.batches import batch_get, batch_write
 from odm.backends.dynamodb.codec import read_item, read_position, write_key, write_position, write_put
-from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, did_nothing, repeatable
+from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, did_nothing
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.native import Call, backoff
 from odm.backends.dynamodb.ranges import bounds
@@ -27,6 +27,7 @@ from odm.operations.ir import (
     Scan,
     Update,
     Written,
+    repeatable,
 )
 from odm.schema.model import Key
 

@@ -1,5 +1,6 @@
-"""The bundled engine: `Memory` in this process, `LocalFile` on a file."""
+"""The bundled engine: `Memory` in this process, `LocalFile` on a file, `Faults` for the tests of applications."""
 
 from odm.backends.local.driver import LocalFile, Memory
+from odm.backends.local.faults import Faults, Happened
 
-__all__ = ["LocalFile", "Memory"]
+__all__ = ["Faults", "Happened", "LocalFile", "Memory"]

@@ -6,17 +6,24 @@ A native request is the operation of the IR itself: the engine performs it in on
 import asyncio
 import os
 import sqlite3
+import time
+from collections.abc import Callable
+from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
 from attrs import evolve
 
-from odm.backends.local.engine import Engine
+from odm.backends.local.engine import PAGE_BYTES, Engine
 from odm.backends.local.errors import translated
+from odm.backends.local.faults import Faults
+from odm.backends.local.faulty import FaultyConnection
 from odm.backends.local.file import FileStorage
+from odm.backends.local.lag import LaggingTable
 from odm.backends.local.memory import MemoryStorage, MemoryTable
-from odm.errors import BackendError
-from odm.operations.backend import Gen
+from odm.errors import BackendError, BadValue
+from odm.operations.backend import Connection, Gen
 from odm.operations.ir import Request
 from odm.operations.limits import Limits
 from odm.schema.model import Schema
@@ -72,20 +79,47 @@ class Memory:
     """Tables in this process, for tests and notebooks.
 
     The data lives in this object: stores on the same one see the same tables, and it goes with the object.
+
+    Args:
+        clock: gives the time in seconds since the epoch; expiry and ``index_lag`` go by it. `odm.testing.Clock` is one
+            that a test moves.
+        index_lag: global indexes show a write after so many seconds, as on DynamoDB; until then a query of one finds
+            the items as they were. Reads of items, and consistent ones, never lag.
+        faults: what shall go wrong.
+        page_bytes: a page of a query or scan ends when so many bytes were read; 1 makes pages of one item, or of none
+            where a filter drops it.
+
+    Raises:
+        BadValue: a number makes no sense.
     """
 
     name = "memory"
     limits = UNLIMITED
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.time,
+        index_lag: float = 0,
+        faults: Faults | None = None,
+        page_bytes: int = PAGE_BYTES,
+    ) -> None:
+        if not isfinite(index_lag) or index_lag < 0:
+            raise BadValue(f"index_lag={index_lag!r}: give seconds, 0 or more")
+        _check_page(page_bytes)
+        self.clock = clock
         self._tables: dict[str, MemoryTable] = {}
+        self._make = partial(LaggingTable, clock, index_lag) if index_lag else MemoryTable
+        self._faults = faults
+        self._page_bytes = page_bytes
 
     def __repr__(self) -> str:
         return "Memory()"
 
-    def connect(self, schema: Schema) -> LocalConnection:
-        storage = MemoryStorage(self._tables, schema.name)
-        return LocalConnection(Engine(schema.name, tuple(schema.indexes), storage))
+    def connect(self, schema: Schema) -> Connection:
+        storage = MemoryStorage(self._tables, schema.name, self._make)
+        connection = LocalConnection(Engine(schema.name, tuple(schema.indexes), storage, self._page_bytes))
+        return connection if self._faults is None else FaultyConnection(connection, self._faults, schema)
 
 
 class LocalFile:
@@ -96,17 +130,40 @@ class LocalFile:
 
     Args:
         path: where the file is or will be; its folder must exist.
+        clock: as for `Memory`.
+        faults: as for `Memory`.
+        page_bytes: as for `Memory`.
+
+    Raises:
+        BadValue: a number makes no sense.
     """
 
     name = "file"
     limits = evolve(UNLIMITED, item_bytes=ITEM_BYTES)
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Callable[[], float] = time.time,
+        faults: Faults | None = None,
+        page_bytes: int = PAGE_BYTES,
+    ) -> None:
+        _check_page(page_bytes)
         self.path = Path(path).absolute()
+        self.clock = clock
+        self._faults = faults
+        self._page_bytes = page_bytes
 
     def __repr__(self) -> str:
         return f"LocalFile({str(self.path)!r})"
 
-    def connect(self, schema: Schema) -> LocalConnection:
+    def connect(self, schema: Schema) -> Connection:
         storage = FileStorage(self.path, schema.name)
-        return LocalConnection(Engine(schema.name, tuple(schema.indexes), storage), self.path)
+        connection = LocalConnection(Engine(schema.name, tuple(schema.indexes), storage, self._page_bytes), self.path)
+        return connection if self._faults is None else FaultyConnection(connection, self._faults, schema)
+
+
+def _check_page(page_bytes: int) -> None:
+    if page_bytes < 1:
+        raise BadValue(f"page_bytes={page_bytes!r}: give the bytes of a page, 1 or more")

@@ -50,11 +50,13 @@ class Engine:
         table: its name, for messages.
         indexes: the names of the indexes that the schema has.
         storage: where the table is.
+        page_bytes: a page ends when so much was read.
     """
 
     table: str
     indexes: Collection[str]
     storage: Storage
+    page_bytes: int = PAGE_BYTES
 
     def perform(self, request: Request) -> Any:
         """The response that the request's docstring names.
@@ -81,10 +83,10 @@ class Engine:
                 with self.storage.reading() as view:
                     self._require(view, () if index is None else (index,))
                     with closing(view.rows(request)) as rows:
-                        return _page(rows, request)
+                        return _page(rows, request, self.page_bytes)
             case Scan(after=after):
                 with self.storage.reading() as view, closing(view.scan(after and after.key)) as rows:
-                    return _page(rows, request)
+                    return _page(rows, request, self.page_bytes)
             case CreateTables():
                 return self.storage.create(self.indexes)
             case DropTables():
@@ -153,13 +155,13 @@ def _item(record: Record | None) -> Item | None:
     return None if record is None else decode(record.data)
 
 
-def _page(rows: Rows, request: Query | Scan) -> Page:
+def _page(rows: Rows, request: Query | Scan, page_bytes: int) -> Page:
     items: list[Item] = []
     positions: list[Position] = []
     count = read = 0
     last: Position | None = None
     for position, data in rows:
-        if read >= PAGE_BYTES:
+        if read >= page_bytes:
             break
         item = None if request.count and request.filter is None else decode(data)
         if request.filter is None or holds(request.filter, item):

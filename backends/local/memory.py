@@ -3,7 +3,7 @@
 A view is the table itself, held by its lock, so a block costs one lock operation and what it does is seen as a whole.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from threading import Lock
 from typing import Self
 
@@ -109,11 +109,20 @@ class MemoryTable:
 
 
 class MemoryStorage:
-    """One table by name among the tables of a `Memory()`."""
+    """One table by name among the tables of a `Memory()`.
 
-    def __init__(self, tables: dict[str, MemoryTable], name: str) -> None:
+    Args:
+        tables: all tables, by name.
+        name: of this one.
+        make: makes a table.
+    """
+
+    def __init__(
+        self, tables: dict[str, MemoryTable], name: str, make: Callable[[], MemoryTable] = MemoryTable
+    ) -> None:
         self._tables = tables
         self._name = name
+        self._make = make
 
     def reading(self) -> MemoryTable:
         try:
@@ -125,7 +134,7 @@ class MemoryStorage:
         return self.reading()
 
     def create(self, indexes: Collection[str]) -> None:
-        with self._tables.setdefault(self._name, MemoryTable()) as table:
+        with self._tables.setdefault(self._name, self._make()) as table:
             table.add_indexes(indexes)
 
     def drop(self) -> None:

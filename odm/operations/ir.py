@@ -147,6 +147,17 @@ class DropTables(_Printed):
 Request: TypeAlias = Get | BatchGet | Put | Update | Delete | BatchWrite | Query | Scan | CreateTables | DropTables
 
 
+def repeatable(request: Request) -> bool:
+    """Whether doing the request twice is the same as doing it once, answer included."""
+    match request:
+        case Update() | Delete():  # the second delete would not find the item that the first removed
+            return False
+        case Put():
+            return request.condition is None
+        case _:
+            return True
+
+
 @frozen
 class Gather:
     """Run requests together. Response: the tuple of their responses, in order."""
@@ -201,4 +212,5 @@ __all__ = [
     "Scan",
     "Update",
     "Written",
+    "repeatable",
 ]

@@ -1,6 +1,11 @@
-"""The conformance suite: what every backend must do, as pytest tests that ship with odm.
+"""For tests: of your application, and of a backend.
 
-A backend joins with one test module, which imports the suite and gives two fixtures::
+**Of an application.** `Clock` moves the time of a store, `Ids` makes the same ids in every run, and
+`odm.backends.local.Faults` does to the application what a cloud may do. With pytest there are the fixtures
+``odm_memory``, ``odm_file``, ``odm_clock`` and ``odm_faults``: see `odm.testing.plugin`.
+
+**Of a backend**: the conformance suite, what every backend must do, as pytest tests. A backend joins with one test
+module, which imports the suite and gives two fixtures::
 
     import pytest
     from odm.testing import Capabilities
@@ -22,13 +27,28 @@ fixture ``colour`` of its own (returning "sync" or "async") runs in that one alo
 own, which are dropped at its end, so tests may share a service. What a flag denies is not skipped: the tests that need
 it pass by raising `odm.Unsupported`.
 
-This is the only part of odm that imports pytest.
+This package is the only part of odm that imports pytest, and `Clock` and `Ids` need none.
 """
 
-import pytest
+from typing import TYPE_CHECKING
 
-pytest.register_assert_rewrite("odm.testing.suite")
+if TYPE_CHECKING:
+    from odm.testing.capabilities import Capabilities
+    from odm.testing.clock import Clock
+    from odm.testing.ids import Ids
+    from odm.testing.opening import OpenStore
+else:
+    # Loaded at the first use: pytest loads this package with the plugin, in projects that may not even use odm.
 
-from odm.testing.capabilities import Capabilities  # noqa: E402  # the asserts of the suite are to explain themselves
+    _MODULES = {"Capabilities": "capabilities", "Clock": "clock", "Ids": "ids", "OpenStore": "opening"}
 
-__all__ = ["Capabilities"]
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module 'odm.testing' has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(f"odm.testing.{_MODULES[name]}"), name)
+        return value
+
+
+__all__ = ["Capabilities", "Clock", "Ids", "OpenStore"]

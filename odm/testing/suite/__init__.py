@@ -1,5 +1,12 @@
 """Every test of the suite and its fixtures: a backend's test module imports all of it, see `odm.testing`."""
 
+from pkgutil import iter_modules
+
+import pytest
+
+# Before they are imported: the asserts of the suite are to explain themselves.
+pytest.register_assert_rewrite(*(module.name for module in iter_modules(__path__, f"{__name__}.")))
+
 from odm.testing.fixtures import colour, db, indexed, known_faults, offline, stores
 from odm.testing.suite.actions import (
     TestIncrement,

@@ -1,0 +1,141 @@
+"""The connection that stands before the one of a `Memory` or `LocalFile` with `Faults`, and carries them out."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from inspect import isawaitable, iscoroutine
+from typing import Any, Final, TypeAlias, assert_never
+
+from attrs import field, frozen
+
+from odm.backends.local.faults import Before, Delay, Fail, Faults, Lose, Throttle
+from odm.backends.local.words import word_for
+from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled
+from odm.operations.backend import Connection, Gen, arun, run
+from odm.operations.ir import BatchGet, BatchWrite, Request, repeatable
+from odm.schema.model import Schema
+
+_Step: TypeAlias = Request | Delay | Before
+
+_SPARED: Final[ContextVar[bool]] = ContextVar("odm_spared_from_faults", default=False)
+"""A function of `Faults.before` is running, whose own requests meet no faults."""
+
+
+@frozen
+class FaultyConnection:
+    """A connection of the bundled engine, and the faults that its requests meet before they reach it.
+
+    They are met when a request is performed and not when it is made, so that `Store.explain` meets none.
+    """
+
+    inner: Connection
+    faults: Faults
+    schema: Schema = field(repr=False)
+
+    def steps(self, request: Request) -> Gen[Any]:
+        return self.inner.steps(request)
+
+    def call(self, native: Request) -> Any:
+        return self.inner.call(native) if _SPARED.get() else run(self._met(native), self._do)
+
+    async def acall(self, native: Request) -> Any:
+        return await (self.inner.acall(native) if _SPARED.get() else arun(self._met(native), self._ado))
+
+    def close(self) -> None:
+        self.inner.close()
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+    def _met(self, request: Request) -> Gen[Any]:
+        """The steps that a request comes to with its faults, up to its answer or error."""
+        for fault in self.faults.meet(request, self.schema):
+            match fault:
+                case Delay() | Before():
+                    yield fault
+                case Throttle(done):
+                    yield from self._throttled(request, done)
+                case Fail(error):
+                    raise self._down(request) if error is None else error
+                case Lose(applied):
+                    if applied:
+                        yield request
+                    raise self._lost(request)
+                case _:
+                    assert_never(fault)
+        return (yield request)
+
+    def _throttled(self, request: Request, done: int | None) -> Gen[None]:
+        work = request.operations if isinstance(request, BatchWrite) else ()
+        count = len(work) // 2 if done is None else done
+        if work[:count]:
+            yield BatchWrite(work[:count])
+        left = request.keys if isinstance(request, BatchGet) else work[count:]
+        rest = f"; the {len(left)} operations left are in .left of this error" if left else ""
+        raise Throttled(self._said(request, f"too many requests: try again later{rest}"), left)
+
+    def _down(self, request: Request) -> OdmError:
+        return BackendError(self._said(request, "the service failed: try again later"))
+
+    def _lost(self, request: Request) -> OdmError:
+        if repeatable(request):
+            return BackendError(self._said(request, "the answer was lost: try again"))
+        what = "the answer was lost, and the write may or may not have been done: read the item before you write again"
+        return OutcomeUnknown(self._said(request, what))
+
+    def _said(self, request: Request, what: str) -> str:
+        key = getattr(request, "key", None)
+        place = f"{word_for(request)} on table {self.schema.name!r}" + (f", {key}" if key else "")
+        return f"{place}: {what} (a fault that was set on purpose)"
+
+    def _do(self, step: _Step) -> Any:
+        match step:
+            case Delay(seconds):
+                return _act(self._sleep(seconds) or partial(time.sleep, seconds))
+            case Before(act):
+                return _act(act)
+            case _:
+                return self.inner.call(step)
+
+    async def _ado(self, step: _Step) -> Any:
+        match step:
+            case Delay(seconds):
+                return await _aact(self._sleep(seconds) or partial(asyncio.sleep, seconds))
+            case Before(act):
+                return await _aact(act)
+            case _:
+                return await self.inner.acall(step)
+
+    def _sleep(self, seconds: float) -> Callable[[], object] | None:
+        sleep = self.faults.sleep
+        return None if sleep is None else partial(sleep, seconds)
+
+
+@contextmanager
+def _spared() -> Iterator[None]:
+    token = _SPARED.set(True)
+    try:
+        yield
+    finally:
+        _SPARED.reset(token)
+
+
+def _act(act: Callable[[], object]) -> None:
+    with _spared():
+        answer = act()
+    if isawaitable(answer):
+        if iscoroutine(answer):
+            answer.close()
+        raise BadValue(
+            f"{act!r} is an async function, and a Store can not await it: give a plain one, or use AsyncStore"
+        )
+
+
+async def _aact(act: Callable[[], object]) -> None:
+    with _spared():
+        answer = act()
+        if isawaitable(answer):
+            await answer

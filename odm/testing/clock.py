@@ -1,0 +1,65 @@
+"""A clock that stands still until a test moves it."""
+
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+
+from odm.errors import BadValue
+
+
+class Clock:
+    """The time of a test: ``Memory(clock=clock)``, ``LocalFile(path, clock=clock)``; a call gives epoch seconds.
+
+    What expires on a store with this clock, and what its indexes show with ``index_lag``, follows it. Thread-safe.
+
+    Args:
+        start: the first moment, with a time zone; by default the whole second in which the clock was made.
+
+    Raises:
+        BadValue: the start has no time zone.
+    """
+
+    def __init__(self, start: datetime | None = None) -> None:
+        self._lock = Lock()
+        self._now = datetime.now(UTC).replace(microsecond=0) if start is None else _checked(start)
+
+    def __call__(self) -> float:
+        return self.now().timestamp()
+
+    def __repr__(self) -> str:
+        return f"Clock({self.now().isoformat()})"
+
+    def now(self) -> datetime:
+        """The moment, in UTC."""
+        with self._lock:
+            return self._now
+
+    def advance(self, by: timedelta | float) -> None:
+        """Let time pass.
+
+        Args:
+            by: how much, as a timedelta or in seconds.
+
+        Raises:
+            BadValue: it is negative.
+        """
+        step = by if isinstance(by, timedelta) else timedelta(seconds=by)
+        if step < timedelta():
+            raise BadValue(f"advance({by!r}): time only passes forwards; set() the clock to an earlier moment instead")
+        with self._lock:
+            self._now += step
+
+    def set(self, moment: datetime) -> None:
+        """Go to a moment, earlier or later.
+
+        Raises:
+            BadValue: it has no time zone.
+        """
+        checked = _checked(moment)
+        with self._lock:
+            self._now = checked
+
+
+def _checked(moment: datetime) -> datetime:
+    if moment.utcoffset() is None:
+        raise BadValue(f"{moment!r} has no time zone: write datetime(..., tzinfo=UTC)")
+    return moment.astimezone(UTC)
