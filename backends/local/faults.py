@@ -182,8 +182,8 @@ class Faults:
     def lose(self, operation: Operation, *, applied: bool = True, **which: Unpack[Which]) -> None:
         """Lose the answer to a write.
 
-        The caller gets `odm.OutcomeUnknown`; but, as on the clouds, `odm.BackendError` for what can be sent again without
-        harm: a put without a condition, and a batch.
+        The caller gets `odm.OutcomeUnknown`; as on the clouds, it is `odm.BackendError` for what can be sent again
+        without harm: a put without a condition, and a batch.
 
         Args:
             operation: the writes whose answer is lost.
