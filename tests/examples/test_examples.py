@@ -13,7 +13,7 @@ import pytest
 from google.cloud.bigtable.data import BigtableDataClient, ReadRowsQuery
 from moto.server import ThreadedMotoServer
 
-from examples import pets, places, product_catalog, shop_orders
+from examples import pets, places, product_catalog, shop_orders, testing_your_app
 from odm import Unsupported
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
@@ -135,6 +135,17 @@ def test_shop_orders_needs_secondary_patterns(bigtable_emulator: str) -> None:
         shop_orders.main(Bigtable("project", "instance", endpoint=bigtable_emulator))
 
 
+def test_testing_your_app() -> None:
+    assert testing_your_app.main() == {
+        "a hold ends": [True, False, True],
+        "a throttled put is tried again": [0.2, 0.4],
+        "a lost answer is looked up": [True, True],
+        "an index lags": [0, 1],
+        "a competitor is faster": [False, True],
+        "a slow store": ["gave up", "get"],
+    }
+
+
 @pytest.mark.parametrize("example", [product_catalog, pets, places, shop_orders], ids=lambda e: e.__name__)
 def test_a_second_run_gives_the_same_answers(example: object, tmp_path: Path) -> None:
     backend = LocalFile(tmp_path / "example.db")
@@ -154,6 +165,7 @@ def test_it_runs_as_a_script_and_leaves_nothing_behind(script: Path, tmp_path: P
 
 
 def test_every_example_is_tested_and_in_the_readme() -> None:
-    assert [script.stem for script in SCRIPTS] == ["pets", "places", "product_catalog", "shop_orders"]
+    names = ["pets", "places", "product_catalog", "shop_orders", "testing_your_app"]
+    assert [script.stem for script in SCRIPTS] == names
     readme = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     assert [script.name for script in SCRIPTS if f"[{script.name}]({script.name})" not in readme] == []

@@ -78,6 +78,28 @@ def test_the_unpacked_wheel_imports_from_itself(wheel: zipfile.Path, tmp_path: P
     )
 
 
+def test_an_installed_odm_brings_its_pytest_plugin(wheel: zipfile.Path, tmp_path: Path) -> None:
+    wheel.root.extractall(tmp_path / "installed")
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    (tests / "test_it.py").write_text(
+        "def test_not_loaded():\n"
+        "    import sys\n"
+        "    assert 'pydantic' not in sys.modules\n"
+        "\n"
+        "def test_fixture(odm_memory):\n"
+        "    from odm import Entity, PrimaryKey, Table\n"
+        "    class Note(Entity, table=Table('notes')):\n"
+        "        number: str\n"
+        "        primary = PrimaryKey('{number}')\n"
+        "    db = odm_memory(Note.__odm_table__)\n"
+        "    assert db.put(Note(number='1')) == db.get(Note, number='1')\n"
+    )
+    for options, outcome in (("", "2 passed"), ("-p no:odm", "1 passed, 1 error")):
+        code = f"import sys, pytest; sys.exit(pytest.main('-W error -p no:asyncio {options} {tests}'.split()))"
+        assert outcome in run(code, tmp_path / "installed").stdout
+
+
 def test_metadata_names_extras_and_license(metadata: Message) -> None:
     assert metadata["Name"] == "single-table-odm"
     assert metadata["License-Expression"] == "Apache-2.0"

@@ -498,8 +498,8 @@ MISTAKES: list[tuple[str, Callable[[Faults], None]]] = [
     ("seconds to wait", lambda faults: faults.delay("put", -1)),
     ("seconds to wait", lambda faults: faults.delay("put", float("nan"))),
     ("a function to call", lambda faults: faults.before("put", "compete")),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    ("give an entity, its key", lambda faults: faults.throttle("put", on="a#1")),  # type: ignore[typeddict-item]  # pyright: ignore[reportArgumentType]
-    ("give an entity, its key", lambda faults: faults.throttle("put", on=Part)),
+    ("give an entity, its key", lambda faults: faults.throttle("put", on="a#1")),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    ("give an entity, its key", lambda faults: faults.throttle("put", on=Part)),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     ("'number' is missing", lambda faults: faults.throttle("get", on=Part.primary(bin="a"))),
     ("names no item", lambda faults: faults.throttle("scan", on=KEY)),
 ]

@@ -1,0 +1,256 @@
+"""The pytest plugin, as a project uses it: in a pytest of its own."""
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from tests.readme import blocks
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parents[2]
+STRICT = [
+    "-W",
+    "error",
+    "--strict-markers",
+    "-p",
+    "no:cacheprovider",
+    "-o",
+    "asyncio_default_fixture_loop_scope=function",
+]
+# An installed odm brings the plugin along; a mere tree on the path does not.
+INSTALLED = bool(entry_points(group="pytest11", name="odm"))
+LOADED = [] if INSTALLED else ["-p", "odm.testing.plugin"]
+ENTITIES = """
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import pytest
+
+from odm import TTL, AccessPattern, AsyncStore, Entity, PrimaryKey, Store, Table, Throttled
+from odm.backends.local import LocalFile, Memory
+
+notes = Table("notes")
+
+
+class Note(Entity, table=notes):
+    number: str
+    topic: str = "t"
+    until: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("NOTE#{number}")
+    by_topic = AccessPattern("TOPIC#{topic}", "{number}")
+
+
+NOTE = Note(number="1")
+"""
+
+
+@pytest.fixture(autouse=True)
+def tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The project finds the odm of this tree, installed or not."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+def run(pytester: pytest.Pytester, source: str, *arguments: str) -> pytest.RunResult:
+    pytester.makepyfile(ENTITIES + source)
+    return pytester.runpytest_subprocess(*STRICT, *LOADED, *arguments)
+
+
+@pytest.mark.parametrize("fixture", ["odm_memory", "odm_file"])
+def test_a_store_is_created_and_empty_and_a_tests_own(pytester: pytest.Pytester, fixture: str) -> None:
+    result = run(
+        pytester,
+        f"""
+@pytest.mark.parametrize("run", [1, 2])
+def test_store({fixture}, run):
+    db = {fixture}(notes)
+    assert type(db) is Store
+    assert list(db.scan()) == []
+    db.put(NOTE)
+    assert list({fixture}(notes).scan()) == [NOTE]
+    assert type({fixture}.backend).__name__.lower() == {fixture[4:]!r}.replace("file", "localfile")
+
+
+def test_options_are_the_stores({fixture}):
+    db = {fixture}(notes, cursor_secret="s")
+    for number in "12":
+        db.put(Note(number=number))
+    cursor = db.page(Note.by_topic(topic="t"), size=1).cursor
+    assert {fixture}(notes, cursor_secret="s").page(Note.by_topic(topic="t"), size=1, after=cursor).items
+    with pytest.raises(Exception, match="cursor"):
+        {fixture}(notes, cursor_secret="other").page(Note.by_topic(topic="t"), size=1, after=cursor)
+""",
+    )
+    result.assert_outcomes(passed=3)
+
+
+@pytest.mark.parametrize("fixture", ["odm_memory", "odm_file"])
+def test_an_async_store(pytester: pytest.Pytester, fixture: str) -> None:
+    result = run(
+        pytester,
+        f"""
+@pytest.mark.asyncio
+async def test_store({fixture}):
+    db = {fixture}(notes, AsyncStore)
+    assert type(db) is AsyncStore
+    await db.put(NOTE)
+    assert {fixture}(notes).get(Note, number="1") == NOTE
+""",
+    )
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("fixture", ["odm_memory", "odm_file"])
+def test_stores_go_by_the_clock_and_faults_that_the_test_asks_for(pytester: pytest.Pytester, fixture: str) -> None:
+    result = run(
+        pytester,
+        f"""
+def test_clock({fixture}, odm_clock):
+    db = {fixture}(notes)
+    db.put(Note(number="1", until=odm_clock.now() + timedelta(hours=1)))
+    odm_clock.advance(3599)
+    assert db.exists(Note, number="1")
+    odm_clock.advance(1)
+    assert not db.exists(Note, number="1")
+
+
+def test_faults({fixture}, odm_faults):
+    db = {fixture}(notes)
+    odm_faults.throttle("put")
+    with pytest.raises(Throttled):
+        db.put(NOTE)
+
+
+@pytest.fixture
+def service({fixture}):
+    return {fixture}(notes)
+
+
+def test_behind_a_fixture(service, odm_faults):
+    odm_faults.throttle("put")
+    with pytest.raises(Throttled):
+        service.put(NOTE)
+
+
+def test_neither({fixture}):
+    import time
+    assert {fixture}.backend.clock is time.time
+""",
+    )
+    result.assert_outcomes(passed=4)
+
+
+def test_the_marker_gives_the_backend_options(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+@pytest.mark.odm(index_lag=5)
+def test_lag(odm_memory, odm_clock):
+    db = odm_memory(notes)
+    db.put(NOTE)
+    assert db.count(Note.by_topic(topic="t")) == 0
+    odm_clock.advance(5)
+    assert db.count(Note.by_topic(topic="t")) == 1
+
+
+@pytest.mark.odm(index_lag=5)
+def test_a_file_has_no_lag(odm_file):
+    pass
+""",
+    )
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines("*TypeError*index_lag*")
+
+
+def test_stores_are_closed_when_the_test_ends(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+KEPT = []
+
+
+def test_opens(odm_file):
+    KEPT.extend([odm_file(notes), odm_file(notes, AsyncStore)])
+    KEPT[0].put(NOTE)
+    assert KEPT[0]._open is not None
+
+
+def test_are_closed():
+    assert [store._open for store in KEPT] == [None, None]
+""",
+    )
+    result.assert_outcomes(passed=2)
+
+
+def test_fixtures_and_marker_are_documented(pytester: pytest.Pytester) -> None:
+    fixtures = pytester.runpytest_subprocess(*STRICT, *LOADED, "--fixtures").stdout.str()
+    for line in ("odm_memory -- ", "Opens stores in memory", "odm_file -- ", "odm_clock -- ", "odm_faults -- "):
+        assert line in fixtures
+    assert "@pytest.mark.odm(**options)" in pytester.runpytest_subprocess(*LOADED, "--markers").stdout.str()
+
+
+def test_it_loads_nothing_that_is_not_asked_for(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+import sys
+
+
+def test_not_loaded():
+    assert "odm.testing.plugin" in sys.modules
+    assert sorted(name for name in sys.modules if name.split(".")[0] == "odm") == [
+        "odm", "odm.testing", "odm.testing.plugin"
+    ]
+    assert not {"attrs", "pydantic", "sortedcontainers"} & sys.modules.keys()
+"""
+    )
+    pytester.runpytest_subprocess(*STRICT, *LOADED).assert_outcomes(passed=1)
+
+
+def test_the_readmes_tests_pass(pytester: pytest.Pytester) -> None:
+    parts = blocks()
+    [end] = [n for n, block in enumerate(parts) if block.language == "python pytest"]
+    source = [block.text for block in parts[:end] if block.language == "python"]
+    pytester.makepyfile("\n".join([*source, parts[end].text]))
+    result = pytester.runpytest_subprocess(*STRICT, *LOADED, "-o", "asyncio_mode=auto")
+    result.assert_outcomes(passed=2)
+
+
+def test_the_suite_explains_its_asserts(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+from odm.testing.suite import scans
+
+
+def test_rewritten():
+    assert "@pytest_ar" in vars(scans)
+"""
+    )
+    pytester.runpytest_subprocess(*STRICT, *LOADED).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("way", ["loaded", "left out"])
+def test_the_suite_needs_no_plugin(pytester: pytest.Pytester, way: str) -> None:
+    pytester.makepyfile(
+        """
+import pytest
+from odm.testing.suite import *
+from odm.testing import Capabilities
+from odm.backends.local import Memory
+
+
+@pytest.fixture
+def backend():
+    return Memory()
+
+
+@pytest.fixture
+def capabilities():
+    return Capabilities()
+"""
+    )
+    without = ["-p", "no:odm"] if INSTALLED else []
+    result = pytester.runpytest_subprocess(*STRICT, *(LOADED if way == "loaded" else without), "-k", "TestScan")
+    assert result.ret == 0
+    assert result.parseoutcomes()["passed"] > 3
