@@ -294,5 +294,5 @@ def _fitting(on: Any) -> Callable[[Key, Schema], bool]:
         wanted = target_of(Context(table.compile()), on).key
         return lambda key, schema: key == wanted and cls in schema.by_class
     if callable(on) and not isinstance(on, type):
-        return lambda key, _: on(key)
+        return lambda key, _: bool(on(key))
     raise BadValue(f"on={on!r}: give an entity, its key such as Order.primary(...), or a function of a key")

@@ -14,11 +14,12 @@ from typing import cast
 import pytest
 
 from odm.backends.local import LocalFile, file
+from odm.backends.local.driver import LocalConnection
 from odm.backends.local.file import FileStorage
 from odm.backends.local.storage import Record
 from odm.errors import BackendError, ConditionFailed, Throttled
 from odm.expressions.nodes import Increment, Path
-from odm.operations.backend import Connection, perform
+from odm.operations.backend import perform
 from odm.operations.ir import BatchWrite, CreateTables, DropTables, Get, Key, Put, Query, Scan, Update
 from tests.backends.local.support import schema_of
 
@@ -51,8 +52,9 @@ def writer(path: FilePath, name: str, times: int) -> subprocess.Popen[str]:
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment)
 
 
-def opened(path: FilePath, *, create: bool = True) -> Connection:
+def opened(path: FilePath, *, create: bool = True) -> LocalConnection:
     connection = LocalFile(path).connect(schema_of())
+    assert isinstance(connection, LocalConnection)
     if create:
         perform(connection, CreateTables())
     return connection

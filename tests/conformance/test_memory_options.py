@@ -1,0 +1,23 @@
+"""The suite on the engine in memory with everything that is made for tests turned on, and nothing going wrong.
+
+Pages of one item, or of none where a filter drops it, are what the clouds may send too.
+"""
+
+import pytest
+
+from odm.backends.local import Faults, Memory
+from odm.testing import Capabilities, Clock
+from odm.testing.suite import *  # noqa: F403  # its classes and fixtures are what this module is for
+
+
+@pytest.fixture
+def backend() -> Memory:
+    faults = Faults()
+    faults.delay("any", 0)
+    faults.throttle("any", after=1_000_000)
+    return Memory(clock=Clock(), index_lag=1e-9, faults=faults, page_bytes=1)
+
+
+@pytest.fixture
+def capabilities() -> Capabilities:
+    return Capabilities()
