@@ -106,7 +106,7 @@ class _Rule:
             return False
         if fits is not None and not any(fits(key, schema) for key in keys):
             return False
-        if self.chance < 1 and random.random() >= self.chance:
+        if random.random() >= self.chance:
             return False
         if self.after > 0:
             self.after -= 1

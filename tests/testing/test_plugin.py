@@ -168,17 +168,20 @@ def test_stores_are_closed_when_the_test_ends(pytester: pytest.Pytester) -> None
     result = run(
         pytester,
         """
-KEPT = []
+from odm import BackendError
+
+CONNECTIONS = []
 
 
 def test_opens(odm_file):
-    KEPT.extend([odm_file(notes), odm_file(notes, AsyncStore)])
-    KEPT[0].put(NOTE)
-    assert KEPT[0]._open is not None
+    for store in (odm_file(notes), odm_file(notes, AsyncStore)):
+        CONNECTIONS.append(store._connect()[1])
 
 
 def test_are_closed():
-    assert [store._open for store in KEPT] == [None, None]
+    for connection in CONNECTIONS:
+        with pytest.raises(BackendError, match="closed"):
+            connection.call(None)
 """,
     )
     result.assert_outcomes(passed=2)

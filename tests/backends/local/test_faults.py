@@ -338,10 +338,11 @@ class TestBefore:
 
     def test_its_own_requests_meet_no_faults(self, db: Store, faults: Faults, backend: Backend) -> None:
         rival = Store(table, backend)
-        faults.before("update", lambda: rival.update(KEY, increment(Part.stock)), times=2)
+        faults.before("update", lambda: rival.update(rival.one(KEY), increment(Part.stock)), times=None)
         faults.throttle("get")
-        db.update(KEY, increment(Part.stock))
-        db.update(KEY, increment(Part.stock))
+        for _ in range(2):
+            db.update(KEY, increment(Part.stock))
+        assert [one.fault for one in faults.happened] == ["before", "before"]
         with pytest.raises(Throttled):
             db.get(KEY)
         assert db.one(KEY).stock == 9
@@ -513,16 +514,23 @@ def test_a_mistake_is_named(message: str, mistake: Callable[[Faults], None]) -> 
     assert repr(faults) == "Faults(0 set, 0 happened)"
 
 
-def test_a_short_page_is_followed(tmp_path: Path) -> None:
-    for backend in (Memory(page_bytes=1), LocalFile(tmp_path / "db", page_bytes=1)):
-        with Store(table, backend) as db:
-            db.create()
-            send(db, MANY)
-            assert list(db.query(PARTITION)) == MANY
-            assert db.count(PARTITION.where(Part.stock == 0)) == 10
-            page = db.page(PARTITION, size=4)
-            assert (list(page.items), page.cursor is None) == (MANY[:4], False)
-            assert list(db.query(PARTITION.where(Part.stock > 0))) == []
+@pytest.mark.parametrize("name", ["memory", "file"])
+def test_a_short_page_is_followed(name: str, tmp_path: Path) -> None:
+    faults = Faults()
+    faults.delay("query", 0)  # so that the record tells how many pages were read
+    short: Backend = Memory(faults=faults, page_bytes=1)
+    if name == "file":
+        short = LocalFile(tmp_path / "db", faults=faults, page_bytes=1)
+    with Store(table, short) as db:
+        db.create()
+        send(db, MANY)
+        assert list(db.query(PARTITION)) == MANY
+        assert len(faults.happened) == 10
+        assert list(db.query(PARTITION.where(Part.stock > 0))) == []
+        assert len(faults.happened) == 20
+        assert db.count(PARTITION.where(Part.stock == 0)) == 10
+        page = db.page(PARTITION, size=4)
+        assert (list(page.items), page.cursor is None) == (MANY[:4], False)
 
 
 @pytest.mark.parametrize("make", [Memory, lambda **options: LocalFile("never-opened.db", **options)])
