@@ -7,7 +7,7 @@ the order of Python strings; every range is ``[lo, hi)``.
 """
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias, assert_never, cast
 
 from attrs import AttrsInstance, Factory, field, fields, frozen
 
@@ -152,10 +152,12 @@ def repeatable(request: Request) -> bool:
     match request:
         case Update() | Delete():  # the second delete would not find the item that the first removed
             return False
-        case Put():
-            return request.condition is None
-        case _:
+        case Put(condition=condition):
+            return condition is None
+        case Get() | BatchGet() | BatchWrite() | Query() | Scan() | CreateTables() | DropTables():
             return True
+        case _:
+            assert_never(request)
 
 
 @frozen
