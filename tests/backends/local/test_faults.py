@@ -91,6 +91,12 @@ def stored(backend: Backend) -> list[Any]:
         return sorted(other.scan(Part), key=lambda part: (part.bin, part.number))
 
 
+def send(db: Store, parts: list[Part]) -> None:
+    with db.batch() as batch:
+        for part in parts:
+            batch.put(part)
+
+
 CALLS: list[tuple[str, Callable[[Store], object]]] = [
     ("get", lambda db: db.get(KEY)),
     ("get", lambda db: db.one(KEY)),
@@ -112,12 +118,6 @@ CALLS: list[tuple[str, Callable[[Store], object]]] = [
     ("drop", lambda db: db.drop()),
 ]
 CALL_IDS = [f"{word}{n}" for n, (word, _) in enumerate(CALLS)]
-
-
-def send(db: Store, parts: list[Part]) -> None:
-    with db.batch() as batch:
-        for part in parts:
-            batch.put(part)
 
 
 @pytest.mark.parametrize(("word", "call"), CALLS, ids=CALL_IDS)
