@@ -95,9 +95,8 @@ def test_each_backend_says_its_own_limits() -> None:
 
 
 def test_the_clock_is_the_backends_unless_another_is_given() -> None:
-    backend = Memory()
-    assert Store(table, backend)._context.now().seconds > 10**9
-    backend.clock = lambda: 7.5  # type: ignore[attr-defined]
+    assert Store(table, Memory())._context.now().seconds > 10**9
+    backend = Memory(clock=lambda: 7.5)
     assert Store(table, backend)._context.now().seconds == 7
     assert Store(table, backend, clock=lambda: 9.0)._context.now().seconds == 9
 

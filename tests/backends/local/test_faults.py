@@ -218,6 +218,16 @@ class TestFail:
         assert caught.value is error
         assert list(db.query(PARTITION)) == []
 
+    def test_the_hook_of_the_store_sees_it(self, backend: Backend, faults: Faults) -> None:
+        seen: list[tuple[str, str]] = []
+        hook = lambda info: seen.append((info.operation, type(info.error).__name__))  # noqa: E731
+        with Store(table, backend, on_request=hook) as db:
+            db.create()
+            faults.fail("get")
+            with pytest.raises(BackendError):
+                db.get(KEY)
+        assert seen == [("CreateTables", "NoneType"), ("Get", "BackendError")]
+
     def test_for_ever_until_it_is_cleared(self, db: Store, faults: Faults) -> None:
         faults.fail("any", times=None)
         for _ in range(5):
