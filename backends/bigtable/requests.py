@@ -50,6 +50,7 @@ from odm.operations.ir import (
     Refused,
     Request,
     Scan,
+    Transact,
     Update,
     Written,
 )
@@ -108,6 +109,11 @@ class Procedures:
                 raise Unsupported(
                     f"table {self.table!r}: the Bigtable backend does not do update() yet: get() the item, change it "
                     "and put() it back where nobody else writes it, or use another backend"
+                )
+            case Transact():
+                raise Unsupported(
+                    f"table {self.table!r}: the Bigtable backend does not do transactions yet: write the items one by "
+                    "one, in an order in which a stop in between does no harm, or use another backend"
                 )
             case _:
                 assert_never(request)

@@ -10,6 +10,7 @@ from odm.backends.dynamodb.native import Call, backoff
 from odm.backends.dynamodb.ranges import bounds
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import create, drop
+from odm.errors import Unsupported
 from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set
 from odm.operations.backend import Gen
 from odm.operations.ir import (
@@ -25,6 +26,7 @@ from odm.operations.ir import (
     Refused,
     Request,
     Scan,
+    Transact,
     Update,
     Written,
     repeatable,
@@ -48,6 +50,11 @@ def procedure(layout: Layout, request: Request) -> Gen[Any]:
             return _update(layout, request)
         case Delete():
             return _delete(layout, request)
+        case Transact():
+            raise Unsupported(
+                f"table {layout.table!r}: transactions are not built for DynamoDB yet: write the items one by one, "
+                "each with its condition, in an order that a stop in between does not harm, or use the bundled engine"
+            )
         case BatchWrite():
             return batch_write(layout, request)
         case Query():

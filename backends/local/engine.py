@@ -7,17 +7,19 @@ streams; whether something follows is known exactly, because one row more is loo
 
 from collections.abc import Collection, Mapping
 from contextlib import closing
-from typing import Any, Final, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 from attrs import frozen
 
 from odm.backends.local.codec import decode, encode
 from odm.backends.local.storage import Record, Rows, Storage, View, not_created
+from odm.errors import BadValue
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Item
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
+    Check,
     CreateTables,
     Delete,
     DropTables,
@@ -27,13 +29,15 @@ from odm.operations.ir import (
     Position,
     Put,
     Query,
+    Refusals,
     Refused,
     Request,
     Scan,
+    Transact,
     Update,
     Written,
 )
-from odm.operations.limits import check_item
+from odm.operations.limits import check_item, check_transaction, item_size
 
 PAGE_BYTES: Final = 1 << 20
 """A page ends when this much was read, as on DynamoDB."""
@@ -77,6 +81,9 @@ class Engine:
             case Put() | Update() | Delete():
                 with self.storage.writing() as view:
                     return self._write(view, request)
+            case Transact(operations):
+                with self.storage.writing() as view:
+                    return self._transact(view, operations)
             case BatchWrite(operations):
                 return self._write_all(operations)
             case Query(index=index):
@@ -100,39 +107,58 @@ class Engine:
                 for operation in operations[start : start + CHUNK]:
                     self._write(view, operation)
 
+    def _transact(self, view: View, operations: tuple[Put | Update | Delete | Check, ...]) -> Written | Refusals:
+        judged = [self._verdict(view, operation) for operation in operations]
+        changes = [one for one in judged if isinstance(one, _Change)]
+        if len(changes) < len(judged):
+            return Refusals(tuple(None if isinstance(one, _Change) else one for one in judged))
+        check_transaction(len(changes), sum(item_size(change.item) for change in changes if change.item is not None))
+        for change in changes:
+            self._apply(view, change)
+        return Written()
+
+    def _verdict(self, view: View, operation: Put | Update | Delete | Check) -> "_Change | Refused | BadValue":
+        try:
+            return self._judge(view, operation)
+        except BadValue as error:
+            return error
+
     def _write(self, view: View, request: Put | Update | Delete) -> Written | Refused:
-        old = view.record(request.key)
+        change = self._judge(view, request)
+        if isinstance(change, Refused):
+            return change
+        self._apply(view, change)
+        return change.answer
+
+    def _judge(self, view: View, request: Put | Update | Delete | Check) -> "_Change | Refused":
+        """What a write will change, or its refusal; nothing is changed yet, and nothing can fail afterwards."""
+        key = request.key
+        old = view.record(key)
         if request.condition is not None and not holds(request.condition, item := _item(old)):
             return Refused(item)
         match request:
-            case Put(key, item, entries):
-                self._replace(view, key, old, Record(encode(item), entries))
-                return Written()
+            case Put():
+                change = _Change(key, old, Record(encode(request.item), request.entries), request.item)
             case Update():
-                return self._update(view, request, old)
-            case Delete(key):
-                self._replace(view, key, old, None)
-                return Written(existed=old is not None)
+                change = _updated(request, old)
+            case Delete():
+                change = _Change(key, old, None, answer=Written(existed=old is not None))
+            case Check():
+                change = _Change(key, old, old)
             case _:
                 assert_never(request)
+        if change.new is not None and (old is None or old.entries != change.new.entries):
+            self._require(view, change.new.entries.keys())
+        return change
 
-    def _update(self, view: View, request: Update, old: Record | None) -> Written:
-        before = _item(old)
-        after = apply(request.actions, before or {})
-        entries = {**(old.entries if old is not None else {}), **request.entries}
-        kept = {index: index_key for index, index_key in entries.items() if index_key is not None}
-        check_item(
-            after, request.key, kept, limits=request.limits
-        )  # only here is it known how large an update has made the item
-        self._replace(view, request.key, old, Record(encode(after), kept))
-        return Written({"none": None, "old": before, "new": after}[request.returning])
-
-    def _replace(self, view: View, key: Key, old: Record | None, new: Record | None) -> None:
+    def _apply(self, view: View, change: "_Change") -> None:
         """Change the record and, with it, the entries that differ."""
+        key, old, new = change.key, change.old, change.new
+        if new is old:
+            return
         before = old.entries if old is not None else {}
         now = new.entries if new is not None else {}
         if before != now:
-            self._require(view, now.keys())
             self._relink(view, key, before, now)
         if new is not None:
             view.put(key, new)
@@ -149,6 +175,27 @@ class Engine:
         for index in indexes:
             if index not in view.indexes:
                 raise not_created(self.table, index)
+
+
+class _Change(NamedTuple):
+    """What a write does to a record: from ``old`` to ``new``, which is ``item``; None where there is none."""
+
+    key: Key
+    old: Record | None
+    new: Record | None
+    item: Item | None = None
+    answer: Written = Written()
+
+
+def _updated(request: Update, old: Record | None) -> _Change:
+    before = _item(old)
+    after = apply(request.actions, before or {})
+    entries = {**(old.entries if old is not None else {}), **request.entries}
+    kept = {index: index_key for index, index_key in entries.items() if index_key is not None}
+    # Only here is it known how large an update has made the item.
+    check_item(after, request.key, kept, limits=request.limits)
+    returned = {"none": None, "old": before, "new": after}[request.returning]
+    return _Change(request.key, old, Record(encode(after), kept), after, Written(returned))
 
 
 def _item(record: Record | None) -> Item | None:

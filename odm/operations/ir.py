@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias, assert_never, cast
 
 from attrs import AttrsInstance, Factory, field, fields, frozen
 
+from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition, Item
 from odm.operations.limits import PORTABLE, Limits
 from odm.schema.model import Key
@@ -95,6 +96,25 @@ class Delete(_Printed):
 
 
 @frozen
+class Check(_Printed):
+    """Judge a condition on one item, as that of a `Put` is, and change nothing. Only inside of a `Transact`."""
+
+    key: Key
+    condition: Condition
+
+
+@frozen
+class Transact(_Printed):
+    """Operations of which all are done, or none; no key twice. Response: ``Written | Refusals``.
+
+    Every condition is judged, and every update applied, on the state before the transaction. Nobody sees a part of it.
+    ``returning`` of updates does not count.
+    """
+
+    operations: tuple[Put | Update | Delete | Check, ...]
+
+
+@frozen
 class BatchWrite(_Printed):
     """Unconditional puts and deletes, any number, no key twice; not atomic. Response: None when all are done."""
 
@@ -144,7 +164,9 @@ class DropTables(_Printed):
     """Remove the table with all its items; no error when it is absent. Response: None."""
 
 
-Request: TypeAlias = Get | BatchGet | Put | Update | Delete | BatchWrite | Query | Scan | CreateTables | DropTables
+Request: TypeAlias = (
+    Get | BatchGet | Put | Update | Delete | Transact | BatchWrite | Query | Scan | CreateTables | DropTables
+)
 
 
 def repeatable(request: Request) -> bool:
@@ -183,6 +205,17 @@ class Refused:
 
 
 @frozen
+class Refusals:
+    """A transaction was refused and nothing was written.
+
+    ``reasons`` has an entry per operation, in order: None where the operation was not at fault, `Refused` where its
+    condition did not hold, and a `BadValue` where its actions do not fit the item as it is.
+    """
+
+    reasons: tuple[Refused | BadValue | None, ...]
+
+
+@frozen
 class Page:
     """One page of a query or scan.
 
@@ -199,6 +232,7 @@ class Page:
 __all__ = [
     "BatchGet",
     "BatchWrite",
+    "Check",
     "CreateTables",
     "Delete",
     "DropTables",
@@ -209,9 +243,11 @@ __all__ = [
     "Position",
     "Put",
     "Query",
+    "Refusals",
     "Refused",
     "Request",
     "Scan",
+    "Transact",
     "Update",
     "Written",
     "repeatable",

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 from attrs import frozen
 
 from odm.codec import TAG
-from odm.errors import ItemTooLarge, KeyValueError
+from odm.errors import BadValue, ItemTooLarge, KeyValueError
 from odm.expressions.evaluate import kind_of
 from odm.expressions.nodes import Item, Number, Value
 from odm.schema.model import EntitySchema, Key
@@ -87,6 +87,30 @@ def check_item(
             f"the {item.get(TAG, 'item')} under {key} has {size} bytes with its names and keys, and "
             f"{limits.item_bytes} are the most; the largest attribute is {largest!r} with "
             f"{_value_size(item[largest])} bytes: keep large values elsewhere, or split the item"
+        )
+
+
+def check_transaction(operations: int, size: int, limits: Limits = PORTABLE) -> None:
+    """Refuse a transaction that a backend would refuse.
+
+    Args:
+        operations: how many it has.
+        size: the bytes of all items that it writes, by `item_size`.
+        limits: what may be written.
+
+    Raises:
+        BadValue: there are more than 100.
+        ItemTooLarge: the items have more than 4 MB together.
+    """
+    if limits.actions is not None and operations > limits.actions:
+        raise BadValue(
+            f"a transaction has {limits.actions} operations at most: split the work into several, or use batch() "
+            "where it need not be all or nothing"
+        )
+    if limits.transaction_bytes is not None and size > limits.transaction_bytes:
+        raise ItemTooLarge(
+            f"the items of a transaction have {size} bytes together, and {limits.transaction_bytes} are the most: "
+            "split the work into several transactions, or use batch() where it need not be all or nothing"
         )
 
 

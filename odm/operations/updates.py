@@ -11,8 +11,7 @@ from typing import Any, Literal, TypeAlias
 from attrs import field, frozen
 
 from odm.codec import TAG
-from odm.errors import BadValue, ConditionFailed, Conflict, ItemInvalid, ItemNotFound
-from odm.expressions.build import checked
+from odm.errors import BadValue, ConditionFailed, Conflict, ItemInvalid, ItemNotFound, OdmError
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import (
     Action,
@@ -34,7 +33,7 @@ from odm.operations.limits import check_item, check_keys
 from odm.operations.trim import trim_after
 from odm.operations.upgrades import unchanged, unknown, up_to_date, version_is
 from odm.operations.watching import LOG
-from odm.operations.writes import Target, as_it_was, refuse, target_of
+from odm.operations.writes import Target, as_it_was, lower_when, refusal, target_of
 from odm.schema.model import EntitySchema, Key, PatternSchema
 
 ATTEMPTS = 64
@@ -76,9 +75,11 @@ def update(
 ) -> Gen[Any]:
     """Change an existing item; returns it as it was or is now, or None, as ``returning`` says."""
     change = understand(context, which, actions, when, returning, upsert=upsert)
-    base = yield from _first_base(context, change)
+    base = start(change)
+    if base is None:
+        base = yield from _read_base(context, change)
     for _ in range(ATTEMPTS):
-        request = _request(context, change, base)
+        request = attempt(context, change, base)
         answer = yield request
         if isinstance(answer, ir.Written):
             if base is None and isinstance(request, ir.Put):
@@ -86,7 +87,7 @@ def update(
             return _returned(context, change, request, base, answer)
         base = _judged_base(context, change, answer.item)
         LOG.debug("update of %s: another writer was faster, so it is tried again", change.target.entity.name)
-    raise _never_rests(change)
+    raise restless(change.target)
 
 
 def _returned(
@@ -101,8 +102,9 @@ def _returned(
         raise ItemInvalid(f"the update was done, and {error}", error.key, error.item) from error.__cause__
 
 
-def _never_rests(change: Change) -> Conflict:
-    return Conflict(f"{change.target} was changed by other writers {ATTEMPTS} times in a row: retry later")
+def restless(target: Target) -> Conflict:
+    """The error for an item that other writers changed between each read and write."""
+    return Conflict(f"{target} was changed by other writers {ATTEMPTS} times in a row: retry later")
 
 
 def understand(
@@ -135,8 +137,7 @@ def understand(
         _check_upsert(entity, known, target)
     if entity.revision is not None:
         lowered = (*lowered, Increment(Path((codec.stored[entity.revision],)), 1))
-    wanted = None if when is None else codec.lower(checked(when, "when="))
-    return Change(target, lowered, wanted, returning, upsert, known, touched, told, tuple(needed))
+    return Change(target, lowered, lower_when(target, when), returning, upsert, known, touched, told, tuple(needed))
 
 
 def _check_call(entity: EntitySchema, actions: Sequence[Action], returning: str) -> None:
@@ -181,20 +182,25 @@ def _attributes(entity: EntitySchema, pattern: PatternSchema) -> list[str]:
     return names if pattern.when is None else [*names, *(path.root for path in paths(pattern.when))]
 
 
-def _first_base(context: Context, change: Change) -> Gen[Item | None]:
-    """What the first attempt builds on: nothing, where no value is needed; the entity passed in; or a read."""
+def start(change: Change) -> Item | None:
+    """What the first attempt builds on without a read: nothing, where no value is needed, or the entity passed in."""
     if not change.needed:
         return {}
     if change.target.instance is not None:
         base = change.target.entity.codec.encode(change.target.instance)
         if _can_start_from(change, base):
             return base
+    return None
+
+
+def _read_base(context: Context, change: Change) -> Gen[Item | None]:
     return _judged_base(context, change, (yield ir.Get(change.target.key)))  # a sum outside of its bounds makes no key
 
 
 def _judged_base(context: Context, change: Change, item: Item | None) -> Item | None:
     base = context.now().living(item)
-    _judge(context, change, base)
+    if (error := fault(context, change, base)) is not None:
+        raise error
     return base
 
 
@@ -209,8 +215,10 @@ def _can_start_from(change: Change, base: Item) -> bool:
     return True
 
 
-def _request(context: Context, change: Change, base: Item | None) -> ir.Update | ir.Put:
+def attempt(context: Context, change: Change, base: Item | None) -> ir.Update | ir.Put:
     """The write that is right if the needed attributes are as in ``base``; all of them, if it is an older item.
+
+    `fault` must have found ``base`` good.
 
     Raises:
         BadValue: what the actions make of ``base`` can not be stored.
@@ -297,27 +305,28 @@ def _whole(context: Context, change: Change, made: Item, condition: Condition | 
     return ir.Put(target.key, item, entries, condition)
 
 
-def _judge(context: Context, change: Change, item: Item | None) -> None:
-    """Raise what the user must know of a refused attempt; return if only a guard failed, so that it is tried again."""
+def fault(context: Context, change: Change, item: Item | None) -> OdmError | None:
+    """What the user must know of a refused attempt; None if only a guard failed, so that it is tried again.
+
+    ``item`` is the living item as it was judged.
+    """
     target = change.target
     if item is None:
         if change.upsert and change.wanted is None and target.revision in (None, 0):
-            _judge_limits(context, change, None)
-            return
-        raise ItemNotFound(f"{target} is not there: insert it first, or say upsert=True")
+            return _limit_fault(context, change, None)
+        return ItemNotFound(f"{target} is not there: insert it first, or say upsert=True")
     item = up_to_date(context, target.entity, item, target.key)
     if change.wanted is not None and not holds(change.wanted, item):
-        refuse(context, target, item, change.wanted)
+        return refusal(context, target, item, change.wanted)
     revision = target.revision
     if revision is not None and not holds(revision_is(target.entity, revision), item):
-        refuse(context, target, item, None)
-    _judge_limits(context, change, item)
+        return refusal(context, target, item, None)
+    return _limit_fault(context, change, item)
 
 
-def _judge_limits(context: Context, change: Change, item: Item | None) -> None:
+def _limit_fault(context: Context, change: Change, item: Item | None) -> ConditionFailed | None:
     for reason, limit in limits_of(change.target.entity, change.actions):
         if not holds(limit, item):
-            raise ConditionFailed(
-                f"{change.target}: {reason}",
-                None if item is None else as_it_was(context, item, change.target.key),
-            )
+            was = None if item is None else as_it_was(context, item, change.target.key)
+            return ConditionFailed(f"{change.target}: {reason}", was)
+    return None

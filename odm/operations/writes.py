@@ -3,19 +3,21 @@
 A put carries every index entry that the item has from now on, so no derived key can be stale.
 """
 
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 from attrs import frozen
 
 from odm.entities.entity import Entity
-from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInvalid
+from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInvalid, ItemNotFound, OdmError
 from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item, shown
 from odm.operations import ir
 from odm.operations.backend import Gen
 from odm.operations.context import Context
-from odm.operations.guards import ABSENT, every, judged, revision_is
+from odm.operations.guards import ABSENT, EXISTS, Now, every, judged, revision_is
 from odm.operations.limits import check_item
 from odm.operations.reads import Reading, keys_chunk
 from odm.operations.trim import trim_after
@@ -77,38 +79,79 @@ def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:
     return target, stored, ir.Put(target.key, item, entries)
 
 
+@frozen
+class Write:
+    """A put, insert, delete or check, understood: right whatever is stored, so that only its condition is judged.
+
+    Attributes:
+        make: the operation with a condition.
+        wanted: the user's own condition, lowered.
+        revision: the one that the item must have, where it is checked.
+        present: whether the item must be there, or must not; None where either is right.
+    """
+
+    target: Target
+    make: Callable[[Condition | None], Any]
+    wanted: Condition | None = None
+    revision: int | None = None
+    present: bool | None = None
+
+    def at(self, now: Now) -> Any:
+        """The operation with all of its conditions, as of a moment."""
+        entity = self.target.entity
+        presence = None if self.present is None else EXISTS if self.present else ABSENT
+        locked = None if self.revision is None else revision_is(entity, self.revision)
+        return self.make(judged(entity, every(presence, locked, self.wanted), now))
+
+    def refusal(self, context: Context, item: Item | None) -> OdmError:
+        """Why it was refused, by the item as it was judged."""
+        if self.present and context.now().living(item) is None:
+            return ItemNotFound(f"{self.target} is not there")
+        return refusal(context, self.target, item, self.wanted, fresh=self.present is False)
+
+
+def put_write(context: Context, instance: E, when: Condition | bool | None) -> tuple[E, Write]:
+    """The put of an entity with what it depends on, and the entity as it will be stored.
+
+    At revision 0 the entity was never stored: the put is an insert.
+    """
+    target, stored, request = put_request(context, instance)
+    make = partial(ir.Put, request.key, request.item, request.entries)
+    fresh = target.revision == 0
+    return stored, Write(
+        target, make, lower_when(target, when), None if fresh else target.revision, False if fresh else None
+    )
+
+
+def insert_write(context: Context, instance: E) -> tuple[E, Write]:
+    """The put of an entity whose key must be free, and the entity as it will be stored."""
+    target, stored, request = put_request(context, instance)
+    return stored, Write(target, partial(ir.Put, request.key, request.item, request.entries), present=False)
+
+
 def put(context: Context, instance: E, when: Condition | bool | None) -> Gen[E]:
     """Write the entity over whatever is under its key; returns it as stored."""
-    target, stored, request = put_request(context, instance)
-    wanted = _lowered(target, when)
-    revision = target.revision
-    fresh = revision == 0
-    guard = ABSENT if fresh else None if revision is None else revision_is(target.entity, revision)
-    condition = judged(target.entity, every(guard, wanted), context.now())
-    answer = yield ir.Put(request.key, request.item, request.entries, condition)
-    if isinstance(answer, ir.Refused):
-        refuse(context, target, answer.item, wanted, fresh=fresh)
-    if target.entity.keep is not None:
-        yield from trim_after(context, (request,))
-    return stored
+    return (yield from _written(context, *put_write(context, instance, when)))
 
 
 def insert(context: Context, instance: E) -> Gen[E]:
     """Write the entity if its key is free; returns it as stored."""
-    target, stored, request = put_request(context, instance)
-    condition = judged(target.entity, ABSENT, context.now())
-    answer = yield ir.Put(request.key, request.item, request.entries, condition)
+    return (yield from _written(context, *insert_write(context, instance)))
+
+
+def _written(context: Context, stored: E, write: Write) -> Gen[E]:
+    answer = yield write.at(context.now())
     if isinstance(answer, ir.Refused):
-        refuse(context, target, answer.item, None, fresh=True)
-    if target.entity.keep is not None:
-        yield from trim_after(context, (request,))
+        raise write.refusal(context, answer.item)
+    if write.target.entity.keep is not None:
+        yield from trim_after(context, (write.make(None),))
     return stored
 
 
 def delete(context: Context, which: object, when: Condition | bool | None) -> Gen[bool]:
     """Remove an item; returns whether it was there."""
     target = target_of(context, which)
-    wanted = _lowered(target, when)
+    wanted = lower_when(target, when)
     revision = target.revision
     guard = None if revision is None else revision_is(target.entity, revision)
     now = context.now()
@@ -117,7 +160,7 @@ def delete(context: Context, which: object, when: Condition | bool | None) -> Ge
     if isinstance(answer, ir.Written):
         return answer.existed
     if now.living(answer.item) is not None:
-        refuse(context, target, answer.item, wanted)
+        raise refusal(context, target, answer.item, wanted)
     return False
 
 
@@ -140,10 +183,10 @@ def delete_all(context: Context, reading: Reading | None) -> Gen[int]:
     return total
 
 
-def refuse(
+def refusal(
     context: Context, target: Target, item: Item | None, wanted: Condition | None, *, fresh: bool = False
-) -> NoReturn:
-    """Raise the error that tells why a condition did not hold.
+) -> OdmError:
+    """The error that tells why a condition did not hold.
 
     ``item`` is the item as it was judged, ``wanted`` the user's own condition, lowered; ``fresh``: the write was to
     create the item.
@@ -151,11 +194,11 @@ def refuse(
     there = context.now().living(item)
     was = None if there is None else as_it_was(context, there, target.key)
     if fresh and there is not None:
-        raise ItemExists(f"{target} exists already: get it, and update it or put what you got", was)
+        return ItemExists(f"{target} exists already: get it, and update it or put what you got", was)
     if wanted is not None and not holds(wanted, there):
         state = "there is no such item" if there is None else "the error's item is what is stored"
-        raise ConditionFailed(f"{target}: the condition {wanted} does not hold; {state}", was)
-    raise Conflict(f"{target} was changed or removed by somebody else since you read it: read it again and retry", was)
+        return ConditionFailed(f"{target}: the condition {wanted} does not hold; {state}", was)
+    return Conflict(f"{target} was changed or removed by somebody else since you read it: read it again and retry", was)
 
 
 def as_it_was(context: Context, item: Item, key: Key) -> Any:
@@ -166,5 +209,6 @@ def as_it_was(context: Context, item: Item, key: Key) -> Any:
         return None
 
 
-def _lowered(target: Target, when: Condition | bool | None) -> Condition | None:
+def lower_when(target: Target, when: Condition | bool | None) -> Condition | None:
+    """The user's condition of a write, over stored names."""
     return None if when is None else target.entity.codec.lower(checked(when, "when="))

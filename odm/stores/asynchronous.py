@@ -12,6 +12,7 @@ from odm.operations.backend import Gen, aperform, arun
 from odm.operations.batches import Pending
 from odm.operations.reads import Reading, Scanning
 from odm.stores.base import BaseStore, Page
+from odm.stores.transactions import AsyncTransaction
 
 E = TypeVar("E", bound=Entity)
 R = TypeVar("R")
@@ -303,6 +304,17 @@ class AsyncStore(BaseStore):
         It is sent when the block ends. An exception in the block discards what has not been sent by then.
         """
         return AsyncBatch(self)
+
+    def transaction(self) -> AsyncTransaction:
+        """Writes and checks of several items, done all or none: ``async with db.transaction() as tx: tx.put(...)``.
+
+        Nothing is sent before the block ends, so nothing in it is awaited. An exception in the block discards it all.
+
+        Raises:
+            TransactionFailed: at the end of the block: nothing was written, and its ``reasons`` say why.
+            Unsupported: the backend has no transactions.
+        """
+        return AsyncTransaction(self, self._run)
 
 
 class AsyncBatch:

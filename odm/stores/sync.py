@@ -12,6 +12,7 @@ from odm.operations.backend import Gen, perform, run
 from odm.operations.batches import Pending
 from odm.operations.reads import Reading, Scanning
 from odm.stores.base import BaseStore, Page
+from odm.stores.transactions import Transaction
 
 E = TypeVar("E", bound=Entity)
 R = TypeVar("R")
@@ -299,6 +300,17 @@ class Store(BaseStore):
         It is sent when the block ends. An exception in the block discards what has not been sent by then.
         """
         return Batch(self)
+
+    def transaction(self) -> Transaction:
+        """Writes and checks of several items, done all or none: ``with db.transaction() as tx: tx.put(...)``.
+
+        Nothing is sent before the block ends. An exception in the block discards everything.
+
+        Raises:
+            TransactionFailed: at the end of the block: nothing was written, and its ``reasons`` say why.
+            Unsupported: the backend has no transactions.
+        """
+        return Transaction(self, self._run)
 
 
 class Batch:

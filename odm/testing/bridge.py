@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 from odm.stores.asynchronous import AsyncBatch, AsyncStore
 from odm.stores.sync import Store
+from odm.stores.transactions import AsyncTransaction
 
 T = TypeVar("T")
 
@@ -44,6 +45,10 @@ class _BlockingBatch(_Blocking):
     _inner: AsyncBatch
 
 
+class _BlockingTransaction(_Blocking):
+    _inner: AsyncTransaction
+
+
 class _BlockingStore(_Blocking):
     _inner: AsyncStore
 
@@ -58,6 +63,9 @@ class _BlockingStore(_Blocking):
 
     def batch(self) -> _BlockingBatch:
         return _BlockingBatch(self._inner.batch(), self._runner)
+
+    def transaction(self) -> _BlockingTransaction:
+        return _BlockingTransaction(self._inner.transaction(), self._runner)
 
     def _each(self, results: AsyncIterator[T]) -> Iterator[T]:
         async def following() -> T:

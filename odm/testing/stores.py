@@ -25,7 +25,7 @@ from odm.testing.bridge import blocking
 
 Colour: TypeAlias = Literal["sync", "async"]
 
-WRITES = (ir.Put, ir.Update, ir.Delete, ir.BatchWrite)
+WRITES = (ir.Put, ir.Update, ir.Delete, ir.Transact, ir.BatchWrite)
 
 
 @define
