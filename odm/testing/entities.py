@@ -196,6 +196,15 @@ class Tally(Entity, table=plain):
     primary = PrimaryKey("TALLY#{name}")
 
 
+class Account(Entity, table=plain):
+    """Never holds less than nothing."""
+
+    name: str
+    balance: Annotated[int, Field(ge=0)] = 0
+
+    primary = PrimaryKey("ACCOUNT#{name}")
+
+
 class Everything(Entity, table=plain):
     """A field of every type that comes back as it was."""
 

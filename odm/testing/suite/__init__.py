@@ -33,6 +33,14 @@ from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
 from odm.testing.suite.queries import TestDescending, TestLimit, TestLossy, TestPlanning, TestRanges
 from odm.testing.suite.revision import TestNewRevision, TestRevision, TestRevisionRefused, TestRevisionUpdates
 from odm.testing.suite.scans import TestScan
+from odm.testing.suite.transactions import (
+    TestTransaction,
+    TestTransactionCalls,
+    TestTransactionIndexes,
+    TestTransactionReasons,
+    TestTransactionRevision,
+    TestTransactionTTL,
+)
 from odm.testing.suite.ttl import TestExpiredReads, TestExpiredWrites, TestTTLUpdates
 from odm.testing.suite.types import TestAttributes, TestKeys
 from odm.testing.suite.updates import TestBounds, TestUpdate, TestUpsert, TestUpsertRefused
@@ -92,6 +100,12 @@ __all__ = [
     "TestTables",
     "TestTogether",
     "TestUnknown",
+    "TestTransaction",
+    "TestTransactionCalls",
+    "TestTransactionIndexes",
+    "TestTransactionReasons",
+    "TestTransactionRevision",
+    "TestTransactionTTL",
     "TestUpdate",
     "TestUpgradedIndexes",
     "TestUpgradedReads",

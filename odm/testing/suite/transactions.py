@@ -1,0 +1,500 @@
+"""Transactions: all operations or none, a reason for each that failed, derived keys, revisions, expiry, limits."""
+# ruff: noqa: D101  # a test's name says what it shows
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import pytest
+
+from odm import (
+    BadValue,
+    Condition,
+    ConditionFailed,
+    Conflict,
+    Entity,
+    ItemExists,
+    ItemNotFound,
+    ItemTooLarge,
+    Query,
+    TransactionFailed,
+    add_to,
+    append,
+    exists,
+    increment,
+    missing,
+    remove,
+    set_,
+)
+from odm.expressions.nodes import Action
+from odm.operations import ir
+from odm.operations.updates import ATTEMPTS
+from odm.stores.sync import Store
+from odm.stores.transactions import Transaction
+from odm.testing.capabilities import needs
+from odm.testing.entities import (
+    Account,
+    Contract,
+    Customer,
+    Document,
+    Order,
+    Session,
+    Setting,
+    Sheet,
+    Tally,
+    Ticket,
+    hashes,
+)
+from odm.testing.stores import Stores
+from odm.testing.suite.helpers import FUTURE, PAST, at, fill
+from odm.testing.suite.indexes import KEY, TICKET, but, entries, expected
+
+Call: TypeAlias = Callable[[Transaction], Any]
+
+ORDER = Order(customer_id="c", order_id="o", total=Decimal(5))
+ANN = Account.primary(name="ann")
+BOB = Account.primary(name="bob")
+
+
+def transact(db: Store, *calls: Call) -> None:
+    """Make these calls in one transaction."""
+    with db.transaction() as tx:
+        for call in calls:
+            call(tx)
+
+
+def failed(db: Store, *calls: Call) -> TransactionFailed:
+    """The failure of a transaction of these calls."""
+    with pytest.raises(TransactionFailed) as caught:
+        transact(db, *calls)
+    return caught.value
+
+
+def update(which: Entity | Query[Any], *actions: Action, when: Condition | bool | None = None) -> Call:
+    """The call that updates."""
+    return lambda tx: tx.update(which, *actions, when=when)
+
+
+def kinds(failure: TransactionFailed) -> list[type | None]:
+    """The classes of the reasons."""
+    return [None if reason is None else type(reason) for reason in failure.reasons]
+
+
+def transfer(db: Store, amount: int) -> None:
+    """Move money from Ann to Bob."""
+    with db.transaction() as tx:
+        tx.update(ANN, increment(Account.balance, -amount))
+        tx.update(BOB, increment(Account.balance, amount))
+
+
+def balances(db: Store) -> list[int]:
+    """What Ann and Bob have."""
+    return [db.one(key).balance for key in (ANN, BOB)]
+
+
+class TestTransactionCalls:
+    """What is found at the call; nothing is sent."""
+
+    def test_an_empty_one_sends_nothing(self, offline: Store) -> None:
+        with offline.transaction():
+            pass
+
+    def test_an_error_in_the_block_discards_everything(self, offline: Store) -> None:
+        with pytest.raises(ZeroDivisionError), offline.transaction() as tx:  # noqa: PT012  # what follows the put is the point
+            tx.put(ORDER)
+            raise ZeroDivisionError
+
+    def test_arguments_are_checked_at_the_call(self, offline: Store) -> None:
+        wrong: list[Call] = [
+            lambda tx: tx.put("order"),  # type: ignore[type-var]
+            lambda tx: tx.put(ORDER.model_copy(update={"order_id": ""})),
+            lambda tx: tx.insert(ORDER.model_copy(update={"total": Decimal("NaN")})),
+            lambda tx: tx.update(ORDER),
+            lambda tx: tx.update(ORDER, set_(Order.order_id, "p")),
+            lambda tx: tx.update(Order.primary(customer_id="c"), remove(Order.note)),
+            lambda tx: tx.delete(Order, customer_id="c"),
+            lambda tx: tx.delete(ORDER, when=Account.balance > 5),
+            lambda tx: tx.check(Order),
+            lambda tx: tx.check("order"),  # type: ignore[call-overload]
+        ]
+        with offline.transaction() as tx:
+            for call in wrong:
+                with pytest.raises(BadValue):
+                    call(tx)
+
+    def test_an_item_is_taken_once(self, offline: Store) -> None:
+        calls: list[Call] = [
+            lambda tx: tx.put(ORDER),
+            lambda tx: tx.insert(ORDER),
+            lambda tx: tx.update(ORDER, remove(Order.note)),
+            lambda tx: tx.delete(Order, customer_id="c", order_id="o"),
+            lambda tx: tx.check(ORDER),
+        ]
+        for first in calls:
+            for second in calls:
+                with pytest.raises(BadValue, match=r"already, by \w+\(\), and now by \w+\(\)"):
+                    transact(offline, first, second)
+
+    def test_outside_of_its_block(self, offline: Store) -> None:
+        tx = offline.transaction()
+        with pytest.raises(BadValue, match="block"):
+            tx.put(ORDER)
+        with tx:
+            pass
+        with pytest.raises(BadValue, match="block"):
+            tx.check(ORDER)
+
+    def test_takes_100_operations(self, offline: Store) -> None:
+        with pytest.raises(BadValue, match="100"), offline.transaction() as tx:  # noqa: PT012  # only the last is refused
+            for n in range(100):
+                tx.put(Order(customer_id="c", order_id=str(n)))
+            tx.check(ORDER)
+
+    def test_takes_4_mb(self, offline: Store) -> None:
+        with pytest.raises(ItemTooLarge, match="4194304"), offline.transaction() as tx:  # noqa: PT012  # only the last
+            for n in range(10):
+                tx.put(Order(customer_id="c", order_id=str(n), note="x" * 400_000))
+            tx.put(Order(customer_id="c", order_id="10", note="x" * 200_000))
+
+
+@needs("transactions")
+class TestTransaction:
+    def test_moves_money(self, db: Store) -> None:
+        fill(db, [Account(name="ann", balance=100), Account(name="bob")])
+        transfer(db, 70)
+        assert balances(db) == [30, 70]
+        with pytest.raises(TransactionFailed):
+            transfer(db, 70)
+        assert balances(db) == [30, 70]
+
+    def test_does_every_operation(self, db: Store, stores: Stores) -> None:
+        fill(db, [ORDER, Customer(customer_id="c", name="Ann"), Account(name="ann"), Tally(name="t", hits=5)])
+        stores.forget()
+        with db.transaction() as tx:
+            new = Order(customer_id="c", order_id="new")
+            assert tx.put(new) is new
+            assert tx.insert(Account(name="bob", balance=1)) == Account(name="bob", balance=1)
+            tx.update(ANN, increment(Account.balance, 9), when=Account.balance == 0)
+            tx.update(Tally.primary(name="t"), increment(Tally.hits), set_(Tally.label, "l"))
+            tx.delete(ORDER, when=Order.status == "open")
+            tx.check(Customer, customer_id="c")
+            assert stores.requests == []
+        assert [type(request) for request in stores.requests] == [ir.Transact]
+        assert list(db.query(Order.primary(customer_id="c"))) == [new]
+        assert balances(db) == [9, 1]
+        assert db.one(Tally, name="t") == Tally(name="t", hits=6, label="l")
+        assert db.one(Customer, customer_id="c").name == "Ann"
+
+    def test_judges_the_state_before_it(self, db: Store) -> None:
+        fill(db, [Account(name="ann", balance=1)])
+        with db.transaction() as tx:
+            tx.delete(ANN)
+            tx.put(Account(name="bob"), when=missing(Account.balance))
+        assert [account.name for account in db.scan(Account)] == ["bob"]
+
+    def test_keeps_what_was_passed_as_it_was_then(self, db: Store) -> None:
+        order = ORDER.model_copy()
+        with db.transaction() as tx:
+            tx.put(order)
+            order.note = "later"
+        assert db.one(ORDER.primary(customer_id="c", order_id="o")) == ORDER
+
+    def test_deletes_what_is_not_there(self, db: Store) -> None:
+        with db.transaction() as tx:
+            tx.delete(ORDER)
+            tx.delete(Account, name="ann")
+            tx.put(Account(name="bob"))
+        assert db.exists(BOB)
+
+    def test_upserts(self, db: Store) -> None:
+        for count in (1, 2):
+            with db.transaction() as tx:
+                tx.update(Tally.primary(name="t"), increment(Tally.hits), upsert=True)
+                tx.update(ANN, increment(Account.balance, 5), upsert=True)
+            assert (db.one(Tally, name="t").hits, db.one(ANN).balance) == (count, 5 * count)
+
+    def test_takes_100(self, db: Store) -> None:
+        names = [f"{n:03}" for n in range(100)]
+        with db.transaction() as tx:
+            for name in names:
+                tx.insert(Order(customer_id="c", order_id=name))
+        assert [order.order_id for order in db.query(Order.primary(customer_id="c"))] == names
+
+    def test_can_be_used_again(self, db: Store) -> None:
+        tx = db.transaction()
+        for name in ("ann", "bob"):
+            with tx:
+                tx.insert(Account(name=name))
+        assert balances(db) == [0, 0]
+
+    def test_works_in_a_table_without_sort_key(self, stores: Stores) -> None:
+        db = stores.open(hashes)
+        with db.transaction() as tx:
+            tx.put(Setting(name="a"))
+            tx.put(Setting(name="b"))
+        assert db.count(Setting.primary(name="a")) == db.count(Setting.primary(name="b")) == 1
+
+
+@needs("transactions")
+class TestTransactionReasons:
+    def test_one_an_operation(self, db: Store) -> None:
+        fill(db, [ORDER, Account(name="ann", balance=3)])
+        failure = failed(
+            db,
+            lambda tx: tx.insert(ORDER),
+            lambda tx: tx.put(Customer(customer_id="c", name="Ann")),
+            lambda tx: tx.update(ANN, increment(Account.balance, -4)),
+            lambda tx: tx.update(BOB, increment(Account.balance, 4)),
+            lambda tx: tx.delete(Order.primary(customer_id="c", order_id="gone")),
+            lambda tx: tx.check(Tally, name="t"),
+        )
+        assert kinds(failure) == [ItemExists, None, ConditionFailed, ItemNotFound, None, ItemNotFound]
+        exists_, _, bounds, *_ = failure.reasons
+        assert isinstance(exists_, ItemExists)
+        assert exists_.item == ORDER
+        assert isinstance(bounds, ConditionFailed)
+        assert bounds.item == Account(name="ann", balance=3)
+        assert sorted(type(item).__name__ for item in db.scan()) == ["Account", "Order"]
+
+    def test_the_message_names_what_failed(self, db: Store) -> None:
+        failure = failed(db, lambda tx: tx.put(ORDER), lambda tx: tx.check(ANN), lambda tx: tx.check(BOB))
+        for part in ("nothing was written", "2 of 3", "reasons[1], check()", "Account.primary(name='bob')"):
+            assert part in str(failure)
+
+    def test_conditions(self, db: Store) -> None:
+        fill(db, [ORDER, Account(name="ann", balance=3)])
+        shipped = Order.status == "shipped"
+        for call in (
+            lambda tx: tx.put(ORDER, when=shipped),
+            lambda tx: tx.update(ORDER, set_(Order.note, "n"), when=shipped),
+            lambda tx: tx.delete(ORDER, when=shipped),
+            lambda tx: tx.check(ORDER, when=shipped),
+        ):
+            failure = failed(db, call, lambda tx: tx.delete(ANN))
+            assert kinds(failure) == [ConditionFailed, None]
+            assert isinstance(failure.reasons[0], ConditionFailed)
+            assert failure.reasons[0].item == ORDER
+        assert db.exists(ANN)
+
+    def test_checks_of_absent_items(self, db: Store) -> None:
+        with db.transaction() as tx:
+            tx.check(ORDER, when=missing(Order.status))
+            tx.check(ANN, when=missing(Account.balance))
+            tx.put(Account(name="bob"))
+        assert db.exists(BOB)
+        failure = failed(db, lambda tx: tx.check(ORDER, when=exists(Order.status)), lambda tx: tx.delete(BOB))
+        assert kinds(failure) == [ConditionFailed, None]
+        assert "no such item" in str(failure)
+
+    def test_what_a_delete_depends_on_is_judged_on_an_absent_item(self, db: Store) -> None:
+        failure = failed(
+            db, lambda tx: tx.delete(ORDER, when=Order.status == "open"), lambda tx: tx.put(Account(name="bob"))
+        )
+        assert kinds(failure) == [ConditionFailed, None]
+        with db.transaction() as tx:
+            tx.delete(ORDER, when=missing(Order.status))
+            tx.put(Account(name="bob"))
+        assert db.exists(BOB)
+
+    def test_absence_wins_over_the_condition_of_an_update(self, db: Store) -> None:
+        for condition in (Order.status == "open", Order.status != "open"):
+            failure = failed(db, update(ORDER, remove(Order.note), when=condition))
+            assert kinds(failure) == [ItemNotFound]
+
+    def test_actions_that_do_not_fit_what_is_stored(self, db: Store) -> None:
+        db.put(Sheet(sheet_id="s", meta={"n": 1}))
+        failure = failed(
+            db,
+            lambda tx: tx.put(ORDER),
+            lambda tx: tx.update(Sheet.primary(book="b", sheet_id="s"), append(Sheet.meta["n"], "x")),
+        )
+        assert kinds(failure) == [None, BadValue]
+        assert not db.exists(ORDER.primary(customer_id="c", order_id="o"))
+
+    def test_bounds_of_lists_and_sets(self, db: Store) -> None:
+        db.put(Sheet(sheet_id="s"))
+        key = Sheet.primary(book="b", sheet_id="s")
+        with db.transaction() as tx:
+            tx.update(key, append(Sheet.parts, "a"), add_to(Sheet.words, "w"), increment(Sheet.level, 9))
+        assert kinds(failed(db, lambda tx: tx.update(key, increment(Sheet.level)))) == [ConditionFailed]
+        assert db.one(key) == Sheet(sheet_id="s", parts=["a"], words={"w"}, level=9)
+
+
+@needs("transactions")
+class TestTransactionRevision:
+    def test_counts(self, db: Store) -> None:
+        with db.transaction() as tx:
+            first = tx.put(Document(document_id="a"))
+            other = tx.insert(Document(document_id="b"))
+        assert [first.revision, other.revision] == [1, 1]
+        with db.transaction() as tx:
+            second = tx.put(first)
+            tx.update(other, set_(Document.text, "x"))
+        assert db.one(Document, document_id="a") == second
+        assert db.one(Document, document_id="b") == Document(document_id="b", text="x", revision=2)
+        with db.transaction() as tx:
+            tx.update(Document.primary(document_id="b"), set_(Document.text, "y"))
+            tx.check(second)
+        assert db.one(Document, document_id="b").revision == 3
+
+    def test_a_stale_entity_is_a_conflict(self, db: Store) -> None:
+        stale = db.put(Document(document_id="a"))
+        newest = db.put(stale)
+        for call in (
+            lambda tx: tx.put(stale),
+            lambda tx: tx.update(stale, set_(Document.text, "x")),
+            lambda tx: tx.delete(stale),
+            lambda tx: tx.check(stale),
+        ):
+            failure = failed(db, lambda tx: tx.put(ORDER), call)
+            assert kinds(failure) == [None, Conflict]
+            assert isinstance(failure.reasons[1], Conflict)
+            assert failure.reasons[1].item == newest
+        assert not db.exists(ORDER.primary(customer_id="c", order_id="o"))
+
+    def test_a_new_entity_does_not_overwrite(self, db: Store) -> None:
+        db.put(Document(document_id="a"))
+        for call in (lambda tx: tx.put(Document(document_id="a")), lambda tx: tx.insert(Document(document_id="a"))):
+            assert kinds(failed(db, call)) == [ItemExists]
+
+    def test_what_was_deleted_is_a_conflict(self, db: Store) -> None:
+        stored = db.put(Document(document_id="a"))
+        db.delete(stored)
+        failure = failed(db, lambda tx: tx.delete(stored), lambda tx: tx.put(ORDER))
+        assert kinds(failure) == [Conflict, None]
+        assert kinds(failed(db, lambda tx: tx.check(stored))) == [ItemNotFound]
+        assert kinds(failed(db, lambda tx: tx.put(stored))) == [Conflict]
+
+    def test_the_entity_counts_as_it_was_at_the_call(self, db: Store) -> None:
+        stored = db.put(Document(document_id="a"))
+        with db.transaction() as tx:
+            tx.update(stored, set_(Document.text, "x"))
+            stored.revision = 9
+        assert db.one(Document, document_id="a").text == "x"
+
+
+@needs("transactions")
+class TestTransactionTTL:
+    def test_an_expired_item_counts_as_absent(self, db: Store) -> None:
+        gone = Session(user="u", session_id="gone", data="old", hits=5, expires_at=PAST)
+        key = Session.primary(user="u", session_id="gone")
+        db.put(gone)
+        for call in (
+            lambda tx: tx.check(key),
+            lambda tx: tx.update(key, increment(Session.hits)),
+        ):
+            assert kinds(failed(db, call)) == [ItemNotFound]
+        for conditional in (
+            lambda tx: tx.check(key, when=Session.data == "old"),
+            lambda tx: tx.put(gone, when=Session.data == "old"),
+            lambda tx: tx.delete(key, when=Session.data == "old"),
+        ):
+            failure = failed(db, conditional)
+            assert kinds(failure) == [ConditionFailed]
+            assert isinstance(failure.reasons[0], ConditionFailed)
+            assert failure.reasons[0].item is None
+        with db.transaction() as tx:
+            tx.insert(Session(user="u", session_id="gone", expires_at=FUTURE))
+        assert db.one(key).hits == 0
+
+    def test_an_expired_item_is_made_anew_by_an_upsert(self, db: Store) -> None:
+        db.put(Session(user="u", session_id="gone", hits=5, expires_at=PAST))
+        with db.transaction() as tx:
+            tx.update(Session.primary(user="u", session_id="gone"), increment(Session.hits), upsert=True)
+        assert db.one(Session, user="u", session_id="gone") == Session(user="u", session_id="gone", hits=1)
+
+
+@needs("transactions", "indexes")
+class TestTransactionIndexes:
+    def test_every_operation_keeps_entries_right(self, indexed: Store) -> None:
+        old = Ticket(member_id="m", ticket_id="old", filed_at=at(1))
+        indexed.put(old)
+        with indexed.transaction() as tx:
+            tx.put(TICKET)
+            tx.delete(old)
+        assert entries(indexed) == expected(TICKET)
+        with indexed.transaction() as tx:
+            tx.update(KEY, increment(Ticket.level), set_(Ticket.due_at, at(7)), remove(Ticket.assignee))
+        new = but(level=TICKET.level + 1, due_at=at(7), assignee=None)
+        assert indexed.one(KEY) == new
+        assert entries(indexed) == expected(new)
+
+    def test_one_read_for_all_that_is_needed(self, indexed: Store, stores: Stores) -> None:
+        other = but(ticket_id="u")
+        fill(indexed, [TICKET, other])
+        stores.forget()
+        with indexed.transaction() as tx:
+            tx.update(KEY, set_(Ticket.assignee, "bob"))
+            tx.update(Ticket.primary(member_id="m", ticket_id="u"), increment(Ticket.level))
+            tx.update(Contract.primary(contract_id="c"), set_(Contract.party, "p"), upsert=True)
+        kinds = [type(request) for request in stores.requests]
+        assert kinds == [ir.BatchGet, ir.Transact, ir.Transact]  # again, because the contract is not there
+        assert indexed.one(KEY).assignee == "bob"
+        assert indexed.one(Contract, contract_id="c").revision == 1
+
+    def test_a_stale_entity_leaves_no_stale_key(self, indexed: Store) -> None:
+        indexed.put(TICKET)
+        indexed.update(KEY, set_(Ticket.level, 9))
+        with indexed.transaction() as tx:
+            tx.update(TICKET, set_(Ticket.assignee, "bob"))
+        assert entries(indexed) == expected(but(level=9, assignee="bob"))
+
+    def test_a_rival_between_read_and_commit_is_taken_in(self, indexed: Store, stores: Stores) -> None:
+        for which in (KEY, TICKET):
+            indexed.put(TICKET)
+            stores.rival_puts(but(level=8), but(level=9, due_at=at(4)))
+            with indexed.transaction() as tx:
+                tx.update(which, set_(Ticket.assignee, "bob"))
+                tx.put(Contract(contract_id=which.__class__.__name__, party="p"))
+            assert entries(indexed) == expected(but(level=9, due_at=at(4), assignee="bob"))
+        assert indexed.count(Contract.by_party(party="p")) == 2
+
+    def test_conditions_are_judged_again_after_a_rival(self, indexed: Store, stores: Stores) -> None:
+        indexed.put(TICKET)
+        stores.rival_puts(but(level=8, note="theirs"))
+        failure = failed(
+            indexed,
+            lambda tx: tx.put(Contract(contract_id="c", party="p")),
+            lambda tx: tx.update(KEY, set_(Ticket.assignee, "bob"), when=Ticket.note == ""),
+        )
+        assert kinds(failure) == [None, ConditionFailed]
+        assert isinstance(failure.reasons[1], ConditionFailed)
+        assert failure.reasons[1].item == but(level=8, note="theirs")
+        assert entries(indexed) == expected(but(level=8, note="theirs"))
+
+    def test_a_rival_that_deletes_leaves_nothing_behind(self, indexed: Store, stores: Stores) -> None:
+        for which in (KEY, TICKET):
+            indexed.put(TICKET)
+            stores.rival_deletes(TICKET)
+            assert kinds(failed(indexed, update(which, set_(Ticket.assignee, "bob")))) == [ItemNotFound]
+            assert not any(entries(indexed).values())
+
+    def test_an_item_that_never_rests_is_a_conflict(self, indexed: Store, stores: Stores) -> None:
+        indexed.put(TICKET)
+        stores.rival_puts(*(but(level=n % 2) for n in range(ATTEMPTS)))
+        failure = failed(
+            indexed,
+            lambda tx: tx.put(Contract(contract_id="c", party="p")),
+            lambda tx: tx.update(KEY, set_(Ticket.assignee, "bob")),
+        )
+        assert kinds(failure) == [None, Conflict]
+        assert "other writers" in str(failure)
+        assert indexed.one(KEY).assignee == "ann"
+
+    def test_reasons_are_complete_where_an_update_fails_on_what_it_read(self, indexed: Store) -> None:
+        indexed.put(TICKET)
+        failure = failed(
+            indexed,
+            lambda tx: tx.update(Ticket.primary(member_id="m", ticket_id="gone"), set_(Ticket.assignee, "b")),
+            lambda tx: tx.update(KEY, increment(Ticket.level, 1000)),
+            lambda tx: tx.check(Contract, contract_id="gone"),
+            lambda tx: tx.put(Contract(contract_id="c", party="p")),
+        )
+        assert kinds(failure) == [ItemNotFound, ConditionFailed, ItemNotFound, None]
+        assert entries(indexed) == expected(TICKET)
+
+    def test_a_rival_that_mends_what_was_read_lets_it_pass(self, indexed: Store, stores: Stores) -> None:
+        stores.rival_puts(TICKET)
+        with indexed.transaction() as tx:
+            tx.update(KEY, set_(Ticket.assignee, "bob"))
+        assert entries(indexed) == expected(but(assignee="bob"))
