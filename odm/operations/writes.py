@@ -91,7 +91,7 @@ class Write:
     """
 
     target: Target
-    make: Callable[[Condition | None], Any]
+    make: Callable[..., Any]
     wanted: Condition | None = None
     revision: int | None = None
     present: bool | None = None
