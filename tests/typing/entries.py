@@ -164,6 +164,17 @@ def blocking(db: Store) -> None:
         assert_type(same, Store)
 
 
+def transacting(db: Store) -> None:
+    with db.transaction() as tx:
+        assert_type(tx.put(order, when=missing(Order.note)), Order)
+        assert_type(tx.insert(order), Order)
+        assert_type(tx.update(key, set_(Order.total, Decimal(1)), when=Order.total > 1, upsert=True), None)
+        assert_type(tx.delete(Order, customer_id="c", order_id="o"), None)
+        assert_type(tx.delete(order, when=Order.total > 1), None)
+        assert_type(tx.check(Order, customer_id="c", order_id="o"), None)
+        assert_type(tx.check(key, when=exists(Order.note)), None)
+
+
 async def awaiting(db: AsyncStore) -> None:
     assert_type(await db.create(), None)
     assert_type(await db.get(Order, customer_id="c", order_id="o"), Order | None)
@@ -186,6 +197,9 @@ async def awaiting(db: AsyncStore) -> None:
     assert_type(db.scan(Order, Order.total > 5), AsyncIterator[Order])
     assert_type(db.scan(), AsyncIterator[Entity])
     assert_type(db.explain(key), Explanation)
+    async with db.transaction() as tx:
+        assert_type(tx.put(order), Order)
+        assert_type(tx.check(key), None)
     async with db.batch() as batch:
         assert_type(await batch.put(order), None)
         assert_type(await batch.delete(key), None)
