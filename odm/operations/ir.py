@@ -100,7 +100,7 @@ class Check(_Printed):
     """Judge a condition on one item, as that of a `Put` is, and change nothing. Only inside of a `Transact`."""
 
     key: Key
-    condition: Condition
+    condition: Condition | None = None
 
 
 @frozen

@@ -6,7 +6,6 @@ computed anew from the items as they were judged, and the whole is tried again.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from attrs import frozen
@@ -21,11 +20,10 @@ from odm.operations.guards import ABSENT, EXISTS
 from odm.operations.limits import check_transaction, item_size
 from odm.operations.trim import trim_after
 from odm.operations.updates import ATTEMPTS, Change, attempt, fault, restless, start, understand
-from odm.operations.writes import Target, Write, insert_write, lower_when, put_write, target_of
+from odm.operations.writes import Operation, Target, Write, insert_write, lower_when, put_write, target_of
 from odm.schema.model import Key
 
 E = TypeVar("E", bound=Entity)
-Operation: TypeAlias = ir.Put | ir.Update | ir.Delete | ir.Check
 Refused: TypeAlias = Sequence[ir.Refused | BadValue | None]
 
 _NEVER: Final = And((EXISTS, ABSENT))
@@ -50,8 +48,7 @@ class _Step:
     def first(self, context: Context) -> Operation | None:
         """The operation as it is sent first; None if it depends on the item as it is stored."""
         if isinstance(self.work, Write):
-            operation: Operation = self.work.at(context.now())
-            return operation
+            return self.work.at(context.now())
         return None if self.base is None else attempt(context, self.work, self.base)
 
     def next(self, context: Context, item: Item | None) -> Operation | OdmError:
@@ -104,14 +101,14 @@ class Pending:
     def delete(self, which: object, when: Condition | bool | None) -> None:
         """Add a delete. Unlike that of a store, ``when`` and a Revision are judged on an absent item too."""
         target = target_of(self._context, which)
-        write = Write(target, partial(ir.Delete, target.key), lower_when(target, when), target.revision)
+        write = Write(target, ir.Delete(target.key), lower_when(target, when), target.revision)
         self._add(_Step("delete", write))
 
     def check(self, which: object, when: Condition | bool | None) -> None:
         """Add a check: of the condition, or without one that the item is there."""
         target = target_of(self._context, which)
         present = True if when is None else None
-        write = Write(target, partial(ir.Check, target.key), lower_when(target, when), target.revision, present)
+        write = Write(target, ir.Check(target.key), lower_when(target, when), target.revision, present)
         self._add(_Step("check", write))
 
     def _add(self, step: _Step) -> None:

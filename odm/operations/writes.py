@@ -3,11 +3,9 @@
 A put carries every index entry that the item has from now on, so no derived key can be stale.
 """
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from odm.entities.entity import Entity
 from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInvalid, ItemNotFound, OdmError
@@ -24,6 +22,7 @@ from odm.operations.trim import trim_after
 from odm.schema.model import EntitySchema, Key
 
 E = TypeVar("E", bound=Entity)
+Operation: TypeAlias = ir.Put | ir.Update | ir.Delete | ir.Check
 
 
 @frozen
@@ -79,29 +78,29 @@ def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:
     return target, stored, ir.Put(target.key, item, entries)
 
 
-@frozen
-class Write:
+class Write(NamedTuple):
     """A put, insert, delete or check, understood: right whatever is stored, so that only its condition is judged.
 
     Attributes:
-        make: the operation with a condition.
+        operation: without a condition.
         wanted: the user's own condition, lowered.
         revision: the one that the item must have, where it is checked.
         present: whether the item must be there, or must not; None where either is right.
     """
 
     target: Target
-    make: Callable[..., Any]
+    operation: Operation
     wanted: Condition | None = None
     revision: int | None = None
     present: bool | None = None
 
-    def at(self, now: Now) -> Any:
+    def at(self, now: Now) -> Operation:
         """The operation with all of its conditions, as of a moment."""
         entity = self.target.entity
         presence = None if self.present is None else EXISTS if self.present else ABSENT
         locked = None if self.revision is None else revision_is(entity, self.revision)
-        return self.make(judged(entity, every(presence, locked, self.wanted), now))
+        condition = judged(entity, every(presence, locked, self.wanted), now)
+        return self.operation if condition is None else evolve(self.operation, condition=condition)
 
     def refusal(self, context: Context, item: Item | None) -> OdmError:
         """Why it was refused, by the item as it was judged."""
@@ -116,17 +115,16 @@ def put_write(context: Context, instance: E, when: Condition | bool | None) -> t
     At revision 0 the entity was never stored: the put is an insert.
     """
     target, stored, request = put_request(context, instance)
-    make = partial(ir.Put, request.key, request.item, request.entries)
-    fresh = target.revision == 0
-    return stored, Write(
-        target, make, lower_when(target, when), None if fresh else target.revision, False if fresh else None
-    )
+    wanted = lower_when(target, when)
+    if target.revision == 0:
+        return stored, Write(target, request, wanted, present=False)
+    return stored, Write(target, request, wanted, target.revision)
 
 
 def insert_write(context: Context, instance: E) -> tuple[E, Write]:
     """The put of an entity whose key must be free, and the entity as it will be stored."""
     target, stored, request = put_request(context, instance)
-    return stored, Write(target, partial(ir.Put, request.key, request.item, request.entries), present=False)
+    return stored, Write(target, request, present=False)
 
 
 def put(context: Context, instance: E, when: Condition | bool | None) -> Gen[E]:
