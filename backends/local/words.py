@@ -16,12 +16,13 @@ from odm.operations.ir import (
     Query,
     Request,
     Scan,
+    Transact,
     Update,
 )
 from odm.schema.model import Key
 
 Word: TypeAlias = Literal[
-    "get", "get_many", "query", "scan", "put", "insert", "update", "delete", "batch", "create", "drop"
+    "get", "get_many", "query", "scan", "put", "insert", "update", "delete", "batch", "transaction", "create", "drop"
 ]
 """The narrowest word for a request."""
 
@@ -36,7 +37,7 @@ inserts too, and ``insert`` only a put that an existing item refuses. ``read`` a
 GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "put": frozenset({"put", "insert"}),
     "read": frozenset({"get", "get_many", "query", "scan"}),
-    "write": frozenset({"put", "insert", "update", "delete", "batch"}),
+    "write": frozenset({"put", "insert", "update", "delete", "batch", "transaction"}),
     "any": frozenset(get_args(Word)),
 }
 """The words that stand for more than themselves."""
@@ -67,6 +68,8 @@ def word_for(request: Request) -> Word:
             return "delete"
         case BatchWrite():
             return "batch"
+        case Transact():
+            return "transaction"
         case CreateTables():
             return "create"
         case DropTables():
@@ -87,7 +90,7 @@ def keys_of(request: Request) -> tuple[Key, ...]:
             return (key,)
         case BatchGet(keys=keys):
             return keys
-        case BatchWrite(operations=operations):
+        case BatchWrite(operations=operations) | Transact(operations=operations):
             return tuple(operation.key for operation in operations)
         case Query(partition=partition, lo=lo):
             return (Key(partition, lo),)

@@ -172,7 +172,7 @@ Request: TypeAlias = (
 def repeatable(request: Request) -> bool:
     """Whether doing the request twice is the same as doing it once, answer included."""
     match request:
-        case Update() | Delete():  # the second delete would not find the item that the first removed
+        case Update() | Delete() | Transact():  # the second delete would not find the item that the first removed
             return False
         case Put(condition=condition):
             return condition is None

@@ -141,8 +141,8 @@ def _written(context: Context, stored: E, write: Write) -> Gen[E]:
     answer = yield write.at(context.now())
     if isinstance(answer, ir.Refused):
         raise write.refusal(context, answer.item)
-    if write.target.entity.keep is not None:
-        yield from trim_after(context, (write.make(None),))
+    if write.target.entity.keep is not None and isinstance(write.operation, ir.Put):
+        yield from trim_after(context, (write.operation,))
     return stored
 
 

@@ -44,7 +44,13 @@ from odm.testing.suite.transactions import (
 from odm.testing.suite.ttl import TestExpiredReads, TestExpiredWrites, TestTTLUpdates
 from odm.testing.suite.types import TestAttributes, TestKeys
 from odm.testing.suite.updates import TestBounds, TestUpdate, TestUpsert, TestUpsertRefused
-from odm.testing.suite.upgrades import TestUpgradedIndexes, TestUpgradedReads, TestUpgradedUpdates, TestUpgradedWrites
+from odm.testing.suite.upgrades import (
+    TestUpgradedIndexes,
+    TestUpgradedInTransactions,
+    TestUpgradedReads,
+    TestUpgradedUpdates,
+    TestUpgradedWrites,
+)
 
 __all__ = [
     "TestAttributes",
@@ -99,14 +105,15 @@ __all__ = [
     "TestTTLUpdates",
     "TestTables",
     "TestTogether",
-    "TestUnknown",
     "TestTransaction",
     "TestTransactionCalls",
     "TestTransactionIndexes",
     "TestTransactionReasons",
     "TestTransactionRevision",
     "TestTransactionTTL",
+    "TestUnknown",
     "TestUpdate",
+    "TestUpgradedInTransactions",
     "TestUpgradedIndexes",
     "TestUpgradedReads",
     "TestUpgradedUpdates",

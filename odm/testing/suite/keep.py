@@ -37,6 +37,16 @@ class TestKeep:
         assert db.put(comment(1)) == comment(1)
         assert numbers(db) == [4, 5, 6]
 
+    @needs("transactions")
+    def test_transactions_trim(self, stores: Stores) -> None:
+        db = stores.open(kept)
+        fill(db, [comment(number) for number in (4, 5, 6)])
+        with db.transaction() as tx:
+            tx.put(comment(7))
+            tx.insert(comment(8))
+            tx.put(Post(post_id="p"))
+        assert numbers(db) == [6, 7, 8]
+
     def test_putting_one_again_takes_none_away(self, stores: Stores) -> None:
         db = stores.open(kept)
         fill(db, [comment(number) for number in (4, 5, 6)])

@@ -5,7 +5,17 @@ from decimal import Decimal
 
 import pytest
 
-from odm import ConditionFailed, Conflict, ItemExists, ItemInvalid, add_to, collection, increment, set_
+from odm import (
+    ConditionFailed,
+    Conflict,
+    ItemExists,
+    ItemInvalid,
+    TransactionFailed,
+    add_to,
+    collection,
+    increment,
+    set_,
+)
 from odm.operations import ir
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
@@ -196,6 +206,26 @@ class TestUpgradedUpdates:
         old, db = stores.open(people), stores.open(people_v2)
         old.put(ANN.model_copy(update={"expires_at": FUTURE}))
         assert db.update(KEY_V2, set_(PersonV2.last, "Ray"), returning="new").expires_at == FUTURE
+
+
+@needs("transactions", "updates", "conditions")
+class TestUpgradedInTransactions:
+    def test_sees_items_upgraded(self, stores: Stores) -> None:
+        old, db = stores.open(people), stores.open(people_v2)
+        old.put(ANN)
+        with db.transaction() as tx:
+            tx.update(KEY_V2, set_(PersonV2.last, "Ray"), increment(PersonV2.age))
+            tx.insert(PersonV2(person_id="bob", first="Bob"))
+        assert db.one(KEY_V2) == PersonV2(person_id="ann", first="Ann", last="Ray", age=8)
+
+    def test_fails_at_an_item_of_a_later_model(self, stores: Stores) -> None:
+        new, db = stores.open(people_v3), stores.open(people_v2)
+        new.put(ANN_V3)
+        with pytest.raises(TransactionFailed, match="later model") as caught, db.transaction() as tx:
+            tx.insert(PersonV2(person_id="bob", first="Bob"))
+            tx.update(KEY_V2, set_(PersonV2.last, "x"))
+        assert [type(reason) for reason in caught.value.reasons] == [type(None), ItemInvalid]
+        assert new.one(KEY_V3) == ANN_V3
 
 
 @needs("indexes", "updates", "conditions")

@@ -97,6 +97,12 @@ def send(db: Store, parts: list[Part]) -> None:
             batch.put(part)
 
 
+def transact(db: Store) -> None:
+    with db.transaction() as tx:
+        tx.put(OTHER)
+        tx.update(KEY, increment(Part.stock))
+
+
 CALLS: list[tuple[str, Callable[[Store], object]]] = [
     ("get", lambda db: db.get(KEY)),
     ("get", lambda db: db.one(KEY)),
@@ -114,6 +120,7 @@ CALLS: list[tuple[str, Callable[[Store], object]]] = [
     ("update", lambda db: db.update(KEY, set_(Part.stock, 1))),
     ("delete", lambda db: db.delete(KEY)),
     ("batch", lambda db: send(db, [OTHER])),
+    ("transaction", transact),
     ("create", lambda db: db.create()),
     ("drop", lambda db: db.drop()),
 ]
@@ -144,7 +151,7 @@ class TestWords:
         assert faults.happened == ()
 
     def test_groups(self, db: Store, faults: Faults, word: str, call: Callable[[Store], object]) -> None:
-        writes = {"put", "insert", "update", "delete", "batch"}
+        writes = {"put", "insert", "update", "delete", "batch", "transaction"}
         own = "write" if word in writes else "read" if word not in ("create", "drop") else "any"
         faults.throttle("read" if own == "write" else "write")
         faults.throttle(own)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -263,6 +270,13 @@ class TestLose:
                 db.insert(OTHER)
         else:
             db.insert(OTHER)
+
+    @pytest.mark.parametrize("applied", [True, False])
+    def test_a_transaction_as_a_whole(self, db: Store, faults: Faults, backend: Backend, applied: bool) -> None:
+        faults.lose("transaction", applied=applied)
+        with pytest.raises(OutcomeUnknown):
+            transact(db)
+        assert [part.stock for part in stored(backend)] == ([6, 7] if applied else [5])
 
     def test_what_may_be_sent_again_is_a_plain_failure(self, db: Store, faults: Faults, backend: Backend) -> None:
         faults.lose("put")
