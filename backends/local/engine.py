@@ -25,6 +25,7 @@ from odm.operations.ir import (
     DropTables,
     Get,
     Key,
+    Operation,
     Page,
     Position,
     Put,
@@ -81,9 +82,9 @@ class Engine:
             case Put() | Update() | Delete():
                 with self.storage.writing() as view:
                     return self._write(view, request)
-            case Transact(operations):
+            case Transact():
                 with self.storage.writing() as view:
-                    return self._transact(view, operations)
+                    return self._transact(view, request)
             case BatchWrite(operations):
                 return self._write_all(operations)
             case Query(index=index):
@@ -107,17 +108,18 @@ class Engine:
                 for operation in operations[start : start + CHUNK]:
                     self._write(view, operation)
 
-    def _transact(self, view: View, operations: tuple[Put | Update | Delete | Check, ...]) -> Written | Refusals:
-        judged = [self._verdict(view, operation) for operation in operations]
+    def _transact(self, view: View, request: Transact) -> Written | Refusals:
+        judged = [self._verdict(view, operation) for operation in request.operations]
         changes = [one for one in judged if isinstance(one, _Change)]
         if len(changes) < len(judged):
             return Refusals(tuple(None if isinstance(one, _Change) else one for one in judged))
-        check_transaction(len(changes), sum(item_size(change.item) for change in changes if change.item is not None))
+        size = sum(item_size(change.item) for change in changes if change.item is not None)
+        check_transaction(len(changes), size, request.limits)
         for change in changes:
             self._apply(view, change)
         return Written()
 
-    def _verdict(self, view: View, operation: Put | Update | Delete | Check) -> "_Change | Refused | BadValue":
+    def _verdict(self, view: View, operation: Operation) -> "_Change | Refused | BadValue":
         try:
             return self._judge(view, operation)
         except BadValue as error:
@@ -130,7 +132,7 @@ class Engine:
         self._apply(view, change)
         return change.answer
 
-    def _judge(self, view: View, request: Put | Update | Delete | Check) -> "_Change | Refused":
+    def _judge(self, view: View, request: Operation) -> "_Change | Refused":
         """What a write will change, or its refusal; nothing is changed yet, and nothing can fail afterwards."""
         key = request.key
         old = view.record(key)
@@ -192,8 +194,7 @@ def _updated(request: Update, old: Record | None) -> _Change:
     after = apply(request.actions, before or {})
     entries = {**(old.entries if old is not None else {}), **request.entries}
     kept = {index: index_key for index, index_key in entries.items() if index_key is not None}
-    # Only here is it known how large an update has made the item.
-    check_item(after, request.key, kept, limits=request.limits)
+    check_item(after, request.key, kept, limits=request.limits)  # only here is it known how large it has become
     returned = {"none": None, "old": before, "new": after}[request.returning]
     return _Change(request.key, old, Record(encode(after), kept), after, Written(returned))
 

@@ -103,15 +103,20 @@ class Check(_Printed):
     condition: Condition | None = None
 
 
+Operation: TypeAlias = Put | Update | Delete | Check
+"""What a `Transact` may hold."""
+
+
 @frozen
 class Transact(_Printed):
     """Operations of which all are done, or none; no key twice. Response: ``Written | Refusals``.
 
     Every condition is judged, and every update applied, on the state before the transaction. Nobody sees a part of it.
-    ``returning`` of updates does not count.
+    ``returning`` of updates does not count. ``limits`` bounds the items that come of it, as for an `Update`.
     """
 
-    operations: tuple[Put | Update | Delete | Check, ...]
+    operations: tuple[Operation, ...]
+    limits: Limits = PORTABLE
 
 
 @frozen
@@ -239,6 +244,7 @@ __all__ = [
     "Gather",
     "Get",
     "Key",
+    "Operation",
     "Page",
     "Position",
     "Put",

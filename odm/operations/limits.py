@@ -96,11 +96,11 @@ def check_transaction(operations: int, size: int, limits: Limits = PORTABLE) -> 
     Args:
         operations: how many it has.
         size: the bytes of all items that it writes, by `item_size`.
-        limits: what may be written.
+        limits: what the store allows.
 
     Raises:
-        BadValue: there are more than 100.
-        ItemTooLarge: the items have more than 4 MB together.
+        BadValue: there are too many (portably 100).
+        ItemTooLarge: the items are too large together (portably 4 MB).
     """
     if limits.actions is not None and operations > limits.actions:
         raise BadValue(

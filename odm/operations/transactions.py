@@ -20,7 +20,8 @@ from odm.operations.guards import ABSENT, EXISTS
 from odm.operations.limits import check_transaction, item_size
 from odm.operations.trim import trim_after
 from odm.operations.updates import ATTEMPTS, Change, attempt, fault, restless, start, understand
-from odm.operations.writes import Operation, Target, Write, insert_write, lower_when, put_write, target_of
+from odm.operations.watching import LOG
+from odm.operations.writes import Target, Write, insert_write, lower_when, put_write, target_of
 from odm.schema.model import Key
 
 E = TypeVar("E", bound=Entity)
@@ -45,23 +46,23 @@ class _Step:
     def target(self) -> Target:
         return self.work.target
 
-    def first(self, context: Context) -> Operation | None:
+    def first(self, context: Context) -> ir.Operation | None:
         """The operation as it is sent first; None if it depends on the item as it is stored."""
         if isinstance(self.work, Write):
             return self.work.at(context.now())
         return None if self.base is None else attempt(context, self.work, self.base)
 
-    def next(self, context: Context, item: Item | None) -> Operation | OdmError:
+    def next(self, context: Context, item: Item | None) -> ir.Operation | OdmError:
         """The operation that is right for the item as it was read or judged, or why there is none."""
         if isinstance(self.work, Write):
             return self.work.refusal(context, item)
         base = context.now().living(item)
         try:
             return fault(context, self.work, base) or attempt(context, self.work, base)
-        except (BadValue, ItemInvalid) as error:  # what the actions make of this item can not be stored
+        except (BadValue, ItemInvalid) as error:  # what comes of it can not be stored; what is there can not be read
             return error
 
-    def after(self, context: Context, refused: ir.Refused | BadValue) -> Operation | OdmError:
+    def after(self, context: Context, refused: ir.Refused | BadValue) -> ir.Operation | OdmError:
         """As `next`, after a refusal."""
         return refused if isinstance(refused, BadValue) else self.next(context, refused.item)
 
@@ -148,18 +149,19 @@ class Pending:
         operations = yield from _first_operations(context, steps)
         refused: Refused = ()
         for _ in range(ATTEMPTS):
-            answer = yield ir.Transact(tuple(operations))
+            answer = yield ir.Transact(tuple(operations), context.limits)
             if isinstance(answer, ir.Written):
-                yield from trim_after(context, [one for one in operations if isinstance(one, ir.Put)])
+                yield from trim_after(context, operations)
                 return
             refused = answer.reasons
             operations = _next_operations(context, steps, operations, refused)
+            LOG.debug("a transaction: another writer was faster, so it is tried again")
         raise _failed(
             steps, [None if one is None else restless(step.target) for step, one in zip(steps, refused, strict=True)]
         )
 
 
-def _first_operations(context: Context, steps: Sequence[_Step]) -> Gen[list[Operation]]:
+def _first_operations(context: Context, steps: Sequence[_Step]) -> Gen[list[ir.Operation]]:
     """What is sent first, after one read of all items that operations depend on."""
     operations = {step.target.key: step.first(context) for step in steps}
     unread = tuple(key for key, operation in operations.items() if operation is None)
@@ -168,7 +170,7 @@ def _first_operations(context: Context, steps: Sequence[_Step]) -> Gen[list[Oper
     return [operations[step.target.key] or _on_read(context, step, read[step.target.key]) for step in steps]
 
 
-def _on_read(context: Context, step: _Step, item: Item | None) -> Operation:
+def _on_read(context: Context, step: _Step, item: Item | None) -> ir.Operation:
     """The operation on an item as it was read.
 
     One that can not be done is sent as a check that never holds: the store judges it again, with all others at one
@@ -179,8 +181,8 @@ def _on_read(context: Context, step: _Step, item: Item | None) -> Operation:
 
 
 def _next_operations(
-    context: Context, steps: Sequence[_Step], operations: Sequence[Operation], refused: Refused
-) -> list[Operation]:
+    context: Context, steps: Sequence[_Step], operations: Sequence[ir.Operation], refused: Refused
+) -> list[ir.Operation]:
     """What is sent after a refusal in which only guards failed.
 
     Raises:
@@ -190,7 +192,7 @@ def _next_operations(
     reasons = [one if isinstance(one, OdmError) else None for one in found]
     if any(reasons):
         raise _failed(steps, reasons)
-    return [one if isinstance(one, Operation) else old for one, old in zip(found, operations, strict=True)]
+    return [one if isinstance(one, ir.Operation) else old for one, old in zip(found, operations, strict=True)]
 
 
 def _failed(steps: Sequence[_Step], reasons: Sequence[OdmError | None]) -> TransactionFailed:

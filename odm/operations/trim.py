@@ -43,7 +43,7 @@ class _Heap:
         )
 
 
-def trim_after(context: Context, writes: Iterable[ir.Put | ir.Delete]) -> Gen[None]:
+def trim_after(context: Context, writes: Iterable[ir.Operation]) -> Gen[None]:
     """Remove what the puts among these writes, which are done, have pushed out.
 
     A failure does not reach the caller, whose write is done: it is logged, and the next write trims again.
@@ -58,7 +58,7 @@ def trim_after(context: Context, writes: Iterable[ir.Put | ir.Delete]) -> Gen[No
         LOG.warning("%s: not trimmed to keep=; the next write does", names, exc_info=True)
 
 
-def _heaps(context: Context, writes: Iterable[ir.Put | ir.Delete]) -> Sequence[_Heap]:
+def _heaps(context: Context, writes: Iterable[ir.Operation]) -> Sequence[_Heap]:
     """What the puts have added to, each once."""
     heaps: dict[tuple[str, str], _Heap] = {}
     for write in writes:

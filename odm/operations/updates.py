@@ -218,7 +218,7 @@ def _can_start_from(change: Change, base: Item) -> bool:
 def attempt(context: Context, change: Change, base: Item | None) -> ir.Update | ir.Put:
     """The write that is right if the needed attributes are as in ``base``; all of them, if it is an older item.
 
-    `fault` must have found ``base`` good.
+    `fault` must have found ``base`` good, where it was read.
 
     Raises:
         BadValue: what the actions make of ``base`` can not be stored.
@@ -309,6 +309,9 @@ def fault(context: Context, change: Change, item: Item | None) -> OdmError | Non
     """What the user must know of a refused attempt; None if only a guard failed, so that it is tried again.
 
     ``item`` is the living item as it was judged.
+
+    Raises:
+        ItemInvalid: the item is of an older version and can not be upgraded.
     """
     target = change.target
     if item is None:

@@ -22,8 +22,8 @@ class RequestInfo:
     """One native request that was sent, as ``Store(on_request=...)`` is told.
 
     Attributes:
-        operation: what it was sent for: "Get", "BatchGet", "Put", "Update", "Delete", "BatchWrite", "Query", "Scan",
-            "Transact", "CreateTables" or "DropTables"; one of these may take several native requests.
+        operation: what it was sent for: "Get", "BatchGet", "Put", "Update", "Delete", "Transact", "BatchWrite",
+            "Query", "Scan", "CreateTables" or "DropTables"; one of these may take several native requests.
         table: the table's name on the backend, with the store's prefix.
         native: the request as the backend sends it; it prints. It holds keys and values.
         seconds: how long the answer took.

@@ -3,7 +3,7 @@
 A put carries every index entry that the item has from now on, so no derived key can be stale.
 """
 
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from attrs import evolve, frozen
 
@@ -22,7 +22,6 @@ from odm.operations.trim import trim_after
 from odm.schema.model import EntitySchema, Key
 
 E = TypeVar("E", bound=Entity)
-Operation: TypeAlias = ir.Put | ir.Update | ir.Delete | ir.Check
 
 
 @frozen
@@ -89,12 +88,12 @@ class Write(NamedTuple):
     """
 
     target: Target
-    operation: Operation
+    operation: ir.Operation
     wanted: Condition | None = None
     revision: int | None = None
     present: bool | None = None
 
-    def at(self, now: Now) -> Operation:
+    def at(self, now: Now) -> ir.Operation:
         """The operation with all of its conditions, as of a moment."""
         entity = self.target.entity
         presence = None if self.present is None else EXISTS if self.present else ABSENT
@@ -141,7 +140,7 @@ def _written(context: Context, stored: E, write: Write) -> Gen[E]:
     answer = yield write.at(context.now())
     if isinstance(answer, ir.Refused):
         raise write.refusal(context, answer.item)
-    if write.target.entity.keep is not None and isinstance(write.operation, ir.Put):
+    if write.target.entity.keep is not None:
         yield from trim_after(context, (write.operation,))
     return stored
 

@@ -221,7 +221,7 @@ class TestUpgradedInTransactions:
     def test_fails_at_an_item_of_a_later_model(self, stores: Stores) -> None:
         new, db = stores.open(people_v3), stores.open(people_v2)
         new.put(ANN_V3)
-        with pytest.raises(TransactionFailed, match="later model") as caught, db.transaction() as tx:
+        with pytest.raises(TransactionFailed, match="later model") as caught, db.transaction() as tx:  # noqa: PT012  # raised at its end
             tx.insert(PersonV2(person_id="bob", first="Bob"))
             tx.update(KEY_V2, set_(PersonV2.last, "x"))
         assert [type(reason) for reason in caught.value.reasons] == [type(None), ItemInvalid]
