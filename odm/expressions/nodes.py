@@ -313,6 +313,8 @@ Action: TypeAlias = Set | SetIfMissing | Remove | Increment | Append | Prepend |
 
 def shown(value: object) -> str:
     """A value as people read it: moments and numbers as they are written, the rest as Python shows it."""
+    if isinstance(value, frozenset):  # in an order that does not change from run to run
+        return f"{{{', '.join(sorted(map(shown, value)))}}}"
     return str(value) if isinstance(value, date | Decimal) else repr(value)
 
 

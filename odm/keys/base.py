@@ -70,6 +70,11 @@ class KeyType(ABC):
         """Which texts `encode` can give."""
 
     @property
+    @abstractmethod
+    def encoding(self) -> str:
+        """All that decides which text a value has, in words: two types with equal ones write every value alike."""
+
+    @property
     def lossy(self) -> bool:
         """Whether different values are written alike."""
         return False
@@ -99,6 +104,10 @@ class Descending(KeyType):
 
     def shapes(self) -> tuple[Shape, ...]:
         return self.inner.shapes()
+
+    @property
+    def encoding(self) -> str:
+        return f"{self.inner.encoding}, descending"
 
     @property
     def lossy(self) -> bool:

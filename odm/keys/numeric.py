@@ -52,6 +52,11 @@ class IntKey(KeyType):
     def shapes(self) -> tuple[Shape, ...]:
         return (like(self._pattern % 0),)
 
+    @property
+    def encoding(self) -> str:
+        counted = f" counted from {self._offset}" if self._offset else ""
+        return f"int of {len(self._pattern % 0)} digits{counted}"
+
 
 @frozen
 class BigIntKey(KeyType):
@@ -82,6 +87,10 @@ class BigIntKey(KeyType):
 
     def shapes(self) -> tuple[Shape, ...]:
         return (Shape(((("A", "Z"), ("a", "z")), DIGITS), DIGITS),)
+
+    @property
+    def encoding(self) -> str:
+        return "int of any size"
 
 
 @frozen
@@ -124,6 +133,10 @@ class DecimalKey(KeyType):
     def shapes(self) -> tuple[Shape, ...]:
         return self.scaled.shapes()
 
+    @property
+    def encoding(self) -> str:
+        return f"Decimal of {self.places} places as {self.scaled.encoding}"
+
 
 def _from_int(value: Any) -> Decimal:
     if not isinstance(value, int) or isinstance(value, bool):
@@ -161,6 +174,10 @@ class FloatKey(KeyType):
 
     def shapes(self) -> tuple[Shape, ...]:
         return (Shape((HEX,) * 16),)
+
+    @property
+    def encoding(self) -> str:
+        return "float"
 
 
 def _place_among_whole(key: IntKey | BigIntKey, value: Any) -> Place:
@@ -200,6 +217,10 @@ class BoolKey(KeyType):
     def shapes(self) -> tuple[Shape, ...]:
         return (Shape(((("0", "1"),),)),)
 
+    @property
+    def encoding(self) -> str:
+        return "bool"
+
 
 @frozen
 class UuidKey(KeyType):
@@ -217,3 +238,7 @@ class UuidKey(KeyType):
 
     def shapes(self) -> tuple[Shape, ...]:
         return (Shape(tuple(HEX if char == "0" else (("-", "-"),) for char in str(UUID(int=0)))),)
+
+    @property
+    def encoding(self) -> str:
+        return "UUID"

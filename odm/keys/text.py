@@ -56,6 +56,10 @@ class StrKey(KeyType):
     def shapes(self) -> tuple[Shape, ...]:
         return (Shape((ESCAPED,), ESCAPED),)
 
+    @property
+    def encoding(self) -> str:
+        return "str"
+
 
 @frozen
 class PaddedKey(KeyType):
@@ -88,6 +92,10 @@ class PaddedKey(KeyType):
     def shapes(self) -> tuple[Shape, ...]:
         return (Shape((ESCAPED,) + ((*ESCAPED, (" ", " ")),) * (self.width - 1)),)
 
+    @property
+    def encoding(self) -> str:
+        return f"str padded to {self.width}"
+
 
 @frozen(slots=False)
 class ChoiceKey(KeyType):
@@ -118,6 +126,10 @@ class ChoiceKey(KeyType):
     def shapes(self) -> tuple[Shape, ...]:
         return tuple(exactly(text) for text in dict.fromkeys(self._texts.values()))
 
+    @property
+    def encoding(self) -> str:
+        return StrKey().encoding
+
 
 def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
@@ -146,3 +158,7 @@ class BytesKey(KeyType):
 
     def shapes(self) -> tuple[Shape, ...]:
         return (Shape((HEX, HEX), HEX),)
+
+    @property
+    def encoding(self) -> str:
+        return "bytes"

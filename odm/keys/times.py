@@ -136,6 +136,10 @@ class IsoKey(TimeKey):
             return str(moment.isoformat())
         return f"{moment.isoformat(timespec='microseconds')[:26]}Z"
 
+    @property
+    def encoding(self) -> str:
+        return self.kind.__name__
+
 
 _EPOCH_UNITS = {
     "s": (timedelta(seconds=1), 10),
@@ -155,6 +159,10 @@ class EpochKey(TimeKey):
         if not 0 <= count < 10**self.digits:
             raise Refused("it is outside 1970 to 2286, what this format can hold; use the default format")
         return f"{count:0{self.digits}d}"
+
+    @property
+    def encoding(self) -> str:
+        return f"{self.kind.__name__} in {self.digits} digits since 1970"
 
     def _domain(self) -> tuple[int, int]:
         return self._ticks(_EPOCH), self._ticks(_EPOCH) + 10**16 - 1
@@ -185,6 +193,10 @@ class CalendarKey(TimeKey):
         # strftime itself does not pad years below 1000 on every platform.
         text = moment.isoformat() if self.kind is date else moment.isoformat(timespec="microseconds")
         return str(self._pattern % self._pick(text))
+
+    @property
+    def encoding(self) -> str:
+        return f"{self.kind.__name__} as {self.form}"
 
 
 def time_key(kind: type[date], form: str) -> TimeKey:
