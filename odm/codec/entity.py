@@ -65,6 +65,11 @@ class EntityCodec:
     # Compiled when first asked for: most fields are never validated alone.
     _validators: dict[str, SchemaValidator] = Factory(dict)
 
+    @property
+    def record(self) -> RecordType:
+        """The fields and their stored types."""
+        return self._record
+
     def encode(self, entity: Any) -> dict[str, Value]:
         """The stored item of an entity.
 

@@ -1,0 +1,22 @@
+"""The lock file: what decides where and how a table's items are stored, as text to commit, and what a change strands.
+
+`describe` turns a compiled `Schema` into a `TableLock`; `read_lock` and `write_lock` go from text to lock files and
+back; `compare` says what lies between two descriptions, as `Finding` values. No I/O: the command line does that.
+"""
+
+from odm.schema.lockfile.compare import compare
+from odm.schema.lockfile.describe import describe
+from odm.schema.lockfile.description import FORMAT, LockFile, TableLock, read_lock, write_lock
+from odm.schema.lockfile.finding import Finding, Level
+
+__all__ = [
+    "FORMAT",
+    "Finding",
+    "Level",
+    "LockFile",
+    "TableLock",
+    "compare",
+    "describe",
+    "read_lock",
+    "write_lock",
+]

@@ -1,0 +1,132 @@
+"""What lies between two descriptions of a table: the changes of a model, each judged by what it does to stored data.
+
+Entities are matched by tag, patterns by the name of their index and fields by their stored name, because that is how
+they are stored. Every difference gives at least one finding: an unforeseen one is "safe" and says to review it.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from odm.schema.lockfile.compare_fields import compare_fields
+from odm.schema.lockfile.compare_patterns import compare_patterns, compare_primary
+from odm.schema.lockfile.description import EntityLock, TableLock
+from odm.schema.lockfile.finding import LEVELS, Finding
+
+_ANEW = "create a table of another name, and put everything that is read with the old model there"
+
+
+def compare(table: str, old: TableLock | None, new: TableLock) -> tuple[Finding, ...]:
+    """The changes from one description of a table to another.
+
+    Args:
+        table: the table's name.
+        old: as the table was locked; None: it was not.
+        new: as it is now.
+
+    Returns:
+        The findings, worst first; none exactly when the two are equal.
+    """
+    if old is None:
+        found: Iterable[Finding] = [Finding("safe", f"table {table}", "not locked yet")]
+    else:
+        found = (*_compare_tables(f"table {table}", old, new), *_compare_entities(old, new))
+    return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
+
+
+def _compare_tables(where: str, old: TableLock, new: TableLock) -> Iterator[Finding]:
+    if old.keys != new.keys:
+        effect = "on DynamoDB items are stored under key attributes of the old names, and a table's can not be changed"
+        yield Finding("strands", where, "key names", ", ".join(old.keys), ", ".join(new.keys), effect, _ANEW)
+    if old.hash_only != new.hash_only:
+        was, now = ("no sort key" if side.hash_only else "with sort key" for side in (old, new))
+        effect = "items without a sort template are stored under another key, and DynamoDB's tables can not be changed"
+        yield Finding("strands", where, "sort key", was, now, effect, _ANEW)
+    if old.row_key_join != new.row_key_join:
+        effect = "on Bigtable every stored item has a row key of the old form and is no longer found"
+        yield Finding("strands", where, "row_key_join", old.row_key_join, new.row_key_join, effect, _ANEW)
+
+
+def _compare_entities(old: TableLock, new: TableLock) -> Iterator[Finding]:
+    for tag, entity in old.entities.items():
+        if tag not in new.entities:
+            yield _removed(tag, entity, new)
+    for tag, entity in new.entities.items():
+        if tag in old.entities:
+            was = old.entities[tag]
+            found = list(_compare_entity(was, entity, old, new))
+            if not found and was != entity:
+                found = [_details(was, entity)]
+            yield from found
+        else:
+            yield Finding("safe", entity.name, "new entity", now=f"tag {tag!r}")
+
+
+def _removed(tag: str, entity: EntityLock, new: TableLock) -> Finding:
+    effect = "its stored items have a tag that no entity has: scans and collections that meet one raise ItemInvalid"
+    mend = "delete its items with the old model first"
+    for other in new.entities.values():
+        same_sort = other.primary.sort == entity.primary.sort
+        if same_sort and other.primary.partition.same_bytes(entity.primary.partition):
+            mend = f"if {other.name} is its new name, keep the tag: class {other.name}(Entity, ..., tag={tag!r})"
+    return Finding("strands", entity.name, "removed entity", f"tag {tag!r}", "", effect, mend)
+
+
+def _details(old: EntityLock, new: EntityLock) -> Finding:
+    """What is left: names in the code and the like."""
+    if old.name != new.name:
+        return Finding("safe", new.name, "renamed class", old.name, new.name)
+    return Finding("safe", new.name, "details", effect="items are stored and read as before")
+
+
+def _compare_entity(old: EntityLock, new: EntityLock, before: TableLock, after: TableLock) -> Iterator[Finding]:
+    yield from compare_primary(old, new, same_sorts=before.hash_only == after.hash_only)
+    yield from compare_patterns(old, new, after)
+    yield from _compare_version(old, new)
+    fields = compare_fields(new.name, old.fields, new.fields)
+    yield from map(_upgraded, fields) if new.version > old.version else fields
+    yield from _compare_roles(old, new)
+    if new.keep is not None and (old.keep is None or new.keep < old.keep):
+        was = "all" if old.keep is None else str(old.keep)
+        effect = f"the next put into a partition removes all its items but the newest {new.keep}"
+        yield Finding("strands", new.name, "keep", was, str(new.keep), effect, "copy what must stay elsewhere first")
+
+
+def _compare_version(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
+    if new.version > old.version:
+        effect = "stored items are upgraded when they are read, and rewritten when they are put"
+        yield Finding("safe", new.name, "version", str(old.version), str(new.version), effect)
+    if new.version < old.version:
+        effect = "stored items of the newer version can not be read"
+        mend = f"keep version={old.version}, or raise it"
+        yield Finding("strands", new.name, "version", str(old.version), str(new.version), effect, mend)
+
+
+def _upgraded(finding: Finding) -> Finding:
+    """A change of a field, when the version of its entity grew with it."""
+    effect = (
+        "the upgrade functions must give stored items the new form when they are read; conditions judge the old one"
+    )
+    return finding.at("safe" if finding.level == "safe" else "backfill", effect, "put() every stored item again")
+
+
+def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
+    """The fields with a role: TTL, Revision and Counters."""
+    was, now = old.ttl or "", new.ttl or ""
+    if was and was != now:
+        effect = f"stored items go on to expire at the moment that {was} gave"
+        yield Finding("strands", new.name, "TTL", was, now, effect, f"put() every stored {new.name} again")
+    elif was != now:
+        effect = "stored items do not expire yet"
+        yield Finding("backfill", new.name, "TTL", was, now, effect, f"put() every stored {new.name} again")
+    was, now = old.revision or "", new.revision or ""
+    if now and was != now:
+        effect = "stored items read as revision 0, and a put at 0 is an insert, which raises ItemExists"
+        mend = f"update() every stored {new.name} once by its key"
+        yield Finding("backfill", new.name, "Revision", was, now, effect, mend)
+    elif was != now:
+        yield Finding("safe", new.name, "Revision", was, now, "a write of a stale copy is no longer refused")
+    for name in sorted({*old.counters} ^ {*new.counters}):
+        if name in new.fields and name in old.fields:
+            was, now = ("Counter" if name in side.counters else "plain int" for side in (old, new))
+            effect = "on Bigtable the two are stored in different forms, elsewhere alike"
+            mend = f"on Bigtable, put() every stored {new.name} again"
+            yield Finding("backfill", f"{new.name}.{name}", "Counter", was, now, effect, mend)

@@ -1,0 +1,109 @@
+"""Changes of the stored form of fields, at the top of an item and within nested models."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from odm.schema.lockfile.description import FieldLock
+from odm.schema.lockfile.finding import Finding
+
+_WIDER: Final = {
+    "Decimal": frozenset({"int"}),
+    "str": frozenset({"UUID", "date", "datetime", "time"}),
+}
+"""Stored type to the types whose stored values it reads as they are."""
+
+
+def compare_fields(where: str, old: Mapping[str, FieldLock], new: Mapping[str, FieldLock]) -> Iterator[Finding]:
+    """The fields of one model, and of the models within them.
+
+    Args:
+        where: what the fields belong to, as in ``Customer`` or ``Customer.address``.
+        old: the fields as they were, by stored name.
+        new: the fields as they are.
+    """
+    gone = {_name(stored, field): stored for stored, field in old.items() if stored not in new}
+    for stored, field in new.items():
+        name = _name(stored, field)
+        here = f"{where}.{name}"
+        if stored in old:
+            yield from _changed(here, old[stored], field)
+        elif name in gone:
+            yield _stored_elsewhere(here, gone.pop(name), stored)
+        else:
+            yield _added(here, field)
+    for name, stored in gone.items():
+        yield _removed(f"{where}.{name}", stored, old[stored])
+
+
+def _name(stored: str, field: FieldLock) -> str:
+    return field.field or stored
+
+
+def _stored_elsewhere(where: str, old: str, new: str) -> Finding:
+    effect = "stored values are under the old name and are not read"
+    mend = f'keep it with Annotated[..., Stored("{old}")], or read with the old model and put with the new one'
+    return Finding("strands", where, "stored name", old, new, effect, mend)
+
+
+def _added(where: str, field: FieldLock) -> Finding:
+    if field.absent != "error":
+        return Finding("safe", where, "new field", "", field.type)
+    effect = "stored items lack it and raise ItemInvalid"
+    return Finding("strands", where, "new field without default", "", field.type, effect, "give it a default")
+
+
+def _removed(where: str, stored: str, field: FieldLock) -> Finding:
+    effect = "stored values are no longer read, and the next put drops them"
+    mend = f'if it was renamed, keep the stored name with Annotated[..., Stored("{stored}")]'
+    return Finding("strands", where, "removed field", field.type, "", effect, mend)
+
+
+def _changed(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
+    if old.type != new.type:
+        yield _retyped(where, old.type, new.type)
+    else:
+        for before, after in zip(old.models, new.models, strict=False):
+            yield from compare_fields(where, before, after)
+    yield from _revalued(where, old, new)
+    yield from _absent(where, old, new)
+
+
+def _retyped(where: str, old: str, new: str) -> Finding:
+    if new == "Any" or old in _WIDER.get(new, ()):
+        return Finding("safe", where, "type", old, new, "stored values read as before")
+    effect = "stored values have the old form, and may raise ItemInvalid or read as something else"
+    mend = "convert them: read with the old model and put with the new one"
+    return Finding("strands", where, "type", old, new, effect, mend)
+
+
+def _revalued(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
+    """Values of a Literal or Enum that came or went."""
+    if old.type != new.type or old.values == new.values:
+        return
+    was, now = ("any" if side.values is None else ", ".join(map(repr, side.values)) for side in (old, new))
+    if new.values is None or (old.values is not None and {*old.values} <= {*new.values}):
+        yield Finding("safe", where, "allowed values", was, now)
+    else:
+        effect = "items stored with a value that is gone raise ItemInvalid"
+        yield Finding("strands", where, "allowed values", was, now, effect, "change them with the old model first")
+
+
+def _absent(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
+    """What an item without the field, or with None in it, reads as."""
+    was, now = (_default(side) for side in (old, new))
+    if new.absent == "error" and old.absent != "error":
+        effect = "items stored without it raise ItemInvalid"
+        mend = "keep the default, or put() every stored item again with the old model first"
+        if old.absent == "none":
+            mend = "keep the default, or give every stored item a value first"
+        yield Finding("strands", where, "default", was, now, effect, mend)
+    elif old.optional and not new.optional and old.absent != "none":
+        effect = "items stored with None in it raise ItemInvalid"
+        yield Finding("strands", where, "type", f"{old.type} | None", new.type, effect, "give them a value first")
+    elif old.absent == "none" and new.absent == "default":
+        effect = "items stored with None read as the default, and indexes learn of it when they are written again"
+        yield Finding("backfill", where, "default", was, now, effect, "put() every stored item again")
+
+
+def _default(field: FieldLock) -> str:
+    return {"error": "required", "none": "None", "default": "a default"}[field.absent]

@@ -1,0 +1,124 @@
+"""Changes of keys: the primary key of an entity, and its access patterns with their indexes."""
+
+from collections.abc import Iterator
+
+from odm.schema.lockfile.description import (
+    EntityLock,
+    PatternLock,
+    ShardsLock,
+    SlotLock,
+    TableLock,
+    TemplateLock,
+)
+from odm.schema.lockfile.finding import Finding
+
+
+def compare_primary(old: EntityLock, new: EntityLock, *, same_sorts: bool) -> Iterator[Finding]:
+    """The primary key. ``same_sorts`` False: sort keys came or went with the table's, which is a finding of its own."""
+    was, now = old.primary, new.primary
+    came_or_went = was.sort is None or now.sort is None
+    sorts_differ = _differ(was.sort, now.sort) and (same_sorts or not came_or_went)
+    if _differ(was.partition, now.partition) or sorts_differ:
+        effect = "stored items stay under their old keys: they are not found, and a put writes a second item"
+        mend = "read them with the old model and put them with the new one"
+        yield Finding("strands", _where(new, now), "primary key", *_keys(was, now), effect, mend)
+
+
+def compare_patterns(old: EntityLock, new: EntityLock, table: TableLock) -> Iterator[Finding]:
+    """The access patterns; ``table`` as it is now, to know who shares an index."""
+    gone = {pattern.name: index for index, pattern in old.patterns.items() if index not in new.patterns}
+    for index, pattern in new.patterns.items():
+        if index in old.patterns:
+            yield from _changed(new, index, old.patterns[index], pattern)
+        elif pattern.name in gone:
+            yield _moved(new, pattern, gone.pop(pattern.name), index, table)
+        else:
+            yield _added(new, pattern, index)
+    for index in gone.values():
+        yield _removed(new, old.patterns[index], index, table)
+
+
+def _changed(entity: EntityLock, index: str, old: PatternLock, new: PatternLock) -> Iterator[Finding]:
+    where = _where(entity, new)
+    again = f"put() every stored {entity.name} again, or give the pattern a new index name and fill that"
+    if old.kind != new.kind:
+        effect = f"the index {index} exists as a {old.kind} one, which DynamoDB can not change"
+        yield Finding("strands", where, "kind", old.kind, new.kind, effect, "give the pattern a new index name")
+    if _differ(old.partition, new.partition) or _differ(old.sort, new.sort):
+        effect = "entries of stored items stay under the old template, where queries do not look"
+        yield Finding("strands", where, "template", *_keys(old, new), effect, again)
+    if old.when != new.when:
+        effect = "stored items are in the index, or missing from it, by the old condition"
+        yield Finding("strands", where, "when", old.when or "", new.when or "", effect, again)
+    if old.shards != new.shards:
+        effect = "entries of stored items stay in their old shards, where queries may not look"
+        yield Finding("strands", where, "shards", _shards(old.shards), _shards(new.shards), effect, again)
+
+
+def _added(entity: EntityLock, pattern: PatternLock, index: str) -> Finding:
+    effect = "stored items are not in it"
+    if pattern.kind == "local":
+        effect += ", and DynamoDB makes a local index only together with its table"
+    return Finding("backfill", _where(entity, pattern), "new pattern", "", f"index {index}", effect, _fill(entity))
+
+
+def _moved(entity: EntityLock, pattern: PatternLock, old: str, new: str, table: TableLock) -> Finding:
+    others = _sharers(old, table)
+    effect = "stored items have their entries in the old index"
+    if not others:
+        return Finding("backfill", _where(entity, pattern), "index", old, new, effect, _fill(entity))
+    effect += f", where queries of {others} meet them"
+    return Finding("strands", _where(entity, pattern), "index", old, new, effect, _fill(entity))
+
+
+def _removed(entity: EntityLock, pattern: PatternLock, index: str, table: TableLock) -> Finding:
+    where, was, others = _where(entity, pattern), f"index {index}", _sharers(index, table)
+    if not others:
+        return Finding("safe", where, "removed pattern", was, "", "no other pattern uses its index")
+    effect = f"entries of stored items stay in the index, where queries of {others} meet them"
+    return Finding("strands", where, "removed pattern", was, "", effect, f"put() every stored {entity.name} again")
+
+
+def _sharers(index: str, table: TableLock) -> str:
+    """The patterns that use an index now."""
+    return ", ".join(_where(e, e.patterns[index]) for e in table.entities.values() if index in e.patterns)
+
+
+def _fill(entity: EntityLock) -> str:
+    return f"create() the index, then put() every stored {entity.name} again"
+
+
+def _where(entity: EntityLock, pattern: PatternLock) -> str:
+    return f"{entity.name}.{pattern.name}"
+
+
+def _differ(old: TemplateLock | None, new: TemplateLock | None) -> bool:
+    if old is None or new is None:
+        return old is not new
+    return not old.same_bytes(new)
+
+
+def _keys(old: PatternLock, new: PatternLock) -> tuple[str, str]:
+    """Both keys as text: the templates as written, with the encodings where only those differ."""
+    was, now = (
+        ", ".join(f'"{template.text}"' for template in (side.partition, side.sort) if template is not None)
+        for side in (old, new)
+    )
+    if was != now:
+        return was, now
+    differ = [(s, t) for s, t in zip(_slots(old), _slots(new), strict=False) if s != t]
+    return _encodings([s for s, _ in differ]), _encodings([t for _, t in differ])
+
+
+def _slots(pattern: PatternLock) -> tuple[SlotLock, ...]:
+    return pattern.partition.slots + (pattern.sort.slots if pattern.sort is not None else ())
+
+
+def _encodings(slots: list[SlotLock]) -> str:
+    return ", ".join(f"{slot.field} as {slot.encoding}" for slot in slots)
+
+
+def _shards(shards: ShardsLock | None) -> str:
+    if shards is None:
+        return ""
+    return f"{shards.count} by {shards.by}" if shards.by is not None else f"{shards.count} at random"

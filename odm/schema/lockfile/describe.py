@@ -1,0 +1,49 @@
+"""From a compiled schema to its description: tables, entities, patterns and keys. Fields are in `fields`."""
+
+from odm.keys import Template
+from odm.schema.lockfile.description import EntityLock, PatternLock, SlotLock, TableLock, TemplateLock
+from odm.schema.lockfile.fields import describe_fields
+from odm.schema.model import EntitySchema, PatternSchema, Schema
+
+
+def describe(schema: Schema) -> TableLock:
+    """All that decides where and how the items of a table are stored.
+
+    Args:
+        schema: what ``Table.compile()`` returns.
+    """
+    return TableLock(
+        keys=schema.keys,
+        hash_only=schema.hash_only,
+        row_key_join=schema.row_key_join,
+        entities={tag: _entity(entity) for tag, entity in schema.entities.items()},
+    )
+
+
+def _entity(entity: EntitySchema) -> EntityLock:
+    stored = entity.codec.stored
+    return EntityLock(
+        name=entity.name,
+        primary=_pattern(entity, entity.primary),
+        patterns={str(pattern.index): _pattern(entity, pattern) for pattern in entity.patterns.values()},
+        fields=describe_fields(entity.codec.record),
+        ttl=None if entity.ttl is None else stored[entity.ttl],
+        revision=None if entity.revision is None else stored[entity.revision],
+        counters=tuple(sorted(stored[name] for name in entity.counters)),
+    )
+
+
+def _pattern(entity: EntitySchema, pattern: PatternSchema) -> PatternLock:
+    return PatternLock(
+        name=pattern.name,
+        kind=pattern.kind,
+        partition=_template(entity, pattern.partition),
+        sort=None if pattern.sort is None else _template(entity, pattern.sort),
+        when=None if pattern.when is None else str(pattern.when),
+    )
+
+
+def _template(entity: EntitySchema, template: Template) -> TemplateLock:
+    stored = entity.codec.stored
+    slots = tuple(SlotLock(field=stored[slot.name], encoding=slot.type.encoding) for slot in template.slots)
+    return TemplateLock(text=template.text, slots=slots)

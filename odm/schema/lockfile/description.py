@@ -1,0 +1,153 @@
+"""What a lock file holds, as frozen values, and its text form.
+
+The text is JSON, sorted and without what is at its default, so that a change of a model is a small difference between
+two versions of the file. What only reads better in a review (class names, templates as they are written) stands beside
+what decides the bytes.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from odm.errors import BadValue
+
+FORMAT: Final = 1
+"""The format of lock files that this odm writes; it reads this one and older ones."""
+
+
+class _Description(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SlotLock(_Description):
+    """A placeholder of a key template: the stored name of its field, and how values are written."""
+
+    field: str
+    encoding: str
+
+
+class TemplateLock(_Description):
+    """A key template as it is written, and its placeholders in order."""
+
+    text: str
+    slots: tuple[SlotLock, ...] = ()
+
+    @property
+    def literals(self) -> tuple[str, ...]:
+        """The text around the placeholders."""
+        return tuple(re.split(r"\{[^{}]*\}", self.text))
+
+    def same_bytes(self, other: Self) -> bool:
+        """Whether both write the same key for the same item, whatever their fields are called."""
+        return self.literals == other.literals and self.slots == other.slots
+
+
+class ShardsLock(_Description):
+    """Over how many partitions a pattern is spread, and by which field (stored name); None: at random."""
+
+    count: int
+    by: str | None = None
+
+
+class PatternLock(_Description):
+    """A primary key or an access pattern. ``when`` is the condition as text, over stored names and values."""
+
+    name: str
+    kind: Literal["primary", "global", "local"]
+    partition: TemplateLock
+    sort: TemplateLock | None = None
+    when: str | None = None
+    shards: ShardsLock | None = None
+
+
+class FieldLock(_Description):
+    """How a field is stored.
+
+    Attributes:
+        field: its name in the class, where that differs from the stored name.
+        type: the stored type; each ``model`` in it has its fields in ``models``, in order.
+        values: the stored values that a Literal or an Enum allows; None: all of the type.
+        optional: it may be None.
+        absent: what an item without it reads as: an error, None, or another default.
+    """
+
+    type: str
+    field: str | None = None
+    values: tuple[str | int | bool, ...] | None = None
+    optional: bool = False
+    absent: Literal["error", "none", "default"] = "error"
+    models: "tuple[Mapping[str, FieldLock], ...]" = ()
+
+
+class EntityLock(_Description):
+    """An entity, under its tag; fields by stored name, patterns by the name of their index."""
+
+    name: str
+    version: int = 1
+    keep: int | None = None
+    primary: PatternLock
+    patterns: Mapping[str, PatternLock] = {}
+    fields: Mapping[str, FieldLock]
+    ttl: str | None = None
+    revision: str | None = None
+    counters: tuple[str, ...] = ()
+
+
+class TableLock(_Description):
+    """A table; entities by tag."""
+
+    keys: tuple[str, str]
+    hash_only: bool = False
+    row_key_join: str = "#"
+    entities: Mapping[str, EntityLock]
+
+
+class LockFile(_Description):
+    """A whole lock file; tables by name."""
+
+    format: int
+    tables: Mapping[str, TableLock]
+
+
+def write_lock(lock: LockFile) -> str:
+    """The text of a lock file: the same for the same tables, in every run."""
+    return as_json(lock) + "\n"
+
+
+def as_json(description: LockFile | TableLock) -> str:
+    """A description as JSON: sorted, indented, without what is at its default."""
+    plain = description.model_dump(mode="json", exclude_defaults=True)
+    return json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False)
+
+
+def read_lock(text: str, name: str) -> LockFile:
+    """The lock file of a text.
+
+    Args:
+        text: what `write_lock` wrote.
+        name: of the file, for messages.
+
+    Raises:
+        BadValue: the text is no lock file, a damaged one, or one of a newer odm.
+    """
+    mend = "restore it from version control, or remove it and write it anew with odm lock"
+    try:
+        plain = json.loads(text)
+    except ValueError as error:
+        raise BadValue(f"{name} is not a lock file of odm, or it is damaged: {error}; {mend}") from error
+    found = plain.get("format") if isinstance(plain, dict) else None
+    if type(found) is int and found > FORMAT:
+        raise BadValue(
+            f"{name} was written by a newer odm: it has format {found}, and this odm reads up to {FORMAT}; upgrade odm"
+        )
+    try:
+        return LockFile.model_validate(plain)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the top"
+        raise BadValue(
+            f"{name} is not a lock file of odm, or it is damaged: at {where}: {first['msg']}; {mend}"
+        ) from error

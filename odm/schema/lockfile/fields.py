@@ -1,0 +1,91 @@
+"""From compiled records to descriptions of their fields.
+
+Only what decides the stored form is described: a list and a tuple of any length are one, and the names of models and
+enums are left out, because they are not stored.
+"""
+
+from enum import Flag
+from operator import itemgetter
+from typing import TypeAlias
+
+from odm.codec.choices import EnumType, LiteralType
+from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
+from odm.codec.records import RecordField, RecordType
+from odm.codec.stored import StoredType
+from odm.codec.unions import NullableType, RootType, UnionType, bare
+from odm.expressions.nodes import Value, shown
+from odm.schema.lockfile.description import FieldLock
+
+_Fields: TypeAlias = dict[str, FieldLock]
+_Described: TypeAlias = tuple[str, tuple[_Fields, ...]]
+"""The text of a type, and the fields of each model in it, in order."""
+
+
+def describe_fields(record: RecordType, above: tuple[RecordType, ...] = ()) -> _Fields:
+    """The fields of a record by stored name; ``above`` are the records that it is a part of, outermost first."""
+    return {field.stored: _field(field, (*above, record)) for field in record.fields.values()}
+
+
+def _field(field: RecordField, records: tuple[RecordType, ...]) -> FieldLock:
+    type_ = bare(field.type)
+    text, models = _describe(type_, records)
+    values = None
+    if isinstance(type_, EnumType | LiteralType) and not _combines(type_):
+        text, values = _kinds(type_.values), tuple(map(_plain, sorted(type_.values, key=repr)))
+    return FieldLock(
+        type=text,
+        field=None if field.name == field.stored else field.name,
+        values=values,
+        optional="NULL" in field.type.kinds,
+        absent="error" if field.required and not field.is_set else "none" if field.omits_none else "default",
+        models=models,
+    )
+
+
+def _describe(type_: StoredType, records: tuple[RecordType, ...]) -> _Described:
+    match type_:
+        case RecordType() if type_ in records:  # a tree: its fields are described further up
+            return f"model, as {len(records) - records.index(type_)} above", ()
+        case RecordType():
+            return "model", (describe_fields(type_, records),)
+        case NullableType():
+            text, models = _describe(type_.inner, records)
+            return f"{text} | None", models
+        case RootType():
+            return _describe(type_.inner, records)
+        case UnionType():
+            return _join(
+                "{}", " | ", sorted((_describe(member, records) for member in type_.members), key=itemgetter(0))
+            )
+        case ListType():
+            return _join("list[{}]", "", [_describe(type_.item, records)])
+        case SetType():
+            return _join("set[{}]", "", [_describe(type_.item, records)])
+        case DictType():
+            return _join("dict[{}]", ", ", [_describe(type_.key, records), _describe(type_.item, records)])
+        case FixedTupleType():
+            return _join("tuple[{}]", ", ", [_describe(item, records) for item in type_.items])
+        case EnumType() | LiteralType() if not _combines(type_):
+            return f"{_kinds(type_.values)} of {', '.join(sorted(map(shown, type_.values)))}", ()
+        case EnumType():
+            return _kinds(type_.values), ()
+        case _:
+            return type_.text, ()
+
+
+def _join(around: str, between: str, parts: list[_Described]) -> _Described:
+    text = around.format(between.join(text for text, _ in parts))
+    return text, tuple(fields for _, models in parts for fields in models)
+
+
+def _combines(type_: StoredType) -> bool:
+    """Whether values beside the declared ones are allowed: combinations of flags."""
+    return isinstance(type_, EnumType) and issubclass(type_.cls, Flag)
+
+
+def _kinds(values: list[Value]) -> str:
+    return " | ".join(sorted({type(value).__name__ for value in values}))
+
+
+def _plain(value: Value) -> str | int | bool:
+    return value if isinstance(value, str | int | bool) else shown(value)

@@ -1,0 +1,42 @@
+"""What a change of a model does to what is stored: one `Finding` a change, in three levels."""
+
+from typing import Final, Literal
+
+from attrs import evolve, frozen
+
+Level = Literal["strands", "backfill", "safe"]
+
+LEVELS: Final[tuple[Level, ...]] = ("strands", "backfill", "safe")
+"""Worst first. "strands": stored data is lost to the new model, or read wrongly. "backfill": all is there, but stored
+items must be written again before the new model does all that it says. "safe": nothing to do but to review."""
+
+
+@frozen
+class Finding:
+    """One change between two descriptions of a table.
+
+    Attributes:
+        level: how bad it is, see `LEVELS`.
+        where: the table, entity, pattern or field that changed, as in ``Customer.by_email``.
+        change: the kind of change, a few words that stay the same from release to release.
+        was, now: the two states, as text; empty where there is none.
+        effect: what the change does to stored data.
+        mend: what to do about it.
+    """
+
+    level: Level
+    where: str
+    change: str
+    was: str = ""
+    now: str = ""
+    effect: str = ""
+    mend: str = ""
+
+    def __str__(self) -> str:
+        states = f" {self.was or 'none'} → {self.now or 'none'}" if self.was or self.now else ""
+        tail = "; ".join(part for part in (self.effect, self.mend) if part)
+        return f"{self.level:<8}  {self.where}: {self.change}{states}{f': {tail}' if tail else ''}"
+
+    def at(self, level: Level, effect: str, mend: str = "") -> "Finding":
+        """The same change, judged otherwise."""
+        return evolve(self, level=level, effect=effect, mend=mend)
