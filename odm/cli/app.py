@@ -1,8 +1,13 @@
-"""Where the command `odm` starts: what goes wrong becomes one clear line and exit code 1, never a traceback."""
+"""Where the command `odm` starts: what goes wrong becomes one clear line and an exit code, never a traceback.
+
+Exit codes: 0 done; 1 the answer is no, or something failed; 2 the command line can not be run as it was written.
+"""
 
 import io
 import sys
+from typing import NoReturn
 
+from odm.cli.usage import BadUsage
 from odm.errors import OdmError
 
 EXTRAS = "the odm command line needs packages that are not installed: pip install 'single-table-odm[cli]'"
@@ -16,19 +21,36 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without some letter shows "?" in its place
     try:
-        from odm.cli.commands import app
-
-        app(prog_name="odm")
+        sys.exit(_run())
     except ModuleNotFoundError as missing:
         if (missing.name or "").split(".")[0] not in {"click", "rich", "typer"}:
             raise
         _fail(f"{EXTRAS} (no {missing.name})")
+    except BadUsage as error:
+        _fail(str(error), 2)
     except OdmError as error:
         _fail(str(error))
     except KeyboardInterrupt:
         _fail("interrupted", INTERRUPTED)
 
 
-def _fail(message: str, code: int = 1) -> None:
+def _run() -> int:
+    from typer import TyperException
+
+    from odm.cli.commands import app
+
+    try:
+        # The program words its errors itself, in one line.
+        code: int = app(prog_name="odm", standalone_mode=False) or 0
+    except TyperException as error:
+        command = getattr(getattr(error, "ctx", None), "command_path", "odm")
+        message = " ".join(error.format_message().split())
+        _fail(f"{message} See {command} --help.", error.exit_code)
+    if code == INTERRUPTED:  # typer makes a code of Ctrl-C
+        raise KeyboardInterrupt
+    return code
+
+
+def _fail(message: str, code: int = 1) -> NoReturn:
     sys.stderr.write(f"odm: {message}\n")
     sys.exit(code)

@@ -2,12 +2,24 @@
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE:TABLE",
+        help="The module that declares the entities, found from this folder first, and the Table in it.",
+    ),
+]
+Lock = Annotated[Path, typer.Option("--file", metavar="PATH", help="The lock file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+LOCK = Path("odm.lock")
+
 app = typer.Typer(
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -22,11 +34,15 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Single-table design for DynamoDB and Bigtable."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
 
 
 @app.command()
@@ -44,3 +60,69 @@ def demo(
     from odm.cli.demo.run import run
 
     run(file, reset=reset)
+
+
+@app.command(epilog="Example: odm lock shop.models:shop")
+def lock(
+    target: Target,
+    file: Lock = LOCK,
+    accept: Annotated[bool, typer.Option("--accept", help="Write it even if stored data is stranded.")] = False,
+    json: Json = False,
+) -> None:
+    """Write down where and how a table's items are stored, in a file to commit.
+
+    The file holds tags, key templates, encodings, indexes, stored names and
+    types. Run it again after each change of the models: it says what the
+    change does to stored data, and leaves the file alone if some is stranded.
+    """
+    from odm.cli import lock as command
+
+    raise typer.Exit(command.lock(target, file, accept=accept, as_json=json))
+
+
+@app.command(epilog="Example: odm check shop.models:shop")
+def check(target: Target, file: Lock = LOCK, json: Json = False) -> None:
+    """Compare the models with the lock file: for a continuous integration job.
+
+    Ends with exit code 0 if they are equal. Otherwise with 1, and a line for
+    each change: "strands" if the new models lose or misread stored data,
+    "backfill" if stored items must be written again, "safe" if neither. Each
+    line says what to do. Once that is seen to, run odm lock.
+    """
+    from odm.cli import lock as command
+
+    raise typer.Exit(command.check(target, file, as_json=json))
+
+
+@app.command(epilog="Example: odm schema shop.models:shop")
+def schema(target: Target, json: Json = False) -> None:
+    """Show the compiled key schema: entities, patterns with example keys, indexes.
+
+    With --json, as it stands in a lock file.
+    """
+    from odm.cli.schema import show_schema
+
+    show_schema(target, as_json=json)
+
+
+@app.command(epilog="Example: odm explain shop.models:shop 'select(Order).where(Order.total > 5)'")
+def explain(
+    target: Target,
+    expression: Annotated[
+        str,
+        typer.Argument(metavar="EXPRESSION", help="What you would write between the parentheses of db.explain(...)."),
+    ],
+    backend: Annotated[
+        Literal["memory", "dynamodb", "bigtable"],
+        typer.Option("--backend", help="Whose native request to show. No credentials are needed."),
+    ] = "memory",
+    json: Json = False,
+) -> None:
+    """Show what a query or a write will do, without sending anything.
+
+    The expression is Python and it is run, with the names of your module and
+    of odm: it can do whatever your own code can.
+    """
+    from odm.cli import explain as command
+
+    command.explain(target, expression, backend, as_json=json)

@@ -6,7 +6,7 @@ back; `compare` says what lies between two descriptions, as `Finding` values. No
 
 from odm.schema.lockfile.compare import compare
 from odm.schema.lockfile.describe import describe
-from odm.schema.lockfile.description import FORMAT, LockFile, TableLock, read_lock, write_lock
+from odm.schema.lockfile.description import FORMAT, LockFile, TableLock, plain, read_lock, write_lock
 from odm.schema.lockfile.finding import Finding, Level
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "TableLock",
     "compare",
     "describe",
+    "plain",
     "read_lock",
     "write_lock",
 ]

@@ -8,7 +8,7 @@ what decides the bytes.
 import json
 import re
 from collections.abc import Mapping
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -114,13 +114,12 @@ class LockFile(_Description):
 
 def write_lock(lock: LockFile) -> str:
     """The text of a lock file: the same for the same tables, in every run."""
-    return as_json(lock) + "\n"
+    return json.dumps(plain(lock), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def as_json(description: LockFile | TableLock) -> str:
-    """A description as JSON: sorted, indented, without what is at its default."""
-    plain = description.model_dump(mode="json", exclude_defaults=True)
-    return json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False)
+def plain(lock: LockFile) -> dict[str, Any]:
+    """A lock file as dicts, lists and scalars, without what is at its default."""
+    return lock.model_dump(mode="json", exclude_defaults=True)
 
 
 def read_lock(text: str, name: str) -> LockFile:
@@ -135,16 +134,16 @@ def read_lock(text: str, name: str) -> LockFile:
     """
     mend = "restore it from version control, or remove it and write it anew with odm lock"
     try:
-        plain = json.loads(text)
+        found = json.loads(text)
     except ValueError as error:
         raise BadValue(f"{name} is not a lock file of odm, or it is damaged: {error}; {mend}") from error
-    found = plain.get("format") if isinstance(plain, dict) else None
-    if type(found) is int and found > FORMAT:
+    version = found.get("format") if isinstance(found, dict) else None
+    if type(version) is int and version > FORMAT:
         raise BadValue(
-            f"{name} was written by a newer odm: it has format {found}, and this odm reads up to {FORMAT}; upgrade odm"
+            f"{name} was written by a newer odm: it has format {version}, and this odm reads {FORMAT}; upgrade odm"
         )
     try:
-        return LockFile.model_validate(plain)
+        return LockFile.model_validate(found)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the top"

@@ -1,0 +1,105 @@
+"""`odm explain`: what a call on a store would do, on any backend, without a store, a table or credentials."""
+
+import ast
+import json
+from base64 import b64encode
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from sys import stderr
+from typing import Any, Final, Literal, assert_never
+from uuid import UUID
+
+from attrs import asdict, has
+from typer import echo
+
+from odm import _public
+from odm._public import Backend, Explanation, Store
+from odm.cli.target import Target, load_target
+from odm.cli.usage import BadUsage
+from odm.errors import OdmError
+
+BackendName = Literal["memory", "dynamodb", "bigtable"]
+
+_VALUES: Final = {kind.__name__: kind for kind in (datetime, date, timedelta, Decimal, UUID)} | {"UTC": UTC}
+"""Names that values of key fields are written with; those of the module go first."""
+
+_CALL: Final = "_odm_explain"
+
+
+def explain(target: str, expression: str, backend: BackendName, *, as_json: bool) -> None:
+    """Print what ``db.explain(expression)`` returns.
+
+    Args:
+        target: ``module:table``.
+        expression: Python, what stands between the parentheses of ``db.explain(...)``; it is run.
+        backend: whose native request is shown; nothing is sent to it.
+        as_json: print the explanation as JSON.
+
+    Raises:
+        BadUsage: the expression is no Python expression, or fails.
+        OdmError: the table can not be loaded, or the call would raise this.
+    """
+    found = load_target(target)
+    with redirect_stdout(stderr):  # what the module's code prints is no part of the answer
+        explanation = _evaluate(found, expression, Store(found.table, _backend(backend)))
+    echo(_json(explanation) if as_json else str(explanation))
+
+
+def _backend(name: BackendName) -> Backend:
+    """A backend that is never asked to send anything; where it would look for its table does not matter."""
+    match name:
+        case "memory":
+            from odm.backends.local import Memory
+
+            return Memory()
+        case "dynamodb":
+            from odm.backends.dynamodb import DynamoDB
+
+            return DynamoDB()
+        case "bigtable":
+            from odm.backends.bigtable import Bigtable
+
+            return Bigtable("project", "instance")
+        case _:
+            assert_never(name)
+
+
+def _evaluate(target: Target, expression: str, store: Store) -> Explanation:
+    names: dict[str, Any] = {
+        **_VALUES,
+        **{name: getattr(_public, name) for name in _public.__all__},
+        **{entity.name: entity.cls for entity in target.schema.entities.values()},
+        **vars(target.module),
+        _CALL: store.explain,
+    }
+    try:
+        call = ast.parse(f"{_CALL}({expression}\n)", mode="eval")
+        if not (isinstance(call.body, ast.Call) and isinstance(call.body.func, ast.Name)):
+            raise SyntaxError("unmatched ')'")
+        explanation: Explanation = eval(compile(call, "the expression", "eval"), names)
+    except OdmError:
+        raise
+    except SyntaxError as error:
+        raise BadUsage(f"{expression!r} is no Python expression: {error.msg}") from error
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise BadUsage(f"{expression!r} can not be evaluated: {reason}") from error
+    return explanation
+
+
+def _json(explanation: Explanation) -> str:
+    plain = asdict(explanation, recurse=False)
+    return json.dumps(plain, default=_plain, indent=2)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for: requests as objects, bytes as base64, everything else as text."""
+    if has(type(value)) and not hasattr(type(value), "__and__"):
+        return {"request": type(value).__name__, **asdict(value, recurse=False)}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return sorted(value, key=repr) if isinstance(value, frozenset) else str(value)

@@ -1,0 +1,134 @@
+"""`odm lock` and `odm check`: the lock file in the folder of an application, and what the model changed since."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict
+from typer import echo
+
+from odm.cli.target import Target, load_target
+from odm.errors import BadValue
+from odm.schema.lockfile import FORMAT, Finding, Level, LockFile, TableLock, compare, describe, read_lock, write_lock
+
+
+def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
+    """Write the description of a table into a lock file, unless stored data would be stranded.
+
+    Args:
+        target: ``module:table``.
+        file: the lock file; other tables in it stay as they are.
+        accept: write it all the same.
+        as_json: print the findings as JSON.
+
+    Returns:
+        The exit code: 1 when nothing was written, because a change strands stored data.
+
+    Raises:
+        BadValue: the file can not be read or written, or is no lock file.
+    """
+    found = load_target(target)
+    old, new = _read(file), describe(found.schema)
+    tables = {} if old is None else dict(old.tables)
+    before = tables.get(found.table.name)
+    findings = compare(found.table.name, before, new) if before is not None else ()
+    refused = any(finding.level == "strands" for finding in findings) and not accept
+    changed = before != new
+    if changed and not refused:
+        _write(file, LockFile(format=FORMAT, tables={**tables, found.table.name: new}))
+    if as_json:
+        _print_json(found, file, findings, written=changed and not refused)
+    else:
+        _print_findings(findings)
+    if refused:
+        echo(f"odm: {file} stays as it is: {_count(findings)}; to lock the model all the same, add --accept", err=True)
+    elif not as_json:
+        what = f"written to {file}: commit it" if changed else f"is in {file} as it is"
+        echo(f"table {found.table.name} {what}")
+    return int(refused)
+
+
+def check(target: str, file: Path, *, as_json: bool) -> int:
+    """Compare a table with its description in a lock file.
+
+    Args:
+        target: ``module:table``.
+        file: the lock file.
+        as_json: print the findings as JSON.
+
+    Returns:
+        The exit code: 0 when the two are equal, otherwise 1.
+
+    Raises:
+        BadValue: the file is not there, can not be read, or is no lock file.
+    """
+    found = load_target(target)
+    old, new = _read(file), describe(found.schema)
+    if old is None:
+        raise BadValue(f"there is no file {file}: write it with odm lock {target}, and commit it")
+    findings = compare(found.table.name, old.tables.get(found.table.name), new)
+    if as_json:
+        _print_json(found, file, findings, ok=not findings)
+    elif findings:
+        _print_findings(findings)
+    else:
+        echo(f"table {found.table.name} is as {file} says: {_size(new)}")
+    if findings:
+        accept = " --accept" if any(finding.level == "strands" for finding in findings) else ""
+        echo(
+            f"odm: table {found.table.name} is not as {file} says: {_count(findings)}; "
+            f"once that is seen to, run odm lock {target}{accept}",
+            err=True,
+        )
+    return int(bool(findings))
+
+
+def _read(file: Path) -> LockFile | None:
+    try:
+        return read_lock(file.read_text(encoding="utf-8"), str(file))
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise BadValue(f"{file} is not a lock file of odm: it is no text; choose another path with --file") from error
+    except OSError as error:
+        raise BadValue(f"{file} can not be read: {error.strerror}; choose another path with --file") from error
+
+
+def _write(file: Path, lock: LockFile) -> None:
+    try:
+        file.write_text(write_lock(lock), encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise BadValue(f"{file} can not be written: {error.strerror}; choose another path with --file") from error
+
+
+def _print_findings(findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        echo(str(finding))
+
+
+def _print_json(target: Target, file: Path, findings: Sequence[Finding], **result: bool) -> None:
+    answer: dict[str, Any] = {"table": target.table.name, "file": str(file), **result}
+    answer["findings"] = [asdict(finding) for finding in findings]
+    echo(json.dumps(answer, indent=2))
+
+
+def _count(findings: Sequence[Finding]) -> str:
+    """Such as "1 change strands stored data, 2 need a backfill"."""
+    levels = Counter(finding.level for finding in findings)
+    words: dict[Level, str] = {
+        "strands": "strands stored data" if levels["strands"] == 1 else "strand stored data",
+        "backfill": "needs a backfill" if levels["backfill"] == 1 else "need a backfill",
+        "safe": "is safe" if levels["safe"] == 1 else "are safe",
+    }
+    return ", ".join(f"{levels[level]} {text}" for level, text in words.items() if levels[level])
+
+
+def _size(table: TableLock) -> str:
+    patterns = sum(len(entity.patterns) for entity in table.entities.values())
+    return f"{_plural(len(table.entities), 'entity', 'entities')}, {_plural(patterns, 'pattern', 'patterns')}"
+
+
+def _plural(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

@@ -1,0 +1,65 @@
+"""`odm schema`: the compiled key schema of a table, for people and as JSON."""
+
+import json
+
+from rich.console import Console
+from typer import echo
+
+from odm.cli.samples import example_key
+from odm.cli.tables import show_table
+from odm.cli.target import load_target
+from odm.schema.lockfile import FORMAT, LockFile, describe, plain
+from odm.schema.model import EntitySchema, PatternSchema, Schema
+
+
+def show_schema(target: str, *, as_json: bool) -> None:
+    """Print the key schema of ``module:table``.
+
+    Args:
+        target: ``module:table``.
+        as_json: print it as it stands in a lock file.
+
+    Raises:
+        OdmError: the table can not be loaded or does not compile.
+    """
+    schema = load_target(target).schema
+    if as_json:
+        lock = LockFile(format=FORMAT, tables={schema.name: describe(schema)})
+        echo(json.dumps(plain(lock), indent=2, sort_keys=True))
+        return
+    console = Console(markup=False, highlight=False, emoji=False)
+    keys = schema.keys[:1] if schema.hash_only else schema.keys
+    console.print(f"table {schema.name}, key attributes {' and '.join(keys)}\n", soft_wrap=True)
+    entities = [(entity.name, tag, _roles(entity)) for tag, entity in schema.entities.items()]
+    show_table(console, "Entities", ("entity", "tag", "fields with a role"), entities)
+    patterns = [
+        _pattern(entity, pattern)
+        for entity in schema.entities.values()
+        for pattern in (entity.primary, *entity.patterns.values())
+    ]
+    show_table(console, "Patterns", ("pattern", "index", "partition", "sort", "only when", "example key"), patterns)
+    show_table(console, "Indexes", ("index", "kind", "patterns"), _indexes(schema))
+
+
+def _roles(entity: EntitySchema) -> str:
+    roles = (("TTL", entity.ttl), ("Revision", entity.revision), *(("Counter", name) for name in entity.counters))
+    return ", ".join(sorted(f"{name} ({role})" for role, name in roles if name))
+
+
+def _pattern(entity: EntitySchema, pattern: PatternSchema) -> tuple[str, ...]:
+    templates = [template for template in (pattern.partition, pattern.sort) if template is not None]
+    return (
+        f"{entity.name}.{pattern.name}",
+        pattern.index or "the table",
+        pattern.partition.text,
+        "" if pattern.sort is None else pattern.sort.text,
+        "" if pattern.when is None else str(pattern.when),
+        " | ".join(map(example_key, templates)),
+    )
+
+
+def _indexes(schema: Schema) -> list[tuple[str, str, str]]:
+    return [
+        (index.name, index.patterns[0].kind, ", ".join(f"{p.entity}.{p.name}" for p in index.patterns))
+        for index in schema.indexes.values()
+    ]

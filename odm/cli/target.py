@@ -1,0 +1,132 @@
+"""``module:table`` on the command line: the user's module is imported, and the table in it found."""
+
+import importlib
+import sys
+import traceback
+from collections.abc import Iterable
+from contextlib import redirect_stdout
+from difflib import get_close_matches
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any
+
+from attrs import frozen
+
+from odm.cli.usage import BadUsage
+from odm.errors import BadValue, OdmError
+from odm.schema.model import Schema
+from odm.schema.table import Table
+
+
+@frozen
+class Target:
+    """What ``module:table`` names.
+
+    Attributes:
+        text: as it was written.
+        table: the table.
+        schema: the table, compiled.
+        module: where it was found.
+    """
+
+    text: str
+    table: Table
+    schema: Schema
+    module: ModuleType
+
+
+def load_target(text: str) -> Target:
+    """Import the module of ``module:table``, from the current folder first, and compile the table.
+
+    Args:
+        text: a dotted module name, a colon, and a name or dotted path in it; the module alone if it has one table.
+
+    Raises:
+        BadUsage: there is no such module or table.
+        BadValue: the module can not be imported.
+        SchemaError: the table does not compile.
+    """
+    name, colon, path = text.partition(":")
+    if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
+        raise BadUsage(f"{text!r} names no table: write module:table, as in shop.models:shop, without .py or slashes")
+    if colon and not path:
+        raise BadUsage(f"{text!r} names no table behind its colon: write module:table, as in {name}:shop")
+    module = _import(name)
+    table = _walk(module, path) if path else _only_table(module)
+    return Target(text, table, table.compile(), module)
+
+
+def _import(name: str) -> ModuleType:
+    folder = str(Path.cwd())
+    if folder not in sys.path[:1]:
+        sys.path.insert(0, folder)
+    try:
+        with redirect_stdout(sys.stderr):  # what the module prints is no part of the answer
+            return importlib.import_module(name)
+    except OdmError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _broken(name, error, folder) from error
+        hint = _hint(error.name, (found.name for found in iter_modules([folder])), "")
+        raise BadUsage(f"there is no module {error.name!r} in {folder} or among installed packages{hint}") from error
+    except (Exception, SystemExit) as error:
+        raise _broken(name, error, folder) from error
+
+
+def _broken(name: str, error: BaseException, folder: str) -> BadValue:
+    """The error that a module was found and can not be imported."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    own = [frame for frame in frames if frame.filename.startswith(folder)]
+    place = ""
+    if isinstance(error, SyntaxError):
+        place = f" ({error.filename}, line {error.lineno})"
+        reason = f"SyntaxError: {error.msg}"
+    elif own:
+        place = f" ({own[-1].filename}, line {own[-1].lineno})"
+    return BadValue(f"module {name!r} can not be imported: {reason}{place}")
+
+
+def _walk(module: ModuleType, path: str) -> Table:
+    found: Any = module
+    so_far = f"{module.__name__}:"
+    for name in path.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            hint = _hint(name, _tables(module) if found is module else dir(found), _instead(module))
+            raise BadUsage(f"{so_far.rstrip(':.')} has no {name!r}{hint}") from None
+        so_far += f"{name}."
+    if not isinstance(found, Table):
+        raise BadUsage(f"{module.__name__}:{path} is {_article(found)}, not a Table{_instead(module)}")
+    return found
+
+
+def _only_table(module: ModuleType) -> Table:
+    tables = _tables(module)
+    different = list({id(table): table for table in tables.values()}.values())
+    if not different:
+        raise BadUsage(f"module {module.__name__!r} has no Table: name the module that declares one, as module:table")
+    if len(different) > 1:
+        raise BadUsage(f"module {module.__name__!r} has several tables{_instead(module)}")
+    return different[0]
+
+
+def _tables(module: ModuleType) -> dict[str, Table]:
+    return {name: value for name, value in vars(module).items() if isinstance(value, Table)}
+
+
+def _instead(module: ModuleType) -> str:
+    names = " or ".join(f"{module.__name__}:{name}" for name in _tables(module))
+    return f": write {names}" if names else ": there is none in module {module.__name__}"
+
+
+def _article(found: object) -> str:
+    return f"the class {found.__name__}" if isinstance(found, type) else f"of type {type(found).__name__}"
+
+
+def _hint(name: str, names: Iterable[str], otherwise: str) -> str:
+    near = get_close_matches(name, list(names), 1)
+    return f"; did you mean {near[0]!r}?" if near else otherwise
