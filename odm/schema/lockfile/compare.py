@@ -53,7 +53,7 @@ def _compare_entities(old: TableLock, new: TableLock) -> Iterator[Finding]:
         if tag in old.entities:
             was = old.entities[tag]
             found = list(_compare_entity(was, entity, old, new))
-            if not found and was != entity:
+            if not found and was != entity and old.hash_only == new.hash_only:
                 found = [_details(was, entity)]
             yield from found
         else:

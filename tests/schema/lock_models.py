@@ -1,0 +1,343 @@
+"""A model, and the changes that an application makes to it: what each must be found to be.
+
+The model is source text, so that a change is a replacement in it. `ITEMS` are what is stored.
+"""
+
+from typing import Any, NamedTuple
+
+from odm import Entity, Table
+
+HEAD = """
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Literal
+from uuid import UUID
+from pydantic import BaseModel, Field
+from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Stored, Table, field
+"""
+
+MODEL = """
+shop = Table("shop")
+
+class Line(BaseModel):
+    sku: str
+    amount: int = 1
+
+class Customer(Entity, table=shop):
+    customer_id: str
+    email: str
+    level: Annotated[int, Field(ge=0, lt=100)] = 1
+    status: Literal["open", "closed"] = "open"
+    nick: str | None = None
+    note: str = ""
+    visits: int = 0
+    size: int = 0
+    lines: list[Line] = []
+    ends_at: datetime | None = None
+    gone_at: datetime | None = None
+
+    primary = PrimaryKey("CUSTOMER#{customer_id}", "PROFILE")
+    by_email = AccessPattern("EMAIL#{email}")
+    by_level = AccessPattern("LEVEL", "{level}#{customer_id}", when=field("status") == "open")
+
+class Order(Entity, table=shop):
+    customer_id: str
+    order_id: str
+    placed_at: datetime
+
+    primary = PrimaryKey("CUSTOMER#{customer_id}", "ORDER#{order_id}")
+    by_date = AccessPattern("BY#{customer_id}", "{placed_at}", index="dated")
+
+class Visit(Entity, table=shop):
+    customer_id: str
+    number: Annotated[int, Field(ge=0, lt=1000)]
+
+    primary = PrimaryKey("VISIT#{customer_id}", "{number}")
+    by_customer = AccessPattern("BY#{customer_id}", "VISIT#{number}", index="dated")
+
+ITEMS = [
+    Customer(
+        customer_id="c1",
+        email="a@example.com",
+        level=7,
+        note="late",
+        nick="Al",
+        visits=3,
+        size=4,
+        lines=[Line(sku="s1", amount=2)],
+        ends_at=datetime(2001, 1, 1, tzinfo=UTC),
+    ),
+    Customer(customer_id="c2", email="b@example.com", status="closed", gone_at=datetime(2001, 1, 1, tzinfo=UTC)),
+    Order(customer_id="c1", order_id="o1", placed_at=datetime(2026, 1, 5, tzinfo=UTC)),
+    Visit(customer_id="c1", number=17),
+]
+"""
+
+
+class Model(NamedTuple):
+    """A model of some source."""
+
+    table: Table
+    items: list[Entity]
+    names: dict[str, Any]
+
+
+def model(*changes: tuple[str, str], source: str = MODEL) -> Model:
+    """The model of a source with some texts in it replaced."""
+    for old, new in changes:
+        assert old in source, f"{old!r} is not in the model"
+        source = source.replace(old, new)
+    names: dict[str, Any] = {"__name__": "shop_of_a_test"}
+    exec(HEAD + source, names)
+    return Model(names["shop"], names["ITEMS"], names)
+
+
+class Change(NamedTuple):
+    """A change from one model to another, and the findings it must give: level, where, change."""
+
+    name: str
+    new: list[tuple[str, str]]
+    findings: list[tuple[str, str, str]]
+    old: list[tuple[str, str]] = []
+
+
+ORDER = MODEL[MODEL.index("class Order") : MODEL.index("class Visit")]
+ORDER_ITEM = '    Order(customer_id="c1", order_id="o1", placed_at=datetime(2026, 1, 5, tzinfo=UTC)),\n'
+REVISION = ("    note: str", "    revision: Annotated[int, Revision] = 0\n    note: str")
+WITH_TTL = ("ends_at: datetime | None", "ends_at: Annotated[datetime | None, TTL]")
+BY_NICK = ("    by_level", '    by_nick = AccessPattern("NICK#{nick}", "{customer_id}")\n    by_level')
+
+SAFE = [
+    Change("bounds of the same width", [("lt=100)", "lt=90)")], []),
+    Change(
+        "the order of fields",
+        [("    visits: int = 0\n", ""), ("    size: int", "    visits: int = 0\n    size: int")],
+        [],
+    ),
+    Change("the name of a nested model", [("Line", "Row")], []),
+    Change(
+        "a Literal as an Enum",
+        [
+            ("class Line", 'class Status(str, Enum):\n    OPEN = "open"\n    CLOSED = "closed"\n\nclass Line'),
+            ('status: Literal["open", "closed"] = "open"', "status: Status = Status.OPEN"),
+            ('status="closed"', "status=Status.CLOSED"),
+        ],
+        [],
+    ),
+    Change(
+        "new entity",
+        [
+            (
+                "ITEMS = [",
+                'class Note(Entity, table=shop):\n    primary = PrimaryKey("NOTES", "ALL")\n\nITEMS = [',
+            )
+        ],
+        [("safe", "Note", "new entity")],
+    ),
+    Change(
+        "class renamed, tag kept",
+        [
+            ("class Order(Entity, table=shop)", 'class Purchase(Entity, table=shop, tag="Order")'),
+            ("    Order(", "    Purchase("),
+        ],
+        [("safe", "Purchase", "renamed class")],
+    ),
+    Change(
+        "new field with a default",
+        [("    note: str", "    more: str = 'x'\n    note: str")],
+        [("safe", "Customer.more", "new field")],
+    ),
+    Change(
+        "new field in a nested model",
+        [("    sku: str", "    sku: str\n    more: int = 0")],
+        [("safe", "Customer.lines.more", "new field")],
+    ),
+    Change(
+        "field renamed, stored name kept",
+        [
+            ("    email: str", '    mail: Annotated[str, Stored("email")]'),
+            ("{email}", "{mail}"),
+            ("email=", "mail="),
+        ],
+        [("safe", "Customer", "details")],
+    ),
+    Change(
+        "pattern renamed, index kept",
+        [("by_email = AccessPattern(", 'by_mail = AccessPattern(index="by_email", partition=')],
+        [("safe", "Customer", "details")],
+    ),
+    Change(
+        "one more allowed value", [('"closed"]', '"closed", "new"]')], [("safe", "Customer.status", "allowed values")]
+    ),
+    Change("any text allowed", [('Literal["open", "closed"]', "str")], [("safe", "Customer.status", "allowed values")]),
+    Change("None allowed", [("note: str = ", "note: str | None = ")], [("safe", "Customer", "details")]),
+    Change("an int as a Decimal", [("size: int", "size: Decimal")], [("safe", "Customer.size", "type")]),
+    Change(
+        "a text of a known form as any text",
+        [('"late"', "str(UUID(int=1))"), ('"b@example.com"', '"b@example.com", note=str(UUID(int=2))')],
+        [("safe", "Customer.note", "type")],
+        [
+            ('note: str = ""', "note: UUID = UUID(int=0)"),
+            ('"late"', "UUID(int=1)"),
+            ('"b@example.com"', '"b@example.com", note=UUID(int=2)'),
+        ],
+    ),
+    Change("anything as Any", [("visits: int", "visits: object")], [("safe", "Customer.visits", "type")]),
+    Change(
+        "pattern removed from an index of its own",
+        [('    by_email = AccessPattern("EMAIL#{email}")\n', "")],
+        [("safe", "Customer.by_email", "removed pattern")],
+    ),
+    Change(
+        "TTL kept, field renamed",
+        [("ends_at", "until"), ("until: datetime | None", 'until: Annotated[datetime | None, TTL, Stored("ends_at")]')],
+        [("safe", "Customer", "details")],
+        [WITH_TTL],
+    ),
+]
+BACKFILL = [
+    Change(
+        "new pattern",
+        [("    by_level", '    by_note = AccessPattern("NOTE#{nick}", "{customer_id}")\n    by_level')],
+        [("backfill", "Customer.by_note", "new pattern")],
+    ),
+    Change(
+        "pattern moved to a new index",
+        [('"EMAIL#{email}"', '"EMAIL#{email}", index="mails"')],
+        [("backfill", "Customer.by_email", "index")],
+    ),
+    Change("TTL added", [WITH_TTL], [("backfill", "Customer", "TTL")]),
+    Change(
+        "Revision added", [REVISION], [("safe", "Customer.revision", "new field"), ("backfill", "Customer", "Revision")]
+    ),
+    Change(
+        "None given up for a default",
+        [BY_NICK, ("nick: str | None = None", 'nick: str = "none"')],
+        [("backfill", "Customer.nick", "default")],
+        [BY_NICK],
+    ),
+]
+
+STRANDS = [
+    Change(
+        "primary template",
+        [('"CUSTOMER#{customer_id}", "PROFILE"', '"CLIENT#{customer_id}", "PROFILE"')],
+        [("strands", "Customer.primary", "primary key")],
+    ),
+    Change("sort template", [('"ORDER#{order_id}"', '"O#{order_id}"')], [("strands", "Order.primary", "primary key")]),
+    Change(
+        "width of a primary key",
+        [("lt=1000)", "lt=10000)")],
+        [("strands", "Visit.primary", "primary key"), ("strands", "Visit.by_customer", "template")],
+    ),
+    Change("offset of a key", [("ge=0, lt=100)", "ge=-10, lt=90)")], [("strands", "Customer.by_level", "template")]),
+    Change(
+        "bounds taken away",
+        [("Annotated[int, Field(ge=0, lt=100)]", "int")],
+        [("strands", "Customer.by_level", "template")],
+    ),
+    Change("order of a key", [('"{placed_at}"', '"{placed_at:desc}"')], [("strands", "Order.by_date", "template")]),
+    Change("format of a key", [('"{placed_at}"', '"{placed_at:ms}"')], [("strands", "Order.by_date", "template")]),
+    Change(
+        "padding of a key", [('"EMAIL#{email}"', '"EMAIL#{email:<40}"')], [("strands", "Customer.by_email", "template")]
+    ),
+    Change("index template", [('"EMAIL#{email}"', '"MAIL#{email}"')], [("strands", "Customer.by_email", "template")]),
+    Change(
+        "sort added to a pattern",
+        [('"EMAIL#{email}"', '"EMAIL#{email}", "{level}"')],
+        [("strands", "Customer.by_email", "template")],
+    ),
+    Change(
+        "when",
+        [('field("status") == "open"', 'field("status") == "closed"')],
+        [("strands", "Customer.by_level", "when")],
+    ),
+    Change("when taken away", [(', when=field("status") == "open"', "")], [("strands", "Customer.by_level", "when")]),
+    Change(
+        "pattern removed from a shared index",
+        [('    by_date = AccessPattern("BY#{customer_id}", "{placed_at}", index="dated")\n', "")],
+        [("strands", "Order.by_date", "removed pattern")],
+        [('"{placed_at}"', '"VISIT#{order_id}"')],
+    ),
+    Change(
+        "pattern moved from a shared index",
+        [('"{placed_at}", index="dated"', '"VISIT#{order_id}", index="other"')],
+        [("strands", "Order.by_date", "index")],
+        [('"{placed_at}"', '"VISIT#{order_id}"')],
+    ),
+    Change("entity removed", [(ORDER, ""), (ORDER_ITEM, "")], [("strands", "Order", "removed entity")]),
+    Change(
+        "class renamed without its tag",
+        [("Order(", "Purchase(")],
+        [("strands", "Order", "removed entity"), ("safe", "Purchase", "new entity")],
+    ),
+    Change(
+        "tag changed",
+        [("class Visit(Entity, table=shop)", 'class Visit(Entity, table=shop, tag="V")')],
+        [("strands", "Visit", "removed entity"), ("safe", "Visit", "new entity")],
+    ),
+    Change(
+        "field renamed",
+        [("note", "remark")],
+        [("strands", "Customer.note", "removed field"), ("safe", "Customer.remark", "new field")],
+    ),
+    Change(
+        "stored name",
+        [('note: str = ""', 'note: Annotated[str, Stored("n")] = ""')],
+        [("strands", "Customer.note", "stored name")],
+    ),
+    Change(
+        "nested field renamed",
+        [("sku", "article")],
+        [
+            ("strands", "Customer.lines.article", "new field without default"),
+            ("strands", "Customer.lines.sku", "removed field"),
+        ],
+    ),
+    Change(
+        "new field without default",
+        [("    email: str", "    phone: str\n    email: str"), ("email=", 'phone="5", email=')],
+        [("strands", "Customer.phone", "new field without default")],
+    ),
+    Change(
+        "default removed",
+        [("nick: str | None = None", "nick: str | None"), ('"b@example.com"', '"b@example.com", nick=None')],
+        [("strands", "Customer.nick", "default")],
+    ),
+    Change(
+        "None no longer allowed",
+        [("nick: str | None = None", "nick: str"), ('"b@example.com"', '"b@example.com", nick="x"')],
+        [("strands", "Customer.nick", "type")],
+        [
+            ("nick: str | None = None", "nick: str | None"),
+            ('"b@example.com"', '"b@example.com", nick=None'),
+        ],
+    ),
+    Change(
+        "type",
+        [("visits: int = 0", 'visits: str = ""'), ("visits=3", 'visits="3"')],
+        [("strands", "Customer.visits", "type")],
+    ),
+    Change(
+        "type within a nested model",
+        [("amount: int = 1", "amount: date = date(2026, 1, 1)"), ("amount=2", "amount=date(2026, 1, 2)")],
+        [("strands", "Customer.lines.amount", "type")],
+    ),
+    Change(
+        "allowed value removed",
+        [('"closed"]', '"done"]'), ('"closed"', '"done"')],
+        [("strands", "Customer.status", "allowed values")],
+    ),
+    Change(
+        "text no longer free",
+        [("note: str", 'note: Literal["", "soon"]'), ('"late"', '"soon"')],
+        [("strands", "Customer.note", "allowed values")],
+    ),
+    Change(
+        "TTL moved",
+        [("gone_at: datetime | None", "gone_at: Annotated[datetime | None, TTL]")],
+        [("strands", "Customer", "TTL")],
+        [WITH_TTL],
+    ),
+]

@@ -1,0 +1,198 @@
+"""Each change of a model is found to be what it is, and what is said of stored data is true of stored data."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from odm import ItemExists, ItemInvalid, OdmError, Store, set_
+from odm.backends.local import Memory
+from odm.schema.lockfile import Finding, TableLock, compare, describe
+from tests.schema.lock_models import BACKFILL, SAFE, STRANDS, Change, Model, model
+
+CHANGES = [*SAFE, *BACKFILL, *STRANDS]
+
+
+def lock(of: Model) -> TableLock:
+    return describe(of.table.compile())
+
+
+def findings(change: Change) -> tuple[Finding, ...]:
+    return compare("shop", lock(model(*change.old)), lock(model(*change.new)))
+
+
+def named(changes: list[Change]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("change", changes, ids=lambda change: change.name)
+
+
+@named(CHANGES)
+def test_a_change_gives_exactly_its_findings(change: Change) -> None:
+    assert sorted((f.level, f.where, f.change) for f in findings(change)) == sorted(change.findings)
+
+
+@named(CHANGES)
+def test_a_finding_says_what_to_do(change: Change) -> None:
+    for finding in findings(change):
+        assert finding.level == "safe" or (finding.effect and finding.mend)
+        assert "\n" not in str(finding)
+        assert finding.was != finding.now or not finding.was
+
+
+def stored_as(change: Change, *, model_of_items: Model, model_now: Model) -> Store:
+    """A store of one model with what another one put."""
+    memory = Memory()
+    with Store(model_of_items.table, memory) as db:
+        db.create()
+        for item in model_of_items.items:
+            db.put(item)
+    store = Store(model_now.table, memory)
+    store.create()
+    return store
+
+
+def answers(store: Store, now: Model) -> Iterator[object]:
+    """What the application sees: every item by its key, every pattern, and a scan."""
+
+    def asked(call: Any) -> object:
+        try:
+            return call()
+        except OdmError as error:
+            return type(error)
+
+    schema = now.table.compile()
+    for item in now.items:
+        entity = schema.entity(type(item))
+        for pattern in (entity.primary, *entity.patterns.values()):
+            for names in (pattern.partition.fields, pattern.fields):
+                values = {name: getattr(item, name) for name in names}
+                if None not in values.values():
+                    query = getattr(type(item), pattern.name)(**values)
+                    yield asked(lambda query=query: sorted(map(repr, store.query(query))))
+        key = {name: getattr(item, name) for name in entity.primary.fields}
+        yield asked(lambda item=item, key=key: store.get(type(item), **key))
+    yield asked(lambda: sorted(map(repr, store.scan())))
+
+
+def is_seen(change: Change) -> bool:
+    """Whether the new model sees other things in what the old one put than in what it would put itself."""
+    old, now = model(*change.old), model(*change.new)
+    found, expected = (stored_as(change, model_of_items=by, model_now=now) for by in (old, now))
+    return list(answers(found, now)) != list(answers(expected, now))
+
+
+@named(SAFE)
+def test_what_is_safe_strands_nothing(change: Change) -> None:
+    assert not is_seen(change)
+
+
+@named([*BACKFILL, *STRANDS])
+def test_what_is_not_safe_is_seen(change: Change) -> None:
+    assert is_seen(change)
+
+
+def test_a_removed_field_is_dropped_by_the_next_put() -> None:
+    change = Change("", [('    note: str = ""\n', ""), ('        note="late",\n', "")], [])
+    assert [(f.level, f.change) for f in findings(change)] == [("strands", "removed field")]
+    old, now = model(), model(*change.new)
+    memory = Memory()
+    before, after = Store(old.table, memory), Store(now.table, memory)
+    before.create()
+    for item in old.items:
+        before.put(item)
+    assert before.one(old.names["Customer"], customer_id="c1").note == "late"
+    after.put(after.one(now.names["Customer"], customer_id="c1"))
+    assert before.one(old.names["Customer"], customer_id="c1").note == ""
+
+
+def test_a_revision_that_was_added_needs_an_update_before_a_put() -> None:
+    [change] = [change for change in BACKFILL if change.name == "Revision added"]
+    now = model(*change.new)
+    db = stored_as(change, model_of_items=model(), model_now=now)
+    customer = now.names["Customer"]
+    stale = db.one(customer, customer_id="c1")
+    with pytest.raises(ItemExists):
+        db.put(stale)
+    db.update(customer.primary(customer_id="c1"), set_(customer.note, "again"))
+    assert db.put(db.one(customer, customer_id="c1")).revision == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["new pattern", "pattern moved to a new index", "TTL added", "index template", "when", "format of a key"]
+)
+def test_putting_again_is_the_mend(name: str) -> None:
+    [change] = [change for change in CHANGES if change.name == name]
+    now = model(*change.new)
+    db = stored_as(change, model_of_items=model(), model_now=now)
+    expected = stored_as(change, model_of_items=now, model_now=now)
+    assert list(answers(db, now)) != list(answers(expected, now))
+    for item in list(db.scan()):
+        db.put(item)
+    assert list(answers(db, now)) == list(answers(expected, now))
+
+
+def test_items_of_a_removed_entity_are_invalid_in_a_collection() -> None:
+    [change] = [change for change in STRANDS if change.name == "entity removed"]
+    now = model(*change.new)
+    db = stored_as(change, model_of_items=model(), model_now=now)
+    with pytest.raises(ItemInvalid, match="Order"):
+        list(db.scan())
+
+
+def test_what_the_bundled_engine_can_not_show() -> None:
+    """Names of key attributes are DynamoDB's, the row key is Bigtable's, and only there a Counter has its own form."""
+
+    def found(old: list[tuple[str, str]], new: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
+        return [(f.level, f.where, f.change) for f in findings(Change("", new, [], old))]
+
+    table = 'Table("shop")'
+    assert found([], [(table, 'Table("shop", keys=("PK", "SK"))')]) == [("strands", "table shop", "key names")]
+    assert found([], [(table, 'Table("shop", row_key_join="##")')]) == [("strands", "table shop", "row_key_join")]
+    counter = ("visits: int", "visits: Annotated[int, Counter]")
+    assert found([], [counter]) == [("backfill", "Customer.visits", "Counter")]
+    assert found([counter], []) == [("backfill", "Customer.visits", "Counter")]
+    assert found(
+        [("    note: str", "    revision: Annotated[int, Revision] = 0\n    note: str")],
+        [("    note: str", "    revision: int = 0\n    note: str")],
+    ) == [("safe", "Customer", "Revision")]
+
+
+SINGLE = """
+shop = Table("shop")
+
+class Note(Entity, table=shop):
+    note_id: str
+
+    primary = PrimaryKey("NOTE#{note_id}")
+
+ITEMS = [Note(note_id="n1")]
+"""
+
+
+def test_a_sort_key_that_came_to_the_table_moves_the_items_without_one() -> None:
+    old = model(source=SINGLE)
+    second = ("ITEMS = [", 'class Tag(Entity, table=shop):\n    primary = PrimaryKey("TAGS", "ALL")\n\nITEMS = [')
+    now = model(second, source=SINGLE)
+    found = compare("shop", lock(old), lock(now))
+    assert [(f.level, f.change) for f in found] == [("strands", "sort key"), ("safe", "new entity")]
+    db = stored_as(Change("", [], []), model_of_items=old, model_now=now)
+    assert db.get(now.names["Note"], note_id="n1") is None
+
+
+def test_the_new_name_of_a_class_is_guessed_from_its_key() -> None:
+    [change] = [change for change in STRANDS if change.name == "class renamed without its tag"]
+    [removed] = [finding for finding in findings(change) if finding.change == "removed entity"]
+    assert "keep the tag: class Purchase(Entity, ..., tag='Order')" in removed.mend
+
+
+def test_a_table_that_is_not_locked_is_one_finding() -> None:
+    assert [str(finding) for finding in compare("shop", None, lock(model()))] == [
+        "safe      table shop: not locked yet"
+    ]
+
+
+def test_what_collides_in_a_shared_index_is_another_entity() -> None:
+    [change] = [change for change in STRANDS if change.name == "pattern removed from a shared index"]
+    old, now = model(*change.old), model(*change.new)
+    db = stored_as(change, model_of_items=old, model_now=now)
+    kinds = [type(item).__name__ for item in db.query(now.names["Visit"].by_customer(customer_id="c1"))]
+    assert sorted(kinds) == ["Order", "Visit"]

@@ -1,0 +1,266 @@
+"""The lock file as text: the same in every run, complete, and refused when it is not one."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Flag
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Optional
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
+
+from odm import BadValue, Entity, PrimaryKey, Table
+from odm.keys import compile_template
+from odm.schema.lockfile import FORMAT, LockFile, TableLock, compare, describe, plain, read_lock, write_lock
+from tests.schema.lock_models import MODEL, Model, model
+
+ROOT = Path(__file__).parents[2]
+
+
+def lock_of(of: Model) -> LockFile:
+    return LockFile(format=FORMAT, tables={of.table.name: describe(of.table.compile())})
+
+
+def test_text_and_back() -> None:
+    lock = lock_of(model())
+    text = write_lock(lock)
+    assert read_lock(text, "odm.lock") == lock
+    assert write_lock(read_lock(text, "odm.lock")) == text
+    assert text.endswith("}\n")
+    assert json.loads(text)["format"] == 1
+
+
+def test_the_text_is_the_same_in_every_run(tmp_path: Path) -> None:
+    source = MODEL.replace('field("status") == "open"', 'is_in(field("status"), ["open", "closed"])').replace(
+        "    note: str", '    tags: set[str] = set()\n    by_tags = AccessPattern("T#{note}", when=TAGS)\n    note: str'
+    )
+    program = (
+        "from tests.schema import lock_models as m\n"
+        'm.HEAD += \'from odm import is_in\\nTAGS = field("tags") == {"a", "b", "c", "d"}\\n\'\n'
+        "from odm.schema.lockfile import *\n"
+        f"found = m.model(source={source!r})\n"
+        "print(write_lock(LockFile(format=1, tables={'shop': describe(found.table.compile())})))"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(texts) == 1
+    assert "tags = {'a', 'b', 'c', 'd'}" in texts.pop()
+
+
+def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all parts of a JSON value."""
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield (*above, key)
+            yield from places(value[key], (*above, key))
+
+
+def variants(value: Any) -> Iterator[Any]:
+    """The JSON value with one part left out, or one scalar altered."""
+    for *above, last in places(value):
+        for alter in (False, True):
+            variant = copy.deepcopy(value)
+            parent = variant
+            for key in above:
+                parent = parent[key]
+            if not alter:
+                del parent[last]
+            elif not isinstance(parent[last], dict | list):
+                parent[last] = altered(parent[last])
+            yield variant
+
+
+def altered(value: Any) -> Any:
+    return not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else f"{value}x"
+
+
+def test_no_difference_is_overlooked() -> None:
+    """Whatever differs between two descriptions, `compare` says something, in both directions."""
+    rich = model(
+        ("ends_at: datetime | None", "ends_at: Annotated[datetime | None, TTL]"),
+        ("visits: int", "visits: Annotated[int, Counter]"),
+        ("    note: str", '    revision: Annotated[int, Revision] = 0\n    note: Annotated[str, Stored("n")]'),
+    )
+    whole = plain(lock_of(rich))["tables"]["shop"]
+    before = TableLock.model_validate(whole)
+    changed = 0
+    for variant in variants(whole):
+        try:
+            after = TableLock.model_validate(variant)
+        except ValidationError:
+            continue  # a part that must be there
+        if after != before:
+            changed += 1
+            assert compare("shop", before, after)
+            assert compare("shop", after, before)
+    assert changed > 100
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "Expecting value: line 1 column 1"),
+        ('{"format": 1,\n<<<<<<< HEAD\n', "line 2"),
+        ("[]", "at the top"),
+        ("{}", "at format"),
+        ('{"format": "new", "tables": {}}', "at format"),
+        ('{"format": 1}', "at tables"),
+        ('{"format": 1, "tables": {"shop": {"keys": ["pk"], "entities": {}}}}', "at tables.shop.keys"),
+        ('{"format": 1, "tables": {}, "more": 1}', "at more"),
+    ],
+)
+def test_what_is_no_lock_file_is_refused(text: str, why: str) -> None:
+    with pytest.raises(BadValue, match=f"^the.lock is not a lock file of odm, or it is damaged: .*{why}.*; restore it"):
+        read_lock(text, "the.lock")
+
+
+def test_a_newer_lock_file_is_refused_whatever_is_in_it() -> None:
+    with pytest.raises(BadValue, match=r"the.lock was written by a newer odm: it has format 2, and this odm reads 1"):
+        read_lock('{"format": 2, "shards": []}', "the.lock")
+
+
+class Color(Flag):
+    RED = 1
+    BLUE = 2
+
+
+class Point(NamedTuple):
+    x: int
+    y: Decimal
+
+
+class Names(RootModel[list[str]]):
+    pass
+
+
+class Node(BaseModel):
+    name: str
+    children: "list[Node]" = []
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    tricks: set[str] = set()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        (str, "str"),
+        (Optional[int], "int"),  # noqa: UP045  # None has a flag of its own
+        (Decimal, "Decimal"),
+        (UUID, "UUID"),
+        (IPv4Address, "IPv4Address"),
+        (list[int | None], "list[int | None]"),
+        (tuple[int, ...], "list[int]"),
+        (tuple[int, str], "tuple[int, str]"),
+        (Point, "tuple[int, Decimal]"),
+        (dict[str, bytes], "dict[str, bytes]"),
+        (Names, "list[str]"),
+        (Color, "int"),
+        (list[Literal["b", "a"]], "list[str of 'a', 'b']"),
+        (Literal["a", 1], "int | str"),
+        (str | int, "int | str"),
+        (Any, "Any"),
+        (Cat, "model"),
+        (Dog | Cat, "model | model"),
+        (list[Node], "list[model]"),
+    ],
+)
+def test_types_are_described_by_what_is_stored(annotation: Any, text: str) -> None:
+    described = described_as(annotation)
+    assert described["type"] == text
+
+
+class Keyed(Entity):
+    id: str
+
+    primary = PrimaryKey("{id}")
+
+
+def described_as(annotation: Any) -> Any:
+    table = Table("shop")
+    create_model("Thing", __base__=Keyed, __cls_kwargs__={"table": table}, value=(annotation, ...))
+    return describe(table.compile()).entities["Thing"].model_dump(exclude_defaults=True)["fields"]["value"]
+
+
+def test_a_model_within_itself_is_described_once() -> None:
+    [node] = described_as(Node)["models"]
+    assert node == {"name": {"type": "str"}, "children": {"type": "list[model, as 1 above]", "absent": "default"}}
+
+
+def test_values_of_an_enum_are_described_and_sorted() -> None:
+    assert described_as(Literal["b", "a"] | None)["values"] == ("a", "b")
+    assert described_as(Literal["b", "a"] | None)["optional"] is True
+
+
+whole_numbers = st.integers(-200, 200)
+
+
+@given(low=whole_numbers, high=whole_numbers, other_low=whole_numbers, other_high=whole_numbers, value=whole_numbers)
+def test_equal_encodings_write_values_alike(low: int, high: int, other_low: int, other_high: int, value: int) -> None:
+    class First(BaseModel):
+        n: Annotated[int, Field(ge=min(low, high), le=max(low, high))]
+
+    class Second(BaseModel):
+        n: Annotated[int, Field(ge=min(other_low, other_high), le=max(other_low, other_high))]
+
+    one, other = (compile_template("{n}", cls.model_fields, owner="T") for cls in (First, Second))
+    fits = [
+        min(low, high) <= value <= max(low, high),
+        min(other_low, other_high) <= value <= max(other_low, other_high),
+    ]
+    if all(fits):
+        alike = one.encode({"n": value}) == other.encode({"n": value})
+        same = one.slots[0].type.encoding == other.slots[0].type.encoding
+        assert alike or not same
+
+
+FORMS: list[tuple[Any, list[str]]] = [
+    (str, ["", ":<4", ":<5"]),
+    (datetime, ["", ":s", ":ms", ":us", ":%Y", ":%Y%m", ":%Y-%m", ":desc", ":ms:desc"]),
+    (date, ["", ":%Y%m%d", ":%Y", ":desc"]),
+    (int, ["", ":desc"]),
+    (Annotated[int, Field(ge=0, lt=10)], ["", ":desc"]),
+    (Annotated[int, Field(ge=0, lt=100)], ["", ":desc"]),
+    (Annotated[int, Field(ge=-5, lt=10)], [""]),
+    (Annotated[Decimal, Field(decimal_places=2)], ["", ":desc"]),
+    (Annotated[Decimal, Field(decimal_places=1)], [""]),
+    (Annotated[Decimal, Field(decimal_places=1, ge=0, lt=10)], [""]),
+    (float, ["", ":desc"]),
+    (bool, ["", ":desc"]),
+    (UUID, ["", ":desc"]),
+    (bytes, [""]),
+]
+
+
+def test_different_encodings_have_different_words() -> None:
+    found = []
+    for annotation, forms in FORMS:
+        fields = create_model("T", f=(annotation, ...)).model_fields
+        found += [compile_template(f"{{f{form}}}", fields, owner="T").slots[0].type.encoding for form in forms]
+    assert len({*found}) == len(found)
