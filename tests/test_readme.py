@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import odm
+from tests.cli.command_line import odm as odm_command
 from tests.readme import README, blocks, command
 
 
@@ -30,6 +31,24 @@ def test_examples_run_and_print_what_the_readme_shows(tmp_path: Path, monkeypatc
         elif block.language == "text":
             assert printed == block.text
     assert ran >= 5
+
+
+def test_commands_print_what_the_readme_shows(tmp_path: Path) -> None:
+    model = next(block.text for block in blocks() if block.language == "python")
+    [shown] = [block.text for block in blocks() if block.language == "console"]
+    (tmp_path / "shop.py").write_text(model, encoding="utf-8")
+    printed = ""
+    for line in shown.splitlines():
+        if not line.startswith("$ "):
+            continue
+        printed += f"{line}\n"
+        if edit := re.fullmatch(r"\$ sed -i s/(.+)/(.+)/ (.+)", line):
+            path = tmp_path / edit[3]
+            path.write_text(path.read_text(encoding="utf-8").replace(edit[1], edit[2]), encoding="utf-8")
+        else:
+            done = odm_command(tmp_path, *line.split()[2:])
+            printed += done.stdout + done.stderr
+    assert printed == shown
 
 
 def test_what_is_not_run_at_least_parses() -> None:

@@ -2,12 +2,12 @@
 
 import ast
 import json
+import sys
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from sys import stderr
 from typing import Any, Final, Literal, assert_never
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from attrs import asdict, has
 from typer import echo
 
 from odm import _public
-from odm._public import Backend, Explanation, Store
+from odm._public import Backend, Condition, Explanation, Store
 from odm.cli.target import Target, load_target
 from odm.cli.usage import BadUsage
 from odm.errors import OdmError
@@ -42,7 +42,7 @@ def explain(target: str, expression: str, backend: BackendName, *, as_json: bool
         OdmError: the table can not be loaded, or the call would raise this.
     """
     found = load_target(target)
-    with redirect_stdout(stderr):  # what the module's code prints is no part of the answer
+    with redirect_stdout(sys.stderr):  # what the module's code prints is no part of the answer
         explanation = _evaluate(found, expression, Store(found.table, _backend(backend)))
     echo(_json(explanation) if as_json else str(explanation))
 
@@ -83,7 +83,7 @@ def _evaluate(target: Target, expression: str, store: Store) -> Explanation:
         raise
     except SyntaxError as error:
         raise BadUsage(f"{expression!r} is no Python expression: {error.msg}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise BadUsage(f"{expression!r} can not be evaluated: {reason}") from error
     return explanation
@@ -96,7 +96,7 @@ def _json(explanation: Explanation) -> str:
 
 def _plain(value: Any) -> Any:
     """What JSON has no form for: requests as objects, bytes as base64, everything else as text."""
-    if has(type(value)) and not hasattr(type(value), "__and__"):
+    if has(type(value)) and not isinstance(value, Condition):
         return {"request": type(value).__name__, **asdict(value, recurse=False)}
     if isinstance(value, Mapping):
         return dict(value)

@@ -120,7 +120,7 @@ def _tables(module: ModuleType) -> dict[str, Table]:
 
 def _instead(module: ModuleType) -> str:
     names = " or ".join(f"{module.__name__}:{name}" for name in _tables(module))
-    return f": write {names}" if names else ": there is none in module {module.__name__}"
+    return f": write {names}" if names else f": there is none in module {module.__name__}"
 
 
 def _article(found: object) -> str:

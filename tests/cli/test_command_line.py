@@ -1,10 +1,7 @@
 """The program `odm` as a user runs it: in a folder, on a file, with its output in a pipe."""
 
-import os
 import re
 import sqlite3
-import subprocess
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -12,9 +9,8 @@ import pytest
 
 from odm import Entity, PrimaryKey, Store, Table
 from odm.backends.local import LocalFile
+from tests.cli.command_line import RUN, failure, odm, succeeded
 
-ROOT = Path(__file__).parents[2]
-RUN = "from odm.cli.app import main; main()"
 TIME = re.compile(r"[0-9.]+ m?s\b")
 
 notes = Table("notes")
@@ -24,23 +20,6 @@ class Note(Entity, table=notes):
     title: str
 
     primary = PrimaryKey("{title}")
-
-
-def odm(folder: Path, *arguments: str, run: str = RUN, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a folder, with its output in a pipe."""
-    return subprocess.run(
-        [sys.executable, "-c", run, *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "COLUMNS": "80", **environment},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-
-
-def succeeded(done: subprocess.CompletedProcess[str]) -> str:
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
 
 
 def answers(output: str) -> str:
@@ -93,14 +72,6 @@ def test_piped_output_is_plain_text_of_the_width(columns: int, first: str, folde
 
 def test_letters_that_the_output_lacks_are_no_error(first: str, folder: Path) -> None:
     assert "Found the data" in succeeded(odm(folder, "demo", PYTHONIOENCODING="ascii"))
-
-
-def failure(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line that a run failed with."""
-    assert done.returncode == 1
-    assert done.stderr.startswith("odm: ")
-    assert done.stderr.count("\n") == 1
-    return done.stderr
 
 
 def test_a_text_file_is_left_alone(tmp_path: Path) -> None:
@@ -170,8 +141,30 @@ def test_version(tmp_path: Path) -> None:
     assert succeeded(odm(tmp_path, "--version")) == f"odm {expected}\n"
 
 
-def test_an_unknown_option(tmp_path: Path) -> None:
-    done = odm(tmp_path, "demo", "--fast")
-    assert done.returncode == 2
-    assert "--fast" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_what_can_not_be_run_as_written_is_one_line(tmp_path: Path) -> None:
+    assert "--fast" in failure(odm(tmp_path, "demo", "--fast"), 2)
+    assert "Did you mean 'demo'" in failure(odm(tmp_path, "dem"), 2)
+    assert "See odm check --help" in failure(odm(tmp_path, "check"), 2)
+
+
+def test_without_a_command_the_help_is_shown(tmp_path: Path) -> None:
+    done = odm(tmp_path)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "Usage: odm " in done.stdout
+
+
+def test_help_loads_neither_models_nor_vendors(tmp_path: Path) -> None:
+    loaded = "import atexit, sys; atexit.register(lambda: print(*sorted(sys.modules)))\n"
+    for arguments in (["--help"], ["check", "--help"], ["explain", "--help"]):
+        modules = succeeded(odm(tmp_path, *arguments, run=loaded + RUN)).splitlines()[-1].split()
+        assert "typer" in modules
+        assert not {"boto3", "botocore", "google", "grpc", "odm.codec", "odm.schema.table"}.intersection(modules)
+
+
+@pytest.mark.parametrize("command", ["demo", "lock", "check", "schema", "explain"])
+def test_each_command_explains_itself(command: str, tmp_path: Path) -> None:
+    text = succeeded(odm(tmp_path, command, "--help"))
+    assert f"Usage: odm {command} " in text
+    if command != "demo":
+        assert f"Example: odm {command} shop.models:shop" in text
+        assert "--json" in text

@@ -110,23 +110,22 @@ def _upgraded(finding: Finding) -> Finding:
 
 def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
     """The fields with a role: TTL, Revision and Counters."""
-    was, now = old.ttl or "", new.ttl or ""
-    if was and was != now:
+    again = f"put() every stored {new.name} again"
+    was, now = old.ttl or "none", new.ttl or "none"
+    if old.ttl is not None and old.ttl != new.ttl:
         effect = f"stored items go on to expire at the moment that {was} gave"
-        yield Finding("strands", new.name, "TTL", was, now, effect, f"put() every stored {new.name} again")
-    elif was != now:
-        effect = "stored items do not expire yet"
-        yield Finding("backfill", new.name, "TTL", was, now, effect, f"put() every stored {new.name} again")
-    was, now = old.revision or "", new.revision or ""
-    if now and was != now:
+        yield Finding("strands", new.name, "TTL", was, now, effect, again)
+    elif old.ttl != new.ttl:
+        yield Finding("backfill", new.name, "TTL", was, now, "stored items do not expire yet", again)
+    was, now = old.revision or "none", new.revision or "none"
+    if new.revision is not None and old.revision != new.revision:
         effect = "stored items read as revision 0, and a put at 0 is an insert, which raises ItemExists"
         mend = f"update() every stored {new.name} once by its key"
         yield Finding("backfill", new.name, "Revision", was, now, effect, mend)
-    elif was != now:
+    elif old.revision != new.revision:
         yield Finding("safe", new.name, "Revision", was, now, "a write of a stale copy is no longer refused")
     for name in sorted({*old.counters} ^ {*new.counters}):
         if name in new.fields and name in old.fields:
             was, now = ("Counter" if name in side.counters else "plain int" for side in (old, new))
             effect = "on Bigtable the two are stored in different forms, elsewhere alike"
-            mend = f"on Bigtable, put() every stored {new.name} again"
-            yield Finding("backfill", f"{new.name}.{name}", "Counter", was, now, effect, mend)
+            yield Finding("backfill", f"{new.name}.{name}", "Counter", was, now, effect, f"on Bigtable, {again}")

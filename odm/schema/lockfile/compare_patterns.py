@@ -6,7 +6,6 @@ from odm.schema.lockfile.description import (
     EntityLock,
     PatternLock,
     ShardsLock,
-    SlotLock,
     TableLock,
     TemplateLock,
 )
@@ -49,7 +48,7 @@ def _changed(entity: EntityLock, index: str, old: PatternLock, new: PatternLock)
         yield Finding("strands", where, "template", *_keys(old, new), effect, again)
     if old.when != new.when:
         effect = "stored items are in the index, or missing from it, by the old condition"
-        yield Finding("strands", where, "when", old.when or "", new.when or "", effect, again)
+        yield Finding("strands", where, "when", old.when or "none", new.when or "none", effect, again)
     if old.shards != new.shards:
         effect = "entries of stored items stay in their old shards, where queries may not look"
         yield Finding("strands", where, "shards", _shards(old.shards), _shards(new.shards), effect, again)
@@ -99,26 +98,26 @@ def _differ(old: TemplateLock | None, new: TemplateLock | None) -> bool:
 
 
 def _keys(old: PatternLock, new: PatternLock) -> tuple[str, str]:
-    """Both keys as text: the templates as written, with the encodings where only those differ."""
-    was, now = (
-        ", ".join(f'"{template.text}"' for template in (side.partition, side.sort) if template is not None)
-        for side in (old, new)
-    )
-    if was != now:
-        return was, now
-    differ = [(s, t) for s, t in zip(_slots(old), _slots(new), strict=False) if s != t]
-    return _encodings([s for s, _ in differ]), _encodings([t for _, t in differ])
+    """What differs in two keys: their templates as written, with the encodings where only those differ."""
+    pairs = [(old.partition, new.partition), (old.sort, new.sort)]
+    differ = [(was, now) for was, now in pairs if _differ(was, now)]
+    written = [(_text(was), _text(now)) for was, now in differ]
+    if all(was == now for was, now in written):
+        written = [(_text(was) + _encodings(was), _text(now) + _encodings(now)) for was, now in differ]
+    was, now = (", ".join(filter(None, side)) for side in zip(*written, strict=True))
+    return was, now
 
 
-def _slots(pattern: PatternLock) -> tuple[SlotLock, ...]:
-    return pattern.partition.slots + (pattern.sort.slots if pattern.sort is not None else ())
+def _text(template: TemplateLock | None) -> str:
+    return "" if template is None else f'"{template.text}"'
 
 
-def _encodings(slots: list[SlotLock]) -> str:
-    return ", ".join(f"{slot.field} as {slot.encoding}" for slot in slots)
+def _encodings(template: TemplateLock | None) -> str:
+    slots = () if template is None else template.slots
+    return f" with {', '.join(f'{slot.field} as {slot.encoding}' for slot in slots)}"
 
 
 def _shards(shards: ShardsLock | None) -> str:
     if shards is None:
-        return ""
+        return "none"
     return f"{shards.count} by {shards.by}" if shards.by is not None else f"{shards.count} at random"

@@ -19,7 +19,7 @@ class Finding:
         level: how bad it is, see `LEVELS`.
         where: the table, entity, pattern or field that changed, as in ``Customer.by_email``.
         change: the kind of change, a few words that stay the same from release to release.
-        was, now: the two states, as text; empty where there is none.
+        was, now: the two states, as text; empty on a side where there is nothing.
         effect: what the change does to stored data.
         mend: what to do about it.
     """
@@ -33,7 +33,9 @@ class Finding:
     mend: str = ""
 
     def __str__(self) -> str:
-        states = f" {self.was or 'none'} → {self.now or 'none'}" if self.was or self.now else ""
+        states = f" {self.was} → {self.now}"
+        if not (self.was and self.now):
+            states = f" ({self.was or self.now})" if self.was or self.now else ""
         tail = "; ".join(part for part in (self.effect, self.mend) if part)
         return f"{self.level:<8}  {self.where}: {self.change}{states}{f': {tail}' if tail else ''}"
 

@@ -1,0 +1,166 @@
+"""`odm lock` and `odm check`: the file, the findings, and the exit codes that a continuous integration job sees."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import failure, odm, succeeded
+from tests.cli.conftest import SHOP, Application, Run
+
+EMAIL_MOVED = ('"EMAIL#{email}"', '"MAIL#{email}"')
+WITH_STATUS = ("    by_date", '    by_status = AccessPattern("STATUS#{status}")\n    by_date')
+WITH_NOTE = ("    email: str", '    email: str\n    note: str = ""')
+
+
+def test_the_day_of_a_developer(run: Run, application: Application) -> None:
+    first = run("lock", "shop:shop")
+    assert (first.code, first.err) == (0, "")
+    assert first.out == "table shop written to odm.lock: commit it\n"
+    written = (application.folder / "odm.lock").read_bytes()
+    assert b'"EMAIL#{email}"' in written
+    assert str(application.folder).encode() not in written
+
+    assert run("lock", "shop:shop").out == "table shop is in odm.lock as it is\n"
+    assert run("check", "shop:shop") == (0, "table shop is as odm.lock says: 2 entities, 2 patterns\n", "")
+
+    application.change(EMAIL_MOVED)
+    checked = run("check", "shop:shop")
+    assert checked.code == 1
+    assert checked.out == (
+        'strands   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}": entries of '
+        "stored items stay under the old template, where queries do not look; put() every stored Customer again, or "
+        "give the pattern a new index name and fill that\n"
+    )
+    assert checked.line == (
+        "odm: table shop is not as odm.lock says: 1 strands stored data; "
+        "once that is seen to, run odm lock shop:shop --accept\n"
+    )
+    refused = run("lock", "shop:shop")
+    assert refused.code == 1
+    assert refused.out == checked.out
+    assert refused.line == (
+        "odm: odm.lock stays as it is: 1 strands stored data; to lock the model all the same, add --accept\n"
+    )
+    assert (application.folder / "odm.lock").read_bytes() == written
+
+    accepted = run("lock", "shop:shop", "--accept")
+    assert accepted.code == 0
+    assert accepted.out == checked.out + "table shop written to odm.lock: commit it\n"
+    assert run("check", "shop:shop").code == 0
+
+
+@pytest.mark.parametrize(("change", "level"), [(WITH_STATUS, "backfill"), (WITH_NOTE, "safe")])
+def test_what_strands_nothing_must_be_locked_too(
+    change: tuple[str, str], level: str, run: Run, application: Application
+) -> None:
+    run("lock", "shop")
+    application.change(change)
+    checked = run("check", "shop")
+    assert checked.code == 1
+    assert checked.out.startswith(f"{level:<8}  ")
+    assert checked.line.endswith("run odm lock shop\n")
+    locked = run("lock", "shop")
+    assert (locked.code, locked.err) == (0, "")
+    assert locked.out.startswith(checked.out)
+    assert run("check", "shop").code == 0
+
+
+def test_json(run: Run, application: Application) -> None:
+    assert json.loads(run("lock", "shop", "--json").out) == {
+        "table": "shop",
+        "file": "odm.lock",
+        "written": True,
+        "findings": [],
+    }
+    assert json.loads(run("check", "shop", "--json").out)["ok"] is True
+    application.change(EMAIL_MOVED, WITH_STATUS)
+    checked = run("check", "shop", "--json")
+    assert checked.code == 1
+    found = json.loads(checked.out)
+    assert found["ok"] is False
+    assert [(f["level"], f["where"], f["change"]) for f in found["findings"]] == [
+        ("strands", "Customer.by_email", "template"),
+        ("backfill", "Order.by_status", "new pattern"),
+    ]
+    assert checked.line.startswith(
+        "odm: table shop is not as odm.lock says: 1 strands stored data, 1 needs a backfill; "
+    )
+    refused = run("lock", "shop", "--json")
+    assert refused.code == 1
+    assert json.loads(refused.out)["written"] is False
+
+
+def test_several_tables_in_one_file(run: Run, application: Application) -> None:
+    application.write(SHOP.replace('Table("shop")', 'Table("archive")'), "archive.py")
+    run("lock", "shop", "--file", "keys.json")
+    run("lock", "archive", "--file", "keys.json")
+    assert sorted(json.loads((application.folder / "keys.json").read_text())["tables"]) == ["archive", "shop"]
+    assert run("check", "shop", "--file", "keys.json").code == 0
+    assert run("check", "archive", "--file", "keys.json").code == 0
+
+
+def test_a_table_that_is_not_locked_yet(run: Run, application: Application) -> None:
+    application.write(SHOP.replace('Table("shop")', 'Table("archive")'), "archive.py")
+    run("lock", "shop")
+    checked = run("check", "archive")
+    assert (checked.code, checked.out) == (1, "safe      table archive: not locked yet\n")
+
+
+def test_without_a_lock_file(run: Run) -> None:
+    done = run("check", "shop:shop")
+    assert (done.code, done.out) == (1, "")
+    assert done.line == "odm: there is no file odm.lock: write it with odm lock shop:shop, and commit it\n"
+
+
+@pytest.mark.parametrize("command", ["lock", "check"])
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "is damaged: Expecting value"),
+        (b'{"format": 1, "tables": {"shop": {', "is damaged: "),
+        (b'{"format": 9, "tables": {}}', "was written by a newer odm: it has format 9"),
+        (b"SQLite format 3\0\xff\xfe", "it is no text"),
+    ],
+)
+def test_what_is_no_lock_file_is_left_alone(
+    command: str, content: bytes, why: str, run: Run, application: Application
+) -> None:
+    path = application.folder / "odm.lock"
+    path.write_bytes(content)
+    done = run(command, "shop:shop")
+    assert (done.code, done.out) == (1, "")
+    assert "odm.lock" in done.line
+    assert why in done.line
+    assert path.read_bytes() == content
+
+
+def test_a_path_that_can_not_be_used(run: Run, application: Application) -> None:
+    (application.folder / "folder").mkdir()
+    for command in ("lock", "check"):
+        done = run(command, "shop", "--file", "folder")
+        assert done.code == 1
+        assert re.search(r"folder can not be read: .+; choose another path with --file", done.line)
+    done = run("lock", "shop", "--file", "missing/odm.lock")
+    assert done.code == 1
+    assert re.search(r"missing.odm.lock can not be written: .+; choose another path with --file", done.line)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder is one of Linux")
+def test_a_folder_that_can_not_be_written(run: Run) -> None:
+    done = run("lock", "shop", "--file", "/sys/odm.lock")  # where root is refused, too
+    assert (done.code, done.out) == (1, "")
+    assert re.search(r"^odm: /sys/odm.lock can not be written: .+; choose another path with --file$", done.line)
+
+
+def test_as_a_program(application: Application) -> None:
+    folder: Path = application.folder
+    assert succeeded(odm(folder, "lock", "shop:shop")) == "table shop written to odm.lock: commit it\n"
+    text = (folder / "odm.lock").read_bytes()
+    assert succeeded(odm(folder, "check", "shop:shop")).startswith("table shop is as odm.lock says")
+    succeeded(odm(folder, "lock", "shop:shop", PYTHONHASHSEED="5"))
+    assert (folder / "odm.lock").read_bytes() == text
+    application.change(EMAIL_MOVED)
+    assert "1 strands stored data" in failure(odm(folder, "check", "shop:shop", PYTHONIOENCODING="ascii"))

@@ -1,0 +1,148 @@
+"""`odm schema`: the key schema for people, in a pipe and in a terminal, and as JSON."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Annotated, Literal
+from uuid import UUID
+
+import pytest
+from pydantic import Field
+
+from odm import Entity, Table
+from odm.cli.samples import example_key
+from odm.keys import compile_template
+from odm.testing.entities import hashes, indexed, plain
+from tests.cli.command_line import ROOT, RUN
+from tests.cli.conftest import Application, Run
+from tests.schema.lock_models import model
+
+PLAIN = """\
+table shop, key attributes pk and sk
+
+Entities
+entity    tag       fields with a role
+Customer  Customer
+Order     Order
+
+Patterns
+pattern            index      partition               sort                           only when  example key
+Customer.primary   the table  CUSTOMER#{customer_id}  PROFILE                                   CUSTOMER#c1 | PROFILE
+Customer.by_email  by_email   EMAIL#{email}           Customer                                  EMAIL#e1 | Customer
+Order.primary      the table  CUSTOMER#{customer_id}  ORDER#{order_id}                          CUSTOMER#c1 | ORDER#o1
+Order.by_date      by_date    CUSTOMER#{customer_id}  PLACED#{placed_at}#{order_id}             \
+CUSTOMER#c1 | PLACED#2026-01-31T12:30:00.000000Z#o1
+
+Indexes
+index     kind    patterns
+by_email  global  Customer.by_email
+by_date   global  Order.by_date
+
+"""
+
+
+def test_in_a_pipe_it_is_plain_text(run: Run) -> None:
+    assert run("schema", "shop:shop") == (0, PLAIN, "")
+
+
+def test_roles_conditions_and_shared_indexes_are_shown(run: Run, application: Application) -> None:
+    application.change(
+        ("import AccessPattern, Entity", "import TTL, AccessPattern, Counter, Entity"),
+        ("from typing import Literal", "from typing import Annotated, Literal\nfrom odm import field"),
+        ("    email: str", "    email: str\n    ends: Annotated[datetime | None, TTL] = None"),
+        ('"EMAIL#{email}"', '"EMAIL#{email}", index="gsi1", when=field("email") != "x"'),
+        ('#{placed_at}#{order_id}"', '#{placed_at}#{order_id}", index="gsi1"'),
+    )
+    out = run("schema", "shop").out
+    assert "Customer  Customer  ends (TTL)\n" in out
+    assert "  email <> 'x'  " in out
+    assert "gsi1   global  Customer.by_email, Order.by_date\n" in out
+
+
+def test_json_is_what_the_lock_file_holds(run: Run, application: Application) -> None:
+    run("lock", "shop")
+    locked = json.loads((application.folder / "odm.lock").read_text())
+    assert json.loads(run("schema", "shop", "--json").out) == locked
+
+
+def test_a_table_without_sort_keys(run: Run, application: Application) -> None:
+    application.write(
+        "from odm import Entity, PrimaryKey, Table\n\nnotes = Table('notes')\n\n\n"
+        "class Note(Entity, table=notes):\n    id: str\n\n    primary = PrimaryKey('{id}')\n",
+        "notes.py",
+    )
+    out = run("schema", "notes").out
+    assert out.startswith("table notes, key attributes pk\n")
+    assert out.endswith("Note.primary  the table  {id}                        i1\n\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo terminals")
+def test_in_a_terminal_it_is_a_table(application: Application) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, "schema", "shop:shop"],
+        cwd=application.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "200"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 4096):
+            shown += part
+    except OSError:  # how Linux says that the other side is closed
+        pass
+    os.close(ours)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "─" in shown.decode()
+    assert "CUSTOMER#c1 | ORDER#o1" in shown.decode()
+
+
+@pytest.mark.parametrize("table", [plain, indexed, hashes, model().table])
+def test_every_template_has_an_example(table: Table) -> None:
+    for entity in table.compile().entities.values():
+        for pattern in (entity.primary, *entity.patterns.values()):
+            for template in filter(None, (pattern.partition, pattern.sort)):
+                assert example_key(template).count("#") == template.text.count("#")
+
+
+def test_examples_of_all_types() -> None:
+    class Thing(Entity):
+        text: str
+        choice: Literal["open", "shut"]
+        small: Annotated[int, Field(ge=0, lt=10)]
+        whole: int
+        price: Annotated[Decimal, Field(decimal_places=2)]
+        share: float
+        on: bool
+        id: UUID
+        raw: bytes
+        day: date
+        at: datetime
+
+    template = (
+        "{text}#{text:<1}#{choice}#{small}#{whole:desc}#{price}#{share}#{on}#{id}#{raw}#{day:%Y%m}#{at:ms}#{at:desc}"
+    )
+    assert example_key(compile_template(template, Thing.model_fields, owner="Thing")).split("#") == [
+        "t1",
+        "t",
+        "open",
+        "9",
+        "Y57",
+        "d1250",
+        "bff8000000000000",
+        "1",
+        "2f9a3c1e-7b4d-4c8a-9e05-6d1f0b8a7c32",
+        "01ab",
+        "202601",
+        "1769862600000",
+        "7973-98-68T87:69:99.999999Z",
+    ]
