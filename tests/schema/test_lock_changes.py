@@ -196,3 +196,51 @@ def test_what_collides_in_a_shared_index_is_another_entity() -> None:
     db = stored_as(change, model_of_items=old, model_now=now)
     kinds = [type(item).__name__ for item in db.query(now.names["Visit"].by_customer(customer_id="c1"))]
     assert sorted(kinds) == ["Order", "Visit"]
+
+
+def altered(place: str, **values: object) -> TableLock:
+    """The description with values of an entity ("Order") or of one of its patterns ("Order.dated") replaced."""
+    whole = lock(model()).model_dump()
+    tag, _, index = place.partition(".")
+    entity = whole["entities"][tag]
+    (entity["patterns"][index] if index else entity).update(values)
+    return TableLock.model_validate(whole)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({}, {"count": 8, "by": "order_id"}, "none → 8 by order_id"),
+        ({"count": 8}, {"count": 16}, "8 at random → 16 at random"),
+        ({"count": 8, "by": "order_id"}, {"count": 8}, "8 by order_id → 8 at random"),
+        ({"count": 8, "by": "order_id"}, {}, "8 by order_id → none"),
+    ],
+)
+def test_shards(old: dict[str, object], new: dict[str, object], expected: str) -> None:
+    was, now = (altered("Order.dated", shards=side or None) for side in (old, new))
+    [finding] = compare("shop", was, now)
+    assert str(finding).startswith(f"strands   Order.by_date: shards {expected}: ")
+
+
+def test_the_kind_of_an_index() -> None:
+    [finding] = compare("shop", lock(model()), altered("Order.dated", kind="local"))
+    assert str(finding).startswith("strands   Order.by_date: kind global → local: the index dated exists as a global")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "level"), [(None, 9, "strands"), (9, 5, "strands"), (5, 9, "safe"), (9, None, "safe")]
+)
+def test_how_many_items_are_kept(old: int | None, new: int | None, level: str) -> None:
+    [finding] = compare("shop", altered("Order", keep=old), altered("Order", keep=new))
+    assert (finding.level, finding.where, finding.change) == (level, "Order", "keep")
+
+
+def test_a_version_that_grew_upgrades_fields_but_not_keys() -> None:
+    fields = {"customer_id": {"type": "int"}, "order_id": {"type": "str"}, "placed_at": {"type": "datetime"}}
+    found = compare("shop", lock(model()), altered("Order", version=2, fields=fields))
+    assert [(f.level, f.where, f.change) for f in found] == [
+        ("backfill", "Order.customer_id", "type"),
+        ("safe", "Order", "version"),
+    ]
+    [fell] = compare("shop", altered("Order", version=2), lock(model()))
+    assert (fell.level, fell.change) == ("strands", "version")

@@ -84,10 +84,16 @@ def _compare_entity(old: EntityLock, new: EntityLock, before: TableLock, after: 
     fields = compare_fields(new.name, old.fields, new.fields)
     yield from map(_upgraded, fields) if new.version > old.version else fields
     yield from _compare_roles(old, new)
-    if new.keep is not None and (old.keep is None or new.keep < old.keep):
-        was = "all" if old.keep is None else str(old.keep)
-        effect = f"the next put into a partition removes all its items but the newest {new.keep}"
-        yield Finding("strands", new.name, "keep", was, str(new.keep), effect, "copy what must stay elsewhere first")
+    if old.keep != new.keep:
+        yield _kept(old, new)
+
+
+def _kept(old: EntityLock, new: EntityLock) -> Finding:
+    was, now = ("all" if side.keep is None else f"newest {side.keep}" for side in (old, new))
+    if new.keep is None or (old.keep is not None and new.keep > old.keep):
+        return Finding("safe", new.name, "keep", was, now)
+    effect = "the next put into a partition removes the older items in it"
+    return Finding("strands", new.name, "keep", was, now, effect, "copy what must stay to another table first")
 
 
 def _compare_version(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
