@@ -109,7 +109,24 @@ WITH_TTL = ("ends_at: datetime | None", "ends_at: Annotated[datetime | None, TTL
 BY_NICK = ("    by_level", '    by_nick = AccessPattern("NICK#{nick}", "{customer_id}")\n    by_level')
 
 SAFE = [
-    Change("bounds of the same width", [("lt=100)", "lt=90)")], []),
+    Change(
+        "a wider bound of the same width",
+        [],
+        [("safe", "Customer.level", "limits")],
+        [("lt=100)", "lt=90)")],
+    ),
+    Change(
+        "a longer text",
+        [("note: str", "note: Annotated[str, Field(max_length=9)]")],
+        [("safe", "Customer.note", "limits")],
+        [("note: str", "note: Annotated[str, Field(max_length=4)]")],
+    ),
+    Change(
+        "a limit taken away",
+        [],
+        [("safe", "Customer.note", "limits")],
+        [("note: str", "note: Annotated[str, Field(pattern='a|^$')]")],
+    ),
     Change(
         "the order of fields",
         [("    visits: int = 0\n", ""), ("    size: int", "    visits: int = 0\n    size: int")],
@@ -229,13 +246,38 @@ STRANDS = [
     Change(
         "width of a primary key",
         [("lt=1000)", "lt=10000)")],
-        [("strands", "Visit.primary", "primary key"), ("strands", "Visit.by_customer", "template")],
+        [
+            ("strands", "Visit.primary", "primary key"),
+            ("strands", "Visit.by_customer", "template"),
+            ("safe", "Visit.number", "limits"),
+        ],
     ),
-    Change("offset of a key", [("ge=0, lt=100)", "ge=-10, lt=90)")], [("strands", "Customer.by_level", "template")]),
+    Change(
+        "offset of a key",
+        [("ge=0, lt=100)", "ge=-10, lt=90)")],
+        [("strands", "Customer.by_level", "template"), ("strands", "Customer.level", "limits")],
+    ),
+    Change(
+        "a tighter bound of the same width",
+        [("lt=100)", "lt=90)")],
+        [("strands", "Customer.level", "limits")],
+        [("level=7", "level=95")],
+    ),
+    Change(
+        "a pattern for a text",
+        [("note: str", "note: Annotated[str, Field(pattern='^s|^$')]"), ('"late"', '"soon"')],
+        [("strands", "Customer.note", "limits")],
+    ),
+    Change(
+        "a shorter nested text",
+        [("sku: str", "sku: Annotated[str, Field(max_length=2)]")],
+        [("strands", "Customer.lines.sku", "limits")],
+        [('sku="s1"', 'sku="long"')],
+    ),
     Change(
         "bounds taken away",
         [("Annotated[int, Field(ge=0, lt=100)]", "int")],
-        [("strands", "Customer.by_level", "template")],
+        [("strands", "Customer.by_level", "template"), ("safe", "Customer.level", "limits")],
     ),
     Change("order of a key", [('"{placed_at}"', '"{placed_at:desc}"')], [("strands", "Order.by_date", "template")]),
     Change("format of a key", [('"{placed_at}"', '"{placed_at:ms}"')], [("strands", "Order.by_date", "template")]),

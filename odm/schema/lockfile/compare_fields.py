@@ -1,7 +1,7 @@
 """Changes of the stored form of fields, at the top of an item and within nested models."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from odm.schema.lockfile.description import FieldLock
 from odm.schema.lockfile.finding import Finding
@@ -11,6 +11,14 @@ _WIDER: Final = {
     "str": frozenset({"UUID", "date", "datetime", "time"}),
 }
 """Stored type to the types whose stored values it reads as they are."""
+
+
+_Limit: TypeAlias = int | float | str
+_Limits: TypeAlias = Mapping[str, _Limit]
+
+_LOWER: Final = frozenset({"ge", "gt", "min_length"})
+"""Limits that allow more when they are smaller; of the others, those of numbers do when they are larger."""
+_EXACT: Final = frozenset({"multiple_of", "pattern"})
 
 
 def compare_fields(where: str, old: Mapping[str, FieldLock], new: Mapping[str, FieldLock]) -> Iterator[Finding]:
@@ -65,6 +73,7 @@ def _changed(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
         for before, after in zip(old.models, new.models, strict=False):
             yield from compare_fields(where, before, after)
     yield from _revalued(where, old, new)
+    yield from _limited(where, old.limits, new.limits)
     yield from _absent(where, old, new)
 
 
@@ -86,6 +95,27 @@ def _revalued(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
     else:
         effect = "items stored with a value that is gone raise ItemInvalid"
         yield Finding("strands", where, "allowed values", was, now, effect, "change them with the old model first")
+
+
+def _limited(where: str, old: _Limits, new: _Limits) -> Iterator[Finding]:
+    """Constraints that came, went or moved."""
+    if old == new:
+        return
+    was, now = (", ".join(f"{name}={value}" for name, value in sorted(side.items())) or "none" for side in (old, new))
+    if all(_is_looser(name, old.get(name), value) for name, value in new.items()):
+        yield Finding("safe", where, "limits", was, now)
+    else:
+        effect = "items stored with a value outside the new limits raise ItemInvalid"
+        yield Finding("strands", where, "limits", was, now, effect, "change those with the old model first, if any")
+
+
+def _is_looser(name: str, old: _Limit | None, new: _Limit) -> bool:
+    """Whether a limit allows at least what it allowed."""
+    if old == new:
+        return True
+    if name in _EXACT or not (isinstance(old, int | float) and isinstance(new, int | float)):
+        return False
+    return new <= old if name in _LOWER else new >= old
 
 
 def _absent(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:

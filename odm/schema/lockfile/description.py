@@ -72,6 +72,8 @@ class FieldLock(_Description):
         values: the stored values that a Literal or an Enum allows; None: all of the type.
         optional: it may be None.
         absent: what an item without it reads as: an error, None, or another default.
+        limits: the constraints that Pydantic checks: name, such as ``max_length``, to value.
+        models: the fields of each model in the type, by stored name.
     """
 
     type: str
@@ -79,6 +81,7 @@ class FieldLock(_Description):
     values: tuple[str | int | bool, ...] | None = None
     optional: bool = False
     absent: Literal["error", "none", "default"] = "error"
+    limits: Mapping[str, int | float | str] = {}
     models: "tuple[Mapping[str, FieldLock], ...]" = ()
 
 

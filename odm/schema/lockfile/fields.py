@@ -6,15 +6,33 @@ enums are left out, because they are not stored.
 
 from enum import Flag
 from operator import itemgetter
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+from pydantic.fields import FieldInfo
 
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
+from odm.codec.models import field_infos
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored import StoredType
 from odm.codec.unions import NullableType, RootType, UnionType, bare
+from odm.entities.markers import metadata_of
 from odm.expressions.nodes import Value, shown
 from odm.schema.lockfile.description import FieldLock
+
+LIMITS: Final = (
+    "ge",
+    "gt",
+    "le",
+    "lt",
+    "min_length",
+    "max_length",
+    "multiple_of",
+    "max_digits",
+    "decimal_places",
+    "pattern",
+)
+"""The constraints that are described, by the name of the attribute in which annotated-types and pydantic have them."""
 
 _Fields: TypeAlias = dict[str, FieldLock]
 _Described: TypeAlias = tuple[str, tuple[_Fields, ...]]
@@ -23,10 +41,11 @@ _Described: TypeAlias = tuple[str, tuple[_Fields, ...]]
 
 def describe_fields(record: RecordType, above: tuple[RecordType, ...] = ()) -> _Fields:
     """The fields of a record by stored name; ``above`` are the records that it is a part of, outermost first."""
-    return {field.stored: _field(field, (*above, record)) for field in record.fields.values()}
+    infos = field_infos(record.cls)
+    return {field.stored: _field(field, infos[field.name], (*above, record)) for field in record.fields.values()}
 
 
-def _field(field: RecordField, records: tuple[RecordType, ...]) -> FieldLock:
+def _field(field: RecordField, info: FieldInfo, records: tuple[RecordType, ...]) -> FieldLock:
     type_ = bare(field.type)
     text, models = _describe(type_, records)
     values = None
@@ -38,8 +57,20 @@ def _field(field: RecordField, records: tuple[RecordType, ...]) -> FieldLock:
         values=values,
         optional="NULL" in field.type.kinds,
         absent="error" if field.required and not field.is_set else "none" if field.omits_none else "default",
+        limits=_limits(info),
         models=models,
     )
+
+
+def _limits(info: FieldInfo) -> dict[str, int | float | str]:
+    """The constraints of a field; of several of one name the last, which is the one that pydantic keeps."""
+    found = {}
+    for mark in metadata_of(info):
+        for name in LIMITS:
+            value = getattr(mark, name, None)
+            if value is not None:
+                found[name] = value if isinstance(value, int | float) else str(value)
+    return found
 
 
 def _describe(type_: StoredType, records: tuple[RecordType, ...]) -> _Described:
