@@ -71,8 +71,8 @@ def lock(
 ) -> None:
     """Write down where and how a table's items are stored, in a file to commit.
 
-    The file holds tags, key templates, encodings, indexes, stored names and
-    types. Run it again after each change of the models: it says what the
+    The file holds tags, key templates, encodings, indexes, stored names, types
+    and limits. Run it again after each change of the models: it says what the
     change does to stored data, and leaves the file alone if some is stranded.
     """
     from odm.cli import lock as command
