@@ -207,13 +207,16 @@ def altered(place: str, **values: object) -> TableLock:
     return TableLock.model_validate(whole)
 
 
+ORDER_ID = {"field": "order_id", "encoding": "str"}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ({}, {"count": 8, "by": "order_id"}, "none → 8 by order_id"),
+        ({}, {"count": 8, "by": ORDER_ID}, "none → 8 by order_id as str"),
         ({"count": 8}, {"count": 16}, "8 at random → 16 at random"),
-        ({"count": 8, "by": "order_id"}, {"count": 8}, "8 by order_id → 8 at random"),
-        ({"count": 8, "by": "order_id"}, {}, "8 by order_id → none"),
+        ({"count": 8, "by": ORDER_ID}, {"count": 8}, "8 by order_id as str → 8 at random"),
+        ({"count": 8, "by": ORDER_ID}, {}, "8 by order_id as str → none"),
     ],
 )
 def test_shards(old: dict[str, object], new: dict[str, object], expected: str) -> None:

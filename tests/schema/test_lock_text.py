@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional
 from uuid import UUID
 
 import pytest
+from attrs import AttrsInstance, fields
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
@@ -22,6 +23,7 @@ from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
 from odm import BadValue, Entity, PrimaryKey, Table
 from odm.keys import compile_template
 from odm.schema.lockfile import FORMAT, LockFile, TableLock, compare, describe, plain, read_lock, write_lock
+from odm.schema.model import EntitySchema, PatternSchema, Schema
 from tests.schema.lock_models import MODEL, Model, model
 
 ROOT = Path(__file__).parents[2]
@@ -238,6 +240,23 @@ def test_equal_encodings_write_values_alike(low: int, high: int, other_low: int,
         alike = one.encode({"n": value}) == other.encode({"n": value})
         same = one.slots[0].type.encoding == other.slots[0].type.encoding
         assert alike or not same
+
+
+KNOWN = {
+    Schema: {"name", "entities", "indexes", "keys", "hash_only", "row_key_join", "by_class"},
+    EntitySchema: {
+        *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
+    },
+    PatternSchema: {
+        *("entity", "name", "kind", "index", "partition", "sort", "when", "shared", "shards", "hashed"),
+    },
+}
+"""The attributes that are described, or follow from what is."""
+
+
+@pytest.mark.parametrize("cls", KNOWN)
+def test_every_attribute_of_the_schema_was_thought_of(cls: type[AttrsInstance]) -> None:
+    assert {attribute.name for attribute in fields(cls)} <= KNOWN[cls]
 
 
 FORMS: list[tuple[Any, list[str]]] = [

@@ -120,4 +120,4 @@ def _encodings(template: TemplateLock | None) -> str:
 def _shards(shards: ShardsLock | None) -> str:
     if shards is None:
         return "none"
-    return f"{shards.count} by {shards.by}" if shards.by is not None else f"{shards.count} at random"
+    return f"{shards.count} {'at random' if shards.by is None else f'by {shards.by.field} as {shards.by.encoding}'}"

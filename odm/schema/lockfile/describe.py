@@ -1,7 +1,7 @@
 """From a compiled schema to its description: tables, entities, patterns and keys. Fields are in `fields`."""
 
 from odm.keys import Template
-from odm.schema.lockfile.description import EntityLock, PatternLock, SlotLock, TableLock, TemplateLock
+from odm.schema.lockfile.description import EntityLock, PatternLock, ShardsLock, SlotLock, TableLock, TemplateLock
 from odm.schema.lockfile.fields import describe_fields
 from odm.schema.model import EntitySchema, PatternSchema, Schema
 
@@ -24,6 +24,8 @@ def _entity(entity: EntitySchema) -> EntityLock:
     stored = entity.codec.stored
     return EntityLock(
         name=entity.name,
+        version=getattr(entity, "version", 1),
+        keep=getattr(entity, "keep", None),
         primary=_pattern(entity, entity.primary),
         patterns={str(pattern.index): _pattern(entity, pattern) for pattern in entity.patterns.values()},
         fields=describe_fields(entity.codec.record),
@@ -40,10 +42,21 @@ def _pattern(entity: EntitySchema, pattern: PatternSchema) -> PatternLock:
         partition=_template(entity, pattern.partition),
         sort=None if pattern.sort is None else _template(entity, pattern.sort),
         when=None if pattern.when is None else str(pattern.when),
+        shards=_shards(entity, pattern),
     )
 
 
+def _shards(entity: EntitySchema, pattern: PatternSchema) -> ShardsLock | None:
+    shards, by = getattr(pattern, "shards", None), getattr(pattern, "hashed", None)
+    if shards is None:
+        return None
+    return ShardsLock(count=shards.count, by=None if by is None else _slots(entity, by)[0])
+
+
 def _template(entity: EntitySchema, template: Template) -> TemplateLock:
+    return TemplateLock(text=template.text, slots=_slots(entity, template))
+
+
+def _slots(entity: EntitySchema, template: Template) -> tuple[SlotLock, ...]:
     stored = entity.codec.stored
-    slots = tuple(SlotLock(field=stored[slot.name], encoding=slot.type.encoding) for slot in template.slots)
-    return TemplateLock(text=template.text, slots=slots)
+    return tuple(SlotLock(field=stored[slot.name], encoding=slot.type.encoding) for slot in template.slots)

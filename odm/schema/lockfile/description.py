@@ -46,10 +46,10 @@ class TemplateLock(_Description):
 
 
 class ShardsLock(_Description):
-    """Over how many partitions a pattern is spread, and by which field (stored name); None: at random."""
+    """Over how many partitions a pattern is spread, and by the text of which field; None: at random."""
 
     count: int
-    by: str | None = None
+    by: SlotLock | None = None
 
 
 class PatternLock(_Description):
