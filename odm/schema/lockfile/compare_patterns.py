@@ -50,8 +50,15 @@ def _changed(entity: EntityLock, index: str, old: PatternLock, new: PatternLock)
         effect = "stored items are in the index, or missing from it, by the old condition"
         yield Finding("strands", where, "when", old.when or "none", new.when or "none", effect, again)
     if old.shards != new.shards:
-        effect = "entries of stored items stay in their old shards, where queries may not look"
-        yield Finding("strands", where, "shards", _shards(old.shards), _shards(new.shards), effect, again)
+        yield _resharded(where, old.shards, new.shards, again)
+
+
+def _resharded(where: str, old: ShardsLock | None, new: ShardsLock | None, again: str) -> Finding:
+    was, now = _shards(old), _shards(new)
+    if old is not None and new is not None and new.by is None and new.count == old.count:
+        return Finding("safe", where, "shards", was, now, "queries read all shards, so stored entries are found")
+    effect = "entries of stored items stay in their old shards, where queries may not look"
+    return Finding("strands", where, "shards", was, now, effect, again)
 
 
 def _added(entity: EntityLock, pattern: PatternLock, index: str) -> Finding:
