@@ -243,7 +243,7 @@ def test_equal_encodings_write_values_alike(low: int, high: int, other_low: int,
 
 
 KNOWN = {
-    Schema: {"name", "entities", "indexes", "keys", "hash_only", "row_key_join", "by_class"},
+    Schema: {"name", "prefix", "entities", "indexes", "keys", "hash_only", "row_key_join", "by_class"},
     EntitySchema: {
         *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
     },

@@ -6,6 +6,8 @@ they are stored. Every difference gives at least one finding: an unforeseen one 
 
 from collections.abc import Iterable, Iterator
 
+from attrs import evolve
+
 from odm.schema.lockfile.compare_fields import compare_fields
 from odm.schema.lockfile.compare_patterns import compare_patterns, compare_primary
 from odm.schema.lockfile.description import EntityLock, TableLock
@@ -108,10 +110,10 @@ def _compare_version(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
 
 def _upgraded(finding: Finding) -> Finding:
     """A change of a field, when the version of its entity grew with it."""
-    effect = (
-        "the upgrade functions must give stored items the new form when they are read; conditions judge the old one"
-    )
-    return finding.at("safe" if finding.level == "safe" else "backfill", effect, "put() every stored item again")
+    if finding.level == "safe":
+        return finding
+    effect = "the upgrade functions must give a stored item its new form, which conditions see once it is written"
+    return evolve(finding, level="backfill", effect=effect, mend="put() every stored item again")
 
 
 def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:

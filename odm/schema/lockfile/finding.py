@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 Level = Literal["strands", "backfill", "safe"]
 
@@ -38,7 +38,3 @@ class Finding:
             states = f" ({self.was or self.now})" if self.was or self.now else ""
         tail = "; ".join(part for part in (self.effect, self.mend) if part)
         return f"{self.level:<8}  {self.where}: {self.change}{states}{f': {tail}' if tail else ''}"
-
-    def at(self, level: Level, effect: str, mend: str = "") -> "Finding":
-        """The same change, judged otherwise."""
-        return evolve(self, level=level, effect=effect, mend=mend)
