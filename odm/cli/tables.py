@@ -10,18 +10,22 @@ from rich.text import Text
 
 
 def show_table(console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table with a title; nothing when it has no rows."""
-    if not rows:
+    """Print a table with a title, without columns that are empty; nothing when it has no rows."""
+    columns = [column for column in zip(head, *rows, strict=True) if any(column[1:])]
+    if not columns:
         return
+    names, *lines = zip(*columns, strict=True)
     if console.is_terminal:
-        table = Table(*head, title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-        for row in rows:
-            table.add_row(*map(Text, row))
+        table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+        for name in names:
+            table.add_column(name, overflow="fold")  # every letter of a key matters
+        for line in lines:
+            table.add_row(*map(Text, line))
         console.print(table)
         return
-    widths = [max(map(cell_len, column)) for column in zip(head, *rows, strict=True)]
-    lines = (
-        "  ".join(set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *rows)
+    widths = [max(map(cell_len, column)) for column in columns]
+    texts = (
+        "  ".join(set_cell_size(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (names, *lines)
     )
-    console.print(Text("\n".join((title, *lines, ""))), soft_wrap=True)
+    console.print(Text("\n".join((title, *texts, ""))), soft_wrap=True)
