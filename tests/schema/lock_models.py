@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Annotated, Literal
 from uuid import UUID
 from pydantic import BaseModel, Field
-from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Stored, Table, field
+from odm import upgrade, TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Stored, Table, field
 """
 
 MODEL = """
@@ -213,6 +213,18 @@ SAFE = [
         [WITH_TTL],
     ),
 ]
+TO_TWO = """\
+    @staticmethod
+    @upgrade(from_=1)
+    def to_two(item):
+        return {"nick": "none", **item}
+
+    lines: list"""
+VERSION_2 = [
+    ("class Customer(Entity, table=shop)", "class Customer(Entity, table=shop, version=2)"),
+    ("    lines: list", TO_TWO),
+]
+
 BACKFILL = [
     Change(
         "new pattern",
@@ -234,9 +246,21 @@ BACKFILL = [
         [("backfill", "Customer.nick", "default")],
         [BY_NICK],
     ),
+    Change(
+        "fields upgraded with the version",
+        [
+            BY_NICK,
+            *VERSION_2,
+            ("nick: str | None = None", "nick: str"),
+            ('"b@example.com"', '"b@example.com", nick="none"'),
+        ],
+        [("backfill", "Customer.nick", "default"), ("safe", "Customer", "version")],
+        [BY_NICK],
+    ),
 ]
 
 STRANDS = [
+    Change("version taken back", [], [("strands", "Customer", "version")], VERSION_2),
     Change(
         "primary template",
         [('"CUSTOMER#{customer_id}", "PROFILE"', '"CLIENT#{customer_id}", "PROFILE"')],

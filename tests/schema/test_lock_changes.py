@@ -238,6 +238,24 @@ def test_how_many_items_are_kept(old: int | None, new: int | None, level: str) -
     assert (finding.level, finding.where, finding.change) == (level, "Order", "keep")
 
 
+def test_keeping_fewer_items_removes_some_at_the_next_put() -> None:
+    old, now = (
+        model(
+            (
+                " table=shop):\n    customer_id: str\n    number",
+                f" table=shop{keep}):\n    customer_id: str\n    number",
+            )
+        )
+        for keep in ("", ", keep=1")
+    )
+    [finding] = compare("shop", lock(old), lock(now))
+    assert (finding.level, finding.where, finding.now) == ("strands", "Visit", "newest 1")
+    db = stored_as(Change("", [], []), model_of_items=old, model_now=now)
+    visit = now.names["Visit"]
+    db.put(visit(customer_id="c1", number=18))
+    assert [item.number for item in db.query(visit.primary(customer_id="c1"))] == [18]
+
+
 def test_a_version_that_grew_upgrades_fields_but_not_keys() -> None:
     fields = {"customer_id": {"type": "int"}, "order_id": {"type": "str"}, "placed_at": {"type": "datetime"}}
     found = compare("shop", lock(model()), altered("Order", version=2, fields=fields))

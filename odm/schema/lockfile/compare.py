@@ -63,7 +63,7 @@ def _compare_entities(old: TableLock, new: TableLock) -> Iterator[Finding]:
 
 
 def _removed(tag: str, entity: EntityLock, new: TableLock) -> Finding:
-    effect = "its stored items have a tag that no entity has: scans and collections that meet one raise ItemInvalid"
+    effect = "its stored items have a tag that no entity has: scans and collections raise ItemInvalid or skip them"
     mend = "delete its items with the old model first"
     for other in new.entities.values():
         same_sort = other.primary.sort == entity.primary.sort

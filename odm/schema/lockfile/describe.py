@@ -24,8 +24,8 @@ def _entity(entity: EntitySchema) -> EntityLock:
     stored = entity.codec.stored
     return EntityLock(
         name=entity.name,
-        version=getattr(entity, "version", 1),
-        keep=getattr(entity, "keep", None),
+        version=entity.version,
+        keep=entity.keep,
         primary=_pattern(entity, entity.primary),
         patterns={str(pattern.index): _pattern(entity, pattern) for pattern in entity.patterns.values()},
         fields=describe_fields(entity.codec.record),
