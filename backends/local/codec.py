@@ -20,6 +20,9 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import Item, Value
 
+_DAMAGE: Final = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
+"""What reading raises on bytes of which some have changed: no JSON, or JSON of another shape."""
+
 _PLAIN: Final = frozenset({str, int, bool, NoneType})
 
 
@@ -52,13 +55,13 @@ def decode(data: bytes) -> dict[str, Value]:
     """
     try:
         stored = from_json(data)
-    except ValueError as error:
-        raise BackendError(f"a stored item is damaged, restore it from a copy: {error}") from error
-    if isinstance(stored, dict):
-        return stored
-    item, marks = stored
-    for name, mark in marks.items():
-        item[name] = _READERS[mark](item[name])
+        if isinstance(stored, dict):
+            return stored
+        item, marks = stored
+        for name, mark in marks.items():
+            item[name] = _READERS[mark](item[name])
+    except _DAMAGE as error:
+        raise BackendError(f"a stored item is damaged, restore it from a copy: {error!r}") from error
     return cast("dict[str, Value]", item)
 
 

@@ -5,23 +5,24 @@ A native request is the operation of the IR itself: the engine performs it in on
 
 import asyncio
 import os
-import sqlite3
 import time
 from collections.abc import Callable
 from functools import partial
 from math import isfinite
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from typing import Any, Final
 
 from attrs import evolve
 
 from odm.backends.local.engine import PAGE_BYTES, Engine
-from odm.backends.local.errors import translated
+from odm.backends.local.errors import FILE_ERRORS, translated
 from odm.backends.local.faults import Faults
 from odm.backends.local.faulty import FaultyConnection
 from odm.backends.local.file import FileStorage
 from odm.backends.local.lag import LaggingTable
 from odm.backends.local.memory import MemoryStorage, MemoryTable
+from odm.backends.local.upkeep import Compaction, compact, copy
 from odm.errors import BackendError, BadValue
 from odm.operations.backend import Connection, Gen
 from odm.operations.ir import Request
@@ -50,7 +51,7 @@ class LocalConnection:
     def steps(self, request: Request) -> Gen[Any]:
         try:
             return (yield request)
-        except (sqlite3.Error, OSError) as error:
+        except FILE_ERRORS as error:
             raise translated(error, self._path) from error
 
     def call(self, native: Request) -> Any:
@@ -65,7 +66,7 @@ class LocalConnection:
         self._closed = True
         try:
             self._engine.storage.close()
-        except (sqlite3.Error, OSError) as error:
+        except FILE_ERRORS as error:
             raise translated(error, self._path) from error
 
     async def aclose(self) -> None:
@@ -125,11 +126,21 @@ class Memory:
 class LocalFile:
     """Tables in one file: durable when a call returns, shared by threads and processes of one machine.
 
-    The file is opened at the first request and laid out by `Store.create`. Beside it stand ``-wal``, ``-shm`` and
-    ``-lock`` files that belong to it. The folder must be on a local disk: locks of network file systems do not hold.
+    `Store.create` makes the file. Beside it stand ``-wal``, ``-shm``, ``-lock`` and ``-turn`` files that belong to it:
+    move and remove them together, while no program has the file open, or use `copy`. The first may hold the newest
+    writes. The folder must be on a local disk: locks of network file systems do not hold.
+
+    Reads wait for nobody. Writers stand in line and each has its turn; who has waited for ``timeout`` seconds gets
+    `Throttled`, which names the process to look at. After a crash there is nothing to repair. A process may fork while
+    it has stores open: parent and child use them independently.
+
+    Where the file or its folder may not be written, reads work, and writes raise `BackendError`. Such a file, while no
+    program has it open, is taken for one that does not change; when it changes after all, later reads see it, and one
+    that is under way at that moment may fail.
 
     Args:
         path: where the file is or will be; its folder must exist.
+        timeout: how long to wait for other writers, in seconds.
         clock: as for `Memory`.
         faults: as for `Memory`.
         page_bytes: as for `Memory`.
@@ -145,12 +156,16 @@ class LocalFile:
         self,
         path: str | os.PathLike[str],
         *,
+        timeout: float = 60.0,
         clock: Callable[[], float] = time.time,
         faults: Faults | None = None,
         page_bytes: int = PAGE_BYTES,
     ) -> None:
+        if not 0 <= timeout <= TIMEOUT_MAX:
+            raise BadValue(f"LocalFile(timeout={timeout!r}): give seconds, from 0 to {TIMEOUT_MAX:.0f}")
         _check_page(page_bytes)
         self.path = Path(path).absolute()
+        self.timeout = timeout
         self.clock = clock
         self._faults = faults
         self._page_bytes = page_bytes
@@ -159,9 +174,41 @@ class LocalFile:
         return f"LocalFile({str(self.path)!r})"
 
     def connect(self, schema: Schema) -> Connection:
-        storage = FileStorage(self.path, schema.name)
-        connection = LocalConnection(Engine(schema.name, tuple(schema.indexes), storage, self._page_bytes), self.path)
+        path = self._real_path()
+        storage = FileStorage(path, schema.name, self.timeout)
+        connection = LocalConnection(Engine(schema.name, tuple(schema.indexes), storage, self._page_bytes), path)
         return connection if self._faults is None else FaultyConnection(connection, self._faults, schema)
+
+    def compact(self) -> Compaction:
+        """Give the room that deleted items have left back to the disk. Writers wait meanwhile, readers do not.
+
+        It rewrites the file, in one step that a crash undoes, and needs as much room again while it works.
+
+        Returns:
+            The bytes on disk before and after.
+
+        Raises:
+            BackendError: there is no such file, it is not odm's, or the disk is full.
+            Throttled: other writers kept the file for longer than ``timeout``.
+        """
+        return compact(self._real_path(), self.timeout)
+
+    def copy(self, to: str | os.PathLike[str]) -> None:
+        """Copy the file as it is at one moment, while others read and write it.
+
+        The copy gets its name when it is complete and on the disk.
+
+        Args:
+            to: where the copy will be, on any disk; nothing may be there.
+
+        Raises:
+            BackendError: ``to`` is taken or in no folder, the file is not there or not odm's, or the disk is full.
+        """
+        copy(self._real_path(), Path(to).absolute(), self.timeout)
+
+    def _real_path(self) -> Path:
+        """The path behind links, beside which SQLite has its files."""
+        return Path(os.path.realpath(self.path))
 
 
 def _check_page(page_bytes: int) -> None:

@@ -1,29 +1,78 @@
-"""From errors of SQLite and the operating system to those of odm: one table."""
+"""From errors of SQLite and the operating system to those of odm: two tables."""
 
+import errno
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from odm.errors import BackendError, OdmError, Throttled
+
+FILE_ERRORS: Final = (sqlite3.Error, OSError, UnicodeDecodeError)
+"""What the use of a file raises; the last one where its texts are damaged, those of SQLite's messages among them."""
+
+_What: TypeAlias = tuple[type[OdmError], str]
 
 _PRIMARY: Final = 0xFF
 """The low byte of an extended result code is the primary one: https://sqlite.org/rescode.html."""
 
-_CODES: Final[Mapping[int, tuple[type[OdmError], str]]] = {
-    sqlite3.SQLITE_BUSY: (Throttled, "another program has kept the file locked for too long; try again"),
-    sqlite3.SQLITE_CANTOPEN: (BackendError, "it can not be opened; check that the folder is there and may be written"),
-    sqlite3.SQLITE_CORRUPT: (BackendError, "it is damaged; restore it from a copy"),
-    sqlite3.SQLITE_FULL: (BackendError, "the disk is full"),
-    sqlite3.SQLITE_IOERR: (BackendError, "the disk failed to read or write"),
+_BUSY: Final = "another program has kept the file locked for too long; try again"
+_DAMAGED: Final = "it is damaged; restore it from a copy"
+_FULL: Final = "the disk is full, or a limit on file sizes is reached; make room and try again"
+_HANDLES: Final = "this process has too many files open; close stores that are not used, or raise the limit"
+_READ_ONLY: Final = "the file or its folder may not be written; it can only be read"
+_UNREADABLE: Final = (
+    "it can not be opened; check that the file, its -wal and -shm, and the folder may be read and written"
+)
+
+_SQLITE: Final[Mapping[int, _What]] = {
+    sqlite3.SQLITE_BUSY: (Throttled, _BUSY),
+    sqlite3.SQLITE_CANTOPEN: (BackendError, _UNREADABLE),
+    sqlite3.SQLITE_CORRUPT: (BackendError, _DAMAGED),
+    sqlite3.SQLITE_ERROR: (BackendError, _DAMAGED),  # no statement of ours is wrong on tables of ours
+    sqlite3.SQLITE_FULL: (BackendError, _FULL),
+    sqlite3.SQLITE_IOERR: (BackendError, "the disk failed to read or write, or is full; see the system's log"),
     sqlite3.SQLITE_NOTADB: (BackendError, "it is not a file of odm, or damaged; choose another path"),
-    sqlite3.SQLITE_PERM: (BackendError, "the permissions of the file do not allow it"),
-    sqlite3.SQLITE_READONLY: (BackendError, "the file or its folder may not be written"),
+    sqlite3.SQLITE_PERM: (BackendError, _READ_ONLY),
+    sqlite3.SQLITE_READONLY: (BackendError, _READ_ONLY),
+}
+
+_SYSTEM: Final[Mapping[int, _What]] = {
+    errno.EACCES: (BackendError, _READ_ONLY),
+    errno.EPERM: (BackendError, _READ_ONLY),
+    errno.EROFS: (BackendError, _READ_ONLY),
+    errno.ENOSPC: (BackendError, _FULL),
+    errno.EDQUOT: (BackendError, _FULL),
+    errno.EFBIG: (BackendError, _FULL),
+    errno.EMFILE: (BackendError, _HANDLES),
+    errno.ENFILE: (BackendError, _HANDLES),
 }
 
 
-def translated(error: sqlite3.Error | OSError, path: Path | None) -> OdmError:
-    """The error of odm that says what happened to the file at ``path``."""
-    code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
-    kind, what = _CODES.get(code, (BackendError, "the request failed"))
+def translated(error: Exception, path: Path | None) -> OdmError:
+    """The error of odm that says what happened to the file at ``path``.
+
+    Args:
+        error: of sqlite3, of the operating system, or of reading bytes that are not what was written.
+        path: of the file.
+    """
+    unknown = (BackendError, "the request failed")
+    match error:
+        case sqlite3.Error():
+            code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
+            kind, what = _SQLITE.get(code, unknown)
+        case OSError():
+            kind, what = _SYSTEM.get(error.errno or 0, unknown)
+        case _:
+            kind, what = BackendError, _DAMAGED
     return kind(f"file {path}: {what} ({error})")
+
+
+@contextmanager
+def translating(path: Path) -> Iterator[None]:
+    """A block whose errors of SQLite and of the operating system become odm's."""
+    try:
+        yield
+    except FILE_ERRORS as error:
+        raise translated(error, path) from error

@@ -2,118 +2,105 @@
 
 Write-ahead log with ``synchronous=FULL``: when a `writing` block has ended, its changes are on the disk. Readers
 neither wait nor make others wait; writers and checkpoints stand in line for the `WriterLock`. Key texts are kept as
-UTF-8 blobs, whose order is that of the keys. Every block has a connection to itself, out of a pool.
+UTF-8 blobs, whose order is that of the keys. Every block has a connection to itself.
 """
 
-import os
-import sqlite3
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from pydantic_core import from_json, to_json
 
-from odm.backends.local.lock import WriterLock
+from odm.backends.local.connections import Connections
+from odm.backends.local.opening import Connection, roll_back
 from odm.backends.local.storage import Record, Rows, not_created, span_of
 from odm.errors import BackendError
 from odm.operations.ir import Key, Position, Query
 
-APPLICATION_ID: Final = int.from_bytes(b"odm1", "big")
-"""Marks a file as odm's, at byte 68: https://sqlite.org/fileformat.html#application_id."""
-
-FORMAT: Final = 1
-"""The version of the layout below; a file with a higher one was written by a later odm."""
-
-BUSY_SECONDS: Final = 60.0
-"""How long to wait for a program that locks the file without asking for the writer lock."""
-
-_LAYOUT: Final = f"""
-BEGIN IMMEDIATE;
-CREATE TABLE spaces (id INTEGER PRIMARY KEY AUTOINCREMENT, "table" TEXT, "index" TEXT, UNIQUE ("table", "index"));
-CREATE TABLE items (
-    space INTEGER, partition BLOB, sort BLOB, data BLOB, entries BLOB,
-    PRIMARY KEY (space, partition, sort)
-) WITHOUT ROWID;
-CREATE TABLE entries (
-    space INTEGER, partition BLOB, sort BLOB, item_partition BLOB, item_sort BLOB,
-    PRIMARY KEY (space, partition, sort, item_partition, item_sort)
-) WITHOUT ROWID;
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {FORMAT};
-COMMIT;
-"""
+_NO_ENTRIES: Final = b"{}"
 
 _BASE: Final = ""
 """The name in ``spaces`` of a table's own space; the others are named as their index."""
 
 
 class FileTable:
-    """One table as one connection sees it; a `View` while it is out of the pool, as a context manager.
+    """One table as one connection sees it; a `View` within one block, as a context manager.
 
     Args:
-        connection: to the file, checked and laid out.
+        connection: to the file.
         table: the table's name.
-        release: takes this back into the pool.
+        give: takes the connection back at the end of the block.
     """
 
-    def __init__(self, connection: sqlite3.Connection, table: str, release: Callable[["FileTable"], None]) -> None:
+    def __init__(self, connection: Connection, table: str, give: Callable[[Connection], None] | None = None) -> None:
         self.connection = connection
         self._execute = connection.execute
         self._table = table
-        self._release = release
-        self._spaces: dict[str, int] = {}
-        self._looked: int | None = None
+        self._give = give
+        self._looked = False
+        _, self._spaces = connection.spaces.get(table, (0, {}))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._release(self)
+        if self._give is not None:
+            self._give(self.connection)
 
     @property
     def indexes(self) -> Collection[str]:
+        self.look()
         return self._spaces.keys()
 
     def look(self) -> None:
-        """Learn which spaces there are, unless no other connection has changed the file since the last look.
+        """Learn which spaces there are, once a block, unless no other connection has changed the file since.
 
         Raises:
             BackendError: there are none.
         """
+        if self._looked:
+            return
         [version] = self._execute("PRAGMA data_version").fetchone()
-        if version != self._looked:
-            self._spaces = dict(self._execute('SELECT "index", id FROM spaces WHERE "table" = ?', (self._table,)))
-            self._looked = version
+        known = self.connection.spaces.get(self._table)
+        if known is None or known[0] != version:
+            spaces = dict(self._execute('SELECT "index", id FROM spaces WHERE "table" = ?', (self._table,)))
+            known = self.connection.spaces[self._table] = version, spaces
+        self._spaces = known[1]
         if _BASE not in self._spaces:
             raise not_created(self._table)
+        self._looked = True
 
     def create(self, indexes: Collection[str]) -> None:
         for index in (_BASE, *indexes):
             self._execute('INSERT OR IGNORE INTO spaces ("table", "index") VALUES (?, ?)', (self._table, index))
-        self._looked = None
+        self.connection.spaces.pop(self._table, None)
 
     def drop(self) -> None:
         ours = '(SELECT id FROM spaces WHERE "table" = ?)'
         self._execute(f"DELETE FROM items WHERE space IN {ours}", (self._table,))
         self._execute(f"DELETE FROM entries WHERE space IN {ours}", (self._table,))
         self._execute('DELETE FROM spaces WHERE "table" = ?', (self._table,))
-        self._looked = None
+        self.connection.spaces.pop(self._table, None)
 
     def get(self, key: Key) -> bytes | None:
-        sql = "SELECT data FROM items WHERE space = ? AND partition = ? AND sort = ?"
-        row = self._execute(sql, (self._spaces[_BASE], _blob(key.partition), _blob(key.sort))).fetchone()
+        row = self._find("SELECT data FROM items WHERE space = ? AND partition = ? AND sort = ?", key)
         return None if row is None else row[0]
 
     def record(self, key: Key) -> Record | None:
-        sql = "SELECT data, entries FROM items WHERE space = ? AND partition = ? AND sort = ?"
-        row = self._execute(sql, (self._spaces[_BASE], _blob(key.partition), _blob(key.sort))).fetchone()
-        if row is None:
-            return None
-        data, entries = row
-        return Record(data, {index: Key(*index_key) for index, index_key in from_json(entries).items()})
+        row = self._find("SELECT data, entries FROM items WHERE space = ? AND partition = ? AND sort = ?", key)
+        return None if row is None else Record(row[0], _entries_of(row[1]))
+
+    def _find(self, sql: str, key: Key) -> Any:
+        """The row of an item. What is found is right without a look: no space ever gets the id of a dropped one."""
+        place = _blobs(*key)
+        row = self._execute(sql, (self._spaces.get(_BASE), *place)).fetchone()
+        if row is None and not self._looked:
+            self.look()
+            row = self._execute(sql, (self._spaces[_BASE], *place)).fetchone()
+        return row
 
     def put(self, key: Key, record: Record) -> None:
         sql = (
@@ -134,9 +121,12 @@ class FileTable:
             "DELETE FROM entries"
             " WHERE space = ? AND partition = ? AND sort = ? AND item_partition = ? AND item_sort = ?"
         )
+        if index not in self._spaces:
+            raise _damaged(f"an entry of {index!r}, which is no index")
         self._execute(sql, (self._spaces[index], *_blobs(*index_key, *key)))
 
     def rows(self, query: Query) -> Rows:
+        self.look()
         low, behind, high = span_of(query)
         base = self._spaces[_BASE]
         bounds = _blobs(query.partition, *low, *(high or ()))
@@ -153,6 +143,7 @@ class FileTable:
                     yield Position(key, Key(query.partition, _text(index_sort))), data
 
     def scan(self, after: Key | None) -> Rows:
+        self.look()
         sql = (
             "SELECT partition, sort, data FROM items WHERE space = ? AND (partition, sort) > (?, ?)"
             " ORDER BY partition, sort"
@@ -162,57 +153,23 @@ class FileTable:
                 yield Position(Key(_text(partition), _text(sort))), data
 
 
-class _Pool:
-    """The connections that no block uses; it outlives its storage, to close them."""
-
-    def __init__(self, lock: WriterLock) -> None:
-        self.idle: list[FileTable] = []
-        self._lock = lock
-        self._closed = False
-        self._process = os.getpid()
-
-    def release(self, table: FileTable) -> None:
-        """Take a connection back."""
-        self.idle.append(table)
-        if self._closed:
-            self.close()
-
-    def close(self) -> None:
-        """Close all, and those that come back later; may be called twice."""
-        self._closed = True
-        if os.getpid() != self._process:
-            return  # a forked child: the connections are its parent's
-        if self.idle:
-            with self._lock:  # the last connection to close makes a checkpoint
-                while self.idle:
-                    self.idle.pop().connection.close()
-        self._lock.close()
-
-
 class FileStorage:
     """One table by name in a file, which is opened at the first request.
 
     Args:
         path: absolute path of the file.
         table: the table's name.
+        timeout: how long to wait for other writers, in seconds.
     """
 
-    def __init__(self, path: Path, table: str) -> None:
-        self._path = path
+    def __init__(self, path: Path, table: str, timeout: float) -> None:
         self._table = table
-        self._lock = WriterLock(path.with_name(path.name + "-lock"))
-        self._pool = _Pool(self._lock)
+        self._connections = Connections(path, timeout)
         # Where nobody closed the store, its connections go with it, or at the end of the process.
-        weakref.finalize(self, self._pool.close)
+        weakref.finalize(self, self._connections.close)
 
     def reading(self) -> FileTable:
-        table = self._take()
-        try:
-            table.look()
-        except BaseException:
-            self._pool.release(table)
-            raise
-        return table
+        return FileTable(self._connections.take(), self._table, self._connections.give)
 
     @contextmanager
     def writing(self) -> Iterator[FileTable]:
@@ -221,71 +178,27 @@ class FileStorage:
             yield table
 
     def create(self, indexes: Collection[str]) -> None:
-        with self._transaction() as table:
+        with self._transaction(create=True) as table:
             table.create(indexes)
 
     def drop(self) -> None:
-        with self._transaction() as table:
-            table.drop()
+        if self._connections.path.exists():
+            with self._transaction(create=True) as table:
+                table.drop()
 
     def close(self) -> None:
-        self._pool.close()
+        self._connections.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[FileTable]:
-        with self._take() as table, self._lock:
-            execute = table.connection.execute
-            execute("BEGIN IMMEDIATE")
+    def _transaction(self, *, create: bool = False) -> Iterator[FileTable]:
+        with self._connections.writing(create=create) as connection:
+            connection.execute("BEGIN IMMEDIATE")
             try:
-                yield table
-                execute("COMMIT")
-            finally:
-                if table.connection.in_transaction:
-                    execute("ROLLBACK")
-
-    def _take(self) -> FileTable:
-        try:
-            return self._pool.idle.pop()
-        except IndexError:
-            return self._open()
-
-    def _open(self) -> FileTable:
-        if not self._path.parent.is_dir():
-            raise BackendError(f"file {self._path}: there is no folder {self._path.parent}; create it first")
-        connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        try:
-            self._prepare(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return FileTable(connection, self._table, self._pool.release)
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Lay out a new file, and refuse one that is not ours or too new."""
-        [application] = connection.execute("PRAGMA application_id").fetchone()
-        [version] = connection.execute("PRAGMA user_version").fetchone()
-        if application != APPLICATION_ID and not _is_empty(connection):
-            raise BackendError(f"file {self._path} is a database of another program; choose another path")
-        if version > FORMAT:
-            raise BackendError(
-                f"file {self._path} has format {version}, written by a later version of odm; this one reads "
-                f"up to format {FORMAT}: upgrade odm"
-            )
-        connection.execute("PRAGMA synchronous = FULL")
-        if _is_empty(connection):
-            with self._lock:
-                _lay_out(connection)
-
-
-def _lay_out(connection: sqlite3.Connection) -> None:
-    if _is_empty(connection):  # another process may have been faster
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(_LAYOUT)
-
-
-def _is_empty(connection: sqlite3.Connection) -> bool:
-    [version] = connection.execute("PRAGMA schema_version").fetchone()
-    return bool(version == 0)
+                yield FileTable(connection, self._table)
+                connection.execute("COMMIT")
+            except BaseException:
+                roll_back(connection)
+                raise
 
 
 @cache
@@ -311,6 +224,19 @@ def _range_sql(columns: tuple[str, ...], behind: bool, bounded: bool, reverse: b
     return above + below, ", ".join(f"{column} DESC" if reverse else column for column in columns)
 
 
+def _entries_of(data: bytes) -> dict[str, Key]:
+    if data == _NO_ENTRIES:
+        return {}
+    try:
+        return {index: Key(*index_key) for index, index_key in from_json(data).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _damaged(repr(error)) from error
+
+
+def _damaged(what: str) -> BackendError:
+    return BackendError(f"a stored item is damaged, restore it from a copy: {what}")
+
+
 def _blobs(*texts: str) -> list[bytes]:
     return [_blob(text) for text in texts]
 
@@ -320,4 +246,7 @@ def _blob(text: str) -> bytes:
 
 
 def _text(blob: bytes) -> str:
-    return blob.decode("utf-8", "surrogatepass")
+    try:
+        return blob.decode("utf-8", "surrogatepass")
+    except (AttributeError, UnicodeDecodeError) as error:  # where the type of the column is damaged, it is no blob
+        raise _damaged(repr(error)) from error

@@ -71,7 +71,7 @@ class Storage(Protocol):
         """A block in which the table is read.
 
         Raises:
-            BackendError: the table was not created.
+            BackendError: the table was not created; a file finds it out when the view is used.
         """
         ...
 

@@ -16,7 +16,9 @@ from tests.backends.local.support import Send, schema_of
 
 @pytest.fixture(params=["memory", "file"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
-    storage: Storage = MemoryStorage({}, "shop") if request.param == "memory" else FileStorage(tmp_path / "db", "shop")
+    storage: Storage = (
+        MemoryStorage({}, "shop") if request.param == "memory" else FileStorage(tmp_path / "db", "shop", 60.0)
+    )
     storage.create(["by_x", "by_y"])
     yield storage
     storage.close()

@@ -1,10 +1,22 @@
 """What the tests of the bundled engine share."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias, cast
 
-from odm.operations.ir import Request
+from odm.backends.local import LocalFile
+from odm.backends.local.driver import LocalConnection
+from odm.operations.backend import perform
+from odm.operations.ir import CreateTables, Request
 from odm.schema.model import IndexSchema, Schema
+
+ROOT = Path(__file__).parents[3]
+
+HANGS = 120.0
+"""After so many seconds a process will never end."""
 
 Send: TypeAlias = Callable[[Request], Any]
 """Performs one request and returns its response."""
@@ -12,3 +24,43 @@ Send: TypeAlias = Callable[[Request], Any]
 
 def schema_of(name: str = "shop", indexes: tuple[str, ...] = ("by_x", "by_y")) -> Schema:
     return Schema(name, {}, {index: IndexSchema(index, ()) for index in indexes})
+
+
+def opened(path: Path, *, create: bool = True, timeout: float = 60.0) -> LocalConnection:
+    """A connection to the table ``shop`` with the indexes ``by_x`` and ``by_y``."""
+    connection = cast(LocalConnection, LocalFile(path, timeout=timeout).connect(schema_of()))
+    if create:
+        perform(connection, CreateTables())
+    return connection
+
+
+def started(code: str, *arguments: object) -> subprocess.Popen[str]:
+    """A Python process of its own that runs the code."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    """The next line that a process prints; one that has ended instead has failed."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, process.communicate()[1]
+    return line
+
+
+def output_of(code: str, *arguments: object) -> str:
+    """What a Python process of its own prints, which must succeed."""
+    with started(code, *arguments) as process:
+        try:
+            out, err = process.communicate(timeout=HANGS)
+        finally:
+            process.kill()
+    assert (process.returncode, err) == (0, ""), err
+    return out

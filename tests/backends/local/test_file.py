@@ -65,7 +65,7 @@ def test_what_was_written_is_there_after_reopening(tmp_path: FilePath) -> None:
     first = opened(path)
     perform(first, Put(KEY, {"n": 1}, {"by_x": Key("X", "1")}))
     first.close()
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["shop.db", "shop.db-lock"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["shop.db", "shop.db-lock", "shop.db-turn"]
     second = opened(path, create=False)
     assert perform(second, Get(KEY)) == {"n": 1}
     assert perform(second, Query("X", index="by_x")).items == ({"n": 1},)
@@ -126,7 +126,7 @@ def test_threads_write_and_read_together(tmp_path: FilePath) -> None:
 
 
 def test_a_read_does_not_wait_for_a_writer(tmp_path: FilePath) -> None:
-    storage = file.FileStorage(tmp_path / "db", "shop")
+    storage = file.FileStorage(tmp_path / "db", "shop", 60.0)
     storage.create([])
     with storage.writing() as view:
         view.put(KEY, Record(b"1", {}))
@@ -138,7 +138,7 @@ def test_a_read_does_not_wait_for_a_writer(tmp_path: FilePath) -> None:
 
 
 def test_a_block_that_raises_changes_nothing(tmp_path: FilePath) -> None:
-    storage = file.FileStorage(tmp_path / "db", "shop")
+    storage = file.FileStorage(tmp_path / "db", "shop", 60.0)
     storage.create(["by_x"])
 
     def change() -> None:
@@ -236,7 +236,7 @@ def damaged(path: FilePath) -> None:
         (newer, "has format 2, written by a later version of odm; this one reads up to format 1: upgrade odm"),
         (no_database, "it is not a file of odm, or damaged"),
         (damaged, "it is damaged"),
-        (FilePath.mkdir, "can not be opened"),
+        (FilePath.mkdir, "is a folder; give the path of a file in it"),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: FilePath, make: Callable[[FilePath], None], message: str) -> None:
@@ -259,10 +259,10 @@ def test_a_missing_folder_is_named(tmp_path: FilePath) -> None:
     connection.close()
 
 
-def test_a_program_that_keeps_the_file_locked(tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "BUSY_SECONDS", 0.05)
+def test_a_program_that_keeps_the_file_locked(tmp_path: FilePath) -> None:
     path = tmp_path / "shop.db"
-    connection = opened(path)
+    connection = LocalFile(path, timeout=0.05).connect(schema_of())
+    perform(connection, CreateTables())
     rude = sqlite3.connect(path, isolation_level=None)
     rude.execute("BEGIN IMMEDIATE")
     with pytest.raises(Throttled, match="kept the file locked for too long; try again") as raised:
@@ -275,7 +275,7 @@ def test_a_program_that_keeps_the_file_locked(tmp_path: FilePath, monkeypatch: p
 
 
 def test_writes_are_synced(tmp_path: FilePath) -> None:
-    storage = file.FileStorage(tmp_path / "db", "shop")
+    storage = file.FileStorage(tmp_path / "db", "shop", 60.0)
     storage.create([])
     with storage.writing() as view:
         assert isinstance(view, file.FileTable)
@@ -287,9 +287,8 @@ def test_writes_are_synced(tmp_path: FilePath) -> None:
 def test_a_connection_that_nobody_closed_goes_with_its_owner(tmp_path: FilePath) -> None:
     connection = opened(tmp_path / "left.db")
     storage = cast(FileStorage, connection._engine.storage)
-    [table] = storage._pool.idle
-    sqlite = table.connection
-    del connection, storage, table
+    [sqlite] = storage._connections.idle
+    del connection, storage
     gc.collect()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         sqlite.execute("SELECT 1")

@@ -145,8 +145,11 @@ def test_nothing_works_before_create_or_after_drop(storage: Storage) -> None:
     storage.drop()
     storage.drop()
     for block in (storage.reading, storage.writing):
-        with pytest.raises(BackendError, match=r"table 'shop' does not exist: call store.create\(\) first"), block():
-            pass
+        with (
+            pytest.raises(BackendError, match=r"table 'shop' does not exist: call store.create\(\) first"),
+            block() as view,
+        ):
+            view.get(Key("p", "a"))
     storage.create([])
     with storage.reading() as view:
         assert view.get(Key("p", "a")) is None

@@ -1,0 +1,169 @@
+"""The connections of this process to one file: opened when needed, lent to one block at a time, kept for the next.
+
+A process that forks must not take SQLite connections along: in the child, SQLite believes that it holds the locks of
+its parent and takes none (https://sqlite.org/howtocorrupt.html, 2.6), so that what the child writes can be lost **even
+on a connection of its own**. Therefore a fork waits until no connection is lent, and the child closes all those that it
+was born with before it opens one.
+"""
+
+import os
+import sys
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Condition
+from typing import Final
+
+from odm.backends.local.lock import WriterLock
+from odm.backends.local.opening import Connection, lay_out, open_file
+from odm.errors import BackendError
+
+FORK_SECONDS: Final = 10.0
+"""How long a fork waits for other threads to give their connections back."""
+
+
+class Connections:
+    """The connections to one file, and its writer lock.
+
+    Args:
+        path: absolute path of the file.
+        timeout: how long to wait for others, in seconds.
+    """
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self.path = path
+        self.idle: list[Connection] = []
+        self._timeout = timeout
+        self._lock = WriterLock(path, timeout)
+        self._lent: set[Connection] = set()
+        self._state = Condition()
+        self._forking = False
+        self._closed = False
+        _ALL.add(self)
+
+    def take(self, *, create: bool = False) -> Connection:
+        """Borrow a connection, until `give`.
+
+        Args:
+            create: the file may be new.
+
+        Raises:
+            BackendError: the file can not be opened, is not odm's, or is new.
+        """
+        with self._state:
+            while self._forking:
+                self._state.wait()
+            connection = self.idle.pop() if self.idle else self._open(create)
+            if connection.empty or (connection.frozen and connection.outdated(self.path)):
+                connection.close()
+                connection = self._open(create)
+            self._lent.add(connection)
+            return connection
+
+    def give(self, connection: Connection) -> None:
+        """Take a connection back; one in the middle of a transaction is not kept."""
+        with self._state:
+            self._lent.discard(connection)
+            if self._closed or connection.in_transaction:
+                connection.close()
+            else:
+                self.idle.append(connection)
+            if self._forking:
+                self._state.notify_all()
+
+    @contextmanager
+    def writing(self, *, create: bool = False) -> Iterator[Connection]:
+        """A block with a connection that holds the writer lock and has begun no transaction.
+
+        Args:
+            create: lay the file out if it is new.
+        """
+        if not self.idle:  # look at the file before the lock leaves files beside one that is not ours
+            self.give(self.take(create=create))
+        with self._lock:
+            connection = self._taken_to_write(create)
+            try:
+                if create:
+                    lay_out(connection)
+                yield connection
+            finally:
+                self.give(connection)
+
+    def _taken_to_write(self, create: bool) -> Connection:
+        """A connection to the file that is at the path now: what is written to one that was removed would be lost."""
+        while (connection := self.take(create=create)).outdated(self.path):
+            self._lent.discard(connection)
+            connection.close()
+        return connection
+
+    def close(self) -> None:
+        """Close all connections, each as soon as no block uses it; may be called twice."""
+        with self._state:
+            self._closed = True
+            while self.idle:
+                self.idle.pop().close()
+        self._lock.close()
+
+    def before_fork(self) -> None:
+        """Wait until no connection is lent, and lend none."""
+        with self._state:
+            self._forking = True
+            self._state.wait_for(lambda: not self._lent, FORK_SECONDS)
+
+    def after_fork_in_parent(self) -> None:
+        """Lend again."""
+        with self._state:
+            self._forking = False
+            self._state.notify_all()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew."""
+        self._state = Condition()
+        self._forking = False
+        while self.idle:
+            self.idle.pop().close()
+        for connection in self._lent:
+            _strand(connection, self.path)
+        self._lent = set()
+        self._lock.after_fork()
+
+    def _open(self, create: bool) -> Connection:
+        if self.path in _STRANDED:
+            raise BackendError(
+                f"file {self.path}: this process was forked while another thread used the file, so it can not use it; "
+                "fork before there are threads, or start processes with multiprocessing's 'spawn'"
+            )
+        return open_file(self.path, self._timeout, create=create)
+
+
+_ALL: Final[weakref.WeakSet[Connections]] = weakref.WeakSet()
+
+_STRANDED: Final[set[Path]] = set()
+"""Files to which this process has a connection of a thread of its parent, which can be neither used nor closed."""
+
+
+def _strand(connection: Connection, path: Path) -> None:
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))  # or the end of the process would close it
+    _STRANDED.add(path)
+
+
+def _before_fork() -> None:
+    for connections in list(_ALL):
+        connections.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for connections in list(_ALL):
+        connections.after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    for connections in list(_ALL):
+        connections.after_fork_in_child()
+
+
+if sys.platform != "win32":  # which has no fork
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -1,0 +1,112 @@
+"""What is done to a whole file: making it small, and copying it while it is in use."""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from odm.backends.local.connections import Connections
+from odm.backends.local.errors import translating
+from odm.backends.local.opening import roll_back
+from odm.errors import BackendError
+
+STEP_PAGES: Final = 1024
+"""So many pages are copied between two moments at which Ctrl-C is heard."""
+
+
+@frozen
+class Compaction:
+    """What `LocalFile.compact` has done.
+
+    Attributes:
+        before: bytes on disk, with the write-ahead log, before.
+        after: bytes on disk, with the write-ahead log, after.
+    """
+
+    before: int
+    after: int
+
+
+def compact(path: Path, timeout: float) -> Compaction:
+    """Rewrite the file without the room that deleted items have left; see `LocalFile.compact`."""
+    with translating(path), closing(Connections(path, timeout)) as connections, connections.writing() as connection:
+        before = _bytes_of(path)
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return Compaction(before, _bytes_of(path))
+
+
+def copy(path: Path, to: Path, timeout: float) -> None:
+    """Copy the file as it is at one moment; see `LocalFile.copy`."""
+    if os.path.lexists(to):
+        raise _taken(to)
+    if not to.parent.is_dir():
+        raise BackendError(f"file {to}: there is no folder {to.parent}; create it first")
+    with translating(path), closing(Connections(path, timeout)) as connections:
+        source = connections.take()
+        try:
+            with translating(to), _beside(to) as part:
+                _back_up(source, part)
+                _sync(part)
+                shutil.copymode(path, part)
+                _put_in_place(part, to)
+        finally:
+            roll_back(source)
+            connections.give(source)
+
+
+def _back_up(source: sqlite3.Connection, part: Path) -> None:
+    source.execute("BEGIN")  # one read transaction, or each commit of a writer would start the copy again
+    with closing(sqlite3.connect(part, isolation_level=None)) as target:
+        source.backup(target, pages=STEP_PAGES)
+        target.execute("PRAGMA journal_mode = WAL")
+
+
+@contextmanager
+def _beside(to: Path) -> Iterator[Path]:
+    """A new empty file in the same folder, which is removed at the end if it is still there."""
+    descriptor, name = tempfile.mkstemp(dir=to.parent, prefix=f"{to.name}-", suffix=".part")
+    os.close(descriptor)
+    part = Path(name)
+    try:
+        yield part
+    finally:
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            part.with_name(part.name + suffix).unlink(missing_ok=True)
+
+
+def _put_in_place(part: Path, to: Path) -> None:
+    """Give a finished file its name, durably, unless the name is taken."""
+    try:
+        os.link(part, to)  # unlike a rename, it never takes the place of another file
+    except FileExistsError:
+        raise _taken(to) from None
+    except OSError:  # a file system without links
+        if os.path.lexists(to):
+            raise _taken(to) from None
+        part.rename(to)
+    with suppress(OSError):  # Windows can not open folders, and needs not
+        _sync(to.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _taken(to: Path) -> BackendError:
+    return BackendError(f"file {to} is there already; choose another path, or remove it first")
+
+
+def _bytes_of(path: Path) -> int:
+    files = (path, path.with_name(f"{path.name}-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
