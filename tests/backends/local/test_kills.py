@@ -1,0 +1,25 @@
+"""A short run of `kills`; ``ODM_KILLS=200`` makes it a long one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is neither fork nor SIGKILL")
+def test_nothing_acknowledged_is_lost_and_nothing_is_half_written() -> None:
+    kills = os.environ.get("ODM_KILLS", "20")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.backends.local.kills", "--kills", kills],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr  # the output begins with the seed
+    assert f"{kills} kills, during: " in done.stdout
