@@ -1,0 +1,51 @@
+"""The commands on a file of `LocalFile`: `odm compact` and `odm copy`."""
+
+import json as to_json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A file of LocalFile. Programs may have it open.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0, max=86_400, help="Seconds to wait for other writers.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command(epilog="Example: odm compact shop.db")(compact)
+    app.command(epilog="Example: odm copy shop.db backup/shop-monday.db")(copy)
+
+
+def compact(file: File, json: Json = False, timeout: Timeout = 60.0) -> None:
+    """Give the room that deleted items have left in a file back to the disk.
+
+    Programs that write to the file wait meanwhile, those that read do not. It
+    needs as much room again while it works; if it is interrupted, the file
+    stays as it was.
+    """
+    from odm.backends.local import LocalFile
+
+    done = LocalFile(file, timeout=timeout).compact()
+    if json:
+        typer.echo(to_json.dumps({"file": str(file), "before": done.before, "after": done.after}))
+    else:
+        typer.echo(f"{file}: {done.before:,} bytes before, {done.after:,} bytes after")
+
+
+def copy(
+    file: File,
+    to: Annotated[Path, typer.Argument(metavar="TO", help="Where the copy will be. Nothing may be there.")],
+    json: Json = False,
+    timeout: Timeout = 60.0,
+) -> None:
+    """Copy a file as it is at one moment, while programs read and write it.
+
+    The copy appears when it is complete. A copy by other means misses what is
+    still in the file's log, or mixes pages of different moments.
+    """
+    from odm.backends.local import LocalFile
+
+    LocalFile(file, timeout=timeout).copy(to)
+    size = to.stat().st_size
+    typer.echo(to_json.dumps({"file": str(file), "to": str(to), "bytes": size}) if json else f"{to}: {size:,} bytes")

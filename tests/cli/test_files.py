@@ -1,0 +1,110 @@
+"""`odm compact` and `odm copy`."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odm import Entity, PrimaryKey, Store, Table
+from odm.backends.local import LocalFile
+
+ROOT = Path(__file__).parents[2]
+
+notes = Table("notes")
+
+
+class Note(Entity, table=notes):
+    title: str
+    text: str = ""
+
+    primary = PrimaryKey("{title}")
+
+
+def odm(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from odm.cli.app import main; main()", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With ``notes.db``, most of whose notes were deleted, and ``text.db``, which is no database."""
+    with Store(notes, LocalFile(tmp_path / "notes.db")) as db:
+        db.create()
+        with db.batch() as batch:
+            for n in range(200):
+                batch.put(Note(title=f"n{n}", text="y" * 1000))
+        with db.batch() as batch:
+            for n in range(1, 200):
+                batch.delete(Note(title=f"n{n}"))
+    (tmp_path / "text.db").write_text("notes\n" * 1000)
+    return tmp_path
+
+
+def kept(path: Path) -> list[str]:
+    with Store(notes, LocalFile(path)) as db:
+        return [note.title for note in db.scan(Note)]
+
+
+def test_compact(folder: Path) -> None:
+    before = (folder / "notes.db").stat().st_size
+    done = odm(folder, "compact", "notes.db", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    after = (folder / "notes.db").stat().st_size
+    assert json.loads(done.stdout) == {"file": "notes.db", "before": before, "after": after}
+    assert after < before / 4
+    assert kept(folder / "notes.db") == ["n0"]
+    done = odm(folder, "compact", "notes.db")
+    assert done.stdout == f"notes.db: {after:,} bytes before, {after:,} bytes after\n"
+
+
+def test_copy(folder: Path) -> None:
+    done = odm(folder, "copy", "notes.db", "copy.db")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"copy.db: {(folder / 'copy.db').stat().st_size:,} bytes\n"
+    assert kept(folder / "copy.db") == ["n0"]
+    done = odm(folder, "copy", "notes.db", "other.db", "--json")
+    assert json.loads(done.stdout) == {
+        "file": "notes.db",
+        "to": "other.db",
+        "bytes": (folder / "other.db").stat().st_size,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compact", "gone.db"], "gone.db does not exist"),
+        (["compact", "text.db"], "text.db: it is not a file of odm, or damaged; choose another path"),
+        (["compact", "."], "is a folder; give the path of a file in it"),
+        (["copy", "gone.db", "copy.db"], "gone.db does not exist"),
+        (["copy", "notes.db", "text.db"], "text.db is there already; choose another path, or remove it first"),
+        (["copy", "notes.db", "gone/copy.db"], "there is no folder"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: list[str], message: str, folder: Path) -> None:
+    done = odm(folder, *arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("odm: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (folder / "copy.db").exists()
+
+
+def test_help(folder: Path) -> None:
+    for command in ("compact", "copy"):
+        done = odm(folder, command, "--help")
+        assert done.returncode == 0
+        assert f"Example: odm {command} shop.db" in done.stdout
+        assert "--json" in done.stdout
+    done = odm(folder, "copy", "notes.db")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
