@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-<<<<<<< HEAD
 Target = Annotated[
     str,
     typer.Argument(
@@ -18,9 +17,7 @@ Lock = Annotated[Path, typer.Option("--file", metavar="PATH", help="The lock fil
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 LOCK = Path("odm.lock")
-=======
 from odm.cli import files
->>>>>>> 6f98cc2 (Add odm compact and odm copy)
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -66,7 +63,6 @@ def demo(
     run(file, reset=reset)
 
 
-<<<<<<< HEAD
 @app.command(epilog="Example: odm lock shop.models:shop")
 def lock(
     target: Target,
@@ -131,6 +127,4 @@ def explain(
     from odm.cli import explain as command
 
     command.explain(target, expression, backend, as_json=json)
-=======
 files.add_to(app)
->>>>>>> 6f98cc2 (Add odm compact and odm copy)
