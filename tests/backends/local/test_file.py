@@ -14,14 +14,13 @@ from typing import cast
 import pytest
 
 from odm.backends.local import LocalFile, file
-from odm.backends.local.driver import LocalConnection
 from odm.backends.local.file import FileStorage
 from odm.backends.local.storage import Record
 from odm.errors import BackendError, ConditionFailed, Throttled
 from odm.expressions.nodes import Increment, Path
 from odm.operations.backend import perform
 from odm.operations.ir import BatchWrite, CreateTables, DropTables, Get, Key, Put, Query, Scan, Update
-from tests.backends.local.support import schema_of
+from tests.backends.local.support import opened, schema_of
 
 KEY = Key("p", "s")
 ADD = (Increment(Path(("n",)), 1),)
@@ -50,14 +49,6 @@ def writer(path: FilePath, name: str, times: int) -> subprocess.Popen[str]:
     arguments = [sys.executable, "-c", WRITER, str(path), name, str(times)]
     environment = {**os.environ, "PYTHONPATH": str(FilePath.cwd())}
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment)
-
-
-def opened(path: FilePath, *, create: bool = True) -> LocalConnection:
-    connection = LocalFile(path).connect(schema_of())
-    assert isinstance(connection, LocalConnection)
-    if create:
-        perform(connection, CreateTables())
-    return connection
 
 
 def test_what_was_written_is_there_after_reopening(tmp_path: FilePath) -> None:
