@@ -98,7 +98,10 @@ class FileTable:
         place = _blobs(*key)
         row = self._execute(sql, (self._spaces.get(_BASE), *place)).fetchone()
         if row is None and not self._looked:
+            known = self._spaces
             self.look()
+            if known is self._spaces:
+                return None
             row = self._execute(sql, (self._spaces[_BASE], *place)).fetchone()
         return row
 
