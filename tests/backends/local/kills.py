@@ -1,11 +1,11 @@
 """Kills real writer processes at random moments, and checks after each kill that the file holds what it must.
 
 Run it as ``python -m tests.backends.local.kills --kills 200 [--seed N]``. Two processes at a time write to one file:
-puts, inserts, updates that move index keys, deletes, batches, and now and then `create`, `compact` and `copy`. Each
-tells, through a pipe, what it is about to change, and that the call has returned. After the kill every change that was
-told to be done must be there, the one under way wholly or not at all (a batch: item by item), and nothing else; every
-pattern must find exactly the items that a scan finds, and the index entries in the file must be those that its items
-imply.
+puts, inserts, updates that move index keys, deletes, batches, transactions, and now and then `create`, `compact` and
+`copy`. Each tells, through a pipe, what it is about to change, and that the call has returned. After the kill every
+change that was told to be done must be there, the one under way wholly or not at all (a batch: item by item), and
+nothing else; every pattern must find exactly the items that a scan finds, and the index entries in the file must be
+those that its items imply.
 """
 
 import argparse
@@ -40,6 +40,7 @@ KINDS: Final = {
     "leave": 3,
     "delete": 3,
     "batch": 3,
+    "transaction": 3,
     "create": 1,
     "compact": 1,
     "copy": 1,
@@ -139,9 +140,24 @@ class Writer:
             self.perform("delete", {old.name: None}, self.db.delete, old)
 
     def batch(self) -> None:
-        names = self.chance.sample(range(DOCUMENTS), 15)
-        effects = {f"d{n}": self.chance.choice([None, self.document(f"d{n}")]) for n in names}
+        effects = self._some_effects()
         self.perform("batch", effects, self._send_batch, effects)
+
+    def transaction(self) -> None:
+        effects = self._some_effects()
+        self.perform("transaction", effects, self._send_transaction, effects)
+
+    def _some_effects(self) -> Effects:
+        names = self.chance.sample(range(DOCUMENTS), 15)
+        return {f"d{n}": self.chance.choice([None, self.document(f"d{n}")]) for n in names}
+
+    def _send_transaction(self, effects: Effects) -> None:
+        with self.db.transaction() as transaction:
+            for name, document in effects.items():
+                if document is None:
+                    transaction.delete(Document.primary(owner=self.owner, name=name))
+                else:
+                    transaction.put(document)
 
     def _send_batch(self, effects: Effects) -> None:
         with self.db.batch() as batch:
