@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from odm.cli import files
+
 Target = Annotated[
     str,
     typer.Argument(
@@ -17,7 +19,6 @@ Lock = Annotated[Path, typer.Option("--file", metavar="PATH", help="The lock fil
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 LOCK = Path("odm.lock")
-from odm.cli import files
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -127,4 +128,6 @@ def explain(
     from odm.cli import explain as command
 
     command.explain(target, expression, backend, as_json=json)
+
+
 files.add_to(app)
