@@ -77,7 +77,7 @@ class Engine:
                 return None if data is None else decode(data)
             case BatchGet(keys):
                 with self.storage.reading() as view:
-                    found = [view.get(key) for key in keys]
+                    found = view.get_many(keys)
                 return tuple(None if data is None else decode(data) for data in found)
             case Put() | Update() | Delete():
                 with self.storage.writing() as view:

@@ -6,7 +6,7 @@ UTF-8 blobs, whose order is that of the keys. Every block has a connection to it
 """
 
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -88,6 +88,13 @@ class FileTable:
     def get(self, key: Key) -> bytes | None:
         row = self._find("SELECT data FROM items WHERE space = ? AND partition = ? AND sort = ?", key)
         return None if row is None else row[0]
+
+    def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
+        self._execute("BEGIN")  # else each statement would see the file as it is by then
+        try:
+            return [self.get(key) for key in keys]
+        finally:
+            self._execute("COMMIT")
 
     def record(self, key: Key) -> Record | None:
         row = self._find("SELECT data, entries FROM items WHERE space = ? AND partition = ? AND sort = ?", key)

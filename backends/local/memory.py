@@ -3,7 +3,7 @@
 A view is the table itself, held by its lock, so a block costs one lock operation and what it does is seen as a whole.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from threading import Lock
 from typing import Self
 
@@ -49,6 +49,9 @@ class MemoryTable:
     def get(self, key: Key) -> bytes | None:
         record = self.record(key)
         return None if record is None else record.data
+
+    def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
+        return [self.get(key) for key in keys]
 
     def record(self, key: Key) -> Record | None:
         partition = self._partitions.get(key.partition)

@@ -5,7 +5,7 @@ index key and then by item key. An entry points to its record and holds no copy.
 links and unlinks inside the same `writing` block that changes the record.
 """
 
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -35,6 +35,10 @@ class View(Protocol):
 
     def get(self, key: Key) -> bytes | None:
         """The bytes of the item under the key."""
+
+    def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
+        """As `get`, of several items at one moment: of a transaction all is seen, or nothing."""
+        ...
 
     def record(self, key: Key) -> Record | None:
         """The item under the key with its entries, to be changed."""

@@ -1,7 +1,7 @@
 """Transactions on the engine: nothing in part, at the seams of the engine and between real threads and tasks."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path as FilePath
 from random import Random
@@ -22,9 +22,12 @@ from odm import (
     increment,
 )
 from odm.backends.local import LocalFile, Memory
+from odm.backends.local.file import FileStorage
+from odm.backends.local.storage import Record
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Append, Compare, Const, Increment, Missing, Path, Set
 from odm.operations.ir import Check, Delete, Get, Key, Put, Query, Refusals, Refused, Scan, Transact, Update, Written
+from odm.operations.limits import Limits
 from odm.stores.transactions import Operations
 from tests.backends.local.support import Send
 
@@ -91,10 +94,34 @@ class TestEngine:
         keys = [Key("p", str(n)) for n in range(12)]
         for key in keys:
             send(Put(key, {"text": "x" * 350_000}))
+        updates = tuple(Update(key, (Set(N, 1),)) for key in keys)
         with pytest.raises(ItemTooLarge, match="4194304"):
-            send(Transact(tuple(Update(key, (Set(N, 1),)) for key in keys)))
+            send(Transact(updates))
         assert all("n" not in send(Get(key)) for key in keys)
-        assert send(Transact(tuple(Update(key, (Set(N, 1),)) for key in keys[:11]))) == Written()
+        assert send(Transact(updates[:11])) == Written()
+        assert send(Transact(updates, Limits(transaction_bytes=None))) == Written()
+
+
+def test_a_file_shows_many_items_as_of_one_moment(tmp_path: FilePath) -> None:
+    reader, writer = (FileStorage(tmp_path / "db", "shop", timeout=5) for _ in range(2))
+    writer.create([])
+
+    def write(data: bytes) -> None:
+        with writer.writing() as view:
+            view.put(KEYS[0], Record(data, {}))
+            view.put(KEYS[1], Record(data, {}))
+
+    def keys() -> Iterator[Key]:
+        yield KEYS[0]
+        write(b"new")
+        yield KEYS[1]
+
+    write(b"old")
+    with reader.reading() as view:
+        assert view.get_many(keys()) == [b"old", b"old"]
+        assert view.get_many(KEYS[:2]) == [b"new", b"new"]
+    reader.close()
+    writer.close()
 
 
 bank = Table("bank")
