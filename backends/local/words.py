@@ -29,9 +29,10 @@ Word: TypeAlias = Literal[
 Operation: TypeAlias = Word | Literal["read", "write", "any"]
 """Which requests a fault is for.
 
-``get`` is also what `Store.one`, `Store.exists`, and an update that has to look first send; ``query`` is also what
-`Store.page`, `Store.first`, `Store.count` and `Store.delete_all` send, whose deletes are a ``batch``. ``put`` means
-inserts too, and ``insert`` only a put that an existing item refuses. ``read`` and ``write`` are all requests for items.
+``get`` is also what `Store.one`, `Store.exists`, and an update that has to look first send; a transaction that has to
+look first sends ``get_many``. ``query`` is also what `Store.page`, `Store.first`, `Store.count` and `Store.delete_all`
+send, whose deletes are a ``batch``. ``put`` means inserts too, and ``insert`` only a put that an existing item refuses.
+``read`` and ``write`` are all requests for items.
 """
 
 GROUPS: Final[Mapping[str, frozenset[str]]] = {
