@@ -46,6 +46,7 @@ from odm.expressions.build import (
     starts_with,
 )
 from odm.expressions.nodes import Condition
+from odm.keys import Shards
 from odm.operations.backend import Backend
 from odm.operations.explain import Explanation
 from odm.operations.limits import Limits
@@ -84,6 +85,7 @@ __all__ = [
     "RequestInfo",
     "Revision",
     "SchemaError",
+    "Shards",
     "Store",
     "Stored",
     "Table",

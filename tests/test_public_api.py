@@ -40,6 +40,7 @@ NAMES = [
     "RequestInfo",
     "Revision",
     "SchemaError",
+    "Shards",
     "Store",
     "Stored",
     "Table",

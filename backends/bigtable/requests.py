@@ -99,8 +99,13 @@ class Procedures:
                 return self.batch_write(request)
             case Query():
                 return self.query(request)
-            case Scan():
+            case Scan(segment=None):
                 return self.scan(request)
+            case Scan():
+                raise Unsupported(
+                    f"table {self.table!r}: the Bigtable backend does not scan in segments yet: leave segments= and "
+                    "segment= out to read all in one go"
+                )
             case CreateTables():
                 return self.create()
             case DropTables():

@@ -121,7 +121,7 @@ def _query(layout: Layout, request: Query) -> Gen[Page]:
     if request.reverse:
         arguments["ScanIndexForward"] = False
     # A global index is eventually consistent only; asking for more is an error.
-    consistent = request.consistent and request.index is None
+    consistent = request.consistent and (request.index is None or request.index in layout.local)
     arguments |= _paged(layout, request, expressions, consistent)
     response = yield Call("query", arguments)
     return _page(layout, request, response)
@@ -129,6 +129,8 @@ def _query(layout: Layout, request: Query) -> Gen[Page]:
 
 def _scan(layout: Layout, request: Scan) -> Gen[Page]:
     arguments = {"TableName": layout.table} | _paged(layout, request, Expressions(), request.consistent)
+    if request.segment is not None:
+        arguments["Segment"], arguments["TotalSegments"] = request.segment
     response = yield Call("scan", arguments)
     return _page(layout, request, response)
 
@@ -202,5 +204,6 @@ def _entry_actions(layout: Layout, request: Update) -> list[Action]:
     for index, key in request.entries.items():
         for name, text in zip(layout.indexes[index], key or Key("", ""), strict=True):
             path = Path((name,))
-            actions.append(Set(path, text) if key is not None else Remove(path))
+            if name not in layout.keys:  # a local index has the partition key of the table
+                actions.append(Set(path, text) if key is not None else Remove(path))
     return actions

@@ -1,7 +1,8 @@
 """Schema → the layout of its DynamoDB table: names of key attributes and indexes, and the request that makes them.
 
 A table has the key attributes of the schema, and for every index the attributes ``<index>pk`` and ``<index>sk``; all
-are strings. An item that leaves out both attributes of an index is not in that index.
+are strings. An item that leaves out both attributes of an index is not in that index. A local index has ``<index>sk``
+alone, beside the table's own partition key.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,8 @@ class Layout:
     Attributes:
         table: the table's name.
         keys: the key attributes: partition and sort, or partition alone.
-        indexes: by index name, its two key attributes.
+        indexes: by index name, its two key attributes; the first of a local one is the table's.
+        local: the names of the local indexes.
         has_ttl: whether items expire.
         hidden: all key attributes, of the table and of its indexes: what is no part of an item.
     """
@@ -32,6 +34,7 @@ class Layout:
     keys: tuple[str, ...]
     indexes: Mapping[str, tuple[str, str]]
     has_ttl: bool = False
+    local: frozenset[str] = frozenset()
     hidden: frozenset[str] = field(
         init=False,
         repr=False,
@@ -51,8 +54,12 @@ def layout_of(schema: Schema) -> Layout:
     return Layout(
         table=schema.name,
         keys=schema.keys[:1] if schema.hash_only else schema.keys,
-        indexes={index: (f"{index}pk", f"{index}sk") for index in schema.indexes},
+        indexes={
+            name: (schema.keys[0] if index.local else f"{name}pk", f"{name}sk")
+            for name, index in schema.indexes.items()
+        },
         has_ttl=schema.has_ttl,
+        local=frozenset(name for name, index in schema.indexes.items() if index.local),
     )
 
 
@@ -64,8 +71,9 @@ def create_table(layout: Layout) -> dict[str, Any]:
         "KeySchema": _key_schema(layout.keys),
         "BillingMode": "PAY_PER_REQUEST",
     }
-    if layout.indexes:
-        arguments["GlobalSecondaryIndexes"] = [_index(layout, index) for index in layout.indexes]
+    for kind in ("Global", "Local"):
+        if indexes := [index for index in layout.indexes if (index in layout.local) is (kind == "Local")]:
+            arguments[f"{kind}SecondaryIndexes"] = [_index(layout, index) for index in indexes]
     return arguments
 
 
@@ -89,16 +97,23 @@ def check_keys(layout: Layout, table: Mapping[str, Any]) -> None:
         table: the answer of DescribeTable.
 
     Raises:
-        BackendError: a key differs; the message names both.
+        BackendError: a key differs, the message names both; or a local index is not there, which none can be added.
     """
     types = {definition["AttributeName"]: definition["AttributeType"] for definition in table["AttributeDefinitions"]}
     what, mend = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
     _check_key(what, layout.keys, table["KeySchema"], types, mend)
-    for index in table.get("GlobalSecondaryIndexes", ()):
+    for index in (*table.get("GlobalSecondaryIndexes", ()), *table.get("LocalSecondaryIndexes", ())):
         if names := layout.indexes.get(index["IndexName"]):
             what = f"index {index['IndexName']!r} of table {layout.table!r}"
             mend = "remove it from the table, or name another one with AccessPattern(..., index=...)"
             _check_key(what, names, index["KeySchema"], types, mend)
+    found = {index["IndexName"] for index in table.get("LocalSecondaryIndexes", ())}
+    if missing := sorted(layout.local - found):
+        raise BackendError(
+            f"table {layout.table!r} exists without the local index {missing[0]!r}, and DynamoDB makes local indexes only "
+            "together with the table: drop local=True, which makes it a global index, or create the table anew and "
+            "copy the items"
+        )
 
 
 def _check_key(
@@ -120,7 +135,7 @@ def _index(layout: Layout, index: str) -> dict[str, Any]:
 
 
 def _key_attributes(layout: Layout) -> list[str]:
-    return [*layout.keys, *(name for names in layout.indexes.values() for name in names)]
+    return list(dict.fromkeys([*layout.keys, *(name for names in layout.indexes.values() for name in names)]))
 
 
 def _key_schema(names: tuple[str, ...]) -> list[dict[str, str]]:

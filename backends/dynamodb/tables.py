@@ -78,7 +78,8 @@ def _unready(layout: Layout, table: Mapping[str, Any]) -> dict[str, str]:
     found = {
         index["IndexName"]: index.get("IndexStatus", "ACTIVE") for index in table.get("GlobalSecondaryIndexes", ())
     }
-    states = {_TABLE: table["TableStatus"]} | {index: found.get(index, _ABSENT) for index in layout.indexes}
+    added = [index for index in layout.indexes if index not in layout.local]  # a local one comes with the table
+    states = {_TABLE: table["TableStatus"]} | {index: found.get(index, _ABSENT) for index in added}
     return {name: status for name, status in states.items() if status not in _READY}
 
 

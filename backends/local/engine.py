@@ -92,8 +92,8 @@ class Engine:
                     self._require(view, () if index is None else (index,))
                     with closing(view.rows(request)) as rows:
                         return _page(rows, request, self.page_bytes)
-            case Scan(after=after):
-                with self.storage.reading() as view, closing(view.scan(after and after.key)) as rows:
+            case Scan(after=after, segment=segment):
+                with self.storage.reading() as view, closing(view.scan(after and after.key, segment)) as rows:
                     return _page(rows, request, self.page_bytes)
             case CreateTables():
                 return self.storage.create(self.indexes)

@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 
 from odm.backends.local.connections import Connections
 from odm.backends.local.opening import Connection, roll_back
-from odm.backends.local.storage import Record, Rows, not_created, span_of
+from odm.backends.local.storage import Record, Rows, not_created, span_of, to_blob
 from odm.errors import BackendError
 from odm.operations.ir import Key, Position, Query
 
@@ -152,13 +152,16 @@ class FileTable:
                     key = Key(_text(partition), _text(sort))
                     yield Position(key, Key(query.partition, _text(index_sort))), data
 
-    def scan(self, after: Key | None) -> Rows:
+    def scan(self, after: Key | None, segment: tuple[int, int] | None = None) -> Rows:
         self.look()
+        number, of = segment or (0, 1)
+        chosen = "AND crc32(partition) % ? = ?" if of > 1 else ""
         sql = (
-            "SELECT partition, sort, data FROM items WHERE space = ? AND (partition, sort) > (?, ?)"
+            f"SELECT partition, sort, data FROM items WHERE space = ? AND (partition, sort) > (?, ?) {chosen}"
             " ORDER BY partition, sort"
         )
-        with closing(self._execute(sql, (self._spaces[_BASE], *_blobs(*(after or Key("")))))) as cursor:
+        bounds = (self._spaces[_BASE], *_blobs(*(after or Key(""))))
+        with closing(self._execute(sql, (*bounds, of, number) if chosen else bounds)) as cursor:
             for partition, sort, data in cursor:
                 yield Position(Key(_text(partition), _text(sort))), data
 
@@ -248,11 +251,7 @@ def _damaged(what: str) -> BackendError:
 
 
 def _blobs(*texts: str) -> list[bytes]:
-    return [_blob(text) for text in texts]
-
-
-def _blob(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")  # the bound of a range may be half a surrogate pair
+    return [to_blob(text) for text in texts]
 
 
 def _text(blob: bytes) -> str:

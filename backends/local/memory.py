@@ -9,7 +9,7 @@ from typing import Self
 
 from sortedcontainers import SortedDict, SortedList
 
-from odm.backends.local.storage import Record, Rows, not_created, span_of
+from odm.backends.local.storage import Record, Rows, not_created, segment_of, span_of
 from odm.operations.ir import Key, Position, Query
 
 
@@ -89,8 +89,11 @@ class MemoryTable:
             return self._items(query)
         return self._entries(query, self._indexes[query.index].get(query.partition, SortedList()))
 
-    def scan(self, after: Key | None) -> Rows:
+    def scan(self, after: Key | None, segment: tuple[int, int] | None = None) -> Rows:
+        number, of = segment or (0, 1)
         for name in self._partitions.irange(None if after is None else after.partition):
+            if of > 1 and segment_of(name, of) != number:
+                continue
             begun = after is not None and after.partition == name
             yield from self._items(Query(name, after=Position(after) if after is not None and begun else None))
 

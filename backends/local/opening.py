@@ -10,6 +10,7 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from odm.errors import BackendError
 
@@ -89,6 +90,7 @@ def open_file(path: Path, timeout: float, *, create: bool) -> Connection:
         if writable and not connection.empty:
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.create_function("crc32", 1, crc32, deterministic=True)  # as `storage.segment_of` has it
         connection.spaces, connection.opened, connection.frozen = {}, _look_of(path, frozen), frozen
     except BaseException:
         connection.close()

@@ -8,6 +8,7 @@ links and unlinks inside the same `writing` block that changes the record.
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeAlias
+from zlib import crc32
 
 from odm.errors import BackendError
 from odm.operations.ir import Key, Position, Query
@@ -63,8 +64,11 @@ class View(Protocol):
         """
         ...
 
-    def scan(self, after: Key | None) -> Rows:
-        """All rows of the table behind a key, in an order that stays the same while rows come and go."""
+    def scan(self, after: Key | None, segment: tuple[int, int] | None = None) -> Rows:
+        """All rows of the table behind a key, in an order that stays the same while rows come and go.
+
+        ``segment`` ``(number, of)``: only those with this `segment_of` their partition.
+        """
         ...
 
 
@@ -120,6 +124,16 @@ def span_of(query: Query) -> Span:
     key, index_key = query.after
     place = (key.sort,) if index_key is None else (index_key.sort, *key)
     return Span(low, behind=False, high=place) if query.reverse else Span(place, behind=True, high=high)
+
+
+def segment_of(partition: str, of: int) -> int:
+    """The number of the segment that holds a partition, the same in every process."""
+    return crc32(to_blob(partition)) % of
+
+
+def to_blob(text: str) -> bytes:
+    """A key's text as UTF-8, in whose order it sorts."""
+    return text.encode("utf-8", "surrogatepass")  # the bound of a range may be half a surrogate pair
 
 
 def not_created(table: str, index: str | None = None) -> BackendError:

@@ -14,6 +14,7 @@ from odm.entities.query import Query
 from odm.errors import BadValue, KeyValueError, SchemaError
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
+from odm.keys import Shards
 
 E = TypeVar("E", bound=ReferringModel)
 
@@ -64,6 +65,9 @@ class AccessPattern(Pattern):
         sort: template of the index sort key; without one, the entity's tag stands in its place.
         index: name of the index; patterns of different entities with one name share it. Default: the attribute name.
         when: only items for which this holds are in the index, as in ``field("status") == "open"``.
+        shards: spreads each partition of the index over several: ``Shards(8, by="order_id")``.
+        local: keep the index beside the items of each partition (LSI): its partition template is the primary key's, and
+            it can be read consistently.
     """
 
     def __init__(
@@ -73,9 +77,13 @@ class AccessPattern(Pattern):
         *,
         index: str | None = None,
         when: Condition | bool | None = None,
+        shards: Shards | None = None,
+        local: bool = False,
     ) -> None:
         super().__init__(partition, sort)
         self.index = index
+        self.shards = shards
+        self.local = local
         self.when = None if when is None else checked(when, "when=")
 
 

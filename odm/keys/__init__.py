@@ -6,18 +6,25 @@ of an entity into a `Template`, which encodes values, makes the range of a condi
 
 from odm.keys.compare import can_equal, can_overlap, heads_can_equal
 from odm.keys.grammar import Literal, Slot
+from odm.keys.shards import Shards, compile_hashed, random_suffix, sharded, suffix_of, suffixes
 from odm.keys.spans import Op, Span, next_prefix
 from odm.keys.template import Template, compile_template
 
 __all__ = [
     "Literal",
     "Op",
+    "Shards",
     "Slot",
     "Span",
     "Template",
     "can_equal",
     "can_overlap",
+    "compile_hashed",
     "compile_template",
     "heads_can_equal",
     "next_prefix",
+    "random_suffix",
+    "sharded",
+    "suffix_of",
+    "suffixes",
 ]

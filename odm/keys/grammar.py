@@ -74,7 +74,7 @@ def _slot(placeholder: str, follow: str, fields: Mapping[str, FieldInfo]) -> Slo
     name, colon, form = placeholder[1:-1].partition(":")
     try:
         if name not in fields:
-            raise Refused(_unknown(name, fields))
+            raise Refused(near(name, fields))
         if colon and form in {"", ":desc"}:
             raise Refused("the format after ':' is missing; write it, or drop the ':'")
         form, descending = _split_desc(form)
@@ -94,9 +94,10 @@ def _split_desc(form: str) -> tuple[str, bool]:
     return form.removesuffix(":desc"), form.endswith(":desc")
 
 
-def _unknown(name: str, fields: Mapping[str, FieldInfo]) -> str:
-    near = difflib.get_close_matches(name, fields, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+def near(name: str, fields: Mapping[str, FieldInfo]) -> str:
+    """What to say of a name that is no field."""
+    like = difflib.get_close_matches(name, fields, n=1)
+    hint = f"did you mean {like[0]}? " if like else ""
     return f"there is no field {name!r}; {hint}the fields are {', '.join(fields)}"
 
 

@@ -50,11 +50,13 @@ class Template:
         text: as the user wrote it.
         owner: the entity and its pattern, for errors.
         parts: literals and slots in order.
+        behind: what each component can hold that is written behind the template, which knows nothing else of them.
     """
 
     text: str
     owner: str
     parts: tuple[Part, ...]
+    behind: tuple[tuple[Shape, ...], ...] = ()
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
@@ -74,7 +76,7 @@ class Template:
     @cached_property
     def components(self) -> tuple[tuple[Shape, ...], ...]:
         """What each component between '#' can hold, for comparing templates."""
-        return components(self.parts)
+        return components(self.parts) + self.behind
 
     @cached_property
     def _heads(self) -> tuple[str, ...]:

@@ -90,6 +90,7 @@ def _key(parts: Any) -> Key:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
+    value.encode()  # a lone surrogate, which no key holds, is a ValueError
     return value
 
 
@@ -102,15 +103,17 @@ def _inside(reading: Reading, place: Place) -> bool:
     if (index_key is None) != (plan.pattern.index is None):
         return False
     read = key if index_key is None else index_key
-    return read.partition == place.partition and plan.lo <= read.sort and (plan.hi is None or read.sort < plan.hi)
+    partitions = [place.partition + shard for shard in plan.shards]
+    return read.partition in partitions and plan.lo <= read.sort and (plan.hi is None or read.sort < plan.hi)
 
 
 def _binding(schema: Schema, reading: Reading) -> str:
     """A digest of what the cursor is bound to."""
     plan = reading.plan
     query = plan.query
-    parts = [schema.name, schema.entity(query.entity).tag, query.scope, plan.pattern.name, plan.pattern.partition.text]
-    text = json.dumps([*parts, query.descending, query.most, _canonical(plan.filter)])
+    pattern = plan.pattern
+    parts = [schema.name, schema.entity(query.entity).tag, query.scope, pattern.name, pattern.partition.text]
+    text = json.dumps([*parts, repr(pattern.shards), query.descending, query.most, _canonical(plan.filter)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

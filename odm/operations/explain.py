@@ -35,6 +35,7 @@ class Explanation:
         keep: a put trims its partition to that many items of the entity afterwards.
         note: what else is worth knowing.
         native: the first request as the backend will send it.
+        local: the secondary index is a local one: kept beside the items, and read consistently.
     """
 
     call: str
@@ -50,13 +51,14 @@ class Explanation:
     keep: int | None = None
     note: str = ""
     native: Any = None
+    local: bool = False
 
     def rows(self) -> list[tuple[str, str]]:
         """What is printed: a name and a text a line."""
         rows = [
             ("call", self.call),
             ("pattern", self.pattern),
-            ("index", self.index or "the table itself"),
+            ("index", f"{self.index}, a local index" if self.local else self.index or "the table itself"),
             ("partition", _few(self.partitions)),
             ("sort key", _range(*self.range)),
             ("condition" if self.writes else "filter", "none" if self.filter is None else str(self.filter)),
@@ -82,21 +84,25 @@ class Explanation:
 
 def explain_plan(plan: Plan, native: Any) -> Explanation:
     """What a query will do."""
-    note = "the range holds other entities' items too, so a filter takes this entity's" if plan.needs_tag else ""
+    notes = ["the range holds other entities' items too, so a filter takes this entity's"] if plan.needs_tag else []
+    if plan.pattern.shards is not None:
+        read, of = len(plan.shards), plan.pattern.shards.count
+        notes.append(f"one shard of {of}" if read == 1 else f"{read} shards read together, merged")
     if plan.empty:
-        note = "no key can match: answered without a request"
+        notes = ["no key can match: answered without a request"]
     return Explanation(
         str(plan.query),
         plan.pattern.text,
         plan.pattern.index,
-        plan.partitions,
+        plan.partition_keys,
         (plan.lo, plan.hi),
         plan.filter,
         plan.query.descending,
         plan.query.most,
         0 if plan.empty else _most_requests(plan),
-        note=note,
+        note="; ".join(notes),
         native=native,
+        local=plan.pattern.kind == "local",
     )
 
 

@@ -150,13 +150,18 @@ class Query(_Printed):
 
 @frozen
 class Scan(_Printed):
-    """One page of all items of the table, in unspecified order. Response: `Page`."""
+    """One page of all items of the table, in unspecified order. Response: `Page`.
+
+    ``segment`` ``(number, of)``: only that part of the items, 0 <= number < of. The parts of one ``of`` hold every item
+    exactly once, all items of a partition in the same one.
+    """
 
     filter: Condition | None = None
     limit: int | None = None
     after: Position | None = None
     consistent: bool = True
     count: bool = False
+    segment: tuple[int, int] | None = None
 
 
 @frozen

@@ -4,7 +4,7 @@ Pure: it sends nothing. `Plan` is what `explain` prints and what the reading ope
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
@@ -12,10 +12,13 @@ from odm.codec import EntityCodec
 from odm.entities.query import Query
 from odm.errors import BadValue, NoAccessPattern, SchemaError
 from odm.expressions.nodes import Condition
-from odm.keys import Template, compile_template, next_prefix
+from odm.keys import Template, compile_template, next_prefix, suffix_of, suffixes
 from odm.operations.guards import every, has_tag
 from odm.operations.terms import Bound, Term, flatten, owner_of, term_of
 from odm.schema.model import EntitySchema, PatternSchema, Schema
+
+MOST_PARTITIONS: Final = 1000
+"""How many partition keys one query may touch."""
 
 
 @frozen
@@ -24,7 +27,9 @@ class Plan:
 
     Attributes:
         entity: the entity whose items are wanted; None: items of any entity.
-        partitions: the partition keys to read, in key order; several when a lossy partition field is asked by range.
+        partitions: the partition keys to read, in key order and without shard; several when a lossy partition field is
+            asked by range.
+        shards: what follows each partition key; where it is several, they are read together and merged.
         lo, hi: the range of sort keys ``[lo, hi)``; hi None = to the end.
         filter: what is judged on each item that was read, over stored names; expiry comes on top.
         narrowed: the conditions that became the key range and need no filter.
@@ -35,6 +40,7 @@ class Plan:
     entity: EntitySchema | None
     pattern: PatternSchema
     partitions: tuple[str, ...]
+    shards: tuple[str, ...] = ("",)
     lo: str = ""
     hi: str | None = None
     filter: Condition | None = None
@@ -50,6 +56,11 @@ class Plan:
     def reading_order(self) -> tuple[str, ...]:
         """The partitions in the order in which they are read."""
         return self.partitions[::-1] if self.query.descending else self.partitions
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The partition keys as they are stored, with the shards that are read."""
+        return tuple(partition + shard for partition in self.partitions for shard in self.shards)
 
 
 @frozen
@@ -69,9 +80,10 @@ class _Fit:
     lack: str | None = None
 
     @property
-    def rank(self) -> tuple[int, int, bool]:
-        """More equalities first, then a range, then the primary key."""
-        return len(self.equal), bool(self.ranged), self.pattern.kind == "primary"
+    def rank(self) -> tuple[int, bool, bool, bool]:
+        """More equalities first, then a range, then the primary key, then what has no shards to be read together."""
+        pattern = self.pattern
+        return len(self.equal), bool(self.ranged), pattern.kind == "primary", pattern.shards is None
 
 
 def make_plan(schema: Schema, query: Query[Any]) -> Plan:
@@ -93,7 +105,8 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
         fit = _best(entity, terms, lowered)
     if fit.lack is not None:
         raise BadValue(f"{query} lacks {fit.lack}, which names the partition")
-    return _plan_fit(entity, query, list(zip(conditions, lowered, strict=True)), fit)
+    shards = _shards(entity.codec, fit, terms)
+    return _plan_fit(entity, query, list(zip(conditions, lowered, strict=True)), fit, shards)
 
 
 def _best(entity: EntitySchema, terms: Sequence[Term], lowered: Sequence[Condition]) -> _Fit:
@@ -180,11 +193,30 @@ def _validated(codec: EntityCodec, term: Term) -> Any:
     return codec.validate(term.field, term.equal[0])
 
 
+def _shards(codec: EntityCodec, fit: _Fit, terms: Sequence[Term]) -> tuple[str, ...]:
+    """The shards that can hold what is asked for: one, where an equality tells it, or all."""
+    pattern = fit.pattern
+    shards, hashed = pattern.shards, pattern.hashed
+    if shards is None or hashed is None:
+        return suffixes(shards)
+    by = str(shards.by)
+    if term := _equality(terms, by):
+        return (suffix_of(shards, hashed, _validated(codec, term)),)
+    # In a lossy format a value of the call stands for its whole unit.
+    whole = pattern.sort is None or by not in pattern.sort.lossy
+    known = whole and by in fit.leading
+    return (suffix_of(shards, hashed, fit.leading[by]),) if known else suffixes(shards)
+
+
 def _plan_fit(
-    entity: EntitySchema, query: Query[Any], conditions: Sequence[tuple[Condition, Condition]], fit: _Fit
+    entity: EntitySchema,
+    query: Query[Any],
+    conditions: Sequence[tuple[Condition, Condition]],
+    fit: _Fit,
+    shards: tuple[str, ...],
 ) -> Plan:
     pattern = fit.pattern
-    partitions = _partitions(fit)
+    partitions = _partitions(fit, shards)
     lo, hi, exact = "", None, True
     if pattern.sort is not None:
         span = pattern.sort.span(_leading(pattern.sort, fit.leading), fit.bounds)
@@ -192,14 +224,22 @@ def _plan_fit(
     consumed = [term.condition for term in fit.equal] + [term.condition for term in fit.ranged if exact]
     rest = [lowered for condition, lowered in conditions if not any(condition is taken for taken in consumed)]
     tag = has_tag(entity.tag) if pattern.shared else None
-    return Plan(query, entity, pattern, partitions, lo, hi, every(*rest, tag), tuple(consumed), tag is not None)
+    filter_ = every(*rest, tag)
+    return Plan(query, entity, pattern, partitions, shards, lo, hi, filter_, tuple(consumed), tag is not None)
 
 
-def _partitions(fit: _Fit) -> tuple[str, ...]:
+def _partitions(fit: _Fit, shards: tuple[str, ...]) -> tuple[str, ...]:
     template = fit.pattern.partition
-    if fit.buckets is not None:
-        return template.buckets(fit.given, *fit.buckets)
-    return (_encoded(template, fit.given),)
+    if fit.buckets is None:
+        return (_encoded(template, fit.given),)
+    found = template.buckets(fit.given, *fit.buckets, most=MOST_PARTITIONS)
+    if (number := len(found) * len(shards)) > MOST_PARTITIONS:
+        raise BadValue(
+            f"{template.owner}: the range of {fit.buckets[0]} touches {len(found)} partitions of {template.text!r}, "
+            f"each of {len(shards)} shards, {number} in all and more than {MOST_PARTITIONS}; narrow the range, or use a "
+            "coarser format"
+        )
+    return found
 
 
 def _encoded(template: Template, values: Mapping[str, Any]) -> str:
@@ -224,7 +264,7 @@ def _plan_collection(schema: Schema, entity: EntitySchema, query: Query[Any]) ->
     pattern = entity.pattern(str(query.pattern))
     partition = _encoded(pattern.partition, query.values)
     filters = [_lower_for_owner(schema, c) for c in flatten(query.conditions)]
-    plan = Plan(query, None, pattern, (partition,), filter=every(*filters))
+    plan = Plan(query, None, pattern, (partition,), suffixes(pattern.shards), filter=every(*filters))
     if query.scope == "partition":
         extra = [name for name in query.values if name not in pattern.partition.fields]
         if extra:

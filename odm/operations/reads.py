@@ -4,7 +4,7 @@ A query is one page an operation: `chunk` reads one, and the loop over pages is 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
@@ -15,16 +15,29 @@ from odm.operations import ir
 from odm.operations.backend import Gen
 from odm.operations.context import Context
 from odm.operations.guards import every, has_tag
+from odm.operations.merge import Stream, merged, streams_of
 from odm.operations.plan import Plan, make_plan
 from odm.schema.model import EntitySchema, Key
+
+MOST_SEGMENTS: Final = 1_000_000
+"""Parts of a scan (AWS: Scan, TotalSegments)."""
+
+MOST_TOGETHER: Final = 1000
+"""Parts of a scan that are read together."""
 
 
 @frozen
 class Place:
-    """Where a reading goes on: behind a position of a partition, or (None) at its start."""
+    """Where a reading goes on: behind a position of a partition, or (None) at its start.
+
+    Attributes:
+        partition: the partition key, without shard.
+        streams: its shards, with what was read of them already; none: they follow from the position.
+    """
 
     partition: str
     position: ir.Position | None = None
+    streams: tuple[Stream, ...] = field(default=(), repr=False)
 
 
 @frozen
@@ -38,12 +51,20 @@ class Reading:
 
 
 @frozen
+class Segment:
+    """A part of a scan, ``(number, of)`` or None for the whole, and where its next page begins."""
+
+    part: tuple[int, int] | None = None
+    after: ir.Position | None = None
+
+
+@frozen
 class Scanning:
-    """A scan under way: whose items (None: everybody's), the filter, and where to go on."""
+    """A scan under way: whose items (None: everybody's), the filter, and the segments that are not read to their end."""
 
     entity: EntitySchema | None
     filter: Condition | None
-    after: ir.Position | None
+    segments: tuple[Segment, ...]
     consistent: bool
 
 
@@ -55,7 +76,6 @@ class _Found:
     positions: Sequence[ir.Position] = ()
     places: Sequence[Place] = ()
     next: Place | None = None
-    count: int = field(default=0)
 
 
 def get(context: Context, query: Query[Any], *, consistent: bool = True) -> Gen[Any]:
@@ -98,7 +118,7 @@ def begin(context: Context, query: Query[Any], *, consistent: bool = True) -> Re
     plan = make_plan(context.schema, query)
     if plan.empty:
         return None
-    return Reading(plan, Place(plan.reading_order[0]), query.most, consistent and plan.pattern.index is None)
+    return Reading(plan, Place(plan.reading_order[0]), query.most, consistent and plan.pattern.kind != "global")
 
 
 def chunk(context: Context, reading: Reading) -> Gen[tuple[list[Any], Reading | None]]:
@@ -135,12 +155,19 @@ def page(context: Context, reading: Reading, size: int) -> Gen[tuple[list[Any], 
 
 def count(context: Context, reading: Reading) -> Gen[int]:
     """How many results the query has."""
-    total = 0
-    going: Reading | None = reading
-    while going is not None:
-        found = yield from _read(context, going, going.left, counting=True)
-        total += found.count
-        going = _further(going, found.next, found.count)
+    total, place = 0, reading.place
+    streams = _streams(reading, place)
+    while streams:
+        left = None if reading.left is None else reading.left - total
+        requests = [request_of(context, reading, stream, left, counting=True) for stream in streams]
+        answers = yield from _together(requests)
+        total += sum(answer.count for answer in answers)
+        if reading.left is not None and total >= reading.left:
+            return reading.left
+        streams = tuple(stream.fed(answer) for stream, answer in zip(streams, answers, strict=True) if answer.next)
+        if not streams and (following := _following(reading.plan, place)) is not None:
+            place = following
+            streams = _streams(reading, place)
     return total
 
 
@@ -150,62 +177,131 @@ def keys_chunk(context: Context, reading: Reading) -> Gen[tuple[list[Key], Readi
     return [position.key for position in found.positions], _further(reading, found.next, len(found.items))
 
 
-def begin_scan(context: Context, cls: type | None, conditions: Sequence[Condition], *, consistent: bool) -> Scanning:
+def begin_scan(
+    context: Context,
+    cls: type | None,
+    conditions: Sequence[Condition],
+    *,
+    consistent: bool,
+    segments: int | None = None,
+    segment: tuple[int, int] | None = None,
+) -> Scanning:
     """Understand a scan.
 
     Raises:
-        BadValue: conditions without the entity that they are about.
+        BadValue: conditions without the entity that they are about, or numbers of segments that can not be.
     """
+    parts = tuple(map(Segment, _segments(segments, segment)))
     entity = None if cls is None else context.schema.entity(cls)
     if entity is None:
         if conditions:
             raise BadValue("scan() with conditions needs their entity first: scan(Order, Order.total > 100)")
-        return Scanning(None, None, None, consistent)
+        return Scanning(None, None, parts, consistent)
     lowered = [entity.codec.lower(condition) for condition in conditions]
-    return Scanning(entity, every(*lowered, has_tag(entity.tag)), None, consistent)
+    return Scanning(entity, every(*lowered, has_tag(entity.tag)), parts, consistent)
+
+
+def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tuple[int, int] | None, ...]:
+    """The parts of a scan: all that ``segments`` counts, the one of ``segment``, or the whole."""
+    if segments is not None and segment is not None:
+        raise BadValue("scan() takes segments=4, to read all parts together, or segment=(0, 4), to read one: not both")
+    if segment is not None:
+        if not isinstance(segment, tuple) or len(segment) != 2 or not all(type(number) is int for number in segment):
+            raise BadValue(f"scan(segment={segment!r}): give the number of the part and how many there are: (0, 4)")
+        number, of = segment
+        if not 0 <= number < of <= MOST_SEGMENTS:
+            raise BadValue(
+                f"scan(segment={segment!r}): parts are numbered from 0, and there are at most {MOST_SEGMENTS}: "
+                "(0, 4) to (3, 4) are the four quarters"
+            )
+        return (segment if of > 1 else None,)
+    if segments is None:
+        return (None,)
+    if type(segments) is not int or not 1 <= segments <= MOST_TOGETHER:
+        raise BadValue(f"scan(segments={segments!r}): give the number of parts to read together, 1 to {MOST_TOGETHER}")
+    return tuple((number, segments) for number in range(segments)) if segments > 1 else (None,)
 
 
 def scan_chunk(context: Context, scanning: Scanning) -> Gen[tuple[list[Any], Scanning | None]]:
-    """One page of a scan, and the scan that goes on, or None at the end."""
+    """One page of each segment of a scan, and the scan that goes on, or None at the end."""
     filter_ = context.filter(scanning.entity, scanning.filter)
-    page_: ir.Page = yield ir.Scan(filter_, after=scanning.after, consistent=scanning.consistent)
-    items = [context.decode(item, p.key) for item, p in zip(page_.items, page_.positions, strict=True)]
-    return items, None if page_.next is None else evolve(scanning, after=page_.next)
+    pages = yield from _together(
+        [
+            ir.Scan(filter_, after=segment.after, consistent=scanning.consistent, segment=segment.part)
+            for segment in scanning.segments
+        ]
+    )
+    found = [_Found(answer.items, answer.positions) for answer in pages]
+    items = [entity for one in found for entity in _decoded(context, one)]
+    left = [evolve(s, after=a.next) for s, a in zip(scanning.segments, pages, strict=True) if a.next is not None]
+    return items, evolve(scanning, segments=tuple(left)) if left else None
+
+
+def first_request(context: Context, reading: Reading) -> ir.Query:
+    """The first request of a reading, or the first of those that are sent together."""
+    return request_of(context, reading, _streams(reading, reading.place)[0], reading.left)
 
 
 def request_of(
-    context: Context, reading: Reading, most: int | None, *, counting: bool = False, expired: bool = False
+    context: Context,
+    reading: Reading,
+    stream: Stream,
+    most: int | None,
+    *,
+    counting: bool = False,
+    expired: bool = False,
 ) -> ir.Query:
-    """The request for the reading's next page."""
-    plan, place = reading.plan, reading.place
+    """The request for the next page of a shard."""
+    plan = reading.plan
     filter_ = context.filter(plan.entity, plan.filter, expired=expired)
     return ir.Query(
-        place.partition,
-        plan.lo,
-        plan.hi,
+        stream.partition,
+        stream.lo,
+        stream.hi,
         index=plan.pattern.index,
         filter=filter_,
         reverse=plan.query.descending,
         limit=most,
-        after=place.position,
+        after=stream.after,
         consistent=reading.consistent,
         count=counting,
     )
 
 
-def _read(
-    context: Context, reading: Reading, most: int | None, *, counting: bool = False, expired: bool = False
-) -> Gen[_Found]:
-    answer: ir.Page = yield request_of(context, reading, most, counting=counting, expired=expired)
-    partition = reading.place.partition
-    places = [Place(partition, position) for position in answer.positions]
-    if answer.next is not None:
-        following: Place | None = Place(partition, answer.next)
-    else:
-        order = reading.plan.reading_order
-        later = order[order.index(partition) + 1 :]
-        following = Place(later[0]) if later else None
-    return _Found(answer.items, answer.positions, places, following, answer.count)
+def _read(context: Context, reading: Reading, most: int | None, *, expired: bool = False) -> Gen[_Found]:
+    """What can be given after a page of every shard that has run out."""
+    place, descending = reading.place, reading.plan.query.descending
+    streams = list(_streams(reading, place))
+    while lacking := [at for at, stream in enumerate(streams) if stream.lacks]:
+        requests = [request_of(context, reading, streams[at], most, expired=expired) for at in lacking]
+        answers = yield from _together(requests)
+        for at, answer in zip(lacking, answers, strict=True):
+            streams[at] = streams[at].fed(answer)
+        if len(streams) == 1:
+            break  # with nothing to wait for, a page without results is the caller's
+    items, positions, rest = merged(streams, most, descending=descending)
+    places = [Place(place.partition, position) for position in positions]
+    following = Place(place.partition, streams=rest) if rest else _following(reading.plan, place)
+    return _Found(items, positions, places, following)
+
+
+def _together(requests: Sequence[ir.Request]) -> Gen[Sequence[Any]]:
+    """The answers to requests, which are sent at once."""
+    if len(requests) == 1:
+        return [(yield requests[0])]
+    answers: tuple[Any, ...] = yield ir.Gather(tuple(requests))
+    return answers
+
+
+def _streams(reading: Reading, place: Place) -> tuple[Stream, ...]:
+    return place.streams or streams_of(reading.plan, place.partition, place.position)
+
+
+def _following(plan: Plan, place: Place) -> Place | None:
+    """The next partition."""
+    order = plan.reading_order
+    later = order[order.index(place.partition) + 1 :]
+    return Place(later[0]) if later else None
 
 
 def _decoded(context: Context, found: _Found) -> list[Any]:

@@ -6,6 +6,7 @@ as it is now is judged again by the user's condition and the write is tried agai
 """
 
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
@@ -178,7 +179,7 @@ def _outcome(action: Set | Remove) -> Value:
 def _attributes(entity: EntitySchema, pattern: PatternSchema) -> list[str]:
     """Stored names of the attributes that decide an item's entry in the index."""
     stored = entity.codec.stored
-    names = [stored[name] for name in pattern.fields]
+    names = [stored[name] for name in pattern.sources]
     return names if pattern.when is None else [*names, *(path.root for path in paths(pattern.when))]
 
 
@@ -188,7 +189,7 @@ def start(change: Change) -> Item | None:
         return {}
     if change.target.instance is not None:
         base = change.target.entity.codec.encode(change.target.instance)
-        if _can_start_from(change, base):
+        if _can_start_from(context, change, base):
             return base
     return None
 
@@ -204,12 +205,12 @@ def _judged_base(context: Context, change: Change, item: Item | None) -> Item | 
     return base
 
 
-def _can_start_from(change: Change, base: Item) -> bool:
+def _can_start_from(context: Context, change: Change, base: Item) -> bool:
     """Whether the entity passed in, which may be stale, allows the change at all; if not, the stored one decides."""
     if not all(holds(limit, base) for _, limit in limits_of(change.target.entity, change.actions)):
         return False
     try:
-        _entries(change, base)
+        _entries(change, base, context.random)
     except BadValue:
         return False
     return True
@@ -235,13 +236,13 @@ def attempt(context: Context, change: Change, base: Item | None) -> ir.Update | 
     locked = None if revision is None else revision_is(target.entity, revision)
     alive = now.alive if target.entity.ttl is not None else None
     condition = every(EXISTS, version_is(target.entity), alive, locked, change.wanted, *limits, *guards)
-    entries = _entries(change, item)
+    entries = _entries(change, item, context.random)
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)
     return ir.Update(target.key, change.actions, entries, condition, change.returning, context.limits)
 
 
-def _entries(change: Change, base: Item) -> dict[str, Key | None]:
+def _entries(change: Change, base: Item, random: Random) -> dict[str, Key | None]:
     """The index keys after the change, for the patterns that it touches."""
     if not change.touched:
         return {}
@@ -249,12 +250,12 @@ def _entries(change: Change, base: Item) -> dict[str, Key | None]:
     used = {*change.known, *change.needed}
     old = {**change.told, **{name: value for name, value in base.items() if name in used}}
     new = apply([action for action in change.actions if action.path.root in used], old)
-    fields = [name for pattern in change.touched for name in pattern.fields]
+    fields = [name for pattern in change.touched for name in pattern.sources]
     values = entity.codec.read(new, fields, str(change.target.key))
     entries: dict[str, Key | None] = {}
     for pattern in change.touched:
         there = pattern.when is None or holds(pattern.when, _as_read(entity, pattern.when, new))
-        entries[str(pattern.index)] = pattern.key(values) if there else None
+        entries[str(pattern.index)] = pattern.key(values, random) if there else None
     return entries
 
 
@@ -300,7 +301,7 @@ def _whole(context: Context, change: Change, made: Item, condition: Condition | 
     entity.codec.check(made)
     instance = entity.codec.decode(made)
     item = unknown(entity, made) | entity.codec.encode(instance)
-    entries = entity.entries(vars(instance), item)
+    entries = entity.entries(vars(instance), item, context.random)
     check_item(item, target.key, entries, entity, context.limits)
     return ir.Put(target.key, item, entries, condition)
 

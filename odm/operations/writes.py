@@ -72,7 +72,7 @@ def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:
     stored = instance if name is None else instance.model_copy(update={name: vars(instance)[name] + 1})
     item = target.entity.codec.encode(stored)
     target.entity.codec.check(item)
-    entries = target.entity.entries(vars(stored), item)
+    entries = target.entity.entries(vars(stored), item, context.random)
     check_item(item, target.key, entries, target.entity, context.limits)
     return target, stored, ir.Put(target.key, item, entries)
 

@@ -1,15 +1,19 @@
 """Checks over compiled entities: names that are taken, indexes, and entities whose keys meet."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 
+from odm.entities.patterns import Pattern
 from odm.errors import SchemaError
 from odm.keys import Template, can_equal, can_overlap
 from odm.schema.model import EntitySchema, PatternSchema, Schema
 
 MAX_INDEXES = 20
 """Global secondary indexes of a DynamoDB table, by default (AWS: Service quotas)."""
+
+MAX_LOCAL_INDEXES = 5
+"""Local secondary indexes of a DynamoDB table (AWS: Service quotas)."""
 
 NAMES = "3 to 255 characters, each a letter of A-Z, a digit, '_', '.' or '-'"
 """What DynamoDB allows for names of tables and indexes, the tightest of the backends."""
@@ -37,6 +41,7 @@ def check_entity(entity: EntitySchema) -> None:
                 f'give it another with Annotated[..., Stored("...")]'
             )
     by_index: dict[str | None, PatternSchema] = {}
+    _check_shards(entity)
     for pattern in entity.patterns.values():
         twin_pattern = by_index.setdefault(pattern.index, pattern)
         if twin_pattern is not pattern:
@@ -46,14 +51,53 @@ def check_entity(entity: EntitySchema) -> None:
             )
 
 
+def _check_shards(entity: EntitySchema) -> None:
+    for pattern in entity.patterns.values():
+        if pattern.shards is not None and pattern.shards.by in entity.optional:
+            raise SchemaError(
+                f"{entity.name}.{pattern.name}: {pattern.shards!r}: field {pattern.shards.by!r} may be None, and None "
+                "tells no shard: make it required and not Optional, or use another field"
+            )
+
+
+def check_local(entity: EntitySchema, declared: Mapping[str, Pattern], *, hash_only: bool) -> None:
+    """Local patterns order the items of a partition of the primary key in another way, and can do nothing else."""
+    for pattern in entity.patterns.values():
+        if pattern.kind != "local":
+            continue
+        owner, primary = f"{entity.name}.{pattern.name}", entity.primary
+        if pattern.shards is not None:
+            raise SchemaError(
+                f"{owner}: a local index has the partitions of the table, so it can not have shards: drop local=True "
+                "or shards="
+            )
+        if pattern.partition.text != primary.partition.text:
+            raise SchemaError(
+                f'{owner}: its partition is "{pattern.partition.text}", and that of a local index is the primary '
+                f'key\'s: write "{primary.partition.text}", or drop local=True'
+            )
+        if declared[pattern.name].sort is None:
+            raise SchemaError(
+                f"{owner}: a local index orders the items of a partition by another key: give it a sort template, as "
+                f'in AccessPattern("{primary.partition.text}", "...", local=True)'
+            )
+        if hash_only:
+            raise SchemaError(
+                f"{owner}: no primary key of the table has a sort template, so a partition is one item and a local "
+                f"index has nothing to order: drop local=True, or give {entity.name}.{primary.name} a sort template"
+            )
+
+
 def check_indexes(schema: Schema) -> None:
     """The table's indexes: number, names, and attributes that they reserve."""
-    if len(schema.indexes) > MAX_INDEXES:
-        raise SchemaError(
-            f"table {schema.name!r} needs {len(schema.indexes)} indexes ({', '.join(schema.indexes)}), and a table may "
-            f"have {MAX_INDEXES}: let patterns of different entities share one with index=, as in "
-            "AccessPattern(..., index='gsi1')"
-        )
+    for local, most in ((False, MAX_INDEXES), (True, MAX_LOCAL_INDEXES)):
+        names = [index.name for index in schema.indexes.values() if index.local is local]
+        if len(names) > most:
+            raise SchemaError(
+                f"table {schema.name!r} needs {len(names)} {'local ' * local}indexes ({', '.join(names)}), and a table "
+                f"may have {most}: let patterns of different entities share one with index=, as in "
+                "AccessPattern(..., index='gsi1')"
+            )
     for index in schema.indexes.values():
         if not is_name(index.name):
             pattern = index.patterns[0]

@@ -4,7 +4,7 @@ Each step works on one entity; the checks that need several entities are in `odm
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from attrs import evolve
 from pydantic.errors import PydanticUndefinedAnnotation
@@ -13,8 +13,8 @@ from odm.codec import compile_codec
 from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey
 from odm.errors import BadValue, SchemaError
 from odm.expressions.references import Reference
-from odm.keys import Template, compile_template
-from odm.schema.checks import check_entity, check_indexes, check_keys, is_shared
+from odm.keys import Template, compile_hashed, compile_template, sharded
+from odm.schema.checks import check_entity, check_indexes, check_keys, check_local, is_shared
 from odm.schema.evolution import find_keep, find_upgrades
 from odm.schema.model import EntitySchema, IndexSchema, PatternSchema, Schema
 from odm.schema.roles import find_roles
@@ -88,6 +88,7 @@ def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern],
     roles, keep = find_roles(cls, compiled.values()), find_keep(cls, primary)
     entity = EntitySchema(cls, tag, primary, others, codec, optional=optional, keep=keep, **roles)
     check_entity(entity)
+    check_local(entity, patterns, hash_only=hash_only)
     lowered = {}
     for name, pattern in others.items():
         try:
@@ -130,7 +131,12 @@ def _compile_pattern(cls: "type[Entity]", tag: str, name: str, pattern: Pattern,
         _check_braces(cls, name, (partition, sort))
     if not isinstance(pattern, AccessPattern):
         return PatternSchema(cls.__name__, name, "primary", None, partition, sort)
-    return PatternSchema(cls.__name__, name, "global", pattern.index or name, partition, sort, pattern.when)
+    kind: Literal["local", "global"] = "local" if pattern.local else "global"
+    compiled = PatternSchema(cls.__name__, name, kind, pattern.index or name, partition, sort, pattern.when)
+    if pattern.shards is None:
+        return compiled
+    hashed = compile_hashed(pattern.shards, partition, fields, owner=owner)
+    return evolve(compiled, partition=sharded(partition, pattern.shards), shards=pattern.shards, hashed=hashed)
 
 
 def _compile_sort(cls: "type[Entity]", tag: str, owner: str, pattern: Pattern, *, with_sort: bool) -> Template | None:
@@ -171,4 +177,17 @@ def _indexes(entities: dict[str, EntitySchema]) -> dict[str, IndexSchema]:
     for entity in entities.values():
         for pattern in entity.patterns.values():
             by_name.setdefault(str(pattern.index), []).append(pattern)
-    return {name: IndexSchema(name, tuple(patterns)) for name, patterns in by_name.items()}
+    return {name: IndexSchema(name, tuple(found), _is_local(found)) for name, found in by_name.items()}
+
+
+def _is_local(patterns: Sequence[PatternSchema]) -> bool:
+    """Whether the index that the patterns share is local; SchemaError if they do not agree."""
+    one = patterns[0]
+    for other in patterns:
+        if other.kind != one.kind:
+            raise SchemaError(
+                f"{one.entity}.{one.name} and {other.entity}.{other.name} share the index {one.index!r}, and it is "
+                f"{one.kind} for one and {other.kind} for the other: say local=True in both, or give them different "
+                "names with index="
+            )
+    return one.kind == "local"

@@ -6,6 +6,7 @@ field is called when stored. Backends read `Schema`; the planner reads `EntitySc
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from random import Random
 from typing import Any, Literal, NamedTuple
 
 from attrs import Factory, field, frozen
@@ -14,7 +15,7 @@ from odm.codec.entity import EntityCodec
 from odm.errors import KeyValueError, SchemaError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
-from odm.keys import Template
+from odm.keys import Shards, Template, random_suffix, suffix_of
 
 
 class Key(NamedTuple):
@@ -30,21 +31,26 @@ class PatternSchema:
 
     Attributes:
         name: the attribute name in the class.
-        kind: "primary", or "global" for a pattern served by a secondary index.
+        kind: "primary"; "global" for a pattern served by a secondary index, "local" where that index has the
+            partitions of the primary key.
         index: the index name; None for the primary key.
         partition, sort: compiled templates; sort is None in a table whose items have no sort key.
         when: an item is in the index only if this holds (field names, not stored names).
         shared: another entity's keys may fall into this pattern's range, so queries filter by tag.
+        shards: over how many partitions each one is spread, and by which field; None: it is not.
+        hashed: what writes that field.
     """
 
     entity: str
     name: str
-    kind: Literal["primary", "global"]
+    kind: Literal["primary", "global", "local"]
     index: str | None
     partition: Template
     sort: Template | None
     when: Condition | None = None
     shared: bool = False
+    shards: Shards | None = None
+    hashed: Template | None = None
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -52,22 +58,40 @@ class PatternSchema:
         sort = self.sort.fields if self.sort is not None else ()
         return tuple(dict.fromkeys(self.partition.fields + sort))
 
-    def key(self, values: Mapping[str, Any]) -> Key | None:
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The fields that the key is made of: those of the templates, and the one that tells the shard."""
+        return self.fields if self.hashed is None else (*self.fields, *self.hashed.fields)
+
+    def key(self, values: Mapping[str, Any], random: Random | None = None) -> Key | None:
         """The key for these field values; None when a value is None (no entry: that makes an index sparse).
+
+        Args:
+            values: of `sources` at least.
+            random: draws the shard, where no field tells it.
 
         Raises:
             KeyValueError: a value can not stand in a key.
         """
         partition = self.partition.encode(values)
         sort = "" if self.sort is None else self.sort.encode(values)
-        return None if partition is None or sort is None else Key(partition, sort)
+        if partition is None or sort is None:
+            return None
+        return Key(partition if self.shards is None else partition + self._suffix(self.shards, values, random), sort)
+
+    def _suffix(self, shards: Shards, values: Mapping[str, Any], random: Random | None) -> str:
+        if self.hashed is not None:
+            return suffix_of(shards, self.hashed, values[str(shards.by)])
+        assert random is not None
+        return random_suffix(shards, random)
 
     @property
     def text(self) -> str:
         """The pattern as declared, with the tag where that stands for a missing sort; for messages."""
         sort = f', "{self.sort.text}"' if self.sort is not None else ""
         kind = "PrimaryKey" if self.kind == "primary" else "AccessPattern"
-        return f'{self.name} = {kind}("{self.partition.text}"{sort})'
+        options = f", shards={self.shards!r}" * (self.shards is not None) + ", local=True" * (self.kind == "local")
+        return f'{self.name} = {kind}("{self.partition.text}"{sort}{options})'
 
 
 @frozen
@@ -118,16 +142,17 @@ class EntitySchema:
             raise KeyValueError(f"{self.name}.{empty[0]} is None, and it is part of the primary key: give it a value")
         return key
 
-    def entries(self, values: Mapping[str, Any], item: Item) -> dict[str, Key]:
+    def entries(self, values: Mapping[str, Any], item: Item, random: Random) -> dict[str, Key]:
         """The index entries of an item: index name to index key, without those it has not.
 
         Args:
-            values: field values (Python), at least those of the templates.
+            values: field values (Python), at least the patterns' `PatternSchema.sources`.
             item: the same item as stored, on which ``when`` is judged.
+            random: draws the shards that no field tells.
         """
         found: dict[str, Key] = {}
         for pattern in self.patterns.values():
-            key = pattern.key(values) if pattern.when is None or holds(pattern.when, item) else None
+            key = pattern.key(values, random) if pattern.when is None or holds(pattern.when, item) else None
             if key is not None:
                 found[str(pattern.index)] = key
         return found
@@ -158,10 +183,11 @@ class EntitySchema:
 
 @frozen
 class IndexSchema:
-    """One secondary index and the patterns that share it."""
+    """One secondary index and the patterns that share it; ``local``: its partitions are those of the primary key."""
 
     name: str
     patterns: tuple[PatternSchema, ...]
+    local: bool = False
 
 
 @frozen

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema]) -> dict[str, Any]:
     """The keyword arguments revision, ttl and counters of `EntitySchema`. Raises SchemaError."""
-    keyed = {field for pattern in patterns for field in (*pattern.fields, *_named(pattern.when))}
+    keyed = {field for pattern in patterns for field in (*pattern.sources, *_named(pattern.when))}
     revision = _only(cls, RevisionMarker, "Revision")
     ttl = _only(cls, TTLMarker, "TTL")
     counters = frozenset(name for name, info in cls.model_fields.items() if find_marker(info, CounterMarker))
@@ -25,7 +25,7 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema]) -> dict[s
         if name in keyed:
             raise SchemaError(
                 f"{cls.__name__}.{name}: a Counter or Revision changes by itself and can not decide about a key; "
-                "take it out of the template or when=, or take the marker away"
+                "take it out of the template, when= or shards=, or take the marker away"
             )
     return {"revision": revision, "ttl": ttl, "counters": counters}
 

@@ -156,14 +156,24 @@ class BaseStore:
             return reading
         return cursors.decode_cursor(context.schema, reading, after, self._secret)
 
-    def _begin_scan(self, entity: type | None, conditions: Sequence[object], *, consistent: bool) -> Scanning:
+    def _begin_scan(
+        self,
+        entity: type | None,
+        conditions: Sequence[object],
+        *,
+        consistent: bool,
+        segments: int | None,
+        segment: tuple[int, int] | None,
+    ) -> Scanning:
         if isinstance(entity, Condition):
             name = getattr(owner_of(entity), "__name__", "Order")
             raise BadValue(f"scan() takes the entity first: scan({name}, {entity})")
         if entity is not None and not isinstance(entity, type):
             raise BadValue(f"scan() takes an entity class, not {entity!r}")
         wanted = [checked(condition, "scan()") for condition in conditions]
-        return reads.begin_scan(self._context, entity, wanted, consistent=consistent)
+        return reads.begin_scan(
+            self._context, entity, wanted, consistent=consistent, segments=segments, segment=segment
+        )
 
     def _page(self, reading: Reading | None, size: int) -> Gen[Page[Any]]:
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
@@ -204,7 +214,7 @@ class BaseStore:
             reading = reads.begin(context, what)
             native = None
             if reading is not None:
-                native = first_native(connection, reads.request_of(context, reading, what.most))
+                native = first_native(connection, reads.first_request(context, reading))
             return explain_plan(plan, native)
         target = writes.target_of(context, what)
         name = "update" if actions else write or "put"

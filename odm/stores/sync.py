@@ -274,11 +274,32 @@ class Store(BaseStore):
         return 0 if reading is None else self._run(reads.count(self._context, reading))
 
     @overload
-    def scan(self, entity: type[E], /, *conditions: Condition | bool, consistent: bool = True) -> Iterator[E]: ...
-    @overload
-    def scan(self, /, *, consistent: bool = True) -> Iterator[Entity]: ...
     def scan(
-        self, entity: type[Entity] | None = None, /, *conditions: Condition | bool, consistent: bool = True
+        self,
+        entity: type[E],
+        /,
+        *conditions: Condition | bool,
+        consistent: bool = True,
+        segments: int | None = None,
+        segment: tuple[int, int] | None = None,
+    ) -> Iterator[E]: ...
+    @overload
+    def scan(
+        self,
+        /,
+        *,
+        consistent: bool = True,
+        segments: int | None = None,
+        segment: tuple[int, int] | None = None,
+    ) -> Iterator[Entity]: ...
+    def scan(
+        self,
+        entity: type[Entity] | None = None,
+        /,
+        *conditions: Condition | bool,
+        consistent: bool = True,
+        segments: int | None = None,
+        segment: tuple[int, int] | None = None,
     ) -> Iterator[Any]:
         """Read the whole table, in unspecified order; every item of it is read and paid for.
 
@@ -286,8 +307,16 @@ class Store(BaseStore):
             entity: give only its items; without it, those of every entity.
             conditions: a filter on what was read.
             consistent: False: cheaper, may miss the newest writes.
+            segments: read so many parts of the table together, 1 to 1000.
+            segment: read one part alone, as ``(number, of)``: ``(0, 4)`` to ``(3, 4)`` for four workers, which together
+                read every item once.
+
+        Raises:
+            BadValue: a condition does not fit the model, or numbers of segments that can not be.
+            Unsupported: segments on Bigtable.
         """
-        return self._scan_chunks(self._begin_scan(entity, conditions, consistent=consistent))
+        chunks = self._begin_scan(entity, conditions, consistent=consistent, segments=segments, segment=segment)
+        return self._scan_chunks(chunks)
 
     def _scan_chunks(self, scanning: Scanning | None) -> Iterator[Any]:
         while scanning is not None:

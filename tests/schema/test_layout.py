@@ -2,6 +2,7 @@
 
 import types
 from datetime import datetime
+from random import Random
 from typing import Annotated, Any
 
 import pytest
@@ -32,7 +33,7 @@ def test_a_table_is_hash_only_if_no_primary_key_has_a_sort() -> None:
     schema = table.compile()
     assert schema.hash_only
     assert key_of(table, Order(id="1")) == Key("ORDER#1", "")
-    assert schema.entity(Order).entries({"id": "1"}, {}) == {"by_id": Key("ID#1", "Order")}
+    assert schema.entity(Order).entries({"id": "1"}, {}, Random()) == {"by_id": Key("ID#1", "Order")}
 
 
 def test_the_tag_stands_for_a_missing_sort() -> None:
@@ -203,8 +204,8 @@ def test_when_is_compiled_over_stored_names() -> None:
 
     entity = table.compile().entity(Order)
     assert str(entity.patterns["open_ones"].when) == "s = 'open'"
-    assert entity.entries({"id": "1"}, {"s": "open"}) == {"open_ones": Key("OPEN", "1")}
-    assert entity.entries({"id": "1"}, {"s": "shipped"}) == {}
+    assert entity.entries({"id": "1"}, {"s": "open"}, Random()) == {"open_ones": Key("OPEN", "1")}
+    assert entity.entries({"id": "1"}, {"s": "shipped"}, Random()) == {}
 
 
 def test_compiling_is_done_once_and_prints() -> None:
