@@ -110,9 +110,9 @@ def check_keys(layout: Layout, table: Mapping[str, Any]) -> None:
     found = {index["IndexName"] for index in table.get("LocalSecondaryIndexes", ())}
     if missing := sorted(layout.local - found):
         raise BackendError(
-            f"table {layout.table!r} exists without the local index {missing[0]!r}, and DynamoDB makes local indexes only "
-            "together with the table: drop local=True, which makes it a global index, or create the table anew and "
-            "copy the items"
+            f"table {layout.table!r} exists without the local index {missing[0]!r}, and DynamoDB makes local indexes "
+            "only together with the table: drop local=True, which makes it a global index, or create the table anew "
+            "and copy the items"
         )
 
 

@@ -236,8 +236,8 @@ def _partitions(fit: _Fit, shards: tuple[str, ...]) -> tuple[str, ...]:
     if (number := len(found) * len(shards)) > MOST_PARTITIONS:
         raise BadValue(
             f"{template.owner}: the range of {fit.buckets[0]} touches {len(found)} partitions of {template.text!r}, "
-            f"each of {len(shards)} shards, {number} in all and more than {MOST_PARTITIONS}; narrow the range, or use a "
-            "coarser format"
+            f"each of {len(shards)} shards, {number} in all and more than {MOST_PARTITIONS}; narrow the range, or use "
+            "a coarser format"
         )
     return found
 

@@ -60,7 +60,7 @@ class Segment:
 
 @frozen
 class Scanning:
-    """A scan under way: whose items (None: everybody's), the filter, and the segments that are not read to their end."""
+    """A scan under way: whose items (None: everybody's), the filter, and the segments that go on."""
 
     entity: EntitySchema | None
     filter: Condition | None

@@ -10,7 +10,7 @@ from attrs import Factory, frozen
 
 from odm.errors import Unsupported
 
-Flag: TypeAlias = Literal["conditions", "indexes", "transactions", "updates"]
+Flag: TypeAlias = Literal["conditions", "indexes", "segments", "transactions", "updates"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -23,6 +23,7 @@ class Capabilities:
         conditions: writes may have any condition: ``when=``, a Revision, inserts and deletes of what expires. Without,
             only `insert` and writes without a condition work.
         indexes: secondary patterns. Without, a table that has one is refused.
+        segments: scans in parts.
         transactions: several items are written together or not at all.
         updates: `update` and all its actions.
         faults: what the *service behind* the backend is known to get wrong: name of a test to the reason. The test must
@@ -31,6 +32,7 @@ class Capabilities:
 
     conditions: bool = True
     indexes: bool = True
+    segments: bool = True
     transactions: bool = True
     updates: bool = True
     faults: Mapping[str, str] = Factory(dict)

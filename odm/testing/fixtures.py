@@ -45,10 +45,22 @@ def indexed(stores: Stores) -> Store:
 
 
 @pytest.fixture
+def sharded(stores: Stores) -> Store:
+    """A store of the table with sharded indexes."""
+    return stores.open(entities.spread)
+
+
+@pytest.fixture
+def local(stores: Stores) -> Store:
+    """A store of the table with local indexes."""
+    return stores.open(entities.beside)
+
+
+@pytest.fixture
 def offline(stores: Stores) -> Iterator[Store]:
     """A store of the same table, not created: at the end of the test nothing must have been sent."""
     yield stores.offline(entities.plain)
     assert stores.requests == []
 
 
-__all__ = ["colour", "db", "indexed", "known_faults", "offline", "stores"]
+__all__ = ["colour", "db", "indexed", "known_faults", "local", "offline", "sharded", "stores"]

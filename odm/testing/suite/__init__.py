@@ -7,7 +7,7 @@ import pytest
 # Before they are imported: the asserts of the suite are to explain themselves.
 pytest.register_assert_rewrite(*(module.name for module in iter_modules(__path__, f"{__name__}.")))
 
-from odm.testing.fixtures import colour, db, indexed, known_faults, offline, stores
+from odm.testing.fixtures import colour, db, indexed, known_faults, local, offline, sharded, stores
 from odm.testing.suite.actions import (
     TestIncrement,
     TestLists,
@@ -27,12 +27,14 @@ from odm.testing.suite.gets import TestGet, TestGetMany
 from odm.testing.suite.indexes import TestIndexedTable, TestIndexPuts, TestIndexReads, TestIndexUpdates
 from odm.testing.suite.invalid import TestInvalidItems
 from odm.testing.suite.keep import TestKeep
+from odm.testing.suite.local_indexes import TestLocalIndexes
 from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
 from odm.testing.suite.pages import TestCursors, TestPages
 from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
 from odm.testing.suite.queries import TestDescending, TestLimit, TestLossy, TestPlanning, TestRanges
 from odm.testing.suite.revision import TestNewRevision, TestRevision, TestRevisionRefused, TestRevisionUpdates
-from odm.testing.suite.scans import TestScan
+from odm.testing.suite.scans import TestRefusedSegments, TestScan, TestSegments
+from odm.testing.suite.shards import TestShardedPages, TestShardedReads, TestShardedWrites
 from odm.testing.suite.transactions import (
     TestTransaction,
     TestTransactionCalls,
@@ -84,6 +86,7 @@ __all__ = [
     "TestLimit",
     "TestLimits",
     "TestLists",
+    "TestLocalIndexes",
     "TestLossy",
     "TestNewRevision",
     "TestOnRequest",
@@ -94,13 +97,18 @@ __all__ = [
     "TestRanges",
     "TestRefused",
     "TestRefusedActions",
+    "TestRefusedSegments",
     "TestRemove",
     "TestRevision",
     "TestRevisionRefused",
     "TestRevisionUpdates",
     "TestScan",
+    "TestSegments",
     "TestSet",
     "TestSets",
+    "TestShardedPages",
+    "TestShardedReads",
+    "TestShardedWrites",
     "TestStores",
     "TestTTLUpdates",
     "TestTables",
@@ -125,6 +133,8 @@ __all__ = [
     "db",
     "indexed",
     "known_faults",
+    "local",
     "offline",
+    "sharded",
     "stores",
 ]

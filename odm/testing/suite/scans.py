@@ -66,3 +66,40 @@ class TestScan:
             list(cast(Any, offline).scan(None, Order.total > 1))
         with pytest.raises(TypeError):
             list(offline.scan(Order, True))
+
+
+@needs("segments")
+class TestSegments:
+    @pytest.mark.parametrize("segments", [1, 2, 5, 40])
+    def test_read_together_give_every_item_once(self, db: Store, segments: int) -> None:
+        orders = fill(db, [Order(customer_id=f"c{n}", order_id=f"o{m}") for n in range(9) for m in range(2)])
+        db.put(Customer(customer_id="c1", name="Ann"))
+        found = list(db.scan(Order, segments=segments))
+        assert sorted(found, key=lambda order: (order.customer_id, order.order_id)) == orders
+        assert len(list(db.scan(Order, Order.customer_id > "c4", segments=segments))) == 8
+        assert len(list(db.scan(segments=segments))) == 19
+
+    def test_read_one_by_one_give_every_item_once(self, db: Store) -> None:
+        orders = fill(db, [Order(customer_id=f"c{n}", order_id="o") for n in range(30)])
+        parts = [list(db.scan(Order, segment=(number, 3))) for number in range(3)]
+        assert sorted([order for part in parts for order in part], key=by_key) == sorted(orders, key=by_key)
+        assert all(parts)
+        assert list(db.scan(Order, segment=(1, 3))) == parts[1]
+
+
+class TestRefusedSegments:
+    @pytest.mark.parametrize("segments", [0, -1, 1001, True, "4", 2.0])
+    def test_of_numbers_that_can_not_be(self, offline: Store, segments: Any) -> None:
+        with pytest.raises(BadValue):
+            list(offline.scan(Order, segments=segments))
+
+    @pytest.mark.parametrize(
+        "segment", [(1, 1), (-1, 4), (4, 4), (0, 0), (0, 10**6 + 1), (0, True), (0, 4, 1), 3, "04", (0.0, 4)]
+    )
+    def test_of_parts_that_can_not_be(self, offline: Store, segment: Any) -> None:
+        with pytest.raises(BadValue):
+            list(offline.scan(Order, segment=segment))
+
+    def test_of_both(self, offline: Store) -> None:
+        with pytest.raises(BadValue):
+            list(offline.scan(Order, segments=4, segment=(0, 4)))
