@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter, eq, ge, gt, le, lt
 from typing import Annotated, Any, NamedTuple
+from zlib import crc32
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from odm import AccessPattern, Entity, PrimaryKey, Query, Store, Table, between, collection, select, starts_with
+from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Store, Table, between, collection, select, starts_with
 from odm.backends.local import Memory
 
 table = Table("random")
@@ -32,6 +33,12 @@ class Visit(Entity, table=table):
     by_day = AccessPattern("SITE#{site}#{at:%Y%m%d}", "{page}#{score}", index="gsi2")
     daily = AccessPattern("PAGE#{page}", "{at:%Y%m%d}#{number}")
     flagged = AccessPattern("SITE#{site}", "{flag}#{score:desc}")
+    spread = AccessPattern("PAGE#{page}", "{number:desc}#{at}", shards=Shards(3, by="site"), index="gsi3")
+    spread_by_day = AccessPattern(
+        "SITE#{site}#{at:%Y%m%d}", "{page}#{score}#{number}", shards=Shards(11, by="number"), index="gsi2b"
+    )
+    at_random = AccessPattern("PAGE#{page}", "{at}#{number}#{site}", shards=Shards(4))
+    local = AccessPattern("SITE#{site}", "BY_PAGE#{page}#{at}#{number}", local=True)
 
 
 class Site(Entity, table=table):
@@ -40,6 +47,7 @@ class Site(Entity, table=table):
 
     primary = PrimaryKey("SITE#{site}", "VISIT")
     by_page = AccessPattern("PAGE#{site}", "{score}", index="gsi1")
+    in_a_shard = AccessPattern("PAGE#{site}#1", "{score}", index="gsi3")
 
 
 class Bound(NamedTuple):
@@ -91,11 +99,19 @@ PATTERNS: dict[str, tuple[tuple[str, ...], tuple[str, ...], Callable[[Visit], An
     "by_day": (("site", "at"), ("page", "score"), attrgetter("page", "score", "at", "number")),
     "daily": (("page",), ("at", "number"), lambda visit: (visit.at.date(), visit.number, visit.site, visit.at)),
     "flagged": (("site",), ("flag", "score"), lambda visit: (visit.flag, -visit.score, visit.at, visit.number)),
+    "spread": (
+        ("page",),
+        ("number", "at"),
+        lambda visit: (-visit.number, visit.at, crc32(visit.site.encode()) % 3, visit.site),
+    ),
+    "spread_by_day": (("site", "at"), ("page", "score", "number"), attrgetter("page", "score", "number", "at")),
+    "at_random": (("page",), ("at", "number", "site"), attrgetter("at", "number", "site")),
+    "local": (("site",), ("page", "at", "number"), attrgetter("page", "at", "number")),
 }
 """Per pattern: fields of the partition, of the sort, and what orders its items, the item key where the sort ties."""
 
 
-LOSSY = {"by_day": "at", "daily": "at"}
+LOSSY = {"by_day": "at", "daily": "at", "spread_by_day": "at"}
 
 
 def values(name: str, visits: Sequence[Visit]) -> st.SearchStrategy[Any]:

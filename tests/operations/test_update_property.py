@@ -23,6 +23,7 @@ from odm import (
     ItemNotFound,
     PrimaryKey,
     Revision,
+    Shards,
     Store,
     Table,
     add_to,
@@ -57,6 +58,9 @@ class Task(Entity, table=table):
     by_status = AccessPattern("STATUS#{status}", "{level}#{name}")
     due_ones = AccessPattern("DUE", "{due}#{project}#{name}", index="gsi1")
     hard = AccessPattern("PROJECT#{project}", "{name}", when=field("level") > 6)
+    spread = AccessPattern("STATUS#{status}", "{level}#{project}#{name}", shards=Shards(3, by="stock"))
+    at_random = AccessPattern("DUE", "{due}#{project}#{name}", shards=Shards(4))
+    by_level = AccessPattern("PROJECT#{project}", "LEVEL#{level}#{name}", local=True)
 
 
 class Locked(Entity, table=table):
@@ -219,6 +223,7 @@ class Writes(RuleBasedStateMachine):
             mine = [task for task in tasks if task.project == project]
             assert list(db.query(Task.primary(project=project))) == mine
             assert list(db.query(Task.hard(project=project))) == [task for task in mine if task.level > 6]
+            assert list(db.query(Task.by_level(project=project))) == sorted(mine, key=attrgetter("level", "name"))
 
     @invariant()
     def every_index_agrees(self) -> None:
@@ -229,8 +234,14 @@ class Writes(RuleBasedStateMachine):
             assert list(self.db.query(query)) == of_status
             hard = [task for task in of_status if task.level > 4]
             assert list(self.db.query(query.where(Task.level > 4))) == hard  # by the key, where it could be stale
+            spread = sorted(of_status, key=attrgetter("level", "project", "name"))
+            assert list(self.db.query(Task.spread(status=status))) == spread
+            for stock in {task.stock for task in tasks}:  # each reads the one shard where they should be
+                found = self.db.query(Task.spread(status=status).where(Task.stock == stock))
+                assert list(found) == [task for task in spread if task.stock == stock]
         due = sorted((t for t in tasks if t.due is not None), key=attrgetter("due", "project", "name"))
         assert list(self.db.query(collection(Task.due_ones()))) == due
+        assert list(self.db.query(Task.at_random())) == due
 
 
 Writes.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
