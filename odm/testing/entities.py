@@ -484,6 +484,15 @@ class RespreadJob(Entity, table=respread, tag="Job"):
     by_due = AccessPattern("DUE", "{due_at}#{job_id}", shards=Shards(5, by="job_id"), index="gsi1")
 
 
+class RespreadPause(Entity, table=respread, tag="Pause"):
+    """Unchanged."""
+
+    due_at: datetime
+
+    primary = PrimaryKey("PAUSE#{due_at}")
+    by_due = AccessPattern("DUE#0", "{due_at}", index="gsi1")
+
+
 # --- table "beside"
 
 

@@ -76,6 +76,15 @@ class TestShardedReads:
         assert sharded.count(Job.by_due()) == 0
         assert walk(sharded, Job.by_due(), 3) == [[]]
 
+    def test_go_on_where_shards_have_several_pages_each(self, sharded: Store) -> None:
+        jobs = [Job(job_id=f"j{n:02}", level=n // 2, note="x" * 300_000) for n in range(18)]
+        fill(sharded, jobs)
+        query = Job.at_random(queue="q")  # three shards and 5.4 MB, of which a page has one
+        assert list(sharded.query(query)) == jobs
+        assert list(sharded.query(query.reverse())) == jobs[::-1]
+        assert sharded.count(query) == 18
+        assert walk(sharded, query, 7) == [jobs[:7], jobs[7:14], jobs[14:]]
+
     def test_count_first_and_limit(self, sharded: Store) -> None:
         fill(sharded, JOBS)
         assert sharded.count(Job.by_due()) == 24
