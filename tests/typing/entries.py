@@ -154,6 +154,8 @@ def blocking(db: Store) -> None:
     assert_type(db.count(key), int)
     assert_type(db.scan(Order, Order.total > 5), Iterator[Order])
     assert_type(db.scan(), Iterator[Entity])
+    assert_type(db.scan(Order, segments=4), Iterator[Order])
+    assert_type(db.scan(segment=(0, 4)), Iterator[Entity])
     assert_type(db.explain(key), Explanation)
     assert_type(db.explain(order, set_(Order.note, None)), Explanation)
     assert_type(db.explain(order, write="insert"), Explanation)
@@ -196,6 +198,8 @@ async def awaiting(db: AsyncStore) -> None:
     assert_type(await db.count(key), int)
     assert_type(db.scan(Order, Order.total > 5), AsyncIterator[Order])
     assert_type(db.scan(), AsyncIterator[Entity])
+    assert_type(db.scan(Order, segments=4), AsyncIterator[Order])
+    assert_type(db.scan(segment=(0, 4)), AsyncIterator[Entity])
     assert_type(db.explain(key), Explanation)
     async with db.transaction() as tx:
         assert_type(tx.put(order), Order)

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
-from odm.errors import SchemaError, Throttled
+from odm.errors import BackendError, SchemaError, Throttled
 from odm.expressions.nodes import Append, Compare, Const, Exists, Missing, Path, Remove, Set
 from odm.operations.backend import Sleep, run
 from odm.operations.ir import (
@@ -468,3 +468,60 @@ def test_unused_arguments_are_left_out() -> None:
         "UpdateExpression",
         "ExpressionAttributeNames",
     ]
+
+
+BESIDE = Schema(
+    "beside", {}, {"by_who": IndexSchema("by_who", ()), "by_total": IndexSchema("by_total", (), local=True)}
+)
+
+
+def test_a_local_index_has_the_partition_key_of_the_table() -> None:
+    created = first(CreateTables(), BESIDE).kwargs
+    assert [one["AttributeName"] for one in created["AttributeDefinitions"]] == [
+        "pk",
+        "sk",
+        "by_whopk",
+        "by_whosk",
+        "by_totalsk",
+    ]
+    assert [index["IndexName"] for index in created["GlobalSecondaryIndexes"]] == ["by_who"]
+    assert created["LocalSecondaryIndexes"] == [
+        {
+            "IndexName": "by_total",
+            "KeySchema": [
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "by_totalsk", "KeyType": "RANGE"},
+            ],
+            "Projection": {"ProjectionType": "ALL"},
+        }
+    ]
+    entry = Key(KEY.partition, "TOTAL#5")
+    put = first(Put(KEY, {}, {"by_total": entry}), BESIDE).kwargs
+    assert put["Item"] == {**NATIVE_KEY, "by_totalsk": {"S": "TOTAL#5"}}
+    update = first(Update(KEY, (), {"by_total": entry}), BESIDE).kwargs
+    assert update["UpdateExpression"] == "SET #0 = :0"
+    assert update["ExpressionAttributeNames"] == {"#0": "by_totalsk"}
+    gone = first(Update(KEY, (), {"by_total": None}), BESIDE).kwargs
+    assert gone["UpdateExpression"] == "REMOVE #0"
+
+
+def test_a_local_index_can_be_read_consistently() -> None:
+    for index, consistent in (("by_total", True), ("by_who", False)):
+        assert first(Query("C#1", index=index), BESIDE).kwargs.get("ConsistentRead", False) is consistent
+    assert "ConsistentRead" not in first(Query("C#1", index="by_total", consistent=False), BESIDE).kwargs
+
+
+def test_a_local_index_can_not_be_added_to_a_table() -> None:
+    service = Service(lambda call, _number: described("ACTIVE") if call.operation == "describe_table" else {})
+    with pytest.raises(BackendError, match=r"'beside' exists without the local index 'by_total'.*drop local=True"):
+        run(DynamoDB().connect(BESIDE).steps(CreateTables()), service)
+    assert "update_table" not in [call.operation for call in service.calls]
+
+
+def test_a_segment_of_a_scan() -> None:
+    assert first(Scan(segment=(2, 5))).kwargs == {
+        "TableName": "shop",
+        "ConsistentRead": True,
+        "Segment": 2,
+        "TotalSegments": 5,
+    }

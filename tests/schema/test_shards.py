@@ -1,0 +1,215 @@
+"""Shards and local indexes as declared: what they compile to, and every fault with its mend."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from functools import partial
+from random import Random
+from types import new_class
+from typing import Annotated, Any
+from zlib import crc32
+
+import pytest
+from pydantic import Field
+
+from odm import AccessPattern, Counter, Entity, PrimaryKey, SchemaError, Shards, Store, Table, select
+from odm.backends.local import Memory
+from odm.schema.model import EntitySchema
+
+PRIMARY = PrimaryKey("CUSTOMER#{customer_id}", "{id}")
+
+
+class Hue(Enum):
+    RED = "red"
+
+
+def declared(pattern: AccessPattern, table: Table | None = None) -> EntitySchema:
+    """An order with this pattern, compiled."""
+    table = table or Table("shop")
+
+    class Order(Entity, table=table):
+        customer_id: str
+        id: str
+        email: str | None = None
+        views: Annotated[int, Counter] = 0
+        number: Annotated[int, Field(ge=-5, lt=100)] = 0
+        total: Annotated[Decimal, Field(decimal_places=2)] = Decimal(0)
+        price: Decimal = Decimal(0)
+        at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+        hue: Hue = Hue.RED
+        primary = PRIMARY
+        one = pattern
+
+    return table.compile().entity(Order)
+
+
+FAULTS: list[Any] = [
+    (AccessPattern("A", shards=8), "shards=8 is no Shards", "Shards(8, by=...)"),  # type: ignore[arg-type]
+    (AccessPattern("A", shards=Shards(1)), "Shards(1)", "from 2 to 1000"),
+    (AccessPattern("A", shards=Shards(1001)), "Shards(1001)", "from 2 to 1000"),
+    (AccessPattern("A", shards=Shards(True)), "Shards(True)", "from 2 to 1000"),
+    (AccessPattern("A", shards=Shards(8, by="idd")), "no field 'idd'", "did you mean id?"),
+    (AccessPattern("A", shards=Shards(8, by="email")), "'email' may be None", "make it required"),
+    (AccessPattern("A", shards=Shards(8, by="views")), "Order.views", "Counter or Revision", "shards="),
+    (AccessPattern("A", shards=Shards(8, by="price")), "Decimal needs a fixed number of places"),
+    (AccessPattern("A#{id}", shards=Shards(8, by="id")), "'id' stands in the partition key", "random shards"),
+    (
+        AccessPattern("CUSTOMER#{customer_id}", "{number}", local=True, shards=Shards(8)),
+        "can not have shards",
+        "drop local=True or shards=",
+    ),
+    (AccessPattern("OTHER#{customer_id}", "{number}", local=True), 'write "CUSTOMER#{customer_id}"', "drop local=True"),
+    (AccessPattern("CUSTOMER#{customer_id}", local=True), "give it a sort template", "local=True"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: repr(fault[1]))
+def test_faults_name_the_pattern_and_the_mend(fault: tuple[Any, ...]) -> None:
+    pattern, *says = fault
+    with pytest.raises(SchemaError) as raised:
+        declared(pattern)
+    assert str(raised.value).startswith("Order.")
+    assert [text for text in says if text not in str(raised.value)] == []
+
+
+def test_a_local_index_needs_a_table_with_sort_keys() -> None:
+    table = Table("shop")
+
+    class Setting(Entity, table=table):
+        name: str
+        level: int
+        primary = PrimaryKey("SETTING#{name}")
+        by_level = AccessPattern("SETTING#{name}", "{level}", local=True)
+
+    with pytest.raises(SchemaError, match=r"Setting.by_level: no primary key .* has a sort template"):
+        table.compile()
+
+
+def test_a_table_has_five_local_indexes_at_most() -> None:
+    table = Table("shop")
+    for number in range(6):
+        partition = f"E{number}#{{id}}"
+        body = {
+            "__annotations__": {"id": str, "number": int},
+            "__module__": __name__,
+            "primary": PrimaryKey(partition, "{number}"),
+            f"by_{number}": AccessPattern(partition, "BY#{number}", local=True),
+        }
+        new_class(f"Entity{number}", (Entity,), {"table": table}, partial(dict.update, **body))
+        if number == 4:
+            assert len(table.compile().indexes) == 5
+    with pytest.raises(SchemaError, match=r"needs 6 local indexes .*may have 5"):
+        table.compile()
+
+
+def test_an_index_is_local_for_all_or_for_none() -> None:
+    table = Table("shop")
+
+    class Basket(Entity, table=table):
+        customer_id: str
+        number: int
+        primary = PrimaryKey("CUSTOMER#{customer_id}", "BASKET#{number}")
+        by_number = AccessPattern("B#{number}", index="one")
+
+    with pytest.raises(SchemaError, match=r"Basket.by_number and Order.one share .*'one'.* global .* local .*index="):
+        declared(AccessPattern("CUSTOMER#{customer_id}", "{number}", local=True), table)
+
+
+def test_what_a_pattern_compiles_to() -> None:
+    sharded = declared(AccessPattern("OPEN", "{id}", shards=Shards(8, by="id"))).pattern("one")
+    assert (sharded.kind, sharded.shards) == ("global", Shards(8, by="id"))
+    assert sharded.text == 'one = AccessPattern("OPEN", "{id}", shards=Shards(8, by="id"))'
+    table = Table("shop")
+    local = declared(AccessPattern("CUSTOMER#{customer_id}", "{number}", local=True), table).pattern("one")
+    assert (local.kind, local.shards) == ("local", None)
+    assert local.text == 'one = AccessPattern("CUSTOMER#{customer_id}", "{number}", local=True)'
+    assert table.compile().indexes["one"].local
+
+
+VALUES: list[Any] = [
+    ("id", "a#b", "a#b"),
+    ("id", "é", "é"),
+    ("hue", Hue.RED, "red"),
+    ("number", 7, "012"),
+    ("total", Decimal("1.50"), "b3150"),
+    ("at", datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02T00:00:00.000000Z"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "text"), VALUES)
+@pytest.mark.parametrize("count", [2, 10, 11, 1000])
+def test_the_shard_is_the_crc32_of_the_text(field: str, value: Any, text: str, count: int) -> None:
+    pattern = declared(AccessPattern("OPEN", shards=Shards(count, by=field))).pattern("one")
+    key = pattern.key({field: value})
+    assert key is not None
+    if field == "total":
+        text = str(pattern.hashed and pattern.hashed.encode({field: Decimal("1.5")}))
+    width = len(str(count - 1))
+    assert key.partition == f"OPEN#{crc32(text.encode()) % count:0{width}}"
+
+
+@pytest.mark.parametrize("count", [2, 10, 11, 1000])
+def test_a_random_shard_is_drawn_from_the_source_that_is_given(count: int) -> None:
+    pattern = declared(AccessPattern("OPEN", shards=Shards(count))).pattern("one")
+    width = len(str(count - 1))
+    drawn, same = Random(5), Random(5)
+    keys = [key.partition for _ in range(20) if (key := pattern.key({}, drawn))]
+    assert keys == [f"OPEN#{same.randrange(count):0{width}}" for _ in range(20)]
+
+
+def test_the_shard_counts_where_patterns_are_compared() -> None:
+    table = Table("shop")
+
+    class Mark(Entity, table=table):
+        id: str
+        number: Annotated[int, Field(ge=0, lt=10)] = 0
+        primary = PrimaryKey("MARK#{id}")
+        one = AccessPattern("OPEN#{number}", "{id}")
+
+    class Plain(Entity, table=table):
+        id: str
+        primary = PrimaryKey("PLAIN#{id}")
+        one = AccessPattern("OPEN", "{id}")
+
+    sharded = declared(AccessPattern("OPEN", "{id}", shards=Shards(8, by="id")), table)
+    assert sharded.pattern("one").shared
+    assert table.compile().entity(Mark).pattern("one").shared
+    assert not table.compile().entity(Plain).pattern("one").shared  # no shard's key is "OPEN" alone
+
+
+def test_the_planner_prefers_a_pattern_without_shards() -> None:
+    table = Table("shop")
+
+    class Order(Entity, table=table):
+        id: str
+        status: str
+        primary = PrimaryKey("ORDER#{id}")
+        spread = AccessPattern("STATUS#{status}", shards=Shards(4))
+        plain = AccessPattern("STATUS#{status}")
+
+    query = select(Order).where(Order.status == "open")
+    assert Store(table, Memory()).explain(query).index == "plain"
+
+
+def test_explain_says_what_is_read_together() -> None:
+    table = Table("shop")
+
+    class Order(Entity, table=table):
+        customer_id: str
+        id: str
+        total: int = 0
+        primary = PRIMARY
+        spread = AccessPattern("OPEN", "{total}#{id}", shards=Shards(12, by="id"))
+        by_total = AccessPattern("CUSTOMER#{customer_id}", "TOTAL#{total}", local=True)
+
+    db = Store(table, Memory())
+    every = db.explain(Order.spread())
+    assert every.partitions == tuple(f"OPEN#{number:02}" for number in range(12))
+    assert every.note == "12 shards read together, merged"
+    assert "partition  OPEN#00, OPEN#01, OPEN#02, OPEN#03, OPEN#04, … (12 in all)" in str(every)
+    one = db.explain(Order.spread().where(Order.id == "o1"))
+    assert one.partitions == (f"OPEN#{crc32(b'o1') % 12:02}",)
+    assert one.note == "one shard of 12"
+    local = db.explain(Order.by_total(customer_id="c"))
+    assert "index      by_total, a local index\n" in str(local)
+    assert local.native.consistent
