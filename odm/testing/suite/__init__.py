@@ -27,7 +27,7 @@ from odm.testing.suite.gets import TestGet, TestGetMany
 from odm.testing.suite.indexes import TestIndexedTable, TestIndexPuts, TestIndexReads, TestIndexUpdates
 from odm.testing.suite.invalid import TestInvalidItems
 from odm.testing.suite.keep import TestKeep
-from odm.testing.suite.local_indexes import TestLocalIndexes
+from odm.testing.suite.local_indexes import TestLocalIndexes, TestLocalIndexWrites
 from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
 from odm.testing.suite.pages import TestCursors, TestPages
 from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
@@ -86,6 +86,7 @@ __all__ = [
     "TestLimit",
     "TestLimits",
     "TestLists",
+    "TestLocalIndexWrites",
     "TestLocalIndexes",
     "TestLossy",
     "TestNewRevision",

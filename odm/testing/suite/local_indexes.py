@@ -66,7 +66,9 @@ class TestLocalIndexes:
         local.create()
         assert list(local.query(ALL)) == BY_TOTAL
 
-    @needs("updates")
+
+@needs("indexes", "updates")
+class TestLocalIndexWrites:
     def test_every_write_keeps_them_right(self, local: Store) -> None:
         key = Receipt.primary(shop="s", number=1)
         receipt = local.put(Receipt(shop="s", number=1, total=1))
