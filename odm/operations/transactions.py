@@ -97,7 +97,7 @@ class Pending:
         if isinstance(which, Entity):
             which = which.model_copy()  # it counts as it is now, and may change until the end of the block
         change = understand(self._context, which, actions, when, "none", upsert=upsert)
-        self._add(_Step("update", change, start(change)))
+        self._add(_Step("update", change, start(self._context, change)))
 
     def delete(self, which: object, when: Condition | bool | None) -> None:
         """Add a delete. Unlike that of a store, ``when`` and a Revision are judged on an absent item too."""

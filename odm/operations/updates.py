@@ -76,7 +76,7 @@ def update(
 ) -> Gen[Any]:
     """Change an existing item; returns it as it was or is now, or None, as ``returning`` says."""
     change = understand(context, which, actions, when, returning, upsert=upsert)
-    base = start(change)
+    base = start(context, change)
     if base is None:
         base = yield from _read_base(context, change)
     for _ in range(ATTEMPTS):
@@ -183,7 +183,7 @@ def _attributes(entity: EntitySchema, pattern: PatternSchema) -> list[str]:
     return names if pattern.when is None else [*names, *(path.root for path in paths(pattern.when))]
 
 
-def start(change: Change) -> Item | None:
+def start(context: Context, change: Change) -> Item | None:
     """What the first attempt builds on without a read: nothing, where no value is needed, or the entity passed in."""
     if not change.needed:
         return {}
