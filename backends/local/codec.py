@@ -1,22 +1,28 @@
 """Item to bytes and back: how the bundled engine keeps an item, in memory and in a file.
 
-JSON, UTF-8. An item of what JSON has types for is one object. Any other is an array: the object, in which the rest is
-written as JSON can, and marks for the attributes that are to be read otherwise: ``[{"price": "1.5"}, {"price": "n"}]``.
-Marks are ``n`` Decimal, ``b`` bytes in base64, ``s`` set of strings or integers, and ``t`` a value with any of these
-inside. In that, each is an object of one tag, ``{"$n": "1.5"}``, ``{"$b": "AAE="}`` or ``{"$s": [...]}``; a map that
-could be taken for one (a single name that begins with ``$``) is written with one more ``$`` before the name.
+JSON, UTF-8: an object that begins with the version ``_v``, if any, and the tag ``_t``, so that pydantic can read most
+entities straight from it (see `odm.codec.texts`). A number that is not whole is a JSON number where a float's digits
+say it exactly, which up to 15 digits always do. The names of attributes that are sets, of text or such numbers, stand
+in a last one, ``_s``.
+
+An item that holds anything else is an array: the object, and the names of the attributes that are written with tags.
+In those, each other value is an object of one tag, ``{"$n": "1.0000000000000000001"}``, ``{"$b": "AAE="}`` (base64)
+or ``{"$s": [...]}``; a map that could be taken for one (a single name that begins with ``$``) is written with one more
+``$`` before the name.
 
 Bytes do not change, so whatever is read is decoded anew, and nobody's mutation of an object reaches the store.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from types import NoneType
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from odm.codec import TAG, VERSION
+from odm.codec.texts import HEAD
 from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import Item, Value
 
@@ -24,6 +30,9 @@ _DAMAGE: Final = (ValueError, ArithmeticError, LookupError, TypeError, Attribute
 """What reading raises on bytes of which some have changed: no JSON, or JSON of another shape."""
 
 _PLAIN: Final = frozenset({str, int, bool, NoneType})
+_SETS: Final = "_s"
+_FLOAT_TEXT: Final = 16
+"""A Decimal whose text is no longer than this has at most 15 digits, which a float keeps (C: DBL_DIG)."""
 
 
 def encode(item: Item) -> bytes:
@@ -32,17 +41,16 @@ def encode(item: Item) -> bytes:
     Raises:
         BadValue: the item holds something that is not a stored value.
     """
-    written: dict[str, Any] = {}
-    marks: dict[str, str] = {}
-    for name, value in item.items():
-        if type(value) in _PLAIN:
-            written[name] = value
-        else:
-            written[name], mark = _written(value)
-            if mark:
-                marks[name] = mark
+    written: Any = {**item}
+    if VERSION in item or next(iter(item), TAG) != TAG:
+        written = {**{name: item[name] for name in HEAD if name in item}, **item}
     try:
-        return to_json([written, marks] if marks else written)
+        _write_plainly(written, item)
+    except _Unwritable:
+        odd = [name for name, value in item.items() if type(value) not in _PLAIN]
+        written = [written | {name: _tagged(item[name]) for name in odd}, odd]
+    try:
+        return to_json(written)
     except PydanticSerializationError as error:
         raise BadValue(f"the item can not be stored: {error}; it holds text that is not valid Unicode") from error
 
@@ -55,35 +63,85 @@ def decode(data: bytes) -> dict[str, Value]:
     """
     try:
         stored = from_json(data)
-        if isinstance(stored, dict):
-            return stored
-        item, marks = stored
-        for name, mark in marks.items():
-            item[name] = _READERS[mark](item[name])
+        if type(stored) is list:
+            return _with_tags(*stored)
+        sets = stored.pop(_SETS, ())
+        for name, value in stored.items():
+            if type(value) not in _PLAIN:
+                stored[name] = _read(value)
+        for name in sets:
+            stored[name] = frozenset(stored[name])
     except _DAMAGE as error:
         raise BackendError(f"a stored item is damaged, restore it from a copy: {error!r}") from error
-    return cast("dict[str, Value]", item)
+    return stored  # type: ignore[no-any-return]  # from_json gives Any
 
 
-def _written(value: Value) -> tuple[Any, str]:
-    """What JSON keeps for an attribute, and its mark; "" for none."""
-    match value:
-        case Decimal():
-            return str(value), "n"
-        case bytes():
-            return b64encode(value).decode(), "b"
-        case frozenset() if _all_plain(value):
-            return list(value), "s"
-        case list() if _all_plain(value):
-            return value, ""
-        case dict() if _all_plain(value.values()):
-            return value, ""
-        case _:
-            return _tagged(value), "t"
+def _with_tags(item: dict[str, Value], tagged: list[str]) -> dict[str, Value]:
+    for name in tagged:
+        item[name] = _untagged(item[name])
+    return item
 
 
-def _all_plain(values: Collection[Value]) -> bool:
-    return _PLAIN.issuperset(map(type, values))
+class _Unwritable(Exception):
+    """A value that JSON has no type for."""
+
+
+def _write_plainly(written: dict[str, Any], item: Item) -> None:
+    """Replace values by what JSON keeps for them; raises `_Unwritable`."""
+    sets = []
+    for name, value in item.items():
+        kind = type(value)
+        if kind in _PLAIN:
+            continue
+        if kind is frozenset:
+            sets.append(name)
+            written[name] = _written(list(value))
+        else:
+            written[name] = _written(value)
+    if _SETS in item:
+        raise _Unwritable
+    if sets:
+        written[_SETS] = sets
+
+
+def _written(value: Value) -> Any:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is Decimal:
+        return _float(value)
+    if kind is list:
+        return value if _PLAIN.issuperset(map(type, value)) else [_written(element) for element in value]
+    if kind is dict:
+        if _PLAIN.issuperset(map(type, value.values())):
+            return value
+        return {name: _written(element) for name, element in value.items()}
+    raise _Unwritable
+
+
+def _float(number: Decimal) -> float:
+    """The float that shows the same digits; raises `_Unwritable` when there is none."""
+    text = str(number)
+    found = float(text)
+    if len(text) > _FLOAT_TEXT and (Decimal(repr(found)) != number or _lies_between(found, number)):
+        raise _Unwritable
+    return found
+
+
+def _lies_between(found: float, number: Decimal) -> bool:
+    """Whether the float is as near to another number of as many digits, which pydantic might show instead."""
+    return len(Decimal(found).as_tuple().digits) == len(number.as_tuple().digits) + 1
+
+
+def _read(value: Any) -> Value:
+    kind = type(value)
+    if kind is float:
+        return Decimal(repr(value))
+    if kind is list:
+        return value if _PLAIN.issuperset(map(type, value)) else [_read(element) for element in value]
+    if kind is dict and not _PLAIN.issuperset(map(type, value.values())):
+        return {name: _read(element) for name, element in value.items()}
+    return value
 
 
 def _tagged(value: Value) -> Any:
@@ -128,4 +186,3 @@ _TAGS: Final[Mapping[str, Callable[[Any], Value]]] = {
     "$b": b64decode,
     "$s": lambda members: frozenset(map(_untagged, members)),
 }
-_READERS: Final[Mapping[str, Callable[[Any], Value]]] = {"n": Decimal, "b": b64decode, "s": frozenset, "t": _untagged}

@@ -54,6 +54,13 @@ class LocalConnection:
         except FILE_ERRORS as error:
             raise translated(error, self._path) from error
 
+    def answer(self, request: Request) -> Any:
+        """The response to a request, in one step."""
+        try:
+            return self.call(request)
+        except (sqlite3.Error, OSError) as error:
+            raise translated(error, self._path) from error
+
     def call(self, native: Request) -> Any:
         if self._closed:
             raise BackendError(f"the connection to table {self._engine.table!r} was closed: open another store")

@@ -7,12 +7,14 @@ streams; whether something follows is known exactly, because one row more is loo
 
 from collections.abc import Collection, Mapping
 from contextlib import closing
+from functools import partial
 from typing import Any, Final, NamedTuple, assert_never
 
 from attrs import frozen
 
 from odm.backends.local.codec import decode, encode
-from odm.backends.local.storage import Record, Rows, Storage, View, not_created
+from odm.backends.local.storage import Record, Row, Rows, Storage, View, not_created, position_of
+from odm.codec import ItemText, ItemTexts, Lazy
 from odm.errors import BadValue
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Item
@@ -27,7 +29,6 @@ from odm.operations.ir import (
     Key,
     Operation,
     Page,
-    Position,
     Put,
     Query,
     Refusals,
@@ -74,11 +75,11 @@ class Engine:
             case Get(key):
                 with self.storage.reading() as view:
                     data = view.get(key)
-                return None if data is None else decode(data)
+                return None if data is None else ItemText(data, decode)
             case BatchGet(keys):
                 with self.storage.reading() as view:
                     found = view.get_many(keys)
-                return tuple(None if data is None else decode(data) for data in found)
+                return tuple(None if data is None else ItemText(data, decode) for data in found)
             case Put() | Update() | Delete():
                 with self.storage.writing() as view:
                     return self._write(view, request)
@@ -204,23 +205,23 @@ def _item(record: Record | None) -> Item | None:
 
 
 def _page(rows: Rows, request: Query | Scan, page_bytes: int) -> Page:
-    items: list[Item] = []
-    positions: list[Position] = []
-    count = read = 0
-    last: Position | None = None
-    for position, data in rows:
+    filter_, limit = request.filter, request.limit
+    found: list[Row] = []
+    read = 0
+    last: Row | None = None
+    for row in rows:
         if read >= page_bytes:
             break
-        item = None if request.count and request.filter is None else decode(data)
-        if request.filter is None or holds(request.filter, item):
-            if count == request.limit:
+        if filter_ is None or holds(filter_, decode(row[0])):
+            if len(found) == limit:
                 break
-            count += 1
-            if item is not None and not request.count:
-                items.append(item)
-                positions.append(position)
-        read += len(data)
-        last = position
+            found.append(row)
+        read += len(row[0])
+        last = row
     else:
         last = None
-    return Page(tuple(items), tuple(positions), last, count)
+    following = None if last is None else position_of(request, last)
+    if request.count:
+        return Page(next=following, count=len(found))
+    texts = ItemTexts([row[0] for row in found], decode)
+    return Page(texts, Lazy(found, partial(position_of, request)), following)

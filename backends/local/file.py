@@ -18,7 +18,7 @@ from odm.backends.local.connections import Connections
 from odm.backends.local.opening import Connection, roll_back
 from odm.backends.local.storage import Record, Rows, not_created, span_of, to_blob
 from odm.errors import BackendError
-from odm.operations.ir import Key, Position, Query
+from odm.operations.ir import Key, Query
 
 _NO_ENTRIES: Final = b"{}"
 
@@ -144,13 +144,12 @@ class FileTable:
             sql = _items_sql(behind, high is not None, query.reverse)
             with closing(self._execute(sql, (base, *bounds))) as cursor:
                 for sort, data in cursor:
-                    yield Position(Key(query.partition, _text(sort))), data
+                    yield data, _text(sort)
         else:
             sql = _entries_sql(behind, high is not None, query.reverse)
             with closing(self._execute(sql, (base, self._spaces[query.index], *bounds))) as cursor:
                 for index_sort, partition, sort, data in cursor:
-                    key = Key(_text(partition), _text(sort))
-                    yield Position(key, Key(query.partition, _text(index_sort))), data
+                    yield data, _text(index_sort), _text(partition), _text(sort)
 
     def scan(self, after: Key | None, segment: tuple[int, int] | None = None) -> Rows:
         self.look()
@@ -163,7 +162,7 @@ class FileTable:
         bounds = (self._spaces[_BASE], *_blobs(*(after or Key(""))))
         with closing(self._execute(sql, (*bounds, of, number) if chosen else bounds)) as cursor:
             for partition, sort, data in cursor:
-                yield Position(Key(_text(partition), _text(sort))), data
+                yield data, _text(partition), _text(sort)
 
 
 class FileStorage:

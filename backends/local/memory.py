@@ -95,7 +95,9 @@ class MemoryTable:
             if of > 1 and segment_of(name, of) != number:
                 continue
             begun = after is not None and after.partition == name
-            yield from self._items(Query(name, after=Position(after) if after is not None and begun else None))
+            items = self._items(Query(name, after=Position(after) if after is not None and begun else None))
+            for row in items:
+                yield row[0], name, row[1]
 
     def _items(self, query: Query) -> Rows:
         partition = self._partitions.get(query.partition)
@@ -103,15 +105,16 @@ class MemoryTable:
             return
         low, behind, high = span_of(query)
         bounds = (low[0], None if high is None else high[0], (not behind, False), query.reverse)
+        records = partition.records
         for sort in partition.order.irange(*bounds):
-            yield Position(Key(query.partition, sort)), partition.records[sort].data
+            yield records[sort].data, sort
 
     def _entries(self, query: Query, order: SortedList[tuple[str, ...]]) -> Rows:
         low, behind, high = span_of(query)
-        for sort, *key in order.irange(low, high, (not behind, False), query.reverse):
-            item_key = Key(*key)
-            data = self._partitions[item_key.partition].records[item_key.sort].data
-            yield Position(item_key, Key(query.partition, sort)), data
+        partitions = self._partitions
+        for entry in order.irange(low, high, (not behind, False), query.reverse):
+            index_sort, partition, sort = entry
+            yield partitions[partition].records[sort].data, index_sort, partition, sort
 
 
 class MemoryStorage:

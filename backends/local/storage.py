@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from zlib import crc32
 
 from odm.errors import BackendError
-from odm.operations.ir import Key, Position, Query
+from odm.operations.ir import Key, Position, Query, Scan
 
 
 class Record(NamedTuple):
@@ -21,7 +21,9 @@ class Record(NamedTuple):
     entries: Mapping[str, Key]
 
 
-Row: TypeAlias = tuple[Position, bytes]
+Row: TypeAlias = tuple[bytes, str, *tuple[str, ...]]
+"""The bytes of an item and its place: its sort key; in an index, its index sort key and its key; in a scan, its key."""
+
 Rows: TypeAlias = Generator[Row, None, None]
 """Rows in order, read as they are asked for; close it before the `View` ends."""
 
@@ -112,6 +114,17 @@ class Span(NamedTuple):
     low: tuple[str, ...]
     behind: bool
     high: tuple[str, ...] | None
+
+
+def position_of(request: Query | Scan, row: Row) -> Position:
+    """The position of a row that was read for a request."""
+    match request, row[1:]:
+        case Query(partition=partition), (sort,):
+            return Position(Key(partition, sort))
+        case Query(partition=partition), (index_sort, *key):
+            return Position(Key(*key), Key(partition, index_sort))
+        case _, key:
+            return Position(Key(*key))
 
 
 def span_of(query: Query) -> Span:

@@ -5,6 +5,19 @@
 
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.entity import EntityCodec, compile_codec
+from odm.codec.lazy import Lazy
+from odm.codec.texts import ItemText, ItemTexts
 from odm.codec.upgrades import Upgrades
 
-__all__ = ["TAG", "TTL_ATTRIBUTE", "VERSION", "EntityCodec", "Upgrades", "compile_codec", "ttl_seconds"]
+__all__ = [
+    "TAG",
+    "TTL_ATTRIBUTE",
+    "VERSION",
+    "EntityCodec",
+    "ItemText",
+    "ItemTexts",
+    "Lazy",
+    "Upgrades",
+    "compile_codec",
+    "ttl_seconds",
+]

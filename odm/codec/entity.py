@@ -5,23 +5,24 @@ every model field by its stored name, ``_t`` with the tag, for a TTL field ``_tt
 the version of its model.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import Factory, field, frozen
 from pydantic import BaseModel, ValidationError
-from pydantic_core import SchemaValidator
+from pydantic_core import CoreSchema, SchemaValidator
 
 from odm.codec.actions import ActionLowering
 from odm.codec.annotations import TypeCompiler
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.conditions import lower_condition
-from odm.codec.depth import check_levels
+from odm.codec.depth import LEVELS, check_levels
 from odm.codec.faults import NOTHING, Unfit, nearest, show
+from odm.codec.generate import generated_dump
 from odm.codec.moments import DATETIME
 from odm.codec.paths import Resolver
+from odm.codec.proofs import levels_of, reads_json, takes_all
 from odm.codec.records import RecordField, RecordType
-from odm.codec.stored import LIST, MAP
 from odm.codec.unions import bare
 from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, validated
@@ -40,6 +41,7 @@ class EntityCodec:
         stored: field names to stored names.
         upgrades: the entity's version, and how older items come to it.
         marks: the attributes that tell whose item it is: the tag, and the version from 2 on.
+        json_schema: validates the JSON text of an item as `decode` does the item; None where that is not proved.
     """
 
     cls: type[Any]
@@ -48,6 +50,8 @@ class EntityCodec:
     _record: RecordType
     _schema: ModelSchema
     _ttl: str | None
+    json_schema: CoreSchema | None
+    _sure: bool
     upgrades: Upgrades = FIRST
     _actions: ActionLowering = field(
         init=False,
@@ -57,10 +61,19 @@ class EntityCodec:
         init=False,
         default=Factory(lambda self: _marks(self.tag, self.upgrades.version), takes_self=True),
     )
-    # Field and stored names of the fields that can nest.
+    # Field and stored names of the fields that can nest too deep.
     _nesting: tuple[tuple[str, str], ...] = field(
         init=False,
         default=Factory(lambda self: _nesting_fields(self._record), takes_self=True),
+    )
+    _dump: Callable[[Any], dict[str, Value]] = field(
+        init=False,
+        default=Factory(lambda self: generated_dump(self._record, self.marks), takes_self=True),
+    )
+    # Fields that take every value of a type as it is; text only if it is ASCII, because pydantic refuses surrogates.
+    _as_they_are: Mapping[str, type] = field(
+        init=False,
+        default=Factory(lambda self: self._schema.as_they_are, takes_self=True),
     )
     # Compiled when first asked for: most fields are never validated alone.
     _validators: dict[str, SchemaValidator] = Factory(dict)
@@ -78,14 +91,11 @@ class EntityCodec:
                 than 32 levels.
         """
         try:
-            item = self._record.dump(entity)
+            item = self._dump(entity)
+        except Exception:  # noqa: BLE001  # generated code does not say what is wrong
+            item = self._dump_with_care(entity)
+        if self._nesting:
             self._check_levels(item)
-        except Unfit as unfit:
-            raise unfit.bad_value(self.cls.__name__) from None
-        except RecursionError:
-            self._refuse_depth(entity)
-            raise
-        item.update(self.marks)
         if self._ttl is not None:
             moment = getattr(entity, self._ttl)
             if moment is not None:
@@ -111,11 +121,13 @@ class EntityCodec:
             raise self._invalid(error, item, key) from error
 
     def check(self, item: Item) -> None:
-        """Refuse an item that `decode` would refuse.
+        """Refuse an item of `encode` that `decode` would refuse.
 
         Raises:
             BadValue: a value breaks a constraint of the model, as one that was assigned unchecked can.
         """
+        if self._sure:
+            return
         try:
             validated(self._record.validator, self._record.input(item))
         except ValidationError as error:
@@ -139,6 +151,8 @@ class EntityCodec:
         Raises:
             BadValue: it does not validate; names entity, field, value and pydantic's reason.
         """
+        if type(value) is self._as_they_are.get(name) and (type(value) is not str or value.isascii()):
+            return value
         try:
             return self._validator(name).validate_python({name: value})[name]
         except ValidationError as error:
@@ -217,13 +231,23 @@ class EntityCodec:
             "field is set or read alone: use info.data.get(...) there, or put the whole entity"
         )
 
+    def _dump_with_care(self, entity: Any) -> dict[str, Value]:
+        """What `_dump` does, or the fault in words."""
+        try:
+            return {**self.marks, **self._record.dump(entity)}
+        except Unfit as unfit:
+            raise unfit.bad_value(self.cls.__name__) from None
+        except RecursionError:
+            self._refuse_depth(entity)
+            raise
+
     def _check_levels(self, item: Item) -> None:
         for name, stored in self._nesting:
             if stored in item:
                 try:
                     check_levels(item[stored])
                 except Unfit as unfit:
-                    raise unfit.under(name) from None
+                    raise unfit.under(name).bad_value(self.cls.__name__) from None
 
     def _refuse_depth(self, entity: Any) -> None:
         """Name the field that can not even be walked through."""
@@ -260,15 +284,19 @@ def compile_codec(cls: type[BaseModel], tag: str, upgrades: Upgrades = FIRST) ->
     """
     record = TypeCompiler().compile(cls)
     stored = {name: found.stored for name, found in record.fields.items()}
-    return EntityCodec(cls, tag, stored, record, model_schema(cls), _ttl_field(record), upgrades)
+    schema = cls.__pydantic_core_schema__
+    json_schema = schema if reads_json(record, schema) else None
+    sure = takes_all(record, schema)
+    return EntityCodec(cls, tag, stored, record, model_schema(cls), _ttl_field(record), json_schema, sure, upgrades)
 
 
 def _marks(tag: str, version: int) -> dict[str, Value]:
-    return {TAG: tag} if version == 1 else {TAG: tag, VERSION: version}
+    return {TAG: tag} if version == 1 else {VERSION: version, TAG: tag}
 
 
 def _nesting_fields(record: RecordType) -> tuple[tuple[str, str], ...]:
-    return tuple((found.name, found.stored) for found in record.fields.values() if found.type.kinds & (LIST | MAP))
+    deep = [found for found in record.fields.values() if levels_of(found.type) >= LEVELS]
+    return tuple((found.name, found.stored) for found in deep)
 
 
 def _ttl_field(record: RecordType) -> str | None:

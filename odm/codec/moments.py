@@ -10,9 +10,10 @@ from odm.codec.scalars import parsed
 from odm.codec.stored import NUMBER, TEXT, StoredType, unfit
 from odm.expressions.nodes import Value
 
+_AT_UTC: Final = timedelta()
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NAIVE: Final = "has no time zone, so it is no moment: give it one, as in datetime.now(UTC)"
-_WITHOUT_OFFSET: Final = len("2023-09-10T15:21:48.000000")
+_TEXT: Final = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
 
 
 @frozen
@@ -22,19 +23,22 @@ class DateTimeType(StoredType):
     def dump(self, value: Any) -> Value:
         if not isinstance(value, datetime):
             raise unfit("datetime", value)
-        if value.tzinfo is not UTC:
-            if value.utcoffset() is None:
-                raise Unfit(_NAIVE, value)
-            try:
-                value = value.astimezone(UTC)
-            except OverflowError:
-                raise Unfit(
-                    "lies outside the years 1 to 9999 in UTC, which are all that can be stored", value
-                ) from None
-        return f"{value.isoformat(timespec='microseconds')[:_WITHOUT_OFFSET]}Z"
+        if value.tzinfo is not UTC and value.utcoffset() != _AT_UTC:
+            value = _in_utc(value)
+        v = value
+        return _TEXT % (v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond)
 
     def load(self, value: Value) -> Any:
         return parsed(datetime.fromisoformat, value)
+
+
+def _in_utc(value: datetime) -> datetime:
+    if value.utcoffset() is None:
+        raise Unfit(_NAIVE, value)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise Unfit("lies outside the years 1 to 9999 in UTC, which are all that can be stored", value) from None
 
 
 @frozen

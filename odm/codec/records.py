@@ -18,6 +18,7 @@ from odm.codec.validation import validated
 from odm.expressions.nodes import Value
 
 _NO_SET: Final = frozenset[Any]()
+_EMPTY: Final = (set, frozenset)
 
 
 @frozen
@@ -56,6 +57,11 @@ class RecordField:
         return not self.omits_none and not self.is_set
 
     @property
+    def fills_in(self) -> bool:
+        """Its absence is handed to validation as the empty set, because its default is none, or not plainly that."""
+        return self.is_set and self.factory not in _EMPTY and self.default != _NO_SET
+
+    @property
     def load(self) -> Callable[[Value], Any] | None:
         """What makes the input of validation; None: the stored form will do."""
         return None if self.type.lax() and not self.early else self.type.load
@@ -83,14 +89,14 @@ class RecordType(StoredType):
         """Set the fields, once."""
         self.fields.update(fields)
         self._dumps.extend((f.name, f.stored, f.type.dump, f.omits_none, f.is_set) for f in fields.values())
-        self._loads.extend([(f.name, f.stored, f.load, f.is_set) for f in fields.values()])
+        self._loads.extend([(f.name, f.stored, f.load, f.fills_in) for f in fields.values()])
 
     def lax(self) -> bool:
         # Not yet filled, inside itself: it is never handed over as stored then, which is always right.
         return (
             bool(self._loads)
             and not self.opaque
-            and all(name == stored and load is None and not is_set for name, stored, load, is_set in self._loads)
+            and all(name == stored and load is None and not fills_in for name, stored, load, fills_in in self._loads)
         )
 
     def dump(self, value: Any) -> dict[str, Value]:
@@ -119,11 +125,11 @@ class RecordType(StoredType):
     def input(self, item: Mapping[str, Value]) -> dict[str, Any]:
         """The input of validation for a stored record: known fields only, by field name."""
         values: dict[str, Any] = {}
-        for name, stored, load, is_set in self._loads:
+        for name, stored, load, fills_in in self._loads:
             if stored in item:
                 part = item[stored]
                 values[name] = part if load is None else load(part)
-            elif is_set:
+            elif fills_in:
                 values[name] = set()
         return values
 

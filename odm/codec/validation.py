@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import CoreSchema, SchemaValidator, core_schema
 
 _EARLY: Final = frozenset({"function-before", "function-wrap", "function-plain"})
+_PLAIN: Final = {"str": str, "int": int, "bool": bool}
 _NESTED: Final = frozenset({"model", "dataclass", "typed-dict"})
 
 
@@ -21,6 +22,15 @@ def validated(validator: SchemaValidator, values: Any) -> Any:
         pydantic.ValidationError: it does not fit the model.
     """
     return validator.validate_python(values, strict=False, context={"odm": "load"}, by_alias=False, by_name=True)
+
+
+def validated_text(validator: SchemaValidator, text: bytes) -> Any:
+    """Validate the JSON text of what was stored, as `validated` does.
+
+    Raises:
+        pydantic.ValidationError: it does not fit the model.
+    """
+    return validator.validate_json(text, strict=False, context={"odm": "load"}, by_alias=False, by_name=True)
 
 
 @frozen
@@ -45,6 +55,13 @@ class ModelSchema:
         """The validation must be given a dict of its own, with known fields only."""
         return self.early or self.config.get("extra_fields_behavior", "ignore") != "ignore"
 
+    @property
+    def as_they_are(self) -> dict[str, type]:
+        """The fields whose validation gives every value of this type back as it is; ASCII text only."""
+        if self.config.keys() - {"title"}:
+            return {}
+        return {name: type_ for name, schema in self.fields.items() if (type_ := _plain_type(schema)) is not None}
+
     def validator(self, field: str) -> SchemaValidator:
         """A validator of dicts of just this field; the field's own validators see its name and no other data."""
         alone = core_schema.typed_dict_schema(
@@ -52,6 +69,12 @@ class ModelSchema:
         )
         whole = core_schema.definitions_schema(alone, list(self.definitions)) if self.definitions else alone
         return SchemaValidator(whole)
+
+
+def _plain_type(schema: Any) -> type | None:
+    """The type whose values validation takes as they are; None where the field says more than its type."""
+    node = schema["schema"] if schema["type"] == "default" else schema
+    return _PLAIN.get(node["type"]) if node.keys() <= {"type", "metadata"} else None
 
 
 def model_schema(cls: type[BaseModel]) -> ModelSchema:

@@ -99,14 +99,15 @@ class Template:
             KeyValueError: a value can not stand in a key.
         """
         texts = []
-        for name, write in self._steps:
-            value = values[name]
-            if value is None:
-                return None
-            try:
+        name, value = "", None
+        try:
+            for name, write in self._steps:
+                value = values[name]
+                if value is None:
+                    return None
                 texts.append(write(value))
-            except Refused as why:
-                raise self._refusal(name, value, why) from None
+        except Refused as why:
+            raise self._refusal(name, value, why) from None
         return self._heads[-1] % tuple(texts)
 
     def span(self, given: Mapping[str, Any], bounds: Sequence[tuple[Op, Any]] = ()) -> Span:

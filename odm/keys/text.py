@@ -15,6 +15,7 @@ from odm.keys.base import BELOW, KeyType, Place, Refused, wrong_type
 from odm.keys.shapes import ESCAPED, HEX, Shape, exactly
 
 _TO_ESCAPE = re.compile(r"[\x00-$\ud800-\udfff]")
+_finds_to_escape = _TO_ESCAPE.search
 
 
 def escape(value: str) -> str:
@@ -38,6 +39,8 @@ class StrKey(KeyType):
     variable: ClassVar[bool] = True
 
     def encode(self, value: Any) -> str:
+        if type(value) is str and value and _finds_to_escape(value) is None:
+            return value
         if not isinstance(value, str):
             raise wrong_type(value, "a str")
         if not value:

@@ -39,6 +39,9 @@ class Connection(Protocol):
     It may have a method ``units(native, response)``: the capacity units that a native request has used, a float, or
     None where the response does not tell. A native response that is a part, followed by an error, has that error in an
     attribute ``failure``.
+
+    One that answers every request with one call may have a method ``answer(request)``, which does what running its `steps`
+    with `call` does, only sooner.
     """
 
     def steps(self, request: Request) -> Gen[Any]:
@@ -121,6 +124,9 @@ def perform(connection: Connection, request: Request | Gather, watch: Watch | No
 
         with ThreadPoolExecutor(max_workers=max(1, min(len(request.requests), 16))) as pool:
             return tuple(pool.map(lambda one: perform(connection, one, watch), request.requests))
+    answer: Callable[[Request], Any] | None = getattr(connection, "answer", None)
+    if answer is not None and watch is None:
+        return answer(request)
     steps = connection.steps(request)
     return run(steps if watch is None else watch(request, steps), connection.call)
 

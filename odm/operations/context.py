@@ -1,17 +1,18 @@
 """What every operation is given: the schema, and the settings of the store that judge and limit what it does."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random, SystemRandom
 from typing import Any
 
 from attrs import Factory, field, frozen
 
-from odm.codec import TAG, VERSION
+from odm.codec import TAG, VERSION, ItemText
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError
 from odm.expressions.nodes import Condition, Item
 from odm.operations.guards import Now, every, has_tag, of_tags, reading_filter, requires
+from odm.operations.ir import Position
 from odm.operations.limits import PORTABLE, Limits
 from odm.schema.model import EntitySchema, Key, Schema
 
@@ -69,6 +70,11 @@ class Context:
         Raises:
             ItemInvalid: the tag is unknown, the attributes do not validate, or they can not be upgraded.
         """
+        if type(item) is ItemText:
+            found = self.schema.texts.load(item)
+            if found is not None:
+                return found
+            item = item.item
         entity = self.schema.entities.get(item.get(TAG, ""))
         if entity is None and self.skip_unknown:
             return None
@@ -96,6 +102,17 @@ class Context:
                 str(key),
                 item,
             )
+
+    def decode_all(self, items: Sequence[Item], positions: Sequence[Position]) -> list[Any]:
+        """The entities of a page of stored items.
+
+        Raises:
+            ItemInvalid: as `decode`, for the first item that it refuses.
+        """
+        found = self.schema.texts.load_all(items)
+        if found is not None:
+            return found
+        return [self.decode(item, position.key) for item, position in zip(items, positions, strict=True)]
 
     def key_of(self, query: object) -> tuple[EntitySchema, Key, Mapping[str, Any]]:
         """The entity, item key and key values that a call of the primary key names.

@@ -6,7 +6,7 @@ response named in the operation's docstring. The order of keys is that of their 
 the order of Python strings; every range is ``[lo, hi)``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias, assert_never, cast
 
 from attrs import AttrsInstance, Factory, field, fields, frozen
@@ -233,8 +233,8 @@ class Page:
     nothing follows; a page may be empty and still have a ``next``.
     """
 
-    items: tuple[Item, ...] = ()
-    positions: tuple[Position, ...] = ()
+    items: Sequence[Item] = ()
+    positions: Sequence[Position] = ()
     next: Position | None = None
     count: int = field(default=Factory(lambda self: len(self.items), takes_self=True))
 

@@ -6,7 +6,7 @@ counted https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Capacit
 of an index key and its item's key together is Bigtable's, whose index rows hold both in one row key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, assert_never
 
 from attrs import frozen
@@ -53,6 +53,11 @@ PORTABLE: Final = Limits()
 _KEY_NAMES: Final = len("pk") + len("sk")
 _CONTAINER: Final = 3
 _ELEMENT: Final = 1
+_SCALAR: Final = 6
+"""A quarter of the bytes of the largest number, 21, and of what a list or map takes for its place."""
+
+_SHORT_KEY: Final = 256
+"""With so many characters, no part of a key and no two keys together can be over a limit."""
 
 
 def check_item(
@@ -75,6 +80,8 @@ def check_item(
         KeyValueError: a partition key is empty.
         ItemTooLarge: a key is over its limit, or the item is (portably 400 KB), names and keys counted.
     """
+    if _surely_fits(item, key, entries, limits):
+        return
     check_keys(key, entries, entity, limits)
     if limits.item_bytes is None:
         return
@@ -88,6 +95,31 @@ def check_item(
             f"{limits.item_bytes} are the most; the largest attribute is {largest!r} with "
             f"{_value_size(item[largest])} bytes: keep large values elsewhere, or split the item"
         )
+
+
+def _surely_fits(item: Item, key: Key, entries: Mapping[str, Key], limits: Limits) -> bool:
+    """Whether no limit is near, told from the numbers of characters alone, of which each has 4 bytes at most."""
+    most = sum(map(len, item)) + _at_most(item.values()) + 2 * sum(map(len, entries))
+    for one in (key, *entries.values()):
+        length = len(one.partition) + len(one.sort)
+        if not one.partition or length > _SHORT_KEY:
+            return False
+        most += 1 + length
+    return limits.item_bytes is None or 4 * most <= limits.item_bytes
+
+
+def _at_most(values: Collection[Value]) -> int:
+    """A quarter of the bytes that values have at most, with their places in a list or map."""
+    most = _SCALAR * len(values)
+    for value in values:
+        kind = type(value)
+        if kind is str or kind is bytes:
+            most += len(value)
+        elif kind is dict:
+            most += sum(map(len, value)) + _at_most(value.values())
+        elif kind is list or kind is frozenset:
+            most += _at_most(value)
+    return most
 
 
 def check_transaction(operations: int, size: int, limits: Limits = PORTABLE) -> None:

@@ -70,11 +70,11 @@ class Scanning:
 
 @frozen
 class _Found:
-    """Stored items with the place behind each, and where more may follow."""
+    """Stored items with their positions in a partition, and where more may follow."""
 
+    partition: str
     items: Sequence[Item] = ()
     positions: Sequence[ir.Position] = ()
-    places: Sequence[Place] = ()
     next: Place | None = None
 
 
@@ -147,7 +147,7 @@ def page(context: Context, reading: Reading, size: int) -> Gen[tuple[list[Any], 
     while going is not None and len(entities) < look:
         found = yield from _read(context, going, look - len(entities))
         entities += _decoded(context, found)
-        places += found.places
+        places += [Place(found.partition, position) for position in found.positions]
         going = None if found.next is None else evolve(going, place=found.next)
     more = len(entities) > want
     return entities[:want], _further(reading, places[want - 1], want) if more else None
@@ -231,8 +231,7 @@ def scan_chunk(context: Context, scanning: Scanning) -> Gen[tuple[list[Any], Sca
             for segment in scanning.segments
         ]
     )
-    found = [_Found(answer.items, answer.positions) for answer in pages]
-    items = [entity for one in found for entity in _decoded(context, one)]
+    items = [entity for answer in pages for entity in context.decode_all(answer.items, answer.positions)]
     left = [evolve(s, after=a.next) for s, a in zip(scanning.segments, pages, strict=True) if a.next is not None]
     return items, evolve(scanning, segments=tuple(left)) if left else None
 
@@ -280,9 +279,8 @@ def _read(context: Context, reading: Reading, most: int | None, *, expired: bool
         if len(streams) == 1:
             break  # with nothing to wait for, a page without results is the caller's
     items, positions, rest = merged(streams, most, descending=descending)
-    places = [Place(place.partition, position) for position in positions]
     following = Place(place.partition, streams=rest) if rest else _following(reading.plan, place)
-    return _Found(items, positions, places, following)
+    return _Found(place.partition, items, positions, following)
 
 
 def _together(requests: Sequence[ir.Request]) -> Gen[Sequence[Any]]:
@@ -305,7 +303,7 @@ def _following(plan: Plan, place: Place) -> Place | None:
 
 
 def _decoded(context: Context, found: _Found) -> list[Any]:
-    return [context.decode(item, p.key) for item, p in zip(found.items, found.positions, strict=True)]
+    return context.decode_all(found.items, found.positions)
 
 
 def _further(reading: Reading, place: Place | None, taken: int) -> Reading | None:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from attrs import Factory, field, frozen
 
 from odm.codec.entity import EntityCodec
+from odm.codec.texts import TextLoader
 from odm.errors import KeyValueError, SchemaError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
@@ -39,6 +40,7 @@ class PatternSchema:
         shared: another entity's keys may fall into this pattern's range, so queries filter by tag.
         shards: over how many partitions each one is spread, and by which field; None: it is not.
         hashed: what writes that field.
+        fields: the fields of both templates, each once, partition first.
     """
 
     entity: str
@@ -51,10 +53,11 @@ class PatternSchema:
     shared: bool = False
     shards: Shards | None = None
     hashed: Template | None = None
+    fields: tuple[str, ...] = field(
+        init=False, repr=False, eq=False, default=Factory(lambda self: self._fields(), takes_self=True)
+    )
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The fields of both templates, each once, partition first."""
+    def _fields(self) -> tuple[str, ...]:
         sort = self.sort.fields if self.sort is not None else ()
         return tuple(dict.fromkeys(self.partition.fields + sort))
 
@@ -164,21 +167,30 @@ class EntitySchema:
             KeyValueError: a name is missing, unknown or leaves a gap, or a value does not validate.
         """
         pattern = self.pattern(name)
+        if tuple(values) != pattern.fields:  # as they mostly are
+            self._check_names(pattern, values)
+        return {field: self.codec.validate(field, values[field]) for field in pattern.fields if field in values}
+
+    def _check_names(self, pattern: PatternSchema, values: Mapping[str, Any]) -> None:
+        """Refuse names that are no leading run of the pattern's fields."""
         fields = pattern.fields
         required = frozenset(pattern.partition.fields)
         unknown = [given for given in values if given not in fields]
         if unknown:
             near = get_close_matches(unknown[0], fields, 1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise KeyValueError(f"{self.name}.{name}() has no key field {unknown[0]!r}: {hint}{_wanted(pattern)}")
+            raise KeyValueError(
+                f"{self.name}.{pattern.name}() has no key field {unknown[0]!r}: {hint}{_wanted(pattern)}"
+            )
         missing = [field for field in fields if field in required and field not in values]
         if missing:
-            raise KeyValueError(f"{self.name}.{name}() needs {missing[0]!r}: {_wanted(pattern)}")
+            raise KeyValueError(f"{self.name}.{pattern.name}() needs {missing[0]!r}: {_wanted(pattern)}")
         given = [field in values for field in fields]
         if given != sorted(given, reverse=True):
             gap = fields[given.index(False)]
-            raise KeyValueError(f"{self.name}.{name}() leaves out {gap!r} before a later field: {_wanted(pattern)}")
-        return {field: self.codec.validate(field, values[field]) for field in fields if field in values}
+            raise KeyValueError(
+                f"{self.name}.{pattern.name}() leaves out {gap!r} before a later field: {_wanted(pattern)}"
+            )
 
 
 @frozen
@@ -215,6 +227,13 @@ class Schema:
         init=False,
         repr=False,
         default=Factory(lambda self: {entity.cls: entity for entity in self.entities.values()}, takes_self=True),
+    )
+
+    texts: TextLoader = field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(lambda self: TextLoader(e.codec for e in self.entities.values()), takes_self=True),
     )
 
     @property

@@ -4,9 +4,9 @@ from contextlib import closing
 
 import pytest
 
-from odm.backends.local.storage import Record, Row, Rows, Storage
+from odm.backends.local.storage import Record, Row, Rows, Storage, position_of
 from odm.errors import BackendError
-from odm.operations.ir import Key, Position, Query
+from odm.operations.ir import Key, Position, Query, Scan
 
 SORTS = ["", "!", "a", "a\x00", "a#", "aa", "b", "é", "\ud7ff", "\ue000", "\uffff", "😀"]
 
@@ -30,7 +30,7 @@ def all_of(rows: Rows) -> list[Row]:
 
 def sorts(storage: Storage, query: Query) -> list[str]:
     with storage.reading() as view:
-        return [position.key.sort for position, _ in all_of(view.rows(query))]
+        return [position_of(query, row).key.sort for row in all_of(view.rows(query))]
 
 
 def test_a_record_is_put_replaced_and_deleted(storage: Storage) -> None:
@@ -91,13 +91,15 @@ def test_entries_are_ordered_by_index_key_and_then_by_item_key(storage: Storage)
         view.link("by_x", Key("X", "sam"), keys[3])
         view.link("by_y", Key("X", "same"), keys[0])
     expected = [("sam", keys[3]), *(("same", key) for key in keys), ("samf", keys[0])]
-    places = [(Position(key, Key("X", sort)), (key.partition + key.sort).encode()) for sort, key in expected]
+    places: list[Row] = [((key.partition + key.sort).encode(), sort, *key) for sort, key in expected]
     with storage.reading() as view:
         assert all_of(view.rows(Query("X", index="by_x"))) == places
         assert all_of(view.rows(Query("X", index="by_x", reverse=True))) == places[::-1]
         assert all_of(view.rows(Query("X", "same", "samf", index="by_x"))) == places[1:5]
         assert all_of(view.rows(Query("X", "same", index="by_x", reverse=True))) == places[:0:-1]
-        for at, (position, _) in enumerate(places):
+        for at, (sort, key) in enumerate(expected):
+            position = position_of(Query("X", index="by_x"), places[at])
+            assert position == Position(key, Key("X", sort))
             assert all_of(view.rows(Query("X", index="by_x", after=position))) == places[at + 1 :]
             assert all_of(view.rows(Query("X", index="by_x", after=position, reverse=True))) == places[:at][::-1]
         assert all_of(view.rows(Query("Y", index="by_x"))) == []
@@ -116,7 +118,7 @@ def test_a_scan_sees_every_row_once_while_rows_come_and_go(storage: Storage) -> 
             rows = all_of(view.scan(after))[:3]
             if not rows:
                 break
-            seen += [position.key for position, _ in rows]
+            seen += [position_of(Scan(), row).key for row in rows]
             after = seen[-1]
             view.delete(after)  # the place where the next page begins is gone
             view.put(Key("a", after.sort), record("before every partition there was"))
@@ -133,7 +135,7 @@ def test_rows_can_be_left_unread(storage: Storage) -> None:
     fill(storage)
     for _ in range(3):
         with storage.reading() as view, closing(view.rows(Query("p"))) as rows:
-            assert next(rows)[0].key.sort == ""
+            assert next(rows)[1] == ""
     with storage.writing() as view:
         view.delete(Key("p", ""))
 

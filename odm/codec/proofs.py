@@ -1,0 +1,162 @@
+"""What is proved about an entity when it is compiled, so that the hot path may leave steps out.
+
+`reads_json`: its item can be validated from JSON text. `takes_all`: what can be written can be read back, so that this
+needs no check. Both hold only for types and core schema nodes that are listed here: what is not known is not proved.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Flag
+from math import inf
+from typing import Any, Final
+from uuid import UUID
+
+from pydantic_core import SchemaValidator
+
+from odm.codec.choices import EnumType, LiteralType
+from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
+from odm.codec.moments import DATE, DATETIME, DURATION, TIME
+from odm.codec.plain import AnyType, JsonType
+from odm.codec.records import RecordField, RecordType
+from odm.codec.scalars import BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR, TextType
+from odm.codec.stored import LIST, MAP, StoredType
+from odm.codec.unions import NullableType
+
+_SIMPLE: Final = frozenset({BOOL, STR, INT, COUNTER, DECIMAL, FLOAT, DATETIME, DATE, TIME})
+"""Stored in one way, which JSON has, too, and which pydantic reads alike from JSON and from Python."""
+
+_ALIKE: Final = frozenset(
+    {
+        *("bool", "str", "int", "float", "decimal", "datetime", "date", "time", "uuid", "literal", "enum", "nullable"),
+        *("list", "tuple", "set", "frozenset", "dict", "model", "model-fields", "model-field", "default"),
+        *("definitions", "definition-ref", "function-after"),
+    }
+)
+"""Core schema nodes that take from JSON what they take from Python values of JSON's types."""
+
+_SURE: Final = (_ALIKE | {"any", "bytes", "timedelta"}) - {"function-after"}
+
+_CHILDREN: Final = ("schema", "items_schema", "keys_schema", "values_schema", "definitions", "fields")
+
+_HARMLESS: Final = frozenset(
+    {
+        *("type", "ref", "metadata", "serialization", "cls", "config", "model_name", "computed_fields", "schema_ref"),
+        *("generic_origin", "custom_init", "root_model", "frozen", "sub_type", "members", "missing", "expected"),
+        *("default", "default_factory", "default_factory_takes_data", "copy_default", "validate_default"),
+        *("validation_alias", "serialization_alias", "serialization_exclude", "serialization_exclude_if"),
+        *("microseconds_precision", "variadic_item_index", "extra_behavior", "strict", *_CHILDREN),
+    }
+)
+"""What a node may say without refusing a value of its type."""
+
+_HARMLESS_CONFIG: Final = frozenset(
+    {
+        *("title", "extra_fields_behavior", "from_attributes", "revalidate_instances", "validate_default", "frozen"),
+        *("populate_by_name", "validate_by_name", "validate_by_alias", "loc_by_alias", "serialize_by_alias", "strict"),
+        *("hide_input_in_errors", "validation_error_cause", "allow_inf_nan", "regex_engine", "cache_strings"),
+        *("ser_json_timedelta", "ser_json_temporal", "ser_json_bytes", "ser_json_inf_nan", "val_json_bytes"),
+        *("str_strip_whitespace", "str_to_lower", "str_to_upper"),
+    }
+)
+
+
+def reads_json(record: RecordType, schema: Any) -> bool:
+    """Whether every JSON text of an item that validates does so to the entity that its decoded item would give."""
+    return _is_alike(record, set()) and all(map(_is_alike_node, _nodes(schema)))
+
+
+def takes_all(record: RecordType, schema: Any) -> bool:
+    """Whether every item that `RecordType.dump` makes validates."""
+    return _is_sure(record, set()) and all(map(_is_sure_node, _nodes(schema)))
+
+
+def levels_of(type_: StoredType, above: tuple[RecordType, ...] = ()) -> float:
+    """How many levels of lists and dicts the values of a type can have; infinity where nothing bounds them."""
+    match type_:
+        case NullableType(inner=part):
+            return levels_of(part, above)
+        case ListType(item=part) | DictType(item=part):
+            return 1 + levels_of(part, above)
+        case FixedTupleType():
+            return 1 + max((levels_of(part, above) for part in type_.items), default=0)
+        case RecordType():
+            below = (*above, type_)
+            return (
+                inf if type_ in above else 1 + max((levels_of(f.type, below) for f in type_.fields.values()), default=0)
+            )
+    return inf if type_.kinds & (LIST | MAP) else 0
+
+
+def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every node of a core schema."""
+    if isinstance(schema, dict) and isinstance(schema.get("type"), str):
+        yield schema
+        schema = [schema[name] for name in _CHILDREN if name in schema]
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list | tuple) else ():
+        yield from _nodes(part)
+
+
+def _is_alike_node(node: Mapping[str, Any]) -> bool:
+    if node["type"] == "function-after":
+        return bool(node["function"]["type"] == "no-info")  # `info` would say another mode
+    if node["type"] == "model":
+        config = node.get("config", {})
+        return not (node.get("root_model") or node.get("custom_init") or config.get("coerce_numbers_to_str"))
+    return node["type"] in _ALIKE and node.get("on_error", "raise") == "raise"
+
+
+def _is_sure_node(node: Mapping[str, Any]) -> bool:
+    said = node.keys() - ({"tz_constraint"} if node.get("tz_constraint") == "aware" else set())
+    return node["type"] in _SURE and said <= _HARMLESS and node.get("config", {}).keys() <= _HARMLESS_CONFIG
+
+
+def _is_alike(type_: StoredType, seen: set[RecordType]) -> bool:
+    match type_:
+        case LiteralType():
+            return type_.lax() and all(kind in {str, int} for kind, _ in type_.loaded)
+        case EnumType():
+            return all(type(value) is str for value in type_.values)
+        case RecordType():
+            return _of_record(type_, seen, _is_alike) and all(map(_reads_absent, type_.fields.values()))
+    return _is_simple(type_) or _of_parts(type_, seen, _is_alike)
+
+
+def _is_sure(type_: StoredType, seen: set[RecordType]) -> bool:
+    match type_:
+        case LiteralType():
+            return True
+        case EnumType():
+            return not issubclass(type_.cls, Flag)
+        case RecordType():
+            return _of_record(type_, seen, _is_sure)
+        case AnyType():
+            return not isinstance(type_, JsonType)
+    return _is_simple(type_) or type_ in {BYTES, DURATION} or _of_parts(type_, seen, _is_sure)
+
+
+def _is_simple(type_: StoredType) -> bool:
+    return type_ in _SIMPLE or (isinstance(type_, TextType) and type_.accepts is UUID)
+
+
+def _of_parts(type_: StoredType, seen: set[RecordType], holds: Callable[[StoredType, set[RecordType]], bool]) -> bool:
+    match type_:
+        case NullableType(inner=part) | ListType(item=part) | SetType(item=part):
+            return holds(part, seen)
+        case DictType():
+            return type_.key is STR and holds(type_.item, seen)
+        case FixedTupleType():
+            return type_.of is tuple and all(holds(part, seen) for part in type_.items)
+    return False
+
+
+def _of_record(record: RecordType, seen: set[RecordType], holds: Callable[[StoredType, set[RecordType]], bool]) -> bool:
+    if record in seen:
+        return True
+    seen.add(record)
+    # A plugin of pydantic's has a validator of its own.
+    plain = not record.opaque and type(record.validator) is SchemaValidator
+    return plain and all(not f.early and f.name == f.stored and holds(f.type, seen) for f in record.fields.values())
+
+
+def _reads_absent(found: RecordField) -> bool:
+    """Whether pydantic, too, reads an absent set as the empty one, or refuses its absence."""
+    return found.required or not found.fills_in
