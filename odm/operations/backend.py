@@ -40,8 +40,8 @@ class Connection(Protocol):
     None where the response does not tell. A native response that is a part, followed by an error, has that error in an
     attribute ``failure``.
 
-    One that answers every request with one call may have a method ``answer(request)``, which does what running its `steps`
-    with `call` does, only sooner.
+    One that answers every request with one call may have a method ``answer(request)``, which does what running its
+    `steps` with `call` does, only sooner.
     """
 
     def steps(self, request: Request) -> Gen[Any]:
