@@ -3,33 +3,51 @@
 A view is the table itself, held by its lock, so a block costs one lock operation and what it does is seen as a whole.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import Lock
-from typing import Self
+from typing import Self, TypeAlias
 
-from sortedcontainers import SortedDict, SortedList
+from sortedcontainers import SortedDict
 
+from odm.backends.local.ordered import Ordered
 from odm.backends.local.storage import Record, Rows, not_created, segment_of, span_of
 from odm.operations.ir import Key, Position, Query
+
+_Kept: TypeAlias = bytes | tuple[bytes, *tuple[str, ...]]
+"""A record in few bytes: its data, and, where it has entries, behind that name, partition and sort of each."""
 
 
 class _Partition:
     """The records of one partition: found by sort key, and their sort keys in order."""
 
-    __slots__ = ("order", "records")
+    __slots__ = ("name", "order", "records")
 
-    def __init__(self) -> None:
-        self.records: dict[str, Record] = {}
-        self.order: SortedList[str] = SortedList()
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.records: dict[str, _Kept] = {}
+        self.order: Ordered[str] = Ordered()
+
+
+class _IndexPartition:
+    """The entries of one partition of an index: index sort key and item key."""
+
+    __slots__ = ("name", "order")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.order: Ordered[tuple[str, ...]] = Ordered()
 
 
 class MemoryTable:
-    """One table; a `View` of itself while its lock is held."""
+    """One table; a `View` of itself while its lock is held.
+
+    A text that many keys share, such as the name of a partition, is kept once.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._partitions: SortedDict[str, _Partition] = SortedDict()
-        self._indexes: dict[str, dict[str, SortedList[tuple[str, ...]]]] = {}
+        self._indexes: dict[str, dict[str, _IndexPartition]] = {}
 
     def __enter__(self) -> Self:
         self._lock.acquire()
@@ -47,23 +65,21 @@ class MemoryTable:
             self._indexes.setdefault(name, {})
 
     def get(self, key: Key) -> bytes | None:
-        record = self.record(key)
-        return None if record is None else record.data
+        kept = self._kept(key)
+        return None if kept is None else _data(kept)
 
     def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
         return [self.get(key) for key in keys]
 
     def record(self, key: Key) -> Record | None:
-        partition = self._partitions.get(key.partition)
-        return None if partition is None else partition.records.get(key.sort)
+        kept = self._kept(key)
+        return None if kept is None else Record(_data(kept), _entries(kept))
 
     def put(self, key: Key, record: Record) -> None:
-        partition = self._partitions.get(key.partition)
-        if partition is None:
-            partition = self._partitions[key.partition] = _Partition()
+        partition = self._partition(key.partition)
         if key.sort not in partition.records:
             partition.order.add(key.sort)
-        partition.records[key.sort] = record
+        partition.records[key.sort] = self._compact(record)
 
     def delete(self, key: Key) -> None:
         partition = self._partitions[key.partition]
@@ -74,20 +90,21 @@ class MemoryTable:
 
     def link(self, index: str, index_key: Key, key: Key) -> None:
         partitions = self._indexes[index]
-        if index_key.partition not in partitions:
-            partitions[index_key.partition] = SortedList()
-        partitions[index_key.partition].add((index_key.sort, *key))
+        partition = partitions.get(index_key.partition)
+        if partition is None:
+            partition = partitions[index_key.partition] = _IndexPartition(index_key.partition)
+        # The record comes in the same block, if it is not there: its partition can be made now.
+        partition.order.add((index_key.sort, self._partition(key.partition).name, key.sort))
 
     def unlink(self, index: str, index_key: Key, key: Key) -> None:
         partitions = self._indexes[index]
-        partitions[index_key.partition].remove((index_key.sort, *key))
-        if not partitions[index_key.partition]:
+        order = partitions[index_key.partition].order
+        order.remove((index_key.sort, *key))
+        if not order:
             del partitions[index_key.partition]
 
     def rows(self, query: Query) -> Rows:
-        if query.index is None:
-            return self._items(query)
-        return self._entries(query, self._indexes[query.index].get(query.partition, SortedList()))
+        return self._items(query) if query.index is None else self._entries(query, query.index)
 
     def scan(self, after: Key | None, segment: tuple[int, int] | None = None) -> Rows:
         number, of = segment or (0, 1)
@@ -104,17 +121,50 @@ class MemoryTable:
         if partition is None:
             return
         low, behind, high = span_of(query)
-        bounds = (low[0], None if high is None else high[0], (not behind, False), query.reverse)
         records = partition.records
-        for sort in partition.order.irange(*bounds):
-            yield records[sort].data, sort
+        sorts = partition.order.between(low[0], None if high is None else high[0], behind=behind, reverse=query.reverse)
+        for sort in sorts:
+            yield _data(records[sort]), sort
 
-    def _entries(self, query: Query, order: SortedList[tuple[str, ...]]) -> Rows:
+    def _entries(self, query: Query, index: str) -> Rows:
+        found = self._indexes[index].get(query.partition)
+        if found is None:
+            return
         low, behind, high = span_of(query)
         partitions = self._partitions
-        for entry in order.irange(low, high, (not behind, False), query.reverse):
+        for entry in found.order.between(low, high, behind=behind, reverse=query.reverse):
             index_sort, partition, sort = entry
-            yield partitions[partition].records[sort].data, index_sort, partition, sort
+            yield _data(partitions[partition].records[sort]), index_sort, partition, sort
+
+    def _kept(self, key: Key) -> _Kept | None:
+        partition = self._partitions.get(key.partition)
+        return None if partition is None else partition.records.get(key.sort)
+
+    def _partition(self, name: str) -> _Partition:
+        partition = self._partitions.get(name)
+        if partition is None:
+            partition = self._partitions[name] = _Partition(name)
+        return partition
+
+    def _compact(self, record: Record) -> _Kept:
+        if not record.entries:
+            return record.data
+        texts: list[str] = []
+        for index, (partition, sort) in record.entries.items():
+            linked = self._indexes[index].get(partition)
+            texts += (index, partition if linked is None else linked.name, sort)
+        return record.data, *texts
+
+
+def _data(kept: _Kept) -> bytes:
+    return kept if isinstance(kept, bytes) else kept[0]
+
+
+def _entries(kept: _Kept) -> Mapping[str, Key]:
+    if isinstance(kept, bytes):
+        return {}
+    texts = iter(kept[1:])
+    return {index: Key(partition, sort) for index, partition, sort in zip(texts, texts, texts, strict=True)}
 
 
 class MemoryStorage:

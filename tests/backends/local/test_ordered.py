@@ -1,0 +1,41 @@
+"""Values in order, few or many: as a sorted list has them."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from sortedcontainers import SortedList
+
+from odm.backends.local import ordered
+from odm.backends.local.ordered import Ordered
+
+texts = st.text("abc", max_size=3)
+
+
+@given(st.data(), st.lists(texts, unique=True, max_size=20), st.integers(0, 12))
+def test_it_is_a_sorted_list(data: st.DataObject, values: list[str], few: int) -> None:
+    usual, ordered.FEW = ordered.FEW, few  # type: ignore[misc]
+    try:
+        found: Ordered[Any] = Ordered()
+        expected: SortedList[str] = SortedList()
+        for value in values:
+            found.add(value)
+            expected.add(value)
+        for value in data.draw(st.lists(st.sampled_from(values), unique=True)) if values else []:
+            found.remove(value)
+            expected.remove(value)
+    finally:
+        ordered.FEW = usual  # type: ignore[misc]
+    low, high = data.draw(texts), data.draw(st.none() | texts)
+    behind, reverse = data.draw(st.booleans()), data.draw(st.booleans())
+    between = list(found.between(low, high, behind=behind, reverse=reverse))
+    assert between == list(expected.irange(low, high, (not behind, False), reverse))
+    assert bool(found) is bool(expected)
+
+
+def test_many_values_are_kept_otherwise() -> None:
+    found: Ordered[str] = Ordered()
+    for number in range(ordered.FEW + 2):
+        found.add(f"{number * 7919 % 100_003:06}")
+    assert isinstance(found._values, SortedList)
+    assert list(found.between("", None, behind=False, reverse=False)) == sorted(found._values)
