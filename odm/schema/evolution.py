@@ -1,7 +1,7 @@
 """What an entity declares about its life: the version with its upgrades, and how many items are kept."""
 
 from collections.abc import Iterator
-from inspect import getattr_static, signature
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from odm.codec import Upgrades
@@ -63,8 +63,8 @@ def _is_count(number: object) -> bool:
 
 def _marked(cls: type) -> Iterator[tuple[str, int]]:
     """The names of upgrade functions, inherited ones too, with the version that each starts from."""
-    for name in dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)):
-        attribute = getattr_static(cls, name)
+    attributes = {name: attribute for base in reversed(cls.__mro__) for name, attribute in vars(base).items()}
+    for name, attribute in attributes.items():
         from_ = getattr(getattr(attribute, "__func__", attribute), MARK, None)
         if isinstance(from_, int):
             yield name, from_
