@@ -56,6 +56,7 @@ _ELEMENT: Final = 1
 _SCALAR: Final = 6
 """A quarter of the bytes of the largest number, 21, and of what a list or map takes for its place."""
 
+_SIZED: Final = frozenset({str, bytes, list, dict, frozenset})
 _SHORT_KEY: Final = 256
 """With so many characters, no part of a key and no two keys together can be over a limit."""
 
@@ -113,12 +114,14 @@ def _at_most(values: Collection[Value]) -> int:
     most = _SCALAR * len(values)
     for value in values:
         kind = type(value)
-        if kind is str or kind is bytes:
+        if kind is str:
             most += len(value)
+        elif kind not in _SIZED:
+            continue
         elif kind is dict:
             most += sum(map(len, value)) + _at_most(value.values())
-        elif kind is list or kind is frozenset:
-            most += _at_most(value)
+        else:
+            most += len(value) if kind is bytes else _at_most(value)
     return most
 
 

@@ -93,6 +93,11 @@ class Write(NamedTuple):
     revision: int | None = None
     present: bool | None = None
 
+    @property
+    def unconditional(self) -> bool:
+        """Whether it is done whatever is stored."""
+        return self.wanted is None and self.revision is None and self.present is None
+
     def at(self, now: Now) -> ir.Operation:
         """The operation with all of its conditions, as of a moment."""
         entity = self.target.entity
@@ -137,7 +142,7 @@ def insert(context: Context, instance: E) -> Gen[E]:
 
 
 def _written(context: Context, stored: E, write: Write) -> Gen[E]:
-    answer = yield write.at(context.now())
+    answer = yield write.operation if write.unconditional else write.at(context.now())
     if isinstance(answer, ir.Refused):
         raise write.refusal(context, answer.item)
     if write.target.entity.keep is not None:

@@ -95,3 +95,34 @@ def test_the_entity_and_the_fields_of_a_long_key_are_named() -> None:
     ):
         db.put(Note(note_id="1", topic="t" * 1025))
     assert not db.exists(Note, note_id="1")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        None,
+        10**38 - 1,
+        -Decimal("0.11111111111111111111111111111111111111"),
+        "😀",
+        "a",
+        b"",
+        [],
+        [[]],
+        {"": None},
+        {"😀": {}},
+        frozenset({10**37 + 1, 10**37 + 3}),
+    ],
+    ids=str,
+)
+def test_the_quick_look_passes_nothing_over_the_limit(part: Any) -> None:
+    enough = 409_600 // (item_size({"l": [part, part]}) - item_size({"l": [part]})) + 1
+    for item in ({"l": [part] * enough}, {str(number): part for number in range(enough)}):
+        with pytest.raises(ItemTooLarge):
+            check_item(item, Key("p"), {})
+
+
+def test_index_keys_count_in_the_quick_look() -> None:
+    entries = {f"{number:0200}": Key("p" * 200, "s" * 56) for number in range(800)}
+    with pytest.raises(ItemTooLarge):
+        check_item({"n": 1}, Key("p"), entries)
+    check_item({"n": 1}, Key("p"), dict(list(entries.items())[:600]))
