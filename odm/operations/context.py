@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from odm.codec import TAG, VERSION, ItemText
+from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, ItemText
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError
 from odm.expressions.nodes import Condition, Item
@@ -62,7 +62,8 @@ class Context:
         """The item, or None if it has expired, or is to be skipped."""
         if item is not None and self.skip_unknown and item.get(TAG) not in self.schema.entities:
             return None
-        return self.now().living(item)
+        never = item is None or item.get(TTL_ATTRIBUTE) is None
+        return item if never else self.now().living(item)
 
     def decode(self, item: Item, key: Key) -> Any:
         """The entity of a stored item, by its tag; None for one that is to be skipped.
