@@ -77,6 +77,8 @@ def decode(data: bytes) -> dict[str, Value]:
 
 
 def _with_tags(item: dict[str, Value], tagged: list[str]) -> dict[str, Value]:
+    if type(item) is not dict or type(tagged) is not list:
+        raise TypeError("it is no item")
     for name in tagged:
         item[name] = _untagged(item[name])
     return item

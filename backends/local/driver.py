@@ -58,7 +58,7 @@ class LocalConnection:
         """The response to a request, in one step."""
         try:
             return self.call(request)
-        except (sqlite3.Error, OSError) as error:
+        except FILE_ERRORS as error:
             raise translated(error, self._path) from error
 
     def call(self, native: Request) -> Any:

@@ -87,7 +87,7 @@ class FileTable:
 
     def get(self, key: Key) -> bytes | None:
         row = self._find("SELECT data FROM items WHERE space = ? AND partition = ? AND sort = ?", key)
-        return None if row is None else row[0]
+        return None if row is None else _item(row[0])
 
     def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
         self._execute("BEGIN")  # else each statement would see the file as it is by then
@@ -98,7 +98,7 @@ class FileTable:
 
     def record(self, key: Key) -> Record | None:
         row = self._find("SELECT data, entries FROM items WHERE space = ? AND partition = ? AND sort = ?", key)
-        return None if row is None else Record(row[0], _entries_of(row[1]))
+        return None if row is None else Record(_item(row[0]), _entries_of(row[1]))
 
     def _find(self, sql: str, key: Key) -> Any:
         """The row of an item. What is found is right without a look: no space ever gets the id of a dropped one."""
@@ -144,12 +144,12 @@ class FileTable:
             sql = _items_sql(behind, high is not None, query.reverse)
             with closing(self._execute(sql, (base, *bounds))) as cursor:
                 for sort, data in cursor:
-                    yield data, _text(sort)
+                    yield _item(data), _text(sort)
         else:
             sql = _entries_sql(behind, high is not None, query.reverse)
             with closing(self._execute(sql, (base, self._spaces[query.index], *bounds))) as cursor:
                 for index_sort, partition, sort, data in cursor:
-                    yield data, _text(index_sort), _text(partition), _text(sort)
+                    yield _item(data), _text(index_sort), _text(partition), _text(sort)
 
     def scan(self, after: Key | None, segment: tuple[int, int] | None = None) -> Rows:
         self.look()
@@ -162,7 +162,7 @@ class FileTable:
         bounds = (self._spaces[_BASE], *_blobs(*(after or Key(""))))
         with closing(self._execute(sql, (*bounds, of, number) if chosen else bounds)) as cursor:
             for partition, sort, data in cursor:
-                yield data, _text(partition), _text(sort)
+                yield _item(data), _text(partition), _text(sort)
 
 
 class FileStorage:
@@ -234,6 +234,13 @@ def _range_sql(columns: tuple[str, ...], behind: bool, bounded: bool, reverse: b
     above = f"({place}) {'>' if behind else '>='} ({marks})"
     below = f" AND ({place}) < ({marks})" if bounded else ""
     return above + below, ", ".join(f"{column} DESC" if reverse else column for column in columns)
+
+
+def _item(data: object) -> bytes:
+    """The bytes of an item; where the file is damaged, something else may be in their place."""
+    if not isinstance(data, bytes):
+        raise BackendError("a stored item is damaged, restore it from a copy: there are no bytes where it was")
+    return data
 
 
 def _entries_of(data: bytes) -> dict[str, Key]:

@@ -68,7 +68,9 @@ def test_what_is_read_is_new_at_every_call() -> None:
     assert decode(data) == {"a": [1], "b": {"c": Decimal("1.5")}}
 
 
-@pytest.mark.parametrize("damaged", [encode({"a": 1})[:-1], b"3", b"[1]", b"[{},5]", b'[{"a":"x"},{"a":"n"}]', b"\xff"])
+@pytest.mark.parametrize(
+    "damaged", [encode({"a": 1})[:-1], b"3", b"[1]", b"[{},5]", b'[{"a":"x"},{"a":"n"}]', b"[[],[]]", b"\xff"]
+)
 def test_damaged_bytes_are_reported(damaged: bytes) -> None:
     with pytest.raises(BackendError, match="a stored item is damaged"):
         decode(damaged)

@@ -8,7 +8,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from odm.errors import BackendError, OdmError
 from odm.expressions.nodes import Increment
 from odm.expressions.nodes import Path as Place
 from odm.operations.backend import perform
-from odm.operations.ir import CreateTables, Delete, Get, Key, Put, Query, Request, Scan, Update
+from odm.operations.ir import CreateTables, Delete, Get, Key, Page, Put, Query, Request, Scan, Update
 from tests.backends.local.support import line_of, opened, output_of, started
 
 KEY = Key("p", "s")
@@ -67,11 +67,30 @@ def use(path: Path, chance: random.Random) -> None:
     connection = opened(path, create=False)
     for request in requests(chance):
         with suppress(OdmError):
-            perform(connection, request)
+            read(connection, request)
     connection.close()
     for upkeep in (LocalFile(path).compact, lambda: LocalFile(path).copy(path.with_suffix(".copy"))):
         with suppress(OdmError):
             upkeep()
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"7", b"[1,2]", "text", 1, None], ids=str)
+def test_what_stands_in_place_of_an_item_is_damage(value: object, sound: Path, tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    path.write_bytes(sound.read_bytes())
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE items SET data = ?", (value,))
+    table = opened(path, create=False)
+    for request in (Get(Key("p1", "s0001")), Query("p2"), Query("X", index="by_x"), Scan()):
+        with pytest.raises(BackendError, match="damaged"):
+            read(table, request)
+    table.close()
+
+
+def read(connection: LocalConnection, request: Request) -> str:
+    """What was found, decoded."""
+    found = perform(connection, request)
+    return repr(found.items if isinstance(found, Page) else found)
 
 
 @pytest.mark.parametrize("seed", range(15))
