@@ -119,14 +119,14 @@ async def arun(steps: Gen[R], send: Callable[[Any], Awaitable[Any]]) -> R:
 
 def perform(connection: Connection, request: Request | Gather, watch: Watch | None = None) -> Any:
     """Answer one request of the core; the requests of a `Gather` run in threads. ``watch`` follows its steps."""
+    answer: Callable[[Request], Any] | None = getattr(connection, "answer", None)
+    if answer is not None and watch is None:  # at once: threads would only take time
+        return tuple(map(answer, request.requests)) if isinstance(request, Gather) else answer(request)
     if isinstance(request, Gather):
         from concurrent.futures import ThreadPoolExecutor  # as asyncio below: slow to import, and few need it
 
         with ThreadPoolExecutor(max_workers=max(1, min(len(request.requests), 16))) as pool:
             return tuple(pool.map(lambda one: perform(connection, one, watch), request.requests))
-    answer: Callable[[Request], Any] | None = getattr(connection, "answer", None)
-    if answer is not None and watch is None:
-        return answer(request)
     steps = connection.steps(request)
     return run(steps if watch is None else watch(request, steps), connection.call)
 
