@@ -1,0 +1,26 @@
+"""Random calls on stores and on a plain dict, which must agree after every step.
+
+A backend joins as with the suite, by a test module of a few lines::
+
+    from hypothesis import settings
+    from odm import Store
+    from odm.testing.stateful import StoreMachine, table
+
+
+    class OnMine(StoreMachine):
+        def open(self, clock):
+            store = Store(table, MyBackend("localhost:9000"), clock=clock)
+            store.create()
+            return [store]
+
+
+    TestOnMine = OnMine.TestCase
+    TestOnMine.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+
+This part of odm imports Hypothesis.
+"""
+
+from odm.testing.stateful.entities import table
+from odm.testing.stateful.machine import StoreMachine
+
+__all__ = ["StoreMachine", "table"]

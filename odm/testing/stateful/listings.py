@@ -1,0 +1,106 @@
+"""Every pattern with every partition that the machine writes to: the query, and what it should give, in order."""
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from attrs import evolve, frozen
+
+from odm.entities.collections import collection
+from odm.testing.stateful.entities import Locked, Note, Task
+from odm.testing.stateful.model import Predicate
+from odm.testing.stateful.strategies import PROJECTS, STATUSES
+
+
+@frozen
+class Listing:
+    """A query, and the same in Python.
+
+    Attributes:
+        matches: whether an item is a result.
+        order: what sorts the results; no two items are equal in it.
+    """
+
+    query: Any
+    matches: Callable[[Any], bool]
+    order: Callable[[Any], Any]
+    descending: bool = False
+    most: int | None = None
+
+    def where(self, test: Predicate) -> "Listing":
+        """With one more condition."""
+        return evolve(
+            self, query=self.query.where(test.condition), matches=lambda item: self.matches(item) and test.holds(item)
+        )
+
+    def reversed(self) -> "Listing":
+        """In the opposite order."""
+        return evolve(self, query=self.query.reverse(), descending=not self.descending)
+
+    def limited(self, most: int) -> "Listing":
+        """Of no more results than these."""
+        return evolve(self, query=self.query.limit(most), most=most)
+
+    def results(self, items: Sequence[Any]) -> list[Any]:
+        """What the query gives of these items."""
+        found = sorted(filter(self.matches, items), key=self.order, reverse=self.descending)
+        return found[: self.most]
+
+    def behind(self, items: Sequence[Any], last: Any, left: int | None) -> list[Any]:
+        """What comes after the place of an item that may be gone or changed: ``last`` is its `order`."""
+        found = evolve(self, most=None).results(items)
+        going = [item for item in found if (self.order(item) < last if self.descending else self.order(item) > last)]
+        return going[:left]
+
+
+def _tasks(query: Any, order: Callable[[Any], Any], **values: Any) -> Listing:
+    return _of(Task, query, order, **values)
+
+
+def _of(cls: type, query: Any, order: Callable[[Any], Any], **values: Any) -> Listing:
+    def matches(item: Any) -> bool:
+        return type(item) is cls and all(getattr(item, name) == value for name, value in values.items())
+
+    return Listing(query, matches, order)
+
+
+def _only(listing: Listing, test: Callable[[Any], bool]) -> Listing:
+    return evolve(listing, matches=lambda item: listing.matches(item) and test(item))
+
+
+def _stored_order(item: Any) -> Any:
+    return (0, item.number) if isinstance(item, Note) else (1, item.name)
+
+
+def _whole(project: str) -> Listing:
+    query = collection(Task.primary(project=project))
+    return Listing(query, lambda item: getattr(item, "project", None) == project, _stored_order)
+
+
+LISTINGS: list[Listing] = [
+    *(_tasks(Task.primary(project=project), attrgetter("name"), project=project) for project in PROJECTS),
+    *(_tasks(Task.by_status(status=s), attrgetter("level", "name", "project"), status=s) for s in STATUSES),
+    _only(_tasks(Task.due_ones(), attrgetter("due", "project", "name")), lambda task: task.due is not None),
+    *(
+        _only(_tasks(Task.hard(project=project), attrgetter("name"), project=project), lambda task: task.level > 6)
+        for project in PROJECTS
+    ),
+    *(_tasks(Task.by_stock(project=p), attrgetter("stock", "name"), project=p) for p in PROJECTS),
+    _tasks(Task.spread(), attrgetter("project", "name")),
+    *(_tasks(Task.spread().where(Task.level == n), attrgetter("project", "name"), level=n) for n in (0, 9)),
+    *(
+        _only(
+            _tasks(Task.scattered(status=s), attrgetter("due", "project", "name"), status=s),
+            lambda task: task.due is not None,
+        )
+        for s in STATUSES
+    ),
+    *(_of(Locked, Locked.by_status(status=s), attrgetter("name"), status=s) for s in STATUSES),
+    *(_of(Note, Note.primary(project=project), attrgetter("number"), project=project) for project in PROJECTS),
+    _of(Note, Note.newest(), lambda note: (-note.number, note.project)),
+    *map(_whole, PROJECTS),
+]
+OF_TASKS = [listing for listing in LISTINGS if listing.query.entity is Task and listing.query.scope == "entity"]
+"""Those that take a condition on a `Task`."""
+LONG = [listing for listing in LISTINGS if listing.query.entity is Note or listing.query.scope != "entity"]
+"""Those that give more than a few items."""

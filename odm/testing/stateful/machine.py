@@ -1,0 +1,240 @@
+"""`StoreMachine`: random calls on several stores and on a dict, which must agree after each.
+
+Every call of a `odm.Store` has a rule. After each, the answers are compared, then all items, every index in both
+directions, whole, counted, and page by page. Cursors are kept and followed later, when other things have been written.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from odm.errors import ItemNotFound, OdmError, TransactionFailed
+from odm.stores.sync import Store
+from odm.testing.stateful import strategies
+from odm.testing.stateful.entities import EPOCH, Locked, Note, Task, table
+from odm.testing.stateful.listings import LISTINGS, LONG, OF_TASKS, Listing
+from odm.testing.stateful.model import Model, Predicate, Write, class_of
+
+STALE = 8
+"""So many entities that were read are remembered, to be written back when they are no longer true."""
+
+
+class _Held(NamedTuple):
+    """A page that can be followed: the cursor of each store, and its place."""
+
+    listing: Listing
+    cursors: Sequence[str]
+    last: Any
+    left: int | None
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Drives stores against a `Model`; a subclass opens them.
+
+    Attributes:
+        transactions: the stores have transactions.
+    """
+
+    transactions: ClassVar[bool] = True
+
+    def open(self, clock: Callable[[], float]) -> list[Store]:
+        """The stores to be compared, created and empty, with this clock."""
+        raise NotImplementedError
+
+    @initialize(writes=st.lists(strategies.UNCHECKED, min_size=8, max_size=16))
+    def start(self, writes: list[Write]) -> None:
+        self.seconds = EPOCH.timestamp()
+        self.model = Model(table.compile(), self.clock)
+        self.stores = self.open(self.clock)
+        self.read: list[Any] = []
+        self.held: list[_Held] = []
+        self.batch(writes)
+
+    def clock(self) -> float:
+        return self.seconds
+
+    def teardown(self) -> None:
+        for store in getattr(self, "stores", ()):
+            store.drop()
+            store.close()
+
+    def agree(self, call: Callable[[Store], Any], expected: Callable[[], Any]) -> Any:
+        """Make the same call on every store; the answer must be the model's."""
+        wanted = _outcome(expected)
+        for store in self.stores:
+            assert _outcome(partial(call, store)) == wanted, store
+        return wanted
+
+    def write(self, write: Write) -> None:
+        self.agree(write.on, lambda: write.on_model(self.model))
+
+    @rule(write=strategies.PUTS)
+    def put(self, write: Write) -> None:
+        self.write(write)
+
+    @rule(write=strategies.INSERTS)
+    def insert(self, write: Write) -> None:
+        self.write(write)
+
+    @rule(write=strategies.UPDATES, options=strategies.RETURNING)
+    def update(self, write: Write, options: dict[str, Any]) -> None:
+        self.write(write._replace(options=options))
+
+    @rule(write=strategies.UPSERTS)
+    def upsert(self, write: Write) -> None:
+        self.write(write)
+
+    @rule(write=strategies.DELETES)
+    def delete(self, write: Write) -> None:
+        self.write(write)
+
+    @rule(key=st.sampled_from(strategies.KEYS))
+    def get(self, key: Any) -> None:
+        self.agree(lambda store: store.one(key), lambda: self._one(key))
+        if (found := self.model.find(key)) is not None:
+            self.read = [*self.read[-STALE + 1 :], found.model_copy(deep=True)]
+
+    def _one(self, key: Any) -> Any:
+        found = self.model.find(key)
+        if found is None:
+            raise ItemNotFound("")
+        return found
+
+    @precondition(lambda self: self.read)
+    @rule(at=st.integers(0, STALE - 1), call=st.sampled_from(["put", "delete"]))
+    def write_what_was_read(self, at: int, call: str) -> None:
+        self.write(Write(call, self.read[at % len(self.read)]))
+
+    @precondition(lambda self: self.read)
+    @rule(at=st.integers(0, STALE - 1), write=strategies.UPDATES)
+    def update_what_was_read(self, at: int, write: Write) -> None:
+        which = self.read[at % len(self.read)]
+        if type(which) is class_of(write.which):
+            self.write(write._replace(which=which))
+
+    @rule(writes=st.lists(strategies.UNCHECKED, max_size=6))
+    def batch(self, writes: list[Write]) -> None:
+        def call(store: Store) -> None:
+            with store.batch() as batch:
+                for write in writes:
+                    write.on(batch)
+
+        self.agree(call, lambda: self.model.batch(writes))
+
+    @precondition(lambda self: self.transactions)
+    @rule(writes=st.lists(strategies.IN_TRANSACTION, max_size=4))
+    def transaction(self, writes: list[Write]) -> None:
+        distinct = list({self.model.identity(write.which): write for write in writes}.values())
+
+        def call(store: Store) -> None:
+            with store.transaction() as tx:
+                for write in distinct:
+                    write.on(tx)
+
+        self.agree(call, lambda: self.model.transaction(distinct))
+
+    @rule(listing=st.sampled_from(OF_TASKS), test=strategies.TESTS)
+    def delete_all_where(self, listing: Listing, test: Predicate) -> None:
+        found = listing.where(test)
+        self.agree(lambda store: store.delete_all(found.query), lambda: self.model.delete_all(found.matches))
+
+    @rule(listing=st.sampled_from(LISTINGS))
+    def delete_all(self, listing: Listing) -> None:
+        self.agree(lambda store: store.delete_all(listing.query), lambda: self.model.delete_all(listing.matches))
+
+    @rule(seconds=st.sampled_from([0.4, 1, 3]))
+    def time_passes(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    @rule(
+        listing=st.sampled_from(LONG) | st.sampled_from(LISTINGS),
+        tests=st.lists(strategies.TESTS, max_size=2),
+        most=st.none() | st.integers(1, 4),
+        down=st.booleans(),
+        size=st.integers(1, 2),
+    )
+    def page(self, listing: Listing, tests: list[Predicate], most: int | None, down: bool, size: int) -> None:
+        if listing in OF_TASKS:
+            for test in tests:
+                listing = listing.where(test)
+        listing = listing.reversed() if down else listing
+        listing = listing if most is None else listing.limited(most)
+        self.compare(listing, size)
+        self._turn(listing, listing.results(self.model.living), size, [None] * len(self.stores), most)
+
+    @precondition(lambda self: self.held)
+    @rule(at=st.integers(0, 5), size=st.integers(1, 2))
+    def follow(self, at: int, size: int) -> None:
+        held = self.held.pop(at % len(self.held))
+        rest = held.listing.behind(self.model.living, held.last, held.left)
+        self._turn(held.listing, rest, size, held.cursors, held.left)
+
+    def _turn(
+        self, listing: Listing, expected: list[Any], size: int, cursors: Sequence[str | None], left: int | None
+    ) -> None:
+        """Read one page on each store, and hold its cursor where something follows."""
+        pages = [s.page(listing.query, size=size, after=c) for s, c in zip(self.stores, cursors, strict=True)]
+        following = []
+        for page in pages:
+            assert list(page.items) == expected[:size]
+            assert (page.cursor is not None) == (len(expected) > size)
+            following += [page.cursor] if page.cursor is not None else []
+        if following:
+            last = listing.order(expected[size - 1])
+            self.held = [*self.held[-5:], _Held(listing, following, last, None if left is None else left - size)]
+
+    @invariant()
+    def every_item_agrees(self) -> None:
+        living = {self.model.identity(item): item for item in self.model.living}
+        items = [living.get(self.model.identity(key)) for key in strategies.KEYS]
+        for store in getattr(self, "stores", ()):
+            assert {self.model.identity(item): item for item in store.scan()} == living
+            assert store.get_many(strategies.KEYS) == items
+            for cls in (Task, Locked, Note):
+                assert len(list(store.scan(cls))) == sum(type(item) is cls for item in living.values())
+
+    @invariant()
+    def every_index_agrees(self) -> None:
+        for listing in LISTINGS:
+            expected = listing.results(self.model.living)
+            for store in self.stores:
+                assert list(store.query(listing.query)) == expected
+                assert list(_pages(store, listing.query.reverse(), 3)) == expected[::-1]
+
+    def compare(self, listing: Listing, size: int) -> None:
+        """Every way to read the results of one query."""
+        expected = listing.results(self.model.living)
+        for store in self.stores:
+            assert list(store.query(listing.query)) == expected
+            assert list(_pages(store, listing.query, size)) == expected
+            assert store.count(listing.query) == len(expected)
+            assert store.first(listing.query) == (expected[0] if expected else None)
+
+
+def _outcome(call: Callable[[], Any]) -> Any:
+    """What a call gives: its answer, or its error with what that carries."""
+    try:
+        return "answer", call()
+    except TransactionFailed as error:
+        return TransactionFailed, [reason and _told(reason) for reason in error.reasons]
+    except OdmError as error:
+        return _told(error)
+
+
+def _told(error: OdmError) -> tuple[type[OdmError], Any]:
+    return type(error), getattr(error, "item", None)
+
+
+def _pages(store: Store, query: Any, size: int) -> Iterator[Any]:
+    """Everything, through cursors; each page is full while anything follows."""
+    cursor = None
+    while True:
+        page = store.page(query, size=size, after=cursor)
+        yield from page.items
+        if page.cursor is None:
+            return
+        assert len(page.items) == size
+        cursor = page.cursor

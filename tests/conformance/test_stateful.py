@@ -1,0 +1,54 @@
+"""Random calls on both forms of the bundled engine, in both colours, and on a dict: they agree after every step.
+
+``ODM_STATEFUL_STEPS=100000 pytest tests/conformance/test_stateful.py`` is the long run.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis import settings
+
+from odm import AsyncStore, Backend, Store
+from odm.backends.local import LocalFile, Memory
+from odm.testing.bridge import blocking
+from odm.testing.stateful import StoreMachine, table
+
+STEPS = int(os.environ.get("ODM_STATEFUL_STEPS", "2000"))
+LENGTH = 40
+
+
+class OnEngine(StoreMachine):
+    def open(self, clock: Callable[[], float]) -> list[Store]:
+        self.folder = tempfile.TemporaryDirectory()
+        backends: list[Backend] = [Memory(), LocalFile(Path(self.folder.name) / "random.db")]
+        return [created(Store(table, backend, clock=clock)) for backend in backends]
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.folder.cleanup()
+
+
+class OnAsyncEngine(StoreMachine):
+    """With pages that end early, as those of a cloud do."""
+
+    def open(self, clock: Callable[[], float]) -> list[Store]:
+        self.runner = asyncio.Runner()
+        return [created(blocking(AsyncStore(table, Memory(page_bytes=100), clock=clock), self.runner))]
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.runner.close()
+
+
+def created(store: Store) -> Store:
+    store.create()
+    return store
+
+
+OnEngine.TestCase.settings = settings(max_examples=STEPS // LENGTH, stateful_step_count=LENGTH, deadline=None)
+OnAsyncEngine.TestCase.settings = settings(OnEngine.TestCase.settings, max_examples=STEPS // LENGTH // 4)
+TestOnEngine = OnEngine.TestCase
+TestOnAsyncEngine = OnAsyncEngine.TestCase
