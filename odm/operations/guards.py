@@ -91,6 +91,8 @@ def requires(condition: Condition | None, part: Condition) -> bool:
 
 
 def revision_is(entity: EntitySchema, number: Value) -> Condition:
-    """The item's revision is this one."""
+    """The item is there, with this revision; one from before its entity had a Revision reads as 0."""
     assert entity.revision is not None
-    return Compare("=", Path((entity.codec.stored[entity.revision],)), Const(number))
+    path = Path((entity.codec.stored[entity.revision],))
+    same = Compare("=", path, Const(number))
+    return same if number else And((EXISTS, Or((Missing(path), same))))

@@ -55,7 +55,7 @@ class _Step:
     def next(self, context: Context, item: Item | None) -> ir.Operation | OdmError:
         """The operation that is right for the item as it was read or judged, or why there is none."""
         if isinstance(self.work, Write):
-            return self.work.refusal(context, item)
+            return self.work.again(context, item) or self.work.refusal(context, item)
         base = context.now().living(item)
         try:
             return fault(context, self.work, base) or attempt(context, self.work, base)

@@ -19,6 +19,7 @@ from odm.operations.guards import ABSENT, EXISTS, Now, every, judged, revision_i
 from odm.operations.limits import check_item
 from odm.operations.reads import Reading, keys_chunk
 from odm.operations.trim import trim_after
+from odm.operations.upgrades import unchanged, up_to_date
 from odm.schema.model import EntitySchema, Key
 
 E = TypeVar("E", bound=Entity)
@@ -106,6 +107,24 @@ class Write(NamedTuple):
         condition = judged(entity, every(presence, locked, self.wanted), now)
         return self.operation if condition is None else evolve(self.operation, condition=condition)
 
+    def again(self, context: Context, item: Item | None) -> ir.Operation | None:
+        """The operation for the item as it was judged, if only the form of an older item was in the way.
+
+        Such an item has its revision under a name, or of a value, that its upgrades tell.
+        """
+        entity, there = self.target.entity, context.now().living(item)
+        if there is None or self.revision is None or entity.codec.upgrades.current(there):
+            return None
+        if self.wanted is not None and not holds(self.wanted, there):
+            return None
+        try:
+            upgraded = up_to_date(context, entity, there, self.target.key)
+        except ItemInvalid:
+            return None
+        if not holds(revision_is(entity, self.revision), upgraded):
+            return None
+        return evolve(self.operation, condition=unchanged(entity, there))
+
     def refusal(self, context: Context, item: Item | None) -> OdmError:
         """Why it was refused, by the item as it was judged."""
         if self.present and context.now().living(item) is None:
@@ -144,10 +163,21 @@ def insert(context: Context, instance: E) -> Gen[E]:
 def _written(context: Context, stored: E, write: Write) -> Gen[E]:
     answer = yield write.operation if write.unconditional else write.at(context.now())
     if isinstance(answer, ir.Refused):
+        answer = yield from _again(context, write, answer)
+    if isinstance(answer, ir.Refused):
         raise write.refusal(context, answer.item)
     if write.target.entity.keep is not None:
         yield from trim_after(context, (write.operation,))
     return stored
+
+
+def _again(context: Context, write: Write, refused: ir.Refused) -> Gen[ir.Written | ir.Refused]:
+    """The answer to what takes the place of a refused operation, if only the form of an older item was in the way."""
+    operation = write.again(context, refused.item)
+    if operation is None:
+        return refused
+    answer: ir.Written | ir.Refused = yield operation
+    return answer
 
 
 def delete(context: Context, which: object, when: Condition | bool | None) -> Gen[bool]:
@@ -158,11 +188,14 @@ def delete(context: Context, which: object, when: Condition | bool | None) -> Ge
     guard = None if revision is None else revision_is(target.entity, revision)
     now = context.now()
     condition = every(guard, wanted, now.alive if target.entity.ttl is not None else None)
-    answer = yield ir.Delete(target.key, condition)
+    write = Write(target, ir.Delete(target.key), wanted, revision)
+    answer = yield evolve(write.operation, condition=condition)
+    if isinstance(answer, ir.Refused):
+        answer = yield from _again(context, write, answer)
     if isinstance(answer, ir.Written):
         return answer.existed
     if now.living(answer.item) is not None:
-        raise refusal(context, target, answer.item, wanted)
+        raise write.refusal(context, answer.item)
     return False
 
 

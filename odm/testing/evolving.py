@@ -8,13 +8,15 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from odm import TTL, AccessPattern, Entity, PrimaryKey, Revision, Table, field, upgrade
+from odm import TTL, AccessPattern, Entity, PrimaryKey, Revision, Stored, Table, field, upgrade
 
 people = Table("people")
 people_v2 = Table("people")
 people_v3 = Table("people")
 parcels = Table("parcels")
 parcels_v2 = Table("parcels")
+memos = Table("memos")
+memos_locked = Table("memos")
 bags = Table("bags")
 bags_v2 = Table("bags")
 kept = Table("kept")
@@ -92,13 +94,13 @@ class Parcel(Entity, table=parcels):
 
 
 class ParcelV2(Entity, table=parcels_v2, tag="Parcel", version=2):
-    """Says the country with the place, weighs in grams, and does not know ``note``."""
+    """Says the country with the place, weighs in grams, calls its revision ``rev``, and does not know ``note``."""
 
     parcel_id: str
     city: str
     country: str = "NO"
     grams: int = 0
-    revision: Annotated[int, Revision] = 0
+    revision: Annotated[int, Revision, Stored("rev")] = 0
 
     primary = PrimaryKey("PARCEL#{parcel_id}")
     by_place = AccessPattern("PLACE#{country}#{city}", "{parcel_id}")
@@ -108,7 +110,27 @@ class ParcelV2(Entity, table=parcels_v2, tag="Parcel", version=2):
     @staticmethod
     def to_grams(item: dict[str, Any]) -> dict[str, Any]:
         """Version 1 had kilograms."""
-        return {**item, "city": item.pop("place"), "grams": item.pop("weight", 0) * 1000}
+        renamed = {"city": item.pop("place"), "rev": item.pop("revision")}
+        return {**item, **renamed, "grams": item.pop("weight", 0) * 1000}
+
+
+class Memo(Entity, table=memos):
+    """Is not locked."""
+
+    memo_id: str
+    text: str = ""
+
+    primary = PrimaryKey("MEMO#{memo_id}")
+
+
+class LockedMemo(Entity, table=memos_locked, tag="Memo"):
+    """Is locked now."""
+
+    memo_id: str
+    text: str = ""
+    revision: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("MEMO#{memo_id}")
 
 
 class Bag(Entity, table=bags):

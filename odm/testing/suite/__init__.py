@@ -50,6 +50,7 @@ from odm.testing.suite.upgrades import (
     TestUpgradedIndexes,
     TestUpgradedInTransactions,
     TestUpgradedReads,
+    TestUpgradedRevisions,
     TestUpgradedUpdates,
     TestUpgradedWrites,
 )
@@ -125,6 +126,7 @@ __all__ = [
     "TestUpgradedInTransactions",
     "TestUpgradedIndexes",
     "TestUpgradedReads",
+    "TestUpgradedRevisions",
     "TestUpgradedUpdates",
     "TestUpgradedWrites",
     "TestUpsert",

@@ -14,6 +14,7 @@ from odm import (
     add_to,
     collection,
     increment,
+    missing,
     set_,
 )
 from odm.operations import ir
@@ -22,6 +23,8 @@ from odm.testing.capabilities import needs
 from odm.testing.evolving import (
     Bag,
     BagV2,
+    LockedMemo,
+    Memo,
     Parcel,
     ParcelV2,
     Person,
@@ -29,6 +32,8 @@ from odm.testing.evolving import (
     PersonV3,
     bags,
     bags_v2,
+    memos,
+    memos_locked,
     parcels,
     parcels_v2,
     people,
@@ -206,6 +211,84 @@ class TestUpgradedUpdates:
         old, db = stores.open(people), stores.open(people_v2)
         old.put(ANN.model_copy(update={"expires_at": FUTURE}))
         assert db.update(KEY_V2, set_(PersonV2.last, "Ray"), returning="new").expires_at == FUTURE
+
+
+@needs("conditions")
+class TestUpgradedRevisions:
+    KEY = ParcelV2.primary(parcel_id="p")
+
+    def test_let_what_was_read_be_put_and_deleted(self, stores: Stores) -> None:
+        old, db = stores.open(parcels), stores.open(parcels_v2)
+        old.put(Parcel(parcel_id="p", place="Oslo"))
+        assert db.put(db.one(self.KEY)).revision == 2
+        assert db.delete(db.one(self.KEY)) is True
+        old.put(Parcel(parcel_id="p", place="Oslo"))
+        assert db.delete(db.one(self.KEY)) is True
+        assert db.get(self.KEY) is None
+
+    def test_refuse_what_is_stale(self, stores: Stores) -> None:
+        old, db = stores.open(parcels), stores.open(parcels_v2)
+        first = old.put(Parcel(parcel_id="p", place="Oslo"))
+        stale = db.one(self.KEY)
+        old.put(first)
+        newest = db.one(self.KEY)
+        for write in (db.put, db.delete):
+            with pytest.raises(Conflict) as caught:
+                write(stale)
+            assert caught.value.item == newest
+        assert db.one(self.KEY) == newest
+
+    def test_notice_a_rival(self, stores: Stores) -> None:
+        old, db = stores.open(parcels), stores.open(parcels_v2)
+        first = Parcel(parcel_id="p", place="Oslo")
+        second = old.put(first).model_copy(update={"place": "Bergen"})
+        mine = db.one(self.KEY)
+        # The first rival changes nothing; the second comes before the put is tried again.
+        stores.rival_puts(first, second)
+        with pytest.raises(Conflict) as caught:
+            db.put(mine)
+        assert caught.value.item.city == "Bergen"
+        assert db.one(self.KEY).city == "Bergen"
+
+    def test_judge_a_condition_on_what_is_stored(self, stores: Stores) -> None:
+        old, db = stores.open(parcels), stores.open(parcels_v2)
+        old.put(Parcel(parcel_id="p", place="Oslo", weight=3))
+        parcel = db.one(self.KEY)
+        with pytest.raises(ConditionFailed) as caught:
+            db.put(parcel, when=ParcelV2.grams == 3000)
+        assert not isinstance(caught.value, Conflict)
+        assert db.put(parcel, when=missing(ParcelV2.grams)).revision == 2
+
+    @needs("transactions")
+    def test_in_transactions(self, stores: Stores) -> None:
+        old, db = stores.open(parcels), stores.open(parcels_v2)
+        for name in "pqr":
+            old.put(Parcel(parcel_id=name, place="Oslo"))
+        p, q, r = (db.one(ParcelV2, parcel_id=name) for name in "pqr")
+        with db.transaction() as tx:
+            tx.put(p)
+            tx.delete(q)
+            tx.check(r)
+        assert (db.one(self.KEY).revision, db.exists(ParcelV2, parcel_id="q")) == (2, False)
+        old.put(Parcel(parcel_id="r", place="Oslo", revision=1))
+        with pytest.raises(TransactionFailed) as caught, db.transaction() as tx:  # noqa: PT012  # raised at its end
+            tx.check(r)
+            tx.put(ParcelV2(parcel_id="new", city="Oslo"))
+        assert [type(reason) for reason in caught.value.reasons] == [Conflict, type(None)]
+
+    @needs("updates")
+    def test_of_items_from_before_there_was_one(self, stores: Stores) -> None:
+        old, db = stores.open(memos), stores.open(memos_locked)
+        key = LockedMemo.primary(memo_id="m")
+        old.put(Memo(memo_id="m"))
+        memo = db.one(key)
+        assert db.update(memo, set_(LockedMemo.text, "x"), returning="new").revision == 1
+        with pytest.raises(Conflict):
+            db.update(memo, set_(LockedMemo.text, "y"))
+        with pytest.raises(Conflict):
+            db.delete(memo)
+        old.put(Memo(memo_id="m"))
+        assert db.delete(memo) is True
 
 
 @needs("transactions", "updates", "conditions")
