@@ -73,6 +73,7 @@ class BaseStore:
             name = type(self).__name__
             raise TypeError(f"{name}(table, backend): {wrong}; write {name}(table, Memory()), or DynamoDB(...), ...")
         _check_options(table, prefix, limits, on_unknown, {"on_request": on_request, "clock": clock}, random)
+        _check_secret(cursor_secret)
         self.table = table
         self.backend = backend
         self.prefix = prefix
@@ -250,3 +251,12 @@ def _check_options(
             raise BadValue(f"{name}={given!r}: give a plain function, also to an AsyncStore")
     if random is not None and not isinstance(random, Random):
         raise BadValue(f"random={random!r}: give a random.Random, such as random.Random(7)")
+
+
+def _check_secret(secret: object) -> None:
+    """Refuse a secret that signs nothing, and do not show it. Raises BadValue."""
+    if secret is not None and (not isinstance(secret, str | bytes) or not secret):
+        raise BadValue(
+            "cursor_secret= is text or bytes, and not empty: with an empty one, anybody can sign; leave it out for "
+            "cursors that are not signed"
+        )

@@ -57,6 +57,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "limits": {"limits": "none"},
     "on_unknown": {"on_unknown": "warn"},
     "prefix": {"prefix": "prod/"},
+    "cursor_secret": {"cursor_secret": ""},
+    "cursor_secret ": {"cursor_secret": b""},
+    "cursor_secret  ": {"cursor_secret": 7},
 }
 
 
