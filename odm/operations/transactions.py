@@ -80,6 +80,16 @@ class Pending:
         self._size = 0
         self.open = False
 
+    def begin(self) -> None:
+        """Begin the block.
+
+        Raises:
+            BadValue: it has begun, and its end would commit what the outer one has so far.
+        """
+        if self.open:
+            raise BadValue("the block of this transaction has begun already: write with db.transaction() for another")
+        self.open = True
+
     def put(self, entity: E, when: Condition | bool | None) -> E:
         """Add a put; returns the entity as it will be stored."""
         stored, write = put_write(self._context, entity, when)

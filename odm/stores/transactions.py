@@ -110,7 +110,7 @@ class Transaction(Operations):
         self._run = run
 
     def __enter__(self) -> Self:
-        self._pending.open = True
+        self._pending.begin()
         return self
 
     def __exit__(
@@ -131,7 +131,7 @@ class AsyncTransaction(Operations):
         self._run = run
 
     async def __aenter__(self) -> Self:
-        self._pending.open = True
+        self._pending.begin()
         return self
 
     async def __aexit__(

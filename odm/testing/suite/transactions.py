@@ -144,6 +144,13 @@ class TestTransactionCalls:
         with pytest.raises(BadValue, match="block"):
             tx.check(ORDER)
 
+    def test_begun_twice(self, offline: Store) -> None:
+        tx = offline.transaction()
+        with pytest.raises(BadValue, match="has begun"), tx:  # noqa: PT012  # raised inside of it
+            tx.put(ORDER)
+            with tx:
+                pass
+
     def test_takes_100_operations(self, offline: Store) -> None:
         with pytest.raises(BadValue, match="100"), offline.transaction() as tx:  # noqa: PT012  # only the last is refused
             for n in range(100):
