@@ -4,6 +4,8 @@ An update names attributes of the model as it is now, so it never changes an old
 item with the change in it, on the condition that the item is still as it was read.
 """
 
+from attrs import evolve
+
 from odm.codec import TTL_ATTRIBUTE, VERSION
 from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path, Value
 from odm.operations.context import Context
@@ -27,7 +29,7 @@ def up_to_date(context: Context, entity: EntitySchema, item: Item, key: Key) -> 
     """
     if entity.codec.upgrades.current(item):
         return item
-    instance = context.decode(item, key)
+    instance = evolve(context, skip_unknown=False).decode(item, key)  # to pass over it would not change it
     attributes = entity.codec.upgrades.apply(entity.name, item, str(key))
     return unknown(entity, attributes) | entity.codec.encode(instance)
 

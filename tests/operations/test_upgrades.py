@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from odm import Entity, ItemTooLarge, PrimaryKey, Store, Table, set_, upgrade
+from odm import Entity, ItemInvalid, ItemTooLarge, PrimaryKey, Store, Table, set_, upgrade
 from odm.backends.local import Memory
 
 first, second = Table("notes"), Table("notes")
@@ -56,6 +56,25 @@ def test_an_upgrade_that_changes_what_it_is_given_in_place_does_no_harm(stores: 
     old.put(Note(note_id="n", parts=["a"]))
     updated = new.update(NoteV2.primary(note_id="n"), set_(NoteV2.size, 1), returning="new")
     assert updated == NoteV2(note_id="n", parts=["a", "end"], text="aendaend", size=1)
+
+
+def test_an_item_that_is_skipped_is_not_updated() -> None:
+    others = Table("notes")
+
+    class Other(Entity, table=others):
+        note_id: str
+
+        primary = PrimaryKey("NOTE#{note_id}")
+
+    backend = Memory()
+    old, new = Store(others, backend), Store(second, backend, on_unknown="skip")
+    old.create()
+    other = old.put(Other(note_id="n"))
+    key = NoteV2.primary(note_id="n")
+    for upsert in (False, True):
+        with pytest.raises(ItemInvalid, match="'Other'"):
+            new.update(key, set_(NoteV2.size, 1), upsert=upsert)
+    assert old.one(Other, note_id="n") == other
 
 
 def test_an_update_that_would_make_the_upgraded_item_too_large_changes_nothing(stores: tuple[Store, Store]) -> None:
