@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, assert_never, get_args
 
-from odm.codec import TAG
-from odm.expressions.nodes import Condition, Path, paths
+from odm.expressions.nodes import And, Condition, Or
+from odm.operations.guards import ABSENT
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -80,8 +80,9 @@ def word_for(request: Request) -> Word:
 
 
 def _forbids_an_item(condition: Condition | None) -> bool:
-    # In the condition of a put the tag is named for one purpose: there must be none.
-    return condition is not None and Path((TAG,)) in paths(condition)
+    if isinstance(condition, And | Or):
+        return any(map(_forbids_an_item, condition.conditions))
+    return condition == ABSENT
 
 
 def keys_of(request: Request) -> tuple[Key, ...]:

@@ -25,6 +25,7 @@ from odm import (
     Throttled,
     increment,
     set_,
+    upgrade,
 )
 from odm.backends.local import Faults, Happened, LocalFile, Memory
 from odm.operations.backend import Backend
@@ -164,6 +165,30 @@ class TestWords:
         assert db.explain(KEY).native is not None
         assert db.explain(PART).native is not None
         assert faults.happened == ()
+
+
+def test_an_older_item_that_is_rewritten_is_no_insert(backend: Backend, faults: Faults) -> None:
+    newer = Table("parts")
+
+    class NewPart(Entity, table=newer, tag="Part", version=2):
+        bin: str
+        number: str
+        stock: int = 0
+
+        primary = PrimaryKey("BIN#{bin}", "{number}")
+
+        @upgrade(from_=1)
+        @staticmethod
+        def same(item: dict[str, Any]) -> dict[str, Any]:
+            return item
+
+    with Store(table, backend) as old, Store(newer, backend) as db:
+        old.create()
+        old.put(PART)
+        faults.throttle("insert")
+        faults.delay("put", 0)
+        db.update(NewPart.primary(bin="a", number="1"), increment(NewPart.stock))
+    assert [fault.operation for fault in faults.happened] == ["put"]
 
 
 def test_a_put_means_inserts_too_and_not_the_other_way_round(db: Store, faults: Faults) -> None:
