@@ -66,9 +66,14 @@ def odm_file(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[OpenSt
 
 
 def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The options of the backend: the marker's, and the fixtures that the test or its other fixtures ask for."""
-    marker = request.node.get_closest_marker("odm")
-    options: dict[str, Any] = {} if marker is None else dict(marker.kwargs)
+    """The options of the backend: those of markers, and the fixtures that the test or its other fixtures ask for."""
+    options: dict[str, Any] = {}
+    for marker in request.node.iter_markers("odm"):  # the test's own first, then those of its class and module
+        if marker.args:
+            raise TypeError(
+                f"@pytest.mark.odm({', '.join(map(repr, marker.args))}): write options by name, such as index_lag=5"
+            )
+        options = {**marker.kwargs, **options}
     for option in ("clock", "faults"):
         if f"odm_{option}" in request.fixturenames:
             options.setdefault(option, request.getfixturevalue(f"odm_{option}"))

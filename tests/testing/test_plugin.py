@@ -155,13 +155,32 @@ def test_lag(odm_memory, odm_clock):
     assert db.count(Note.by_topic(topic="t")) == 1
 
 
+@pytest.mark.odm(index_lag=5, page_bytes=7)
+class TestMore:
+    @pytest.mark.odm(page_bytes=1)
+    def test_both(self, odm_memory):
+        sent = []
+        db = odm_memory(notes, on_request=sent.append)
+        for number in "12":
+            db.put(Note(number=number))
+        assert db.count(Note.by_topic(topic="t")) == 0
+        sent.clear()
+        assert len(list(db.scan())) == len(sent) == 2
+
+
 @pytest.mark.odm(index_lag=5)
 def test_a_file_has_no_lag(odm_file):
     pass
+
+
+@pytest.mark.odm(5)
+def test_options_have_names(odm_memory):
+    pass
 """,
     )
-    result.assert_outcomes(passed=1, errors=1)
+    result.assert_outcomes(passed=2, errors=2)
     result.stdout.fnmatch_lines("*TypeError*index_lag*")
+    result.stdout.fnmatch_lines("*mark.odm(5)*write*index_lag=5*")
 
 
 def test_stores_are_closed_when_the_test_ends(pytester: pytest.Pytester) -> None:
