@@ -14,7 +14,7 @@ from attrs import frozen
 
 from odm.backends.local.codec import decode, encode
 from odm.backends.local.storage import Record, Row, Rows, Storage, View, not_created, position_of
-from odm.codec import ItemText, ItemTexts, Lazy
+from odm.codec import TAG, ItemText, ItemTexts, Lazy
 from odm.errors import BadValue
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Item
@@ -192,7 +192,10 @@ class _Change(NamedTuple):
 
 def _updated(request: Update, old: Record | None) -> _Change:
     before = _item(old)
-    after = apply(request.actions, before or {})
+    try:
+        after = apply(request.actions, before or {})
+    except BadValue as error:
+        raise BadValue(f"the {(before or {}).get(TAG, 'item')} under {request.key}: {error}") from error
     entries = {**(old.entries if old is not None else {}), **request.entries}
     kept = {index: index_key for index, index_key in entries.items() if index_key is not None}
     check_item(after, request.key, kept, limits=request.limits)  # only here is it known how large it has become

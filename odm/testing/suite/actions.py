@@ -117,7 +117,7 @@ class TestSet:
 
     def test_under_a_missing_parent_is_refused(self, db: Store) -> None:
         for action in (set_(S.address.city, "x"), set_(S.meta["no"]["where"], 1), set_(S.grid[0][0], 1)):
-            with pytest.raises(BadValue):
+            with pytest.raises(BadValue, match=r"Key\("):
                 changed(db, BARE, action)
 
     def test_if_missing(self, db: Store) -> None:
