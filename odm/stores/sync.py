@@ -374,13 +374,21 @@ class Batch:
         self._pending.put(entity)
         self._flush_if_full()
 
-    def delete(self, which: Entity | Query[Any]) -> None:
-        """Remove the item of an entity or key.
+    @overload
+    def delete(self, which: type[Entity], /, **key: Any) -> None: ...
+    @overload
+    def delete(self, which: Entity | Query[Any], /) -> None: ...
+    def delete(self, which: Any, /, **key: Any) -> None:
+        """Remove an item; one that is not there is no failure.
+
+        Args:
+            which: an entity class with its key fields, an entity, or a key.
+            key: the key fields.
 
         Raises:
             BadValue: an entity with a Revision; or the batch is not in its block.
         """
-        self._pending.delete(which)
+        self._pending.delete(self._store._key(which, key))
         self._flush_if_full()
 
     def _flush_if_full(self) -> None:

@@ -8,6 +8,7 @@ from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Document, Member, Order, Setting, hashes
 from odm.testing.stores import Stores
+from odm.testing.suite.helpers import fill
 
 
 def order(name: str, note: str | None = None) -> Order:
@@ -17,13 +18,14 @@ def order(name: str, note: str | None = None) -> Order:
 
 class TestBatch:
     def test_writes_when_the_block_ends(self, db: Store, stores: Stores) -> None:
-        db.put(order("old"))
+        fill(db, [order("old"), order("named")])
         stores.forget()
         with db.batch() as batch:
             batch.put(order("a"))
             batch.put(Customer(customer_id="c", name="Ann"))
             batch.delete(order("old"))
             batch.delete(Order.primary(customer_id="c", order_id="absent"))
+            batch.delete(Order, customer_id="c", order_id="named")
             assert stores.requests == []
         assert list(db.query(Order.primary(customer_id="c"))) == [order("a")]
         assert db.exists(Customer, customer_id="c")
