@@ -206,7 +206,7 @@ class LocalFile:
         The copy gets its name when it is complete and on the disk.
 
         Args:
-            to: where the copy will be, on any disk; nothing may be there.
+            to: where the copy will be, on any disk; nothing may be there, nor a ``-wal`` of a file that was.
 
         Raises:
             BackendError: ``to`` is taken or in no folder, the file is not there or not odm's, or the disk is full.

@@ -44,8 +44,9 @@ def compact(path: Path, timeout: float) -> Compaction:
 
 def copy(path: Path, to: Path, timeout: float) -> None:
     """Copy the file as it is at one moment; see `LocalFile.copy`."""
-    if os.path.lexists(to):
-        raise _taken(to)
+    for suffix in ("", "-wal", "-journal"):  # SQLite would take a log that was left there for one of the copy
+        if os.path.lexists(f"{to}{suffix}"):
+            raise _taken(to.with_name(to.name + suffix))
     if not to.parent.is_dir():
         raise BackendError(f"file {to}: there is no folder {to.parent}; create it first")
     with translating(path), closing(Connections(path, timeout)) as connections:

@@ -135,3 +135,14 @@ def test_a_foreign_file_is_neither_compacted_nor_copied(contents: bytes | None, 
         LocalFile(path).copy(tmp_path / "copy.db")
     assert path.read_bytes() == before
     assert not list(tmp_path.glob("copy*"))
+
+
+@pytest.mark.parametrize("left", ["-wal", "-journal"])
+def test_a_log_that_was_left_is_not_taken_for_one_of_the_copy(left: str, tmp_path: Path) -> None:
+    """SQLite would play it into the copy: where the file that it belonged to was removed, to be restored."""
+    filled(tmp_path / "backup.db", 1)
+    (tmp_path / f"shop.db{left}").write_bytes(b"left by a program that was killed")
+    with pytest.raises(BackendError, match=f"shop.db{left} is there already") as caught:
+        LocalFile(tmp_path / "backup.db").copy(tmp_path / "shop.db")
+    assert "remove it first" in str(caught.value)
+    assert not (tmp_path / "shop.db").exists()
