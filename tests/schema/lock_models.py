@@ -10,10 +10,10 @@ from odm import Entity, Table
 HEAD = """
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from enum import Enum
-from typing import Annotated, Literal
+from enum import Enum, Flag
+from typing import Annotated, Literal, NamedTuple
 from uuid import UUID
-from pydantic import BaseModel, Field
+from pydantic import UUID4, BaseModel, Field, RootModel, StringConstraints
 from odm import upgrade, TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Stored, Table, field
 """
 
@@ -105,6 +105,28 @@ class Change(NamedTuple):
 ORDER = MODEL[MODEL.index("class Order") : MODEL.index("class Visit")]
 ORDER_ITEM = '    Order(customer_id="c1", order_id="o1", placed_at=datetime(2026, 1, 5, tzinfo=UTC)),\n'
 REVISION = ("    note: str", "    revision: Annotated[int, Revision] = 0\n    note: str")
+NOTE = "    note: str"
+AMOUNT = "    amount: Annotated[Decimal, Field(max_digits=5, decimal_places={})] = Decimal(0)\n"
+LISTS = "    codes: dict[str, list[Annotated[str, Field(max_length={})]]] = {{}}\n"
+UNION = "    either: Annotated[int, Field(le={})] | str = ''\n"
+ROOT = """\
+    class Root(RootModel[int]):
+        root: Annotated[int, Field(le={})]
+
+    root: Root | None = None
+"""
+FLAGS = """\
+    class Flags(Flag):
+        {}
+
+    flags: Flags = Flags(0)
+"""
+PAIR = """\
+    class Pair(NamedTuple):
+        {}
+
+    pair: Pair | None = None
+"""
 WITH_TTL = ("ends_at: datetime | None", "ends_at: Annotated[datetime | None, TTL]")
 BY_NICK = ("    by_level", '    by_nick = AccessPattern("NICK#{nick}", "{customer_id}")\n    by_level')
 
@@ -297,6 +319,60 @@ STRANDS = [
         [("sku: str", "sku: Annotated[str, Field(max_length=2)]")],
         [("strands", "Customer.lines.sku", "limits")],
         [('sku="s1"', 'sku="long"')],
+    ),
+    Change(
+        "fewer digits before the point",
+        [(NOTE, AMOUNT.format(3) + NOTE)],
+        [("strands", "Customer.amount", "limits")],
+        [(NOTE, AMOUNT.format(2) + NOTE), ("level=7", "level=7, amount=Decimal(123)")],
+    ),
+    Change(
+        "a shorter text in a list",
+        [(NOTE, LISTS.format(2) + NOTE)],
+        [("strands", "Customer.codes", "limits")],
+        [(NOTE, LISTS.format(9) + NOTE), ("level=7", 'level=7, codes={"a": ["long"]}')],
+    ),
+    Change(
+        "a smaller number in a union",
+        [(NOTE, UNION.format(2) + NOTE)],
+        [("strands", "Customer.either", "limits")],
+        [(NOTE, UNION.format(9) + NOTE), ("level=7", "level=7, either=5")],
+    ),
+    Change(
+        "a smaller number in a root model",
+        [(NOTE, ROOT.format(2) + NOTE)],
+        [("strands", "Customer.root", "limits")],
+        [(NOTE, ROOT.format(9) + NOTE), ("level=7", "level=7, root=5")],
+    ),
+    Change(
+        "a text that is made small",
+        [("email: str", "email: Annotated[str, StringConstraints(to_lower=True)]"), ("a@", "A@")],
+        [("strands", "Customer.email", "limits")],
+        [("a@", "A@")],
+    ),
+    Change(
+        "another version of UUID",
+        [(NOTE, "    token: UUID4 | None = None\n" + NOTE)],
+        [("strands", "Customer.token", "limits")],
+        [(NOTE, "    token: UUID | None = None\n" + NOTE), ("level=7", "level=7, token=UUID(int=1)")],
+    ),
+    Change(
+        "a UUID as one of some texts",
+        [(NOTE, '    token: Literal["a"] | None = None\n' + NOTE)],
+        [("strands", "Customer.token", "type")],
+        [(NOTE, "    token: UUID | None = None\n" + NOTE), ("level=7", "level=7, token=UUID(int=1)")],
+    ),
+    Change(
+        "a flag removed",
+        [(NOTE, FLAGS.format("ONE = 1") + NOTE)],
+        [("strands", "Customer.flags", "allowed values")],
+        [(NOTE, FLAGS.format("ONE, TWO = 1, 2") + NOTE), ("level=7", "level=7, flags=3")],
+    ),
+    Change(
+        "order of a named tuple",
+        [(NOTE, PAIR.format("b: int; a: int") + NOTE)],
+        [("strands", "Customer.pair", "type")],
+        [(NOTE, PAIR.format("a: int; b: int") + NOTE), ("level=7", "level=7, pair=(1, 2)")],
     ),
     Change(
         "bounds taken away",

@@ -19,6 +19,7 @@ from attrs import AttrsInstance, fields
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
+from typing_extensions import TypeAliasType
 
 from odm import BadValue, Entity, PrimaryKey, Table
 from odm.keys import compile_template
@@ -180,7 +181,7 @@ class Dog(BaseModel):
         (list[int | None], "list[int | None]"),
         (tuple[int, ...], "list[int]"),
         (tuple[int, str], "tuple[int, str]"),
-        (Point, "tuple[int, Decimal]"),
+        (Point, "tuple[x: int, y: Decimal]"),
         (dict[str, bytes], "dict[str, bytes]"),
         (Names, "list[str]"),
         (Color, "int"),
@@ -218,6 +219,32 @@ def test_a_model_within_itself_is_described_once() -> None:
 def test_values_of_an_enum_are_described_and_sorted() -> None:
     assert described_as(Literal["b", "a"] | None)["values"] == ("a", "b")
     assert described_as(Literal["b", "a"] | None)["optional"] is True
+
+
+Tree = TypeAliasType("Tree", "list[Tree] | Annotated[int, Field(le=9)]")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "limits"),
+    [
+        (Annotated[int, Field(le=9)] | None, {"le": 9}),
+        (list[Annotated[int, Field(le=9)]], {"[0].le": 9}),
+        (
+            dict[Annotated[str, Field(max_length=9)], list[Annotated[int, Field(le=9)]]],
+            {"[0].max_length": 9, "[1][0].le": 9},
+        ),
+        (Annotated[int, Field(le=9)] | Annotated[str, Field(pattern="x")], {"[0].le": 9, "[1].pattern": "x"}),
+        (
+            Annotated[Decimal, Field(max_digits=5, decimal_places=2)],
+            {"max_digits": 5, "decimal_places": 2, "max_whole_digits": 3},
+        ),
+        (Annotated[float, Field(ge=float("-inf"), le=float("nan"))], {"ge": "-inf", "le": "nan"}),
+        (Literal["a"], None),
+        (Tree, None),
+    ],
+)
+def test_limits_are_described_with_their_places(annotation: Any, limits: Any) -> None:
+    assert described_as(annotation).get("limits") == limits
 
 
 whole_numbers = st.integers(-200, 200)

@@ -18,7 +18,7 @@ _Limits: TypeAlias = Mapping[str, _Limit]
 
 _LOWER: Final = frozenset({"ge", "gt", "min_length"})
 """Limits that allow more when they are smaller; of the others, those of numbers do when they are larger."""
-_EXACT: Final = frozenset({"multiple_of", "pattern"})
+_EXACT: Final = frozenset({"multiple_of", "pattern", "uuid_version"})
 
 
 def compare_fields(where: str, old: Mapping[str, FieldLock], new: Mapping[str, FieldLock]) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def _removed(where: str, stored: str, field: FieldLock) -> Finding:
 
 def _changed(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
     if old.type != new.type:
-        yield _retyped(where, old.type, new.type)
+        yield _retyped(where, old, new)
     else:
         for before, after in zip(old.models, new.models, strict=False):
             yield from compare_fields(where, before, after)
@@ -77,12 +77,14 @@ def _changed(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
     yield from _absent(where, old, new)
 
 
-def _retyped(where: str, old: str, new: str) -> Finding:
-    if new == "Any" or old in _WIDER.get(new, ()):
-        return Finding("safe", where, "type", old, new, "stored values read as before")
+def _retyped(where: str, old: FieldLock, new: FieldLock) -> Finding:
+    if new.type == "Any":
+        return Finding("safe", where, "type", old.type, new.type, "values read as they are stored, a datetime as text")
+    if old.type in _WIDER.get(new.type, ()) and new.values is None:
+        return Finding("safe", where, "type", old.type, new.type, "stored values read as before")
     effect = "stored values have the old form, and may raise ItemInvalid or read as something else"
     mend = "convert them: read with the old model and put with the new one"
-    return Finding("strands", where, "type", old, new, effect, mend)
+    return Finding("strands", where, "type", old.type, new.type, effect, mend)
 
 
 def _revalued(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
@@ -105,7 +107,7 @@ def _limited(where: str, old: _Limits, new: _Limits) -> Iterator[Finding]:
     if all(_is_looser(name, old.get(name), value) for name, value in new.items()):
         yield Finding("safe", where, "limits", was, now)
     else:
-        effect = "items stored with a value outside the new limits raise ItemInvalid"
+        effect = "values stored outside the new limits raise ItemInvalid, or read as others"
         yield Finding("strands", where, "limits", was, now, effect, "change those with the old model first, if any")
 
 
@@ -113,9 +115,9 @@ def _is_looser(name: str, old: _Limit | None, new: _Limit) -> bool:
     """Whether a limit allows at least what it allowed."""
     if old == new:
         return True
-    if name in _EXACT or not (isinstance(old, int | float) and isinstance(new, int | float)):
+    if name.rpartition(".")[2] in _EXACT or not (isinstance(old, int | float) and isinstance(new, int | float)):
         return False
-    return new <= old if name in _LOWER else new >= old
+    return new <= old if name.rpartition(".")[2] in _LOWER else new >= old
 
 
 def _absent(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:

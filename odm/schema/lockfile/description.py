@@ -69,10 +69,11 @@ class FieldLock(_Description):
     Attributes:
         field: its name in the class, where that differs from the stored name.
         type: the stored type; each ``model`` in it has its fields in ``models``, in order.
-        values: the stored values that a Literal or an Enum allows; None: all of the type.
+        values: the stored values that a Literal or an Enum allows, those of a Flag combined; None: all of the type.
         optional: it may be None.
         absent: what an item without it reads as: an error, None, or another default.
-        limits: the constraints that Pydantic checks: name, such as ``max_length``, to value.
+        limits: the constraints that Pydantic checks: name, such as ``max_length``, to value; those of a part of the
+            type behind its place, such as ``[0].max_length`` for the items of a list.
         models: the fields of each model in the type, by stored name.
     """
 

@@ -6,7 +6,7 @@ enums are left out, because they are not stored.
 
 from enum import Flag
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from pydantic.fields import FieldInfo
 
@@ -16,23 +16,9 @@ from odm.codec.models import field_infos
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored import StoredType
 from odm.codec.unions import NullableType, RootType, UnionType, bare
-from odm.entities.markers import metadata_of
 from odm.expressions.nodes import Value, shown
 from odm.schema.lockfile.description import FieldLock
-
-LIMITS: Final = (
-    "ge",
-    "gt",
-    "le",
-    "lt",
-    "min_length",
-    "max_length",
-    "multiple_of",
-    "max_digits",
-    "decimal_places",
-    "pattern",
-)
-"""The constraints that are described, by the name of the attribute in which annotated-types and pydantic have them."""
+from odm.schema.lockfile.limits import limits_of
 
 _Fields: TypeAlias = dict[str, FieldLock]
 _Described: TypeAlias = tuple[str, tuple[_Fields, ...]]
@@ -49,7 +35,7 @@ def _field(field: RecordField, info: FieldInfo, records: tuple[RecordType, ...])
     type_ = bare(field.type)
     text, models = _describe(type_, records)
     values = None
-    if isinstance(type_, EnumType | LiteralType) and not _combines(type_):
+    if isinstance(type_, EnumType | LiteralType):
         text, values = _kinds(type_.values), tuple(map(_plain, sorted(type_.values, key=repr)))
     return FieldLock(
         type=text,
@@ -57,20 +43,9 @@ def _field(field: RecordField, info: FieldInfo, records: tuple[RecordType, ...])
         values=values,
         optional="NULL" in field.type.kinds,
         absent="error" if field.required and not field.is_set else "none" if field.omits_none else "default",
-        limits=_limits(info),
+        limits=limits_of(info),
         models=models,
     )
-
-
-def _limits(info: FieldInfo) -> dict[str, int | float | str]:
-    """The constraints of a field; of several of one name the last, which is the one that pydantic keeps."""
-    found = {}
-    for mark in metadata_of(info):
-        for name in LIMITS:
-            value = getattr(mark, name, None)
-            if value is not None:
-                found[name] = value if isinstance(value, int | float) else str(value)
-    return found
 
 
 def _describe(type_: StoredType, records: tuple[RecordType, ...]) -> _Described:
@@ -95,7 +70,10 @@ def _describe(type_: StoredType, records: tuple[RecordType, ...]) -> _Described:
         case DictType():
             return _join("dict[{}]", ", ", [_describe(type_.key, records), _describe(type_.item, records)])
         case FixedTupleType():
-            return _join("tuple[{}]", ", ", [_describe(item, records) for item in type_.items])
+            names = getattr(type_.of, "_fields", ())  # stored by position: the names say what stands where
+            parts = [_describe(item, records) for item in type_.items]
+            named = [(f"{name}: {text}", models) for name, (text, models) in zip(names, parts, strict=False)]
+            return _join("tuple[{}]", ", ", named or parts)
         case EnumType() | LiteralType() if not _combines(type_):
             return f"{_kinds(type_.values)} of {', '.join(sorted(map(shown, type_.values)))}", ()
         case EnumType():
