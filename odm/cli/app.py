@@ -3,7 +3,9 @@
 Exit codes: 0 done; 1 the answer is no, or something failed; 2 the command line can not be run as it was written.
 """
 
+import errno
 import io
+import os
 import sys
 from typing import NoReturn
 
@@ -30,6 +32,9 @@ def main() -> None:
         _fail(str(error), 2)
     except OdmError as error:
         _fail(str(error))
+    except OSError as error:
+        _give_up_output()
+        _fail(_said_by_system(error))
     except KeyboardInterrupt:
         _fail("interrupted", INTERRUPTED)
 
@@ -49,6 +54,21 @@ def _run() -> int:
     if code == INTERRUPTED:  # typer makes a code of Ctrl-C
         raise KeyboardInterrupt
     return code
+
+
+def _said_by_system(error: OSError) -> str:
+    if error.filename is not None:
+        return f"{error.filename} can not be used: {error.strerror}"
+    if error.errno == errno.ENOENT:
+        return "the current folder is not there any more; change to another one"
+    return f"the output can not be written: {error.strerror}"
+
+
+def _give_up_output() -> None:
+    """Drop what could not be written, or Python tries again when it ends, and prints a traceback."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:

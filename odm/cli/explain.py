@@ -79,11 +79,11 @@ def _evaluate(target: Target, expression: str, store: Store) -> Explanation:
         if not (isinstance(call.body, ast.Call) and isinstance(call.body.func, ast.Name)):
             raise SyntaxError("unmatched ')'")
         explanation: Explanation = eval(compile(call, "the expression", "eval"), names)
-    except OdmError:
+    except (OdmError, KeyboardInterrupt):
         raise
     except SyntaxError as error:
         raise BadUsage(f"{expression!r} is no Python expression: {error.msg}") from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise BadUsage(f"{expression!r} can not be evaluated: {reason}") from error
     return explanation

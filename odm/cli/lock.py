@@ -1,8 +1,10 @@
 """`odm lock` and `odm check`: the lock file in the folder of an application, and what the model changed since."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +99,14 @@ def _read(file: Path) -> LockFile | None:
 
 
 def _write(file: Path, lock: LockFile) -> None:
+    real = Path(os.path.realpath(file))
+    part = real.with_name(f"{real.name}.part")
     try:
-        file.write_text(write_lock(lock), encoding="utf-8", newline="\n")
+        part.write_text(write_lock(lock), encoding="utf-8", newline="\n")
+        part.replace(real)  # in one step: other tables are in it
     except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
         raise BadValue(f"{file} can not be written: {error.strerror}; choose another path with --file") from error
 
 

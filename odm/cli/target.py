@@ -64,19 +64,24 @@ def _import(name: str) -> ModuleType:
     try:
         with redirect_stdout(sys.stderr):  # what the module prints is no part of the answer
             return importlib.import_module(name)
-    except OdmError:
+    except (OdmError, KeyboardInterrupt):
         raise
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(name, error, folder) from error
         hint = _hint(error.name, (found.name for found in iter_modules([folder])), "")
         raise BadUsage(f"there is no module {error.name!r} in {folder} or among installed packages{hint}") from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise _broken(name, error, folder) from error
 
 
 def _broken(name: str, error: BaseException, folder: str) -> BadValue:
     """The error that a module was found and can not be imported."""
+    return BadValue(f"module {name!r} can not be imported: {_reason(error, folder)}")
+
+
+def _reason(error: BaseException, folder: str) -> str:
+    """What the user's code raised, and where."""
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
     own = [frame for frame in frames if frame.filename.startswith(folder)]
@@ -86,7 +91,7 @@ def _broken(name: str, error: BaseException, folder: str) -> BadValue:
         reason = f"SyntaxError: {error.msg}"
     elif own:
         place = f" ({own[-1].filename}, line {own[-1].lineno})"
-    return BadValue(f"module {name!r} can not be imported: {reason}{place}")
+    return f"{reason}{place}"
 
 
 def _walk(module: ModuleType, path: str) -> Table:
@@ -98,6 +103,10 @@ def _walk(module: ModuleType, path: str) -> Table:
         except AttributeError:
             hint = _hint(name, _tables(module) if found is module else dir(found), _instead(module))
             raise BadUsage(f"{so_far.rstrip(':.')} has no {name!r}{hint}") from None
+        except (OdmError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise BadValue(f"{so_far}{name} can not be read: {_reason(error, str(Path.cwd()))}") from error
         so_far += f"{name}."
     if not isinstance(found, Table):
         raise BadUsage(f"{module.__name__}:{path} is {_article(found)}, not a Table{_instead(module)}")

@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -145,6 +146,20 @@ def test_what_can_not_be_run_as_written_is_one_line(tmp_path: Path) -> None:
     assert "--fast" in failure(odm(tmp_path, "demo", "--fast"), 2)
     assert "Did you mean 'demo'" in failure(odm(tmp_path, "dem"), 2)
     assert "See odm check --help" in failure(odm(tmp_path, "check"), 2)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [["--help"], ["copy", "--help"], ["demo"]])
+def test_output_that_can_not_be_written_is_one_line(arguments: list[str], first: str, folder: Path) -> None:
+    full = f"import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 1)\n{RUN}"
+    assert failure(odm(folder, *arguments, run=full)) == "odm: the output can not be written: No space left on device\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not remove the folder of a process")
+@pytest.mark.parametrize("arguments", [["check", "shop"], ["demo"], ["compact", "shop.db"]])
+def test_a_folder_that_was_removed(arguments: list[str], tmp_path: Path) -> None:
+    removed = f"import os; os.rmdir(os.getcwd())\n{RUN}"
+    assert "the current folder is not there any more" in failure(odm(tmp_path, *arguments, run=removed))
 
 
 def test_without_a_command_the_help_is_shown(tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ def test_the_request_to_bigtable(run: Run, application: Application) -> None:
         ("Order.by_dat()", 2, "AttributeError: Order has no field or pattern 'by_dat': did you mean 'by_date'?"),
         ("1 / 0", 2, "'1 / 0' can not be evaluated: ZeroDivisionError: division by zero"),
         ("exit(3)", 2, "'exit(3)' can not be evaluated: SystemExit: 3"),
+        ("(_ for _ in ()).throw(GeneratorExit)", 2, "can not be evaluated: GeneratorExit"),
         ("Order.by_date()", 1, "Order.by_date() needs 'customer_id'"),
         ('Order.by_date(customer_id="")', 1, "customer_id=''"),
         ("5", 1, "5 is not a key"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import failure, odm, succeeded
+from tests.cli.command_line import RUN, failure, odm, succeeded
 from tests.cli.conftest import SHOP, Application, Run
 
 EMAIL_MOVED = ('"EMAIL#{email}"', '"MAIL#{email}"')
@@ -121,6 +121,7 @@ def test_without_a_lock_file(run: Run) -> None:
     [
         (b"", "is damaged: Expecting value"),
         (b'{"format": 1, "tables": {"shop": {', "is damaged: "),
+        (b"[" * 100_000, "is damaged: "),
         (b'{"format": 9, "tables": {}}', "was written by a newer odm: it has format 9"),
         (b"SQLite format 3\0\xff\xfe", "it is no text"),
     ],
@@ -153,6 +154,24 @@ def test_a_folder_that_can_not_be_written(run: Run) -> None:
     done = run("lock", "shop", "--file", "/sys/odm.lock")  # where root is refused, too
     assert (done.code, done.out) == (1, "")
     assert re.search(r"^odm: /sys/odm.lock can not be written: .+; choose another path with --file$", done.line)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of files")
+def test_what_can_not_be_written_in_full_leaves_the_file_as_it_was(run: Run, application: Application) -> None:
+    path = application.folder / "odm.lock"
+    path.write_text('{"format": 1, "tables": {}}', encoding="utf-8")
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)); signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
+    limited = f"import resource, signal; {limit}\n{RUN}"
+    assert "odm.lock can not be written: " in failure(odm(application.folder, "lock", "shop", run=limited))
+    assert path.read_text(encoding="utf-8") == '{"format": 1, "tables": {}}'
+    assert sorted(file.name for file in application.folder.iterdir()) == ["odm.lock", "shop.py"]
+
+
+def test_a_link_to_a_lock_file_stays_one(run: Run, application: Application) -> None:
+    (application.folder / "odm.lock").symlink_to("the.lock")
+    assert run("lock", "shop").code == 0
+    assert (application.folder / "odm.lock").is_symlink()
+    assert (application.folder / "the.lock").is_file()
 
 
 def test_as_a_program(application: Application) -> None:

@@ -54,6 +54,7 @@ def test_what_names_no_table(target: str, why: str, run: Run, application: Appli
         ("\n\nclass (:\n", "SyntaxError: invalid syntax ({folder}/shop.py, line 3)"),
         ("from odm import nothing\n", "ImportError: cannot import name 'nothing' from 'odm'"),
         ("import sys\nsys.exit('bye')\n", "SystemExit: bye ({folder}/shop.py, line 2)"),
+        ("import asyncio\nraise asyncio.CancelledError\n", "CancelledError: ({folder}/shop.py, line 2)"),
         ("raise RuntimeError('two\\nlines')\n", "RuntimeError: two lines ({folder}/shop.py, line 1)"),
     ],
 )
@@ -64,6 +65,13 @@ def test_a_module_that_can_not_be_imported(source: str, why: str, run: Run, appl
     assert (done.code, done.out) == (1, "")
     assert "module 'shop' can not be imported: " in done.line
     assert why.format(folder=application.folder) in done.line
+
+
+def test_an_attribute_that_raises(run: Run, application: Application) -> None:
+    application.write("def __getattr__(name):\n    raise ValueError(f'no {name}')\n")
+    done = run("schema", "shop:late")
+    assert (done.code, done.out) == (1, "")
+    assert done.line == f"odm: shop:late can not be read: ValueError: no late ({application.folder}/shop.py, line 2)\n"
 
 
 def test_a_model_that_does_not_compile(run: Run, application: Application) -> None:

@@ -139,7 +139,7 @@ def read_lock(text: str, name: str) -> LockFile:
     mend = "restore it from version control, or remove it and write it anew with odm lock"
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadValue(f"{name} is not a lock file of odm, or it is damaged: {error}; {mend}") from error
     version = found.get("format") if isinstance(found, dict) else None
     if type(version) is int and version > FORMAT:
