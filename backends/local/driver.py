@@ -153,7 +153,8 @@ class LocalFile:
         page_bytes: as for `Memory`.
 
     Raises:
-        BadValue: a number makes no sense.
+        BadValue: a number makes no sense, or no path can be as this one.
+        BackendError: the path goes from the current folder, which was removed.
     """
 
     name = "file"
@@ -171,7 +172,7 @@ class LocalFile:
         if not 0 <= timeout <= TIMEOUT_MAX:
             raise BadValue(f"LocalFile(timeout={timeout!r}): give seconds, from 0 to {TIMEOUT_MAX:.0f}")
         _check_page(page_bytes)
-        self.path = Path(path).absolute()
+        self.path = _absolute(path)
         self.timeout = timeout
         self.clock = clock
         self._faults = faults
@@ -211,11 +212,21 @@ class LocalFile:
         Raises:
             BackendError: ``to`` is taken or in no folder, the file is not there or not odm's, or the disk is full.
         """
-        copy(self._real_path(), Path(to).absolute(), self.timeout)
+        copy(self._real_path(), _absolute(to), self.timeout)
 
     def _real_path(self) -> Path:
         """The path behind links, beside which SQLite has its files."""
         return Path(os.path.realpath(self.path))
+
+
+def _absolute(path: str | os.PathLike[str]) -> Path:
+    if "\0" in str(path):
+        raise BadValue(f"LocalFile({str(path)!r}): a path has no character U+0000; give the path of a file")
+    try:
+        return Path(path).absolute()
+    except FileNotFoundError as error:
+        what = "the current folder is not there any more"
+        raise BackendError(f"LocalFile({str(path)!r}): {what}; change to another one, or give a path from /") from error
 
 
 def _check_page(page_bytes: int) -> None:

@@ -110,6 +110,8 @@ def _check_place(path: Path, create: bool) -> None:
         raise BackendError(f"file {path}: there is no folder {path.parent}; create it first")
     if path.is_dir():
         raise BackendError(f"file {path} is a folder; give the path of a file in it")
+    if path.exists() and not path.is_file():
+        raise BackendError(f"file {path} is a device or a pipe; choose another path")
     if not create and not path.exists():
         raise BackendError(f"file {path} does not exist: call store.create() first")
 

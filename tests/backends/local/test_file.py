@@ -16,7 +16,7 @@ import pytest
 from odm.backends.local import LocalFile, file
 from odm.backends.local.file import FileStorage
 from odm.backends.local.storage import Record
-from odm.errors import BackendError, ConditionFailed, Throttled
+from odm.errors import BackendError, BadValue, ConditionFailed, Throttled
 from odm.expressions.nodes import Increment, Path
 from odm.operations.backend import perform
 from odm.operations.ir import BatchWrite, CreateTables, DropTables, Get, Key, Put, Query, Scan, Update
@@ -241,6 +241,31 @@ def test_a_wrong_file_is_refused(tmp_path: FilePath, make: Callable[[FilePath], 
         assert str(path) in str(raised.value)
     connection.close()
     assert before is None or path.read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+def test_a_pipe_is_refused_and_nothing_is_left_beside_it(tmp_path: FilePath) -> None:
+    os.mkfifo(tmp_path / "shop.db")
+    connection = LocalFile(tmp_path / "shop.db").connect(schema_of())
+    for request in (CreateTables(), Query("p")):
+        with pytest.raises(BackendError, match=f"{tmp_path / 'shop.db'} is a device or a pipe; choose another path"):
+            perform(connection, request)
+    connection.close()
+    assert [file.name for file in tmp_path.iterdir()] == ["shop.db"]
+
+
+def test_a_path_that_no_file_can_have() -> None:
+    with pytest.raises(BadValue, match=r"LocalFile\('a.x00b'\): a path has no character U\+0000"):
+        LocalFile("a\0b")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not remove the folder of a process")
+def test_a_relative_path_where_the_folder_was_removed(tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(BackendError, match=r"LocalFile\('shop.db'\): the current folder is not there any more"):
+        LocalFile("shop.db")
 
 
 def test_a_missing_folder_is_named(tmp_path: FilePath) -> None:
