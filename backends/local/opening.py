@@ -20,6 +20,9 @@ APPLICATION_ID: Final = int.from_bytes(b"odm1", "big")
 FORMAT: Final = 1
 """The version of the layout below; a file with a higher one was written by a later odm."""
 
+LONGEST_SECONDS: Final = 2_147_483.0
+"""SQLite counts the milliseconds that it waits in 32 bits, and does not wait at all for more."""
+
 _LAYOUT: Final = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE spaces (id INTEGER PRIMARY KEY AUTOINCREMENT, "table" TEXT, "index" TEXT, UNIQUE ("table", "index"));
@@ -75,7 +78,7 @@ def open_file(path: Path, timeout: float, *, create: bool) -> Connection:
     mode = "rwc" if create else "rw" if writable else "ro"
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode={mode}{'&immutable=1' if frozen else ''}",
-        timeout=timeout,
+        timeout=min(timeout, LONGEST_SECONDS),
         isolation_level=None,
         check_same_thread=False,
         factory=Connection,

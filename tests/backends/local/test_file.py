@@ -9,12 +9,14 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path as FilePath
+from threading import TIMEOUT_MAX
 from typing import cast
 
 import pytest
 
 from odm.backends.local import LocalFile, file
 from odm.backends.local.file import FileStorage
+from odm.backends.local.opening import open_file
 from odm.backends.local.storage import Record
 from odm.errors import BackendError, BadValue, ConditionFailed, Throttled
 from odm.expressions.nodes import Increment, Path
@@ -288,6 +290,16 @@ def test_a_program_that_keeps_the_file_locked(tmp_path: FilePath) -> None:
     perform(connection, Put(KEY, {}))
     rude.close()
     connection.close()
+
+
+@pytest.mark.parametrize("timeout", [2e6, 3e6, 1e9, TIMEOUT_MAX])
+def test_a_long_timeout_is_not_taken_for_none(timeout: float, tmp_path: FilePath) -> None:
+    """SQLite counts milliseconds in 32 bits."""
+    opened(tmp_path / "shop.db").close()
+    connection = open_file(tmp_path / "shop.db", timeout, create=False)
+    [milliseconds] = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.close()
+    assert milliseconds >= 2e9
 
 
 def test_writes_are_synced(tmp_path: FilePath) -> None:
