@@ -2,11 +2,10 @@
 
 import json
 
-from rich.console import Console
 from typer import echo
 
 from odm.cli.samples import example_key
-from odm.cli.tables import show_table
+from odm.cli.tables import make_console, show_table
 from odm.cli.target import load_target
 from odm.schema.lockfile import FORMAT, LockFile, describe, plain
 from odm.schema.model import EntitySchema, PatternSchema, Schema
@@ -27,7 +26,7 @@ def show_schema(target: str, *, as_json: bool) -> None:
         lock = LockFile(format=FORMAT, tables={schema.name: describe(schema)})
         echo(json.dumps(plain(lock), indent=2, sort_keys=True))
         return
-    console = Console(markup=False, highlight=False, emoji=False)
+    console = make_console()
     keys = schema.keys[:1] if schema.hash_only else schema.keys
     console.print(f"table {schema.name}, key attributes {' and '.join(keys)}\n", soft_wrap=True)
     entities = [(entity.name, tag, _roles(entity)) for tag, entity in schema.entities.items()]

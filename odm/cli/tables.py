@@ -1,12 +1,24 @@
 """Tables of text: drawn by rich in a terminal; elsewhere plain columns, a row a line whatever the width."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich import box
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+COLUMNS: Final = 80
+"""The width where none is known, as of a terminal that says 0: rich would print nothing."""
+
+
+def make_console() -> Console:
+    """A console that takes texts as they are: names hold brackets and numbers that mean nothing."""
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not console.width:
+        console.width = COLUMNS
+    return console
 
 
 def show_table(console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

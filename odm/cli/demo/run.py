@@ -9,7 +9,8 @@ from odm.backends.local import LocalFile
 from odm.cli.demo import models
 from odm.cli.demo.load import load, loaded
 from odm.cli.demo.questions import QUESTIONS, ask, ask_to_ship
-from odm.cli.demo.show import make_console, show_question, show_shipping, track
+from odm.cli.demo.show import show_question, show_shipping, track
+from odm.cli.tables import make_console
 
 
 def run(file: Path, *, reset: bool) -> None:

@@ -40,11 +40,6 @@ SENDING = {
 }
 
 
-def make_console() -> Console:
-    """A console that takes texts as they are: names hold brackets and numbers that mean nothing."""
-    return Console(markup=False, highlight=False, emoji=False)
-
-
 def track(console: Console, items: Sequence[Entity], name: str) -> Iterable[Entity]:
     """Pass the items on, with a progress bar where somebody watches."""
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
