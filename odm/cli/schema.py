@@ -7,6 +7,7 @@ from typer import echo
 from odm.cli.samples import example_key
 from odm.cli.tables import make_console, show_table
 from odm.cli.target import load_target
+from odm.keys import suffixes
 from odm.schema.lockfile import FORMAT, LockFile, describe, plain
 from odm.schema.model import EntitySchema, PatternSchema, Schema
 
@@ -36,7 +37,9 @@ def show_schema(target: str, *, as_json: bool) -> None:
         for entity in schema.entities.values()
         for pattern in (entity.primary, *entity.patterns.values())
     ]
-    show_table(console, "Patterns", ("pattern", "index", "partition", "sort", "only when", "example key"), patterns)
+    show_table(
+        console, "Patterns", ("pattern", "index", "partition", "sort", "shards", "only when", "example key"), patterns
+    )
     show_table(console, "Indexes", ("index", "kind", "patterns"), _indexes(schema))
 
 
@@ -46,15 +49,24 @@ def _roles(entity: EntitySchema) -> str:
 
 
 def _pattern(entity: EntitySchema, pattern: PatternSchema) -> tuple[str, ...]:
-    templates = [template for template in (pattern.partition, pattern.sort) if template is not None]
+    example = [example_key(pattern.partition) + suffixes(pattern.shards)[0]]
+    if pattern.sort is not None:
+        example.append(example_key(pattern.sort))
     return (
         f"{entity.name}.{pattern.name}",
         pattern.index or "the table",
         pattern.partition.text,
         "" if pattern.sort is None else pattern.sort.text,
+        _shards(pattern),
         "" if pattern.when is None else str(pattern.when),
-        " | ".join(map(example_key, templates)),
+        " | ".join(example),
     )
+
+
+def _shards(pattern: PatternSchema) -> str:
+    if pattern.shards is None:
+        return ""
+    return f"{pattern.shards.count}" if pattern.shards.by is None else f"{pattern.shards.count} by {pattern.shards.by}"
 
 
 def _indexes(schema: Schema) -> list[tuple[str, str, str]]:

@@ -67,6 +67,22 @@ def test_roles_conditions_and_shared_indexes_are_shown(run: Run, application: Ap
     assert "gsi1   global  Customer.by_email, Order.by_date\n" in out
 
 
+def test_shards_are_shown(run: Run, application: Application) -> None:
+    application.change(
+        ("import AccessPattern", "import Shards, AccessPattern"),
+        ('#{placed_at}#{order_id}"', '#{placed_at}#{order_id}", shards=Shards(16, by="order_id")'),
+        ('"EMAIL#{email}"', '"EMAIL#{email}", shards=Shards(8)'),
+    )
+    lines = run("schema", "shop").out.splitlines()
+    by_email, by_date = (
+        next(line.split("  ") for line in lines if name in line) for name in ("r.by_email", "r.by_date")
+    )
+    assert {"8", "EMAIL#e1#0 | Customer"} <= {cell.strip() for cell in by_email}
+    assert {"16 by order_id", "CUSTOMER#c1#00 | PLACED#2026-01-31T12:30:00.000000Z#o1"} <= {
+        cell.strip() for cell in by_date
+    }
+
+
 def test_json_is_what_the_lock_file_holds(run: Run, application: Application) -> None:
     run("lock", "shop")
     locked = json.loads((application.folder / "odm.lock").read_text())

@@ -215,6 +215,13 @@ ORDER_ID = {"field": "order_id", "encoding": "str"}
     [
         (None, {"count": 8, "by": ORDER_ID}, "strands   Order.by_date: shards none → 8 by order_id as str: "),
         ({"count": 8}, {"count": 16}, "strands   Order.by_date: shards 8 at random → 16 at random: "),
+        ({"count": 8}, {"count": 10}, "safe      Order.by_date: shards 8 at random → 10 at random: "),
+        ({"count": 8}, {"count": 7}, "strands   Order.by_date: shards 8 at random → 7 at random: "),
+        (
+            {"count": 8, "by": ORDER_ID},
+            {"count": 10, "by": ORDER_ID},
+            "strands   Order.by_date: shards 8 by order_id as str",
+        ),
         ({"count": 8, "by": ORDER_ID}, {"count": 8}, "safe      Order.by_date: shards 8 by order_id as str → 8 at "),
         ({"count": 8, "by": ORDER_ID}, None, "strands   Order.by_date: shards 8 by order_id as str → none: "),
     ],

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from odm.keys import Shards, suffixes
 from odm.schema.lockfile.description import (
     EntityLock,
     PatternLock,
@@ -55,10 +56,14 @@ def _changed(entity: EntityLock, index: str, old: PatternLock, new: PatternLock)
 
 def _resharded(where: str, old: ShardsLock | None, new: ShardsLock | None, again: str) -> Finding:
     was, now = _shards(old), _shards(new)
-    if old is not None and new is not None and new.by is None and new.count == old.count:
+    if old is not None and new is not None and new.by is None and {*_suffixes(old)} <= {*_suffixes(new)}:
         return Finding("safe", where, "shards", was, now, "queries read all shards, so stored entries are found")
     effect = "entries of stored items stay in their old shards, where queries may not look"
     return Finding("strands", where, "shards", was, now, effect, again)
+
+
+def _suffixes(shards: ShardsLock) -> tuple[str, ...]:
+    return suffixes(Shards(shards.count))
 
 
 def _added(entity: EntityLock, pattern: PatternLock, index: str) -> Finding:
