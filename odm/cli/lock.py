@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typer import echo
 from odm.cli.target import Target, load_target
 from odm.errors import BadValue
 from odm.schema.lockfile import FORMAT, Finding, Level, LockFile, TableLock, compare, describe, read_lock, write_lock
+from odm.schema.table import Table
 
 
 def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
@@ -35,7 +36,9 @@ def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
     old, new = _read(file), describe(found.schema)
     tables = {} if old is None else dict(old.tables)
     before = tables.get(found.table.name)
-    findings = compare(found.table.name, before, new) if before is not None else ()
+    findings = compare(found.table.name, before, new, _gone(found, tables))
+    if before is None:  # that it is new here is why the command is run
+        findings = tuple(finding for finding in findings if finding.level != "safe")
     refused = any(finding.level == "strands" for finding in findings) and not accept
     changed = before != new
     if changed and not refused:
@@ -50,6 +53,12 @@ def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
         what = f"written to {file}: commit it" if changed else f"is in {file} as it is"
         echo(f"table {found.table.name} {what}")
     return int(refused)
+
+
+def _gone(found: Target, locked: Mapping[str, TableLock]) -> dict[str, TableLock]:
+    """The locked tables that the module declares no longer."""
+    declared = {value.name for value in vars(found.module).values() if isinstance(value, Table)}
+    return {name: lock for name, lock in locked.items() if name not in declared}
 
 
 def check(target: str, file: Path, *, as_json: bool) -> int:
@@ -70,7 +79,7 @@ def check(target: str, file: Path, *, as_json: bool) -> int:
     old, new = _read(file), describe(found.schema)
     if old is None:
         raise BadValue(f"there is no file {file}: write it with odm lock {target}, and commit it")
-    findings = compare(found.table.name, old.tables.get(found.table.name), new)
+    findings = compare(found.table.name, old.tables.get(found.table.name), new, _gone(found, old.tables))
     if as_json:
         _print_json(found, file, findings, ok=not findings)
     elif findings:

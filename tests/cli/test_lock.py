@@ -103,10 +103,25 @@ def test_several_tables_in_one_file(run: Run, application: Application) -> None:
 
 
 def test_a_table_that_is_not_locked_yet(run: Run, application: Application) -> None:
-    application.write(SHOP.replace('Table("shop")', 'Table("archive")'), "archive.py")
+    archive = "class Old(Entity, table=archive):\n    name: str\n    primary = PrimaryKey('OLD#{name}')\n"
+    application.write(f"from odm import Entity, PrimaryKey, Table\narchive = Table('archive')\n{archive}", "archive.py")
     run("lock", "shop")
     checked = run("check", "archive")
     assert (checked.code, checked.out) == (1, "safe      table archive: not locked yet\n")
+
+
+def test_a_table_under_a_new_name(run: Run, application: Application) -> None:
+    run("lock", "shop")
+    application.change(('Table("shop")', 'Table("store")'))
+    checked = run("check", "shop")
+    assert checked.code == 1
+    assert checked.out.startswith(
+        "backfill  table store: not locked yet, and one with the same entities is gone shop → store"
+    )
+    assert 'keep Table("shop"), or copy them' in checked.out
+    locked = run("lock", "shop")
+    assert locked.out.startswith(checked.out)
+    assert locked.code == 0
 
 
 def test_without_a_lock_file(run: Run) -> None:

@@ -4,7 +4,9 @@ Entities are matched by tag, patterns by the name of their index and fields by t
 they are stored. Every difference gives at least one finding: an unforeseen one is "safe" and says to review it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from attrs import evolve
 
@@ -13,25 +15,38 @@ from odm.schema.lockfile.compare_patterns import compare_patterns, compare_prima
 from odm.schema.lockfile.description import EntityLock, TableLock
 from odm.schema.lockfile.finding import LEVELS, Finding
 
+_NONE: Final[Mapping[str, TableLock]] = MappingProxyType({})
 _ANEW = "create a table of another name, and put everything that is read with the old model there"
 
 
-def compare(table: str, old: TableLock | None, new: TableLock) -> tuple[Finding, ...]:
+def compare(
+    table: str, old: TableLock | None, new: TableLock, gone: Mapping[str, TableLock] = _NONE
+) -> tuple[Finding, ...]:
     """The changes from one description of a table to another.
 
     Args:
         table: the table's name.
         old: as the table was locked; None: it was not.
         new: as it is now.
+        gone: tables that are locked and declared no longer, by name; one of them may be this one's earlier name.
 
     Returns:
         The findings, worst first; none exactly when the two are equal.
     """
     if old is None:
-        found: Iterable[Finding] = [Finding("safe", f"table {table}", "not locked yet")]
+        renamed = [_renamed(name, table) for name, lock in gone.items() if lock.entities.keys() & new.entities.keys()]
+        found: Iterable[Finding] = renamed or [Finding("safe", f"table {table}", "not locked yet")]
     else:
         found = (*_compare_tables(f"table {table}", old, new), *_compare_entities(old, new))
     return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
+
+
+def _renamed(was: str, now: str) -> Finding:
+    effect = f"if this is the new name of {was}, its stored items stay in {was}, where nothing looks for them"
+    mend = f'keep Table("{was}"), or copy them'
+    return Finding(
+        "backfill", f"table {now}", "not locked yet, and one with the same entities is gone", was, now, effect, mend
+    )
 
 
 def _compare_tables(where: str, old: TableLock, new: TableLock) -> Iterator[Finding]:
