@@ -321,6 +321,8 @@ def _unknown(annotation: Any, place: Place) -> SchemaError:
 
 def _check_metadata(metadata: Any, annotation: Any, place: Place) -> None:
     for mark in metadata:
+        if mark is Stored:
+            raise place.fault(annotation, "is marked by Stored without the name", 'write Stored("name")')
         if isinstance(mark, _CHANGING) or mark is pydantic.types.Json:
             name = getattr(mark, "__name__", type(mark).__name__)
             why = f"with {name} decodes its input, and would decode it again each time it is loaded"

@@ -4,7 +4,8 @@ A Pydantic model in every respect. With ``table=`` it is an entity of that table
 origin of a generic one. Its keys are declared with `PrimaryKey` and `AccessPattern`; they are compiled with the table.
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
 
 from pydantic import ConfigDict
 
@@ -25,6 +26,18 @@ class Registry(Protocol):
 
     def compile(self) -> Any:
         """The compiled schema, `odm.schema.model.Schema`."""
+
+
+_OPTIONS: Final = ("table", "tag", "version", "keep")
+
+
+def _no_option(cls: type, name: str) -> SchemaError:
+    near = get_close_matches(name, [*_OPTIONS, *ConfigDict.__annotations__], 1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return SchemaError(
+        f"class {cls.__name__}: there is no option {name!r}: {hint}Options are {', '.join(_OPTIONS)} and those of "
+        "pydantic's ConfigDict"
+    )
 
 
 class Entity(ReferringModel):
@@ -65,7 +78,10 @@ class Entity(ReferringModel):
             keep: int | None = None,
             **config: Any,
         ) -> None:
-            super().__init_subclass__(**config)
+            try:
+                super().__init_subclass__(**config)
+            except TypeError as error:
+                raise (_no_option(cls, next(iter(config))) if config else error) from error
             given = {"tag": tag, "version": None if version == 1 else version, "keep": keep}
             for name, value in given.items():
                 if table is None and value is not None:

@@ -7,7 +7,7 @@ and NewTypes.
 
 import typing
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Final, NewType, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NewType, NoReturn, TypeVar, get_args, get_origin
 
 from attrs import frozen
 from pydantic import GetCoreSchemaHandler
@@ -35,6 +35,11 @@ class _Marker:
                 f"a marker stands beside the type, not in its place: write {_field(handler)}{cls._odm_usage}"
             )
         return handler(source)
+
+    if not TYPE_CHECKING:  # where it is an error anyway
+
+        def __call__(self, *_: Any, **__: Any) -> NoReturn:
+            raise SchemaError(f"a marker is not called: write {self._odm_usage}")
 
 
 @frozen

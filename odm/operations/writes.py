@@ -233,7 +233,11 @@ def refusal(
     if wanted is not None and not holds(wanted, there):
         state = "there is no such item" if there is None else "the error's item is what is stored"
         return ConditionFailed(f"{target}: the condition {wanted} does not hold; {state}", was)
-    return Conflict(f"{target} was changed or removed by somebody else since you read it: read it again and retry", was)
+    return Conflict(
+        f"{target} was changed or removed since you read it, by somebody else, or by a put() whose result you did not "
+        "go on with: read it again and retry",
+        was,
+    )
 
 
 def as_it_was(context: Context, item: Item, key: Key) -> Any:

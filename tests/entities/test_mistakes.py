@@ -121,6 +121,43 @@ def test_a_marker_is_no_type(annotation: Any, says: str, config: dict[str, bool]
         create_model("Wrong", __base__=Entity, __cls_kwargs__=config, value=(annotation, 0))
 
 
+@pytest.mark.parametrize(
+    "marker", [TTL, Revision, Counter, Stored("x")], ids=["TTL", "Revision", "Counter", "Stored(x)"]
+)
+def test_a_marker_is_not_called(marker: Any) -> None:
+    with pytest.raises(SchemaError, match=r"a marker is not called: write Annotated\["):
+        marker()
+
+
+def test_stored_without_a_name() -> None:
+    table = Table("unnamed")
+
+    class Wrong(Entity, table=table):
+        email: Annotated[str, Stored]
+
+        primary = PrimaryKey("WRONG#{email}")
+
+    with pytest.raises(
+        SchemaError, match=r'^Wrong.email: str is marked by Stored without the name; write Stored\("name'
+    ):
+        table.compile()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"tabel": library}, "no option 'tabel': did you mean 'table'"),
+        ({"table": library, "keeep": 3}, "no option 'keeep': did you mean 'keep'"),
+        ({"table": library, "frosen": True}, "no option 'frosen': did you mean 'frozen'"),
+        ({"table": library, "x": 1}, "no option 'x': Options are table, tag, version, keep and those of pydantic"),
+    ],
+    ids=str,
+)
+def test_an_option_that_no_class_has(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(SchemaError, match=f"^class Wrong: there is {says}"):
+        create_model("Wrong", __base__=Entity, __cls_kwargs__=options, value=(str, ...))
+
+
 def test_markers_leave_the_type_as_it_is() -> None:
     class Right(Entity):
         id: Annotated[str, Stored("i")]
