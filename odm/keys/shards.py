@@ -30,7 +30,7 @@ class Shards:
     reads all shards together and merges them; if it knows the field ``by``, it reads one.
 
     Args:
-        count: how many, 2 to 1000. With another count the entries that are stored are no longer found.
+        count: how many, 2 to 1000. With another count most of the entries that are stored are no longer found.
         by: the field that tells the shard, which differs between the items of a partition: CRC-32 of its text
             modulo ``count``. The text of a str is its UTF-8, of any other type what stands in a key. None: a random
             shard at every write of the entry.

@@ -14,7 +14,7 @@ from enum import Enum, Flag
 from typing import Annotated, Literal, NamedTuple
 from uuid import UUID
 from pydantic import UUID4, BaseModel, Field, RootModel, StringConstraints
-from odm import upgrade, TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Stored, Table, field
+from odm import upgrade, TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Shards, Stored, Table, field
 """
 
 MODEL = """
@@ -130,6 +130,17 @@ PAIR = """\
 WITH_TTL = ("ends_at: datetime | None", "ends_at: Annotated[datetime | None, TTL]")
 BY_NICK = ("    by_level", '    by_nick = AccessPattern("NICK#{nick}", "{customer_id}")\n    by_level')
 
+
+def sharded(shards: str) -> tuple[str, str]:
+    """The pattern of orders, spread over shards."""
+    return ('"{placed_at}", index="dated"', f'"{{placed_at}}#{{order_id}}", index="dated", shards=Shards({shards})')
+
+
+BY_PLACE = (
+    "    by_date",
+    '    by_place = AccessPattern("CUSTOMER#{customer_id}", "{placed_at}", local=True)\n    by_date',
+)
+
 SAFE = [
     Change(
         "a wider bound of the same width",
@@ -234,6 +245,24 @@ SAFE = [
         [("safe", "Customer", "details")],
         [WITH_TTL],
     ),
+    Change(
+        "more random shards, of as many digits",
+        [sharded("8")],
+        [("safe", "Order.by_date", "shards")],
+        [sharded("4")],
+    ),
+    Change(
+        "shards by a field at random",
+        [sharded("8")],
+        [("safe", "Order.by_date", "shards")],
+        [sharded("8, by='order_id'")],
+    ),
+    Change(
+        "local pattern removed",
+        [],
+        [("safe", "Order.by_place", "removed pattern")],
+        [BY_PLACE],
+    ),
 ]
 TO_TWO = """\
     @staticmethod
@@ -258,6 +287,7 @@ BACKFILL = [
         [('"EMAIL#{email}"', '"EMAIL#{email}", index="mails"')],
         [("backfill", "Customer.by_email", "index")],
     ),
+    Change("new local pattern", [BY_PLACE], [("backfill", "Order.by_place", "new pattern")]),
     Change("TTL added", [WITH_TTL], [("backfill", "Customer", "TTL")]),
     Change(
         "Revision added", [REVISION], [("safe", "Customer.revision", "new field"), ("backfill", "Customer", "Revision")]
@@ -396,6 +426,42 @@ STRANDS = [
         [("strands", "Customer.by_level", "when")],
     ),
     Change("when taken away", [(', when=field("status") == "open"', "")], [("strands", "Customer.by_level", "when")]),
+    Change(
+        "shards",
+        [sharded("8, by='order_id'")],
+        [("strands", "Order.by_date", "shards")],
+        [('"{placed_at}", index="dated"', '"{placed_at}#{order_id}", index="dated"')],
+    ),
+    Change(
+        "another number of shards",
+        [sharded("9, by='order_id'")],
+        [("strands", "Order.by_date", "shards")],
+        [sharded("8, by='order_id'")],
+    ),
+    Change(
+        "fewer random shards",
+        [sharded("2")],
+        [("strands", "Order.by_date", "shards")],
+        [sharded("10")],
+    ),
+    Change(
+        "random shards of more digits",
+        [sharded("11")],
+        [("strands", "Order.by_date", "shards")],
+        [sharded("10")],
+    ),
+    Change(
+        "random shards by a field",
+        [sharded("8, by='order_id'")],
+        [("strands", "Order.by_date", "shards")],
+        [sharded("8")],
+    ),
+    Change(
+        "template of a local pattern",
+        [BY_PLACE, ('"{placed_at}", local', '"{placed_at:desc}", local')],
+        [("strands", "Order.by_place", "template")],
+        [BY_PLACE],
+    ),
     Change(
         "pattern removed from a shared index",
         [('    by_date = AccessPattern("BY#{customer_id}", "{placed_at}", index="dated")\n', "")],

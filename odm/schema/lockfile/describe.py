@@ -47,10 +47,10 @@ def _pattern(entity: EntitySchema, pattern: PatternSchema) -> PatternLock:
 
 
 def _shards(entity: EntitySchema, pattern: PatternSchema) -> ShardsLock | None:
-    shards, by = getattr(pattern, "shards", None), getattr(pattern, "hashed", None)
-    if shards is None:
+    if pattern.shards is None:
         return None
-    return ShardsLock(count=shards.count, by=None if by is None else _slots(entity, by)[0])
+    by = None if pattern.hashed is None else _slots(entity, pattern.hashed)[0]
+    return ShardsLock(count=pattern.shards.count, by=by)
 
 
 def _template(entity: EntitySchema, template: Template) -> TemplateLock:
