@@ -8,7 +8,8 @@ boto3 and aiobotocore are imported here alone, and only when a client is needed.
 import asyncio
 import threading
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from attrs import Factory, define, evolve, frozen
@@ -18,6 +19,10 @@ from odm.errors import Unsupported
 if TYPE_CHECKING:
     import boto3
     from botocore.config import Config
+
+
+LONG_BODY: Final = 512 * 1024
+"""Bytes of a request that are sent in one piece at most; aiohttp warns from twice as many on."""
 
 
 @frozen
@@ -87,7 +92,9 @@ class AsyncClients:
         slot = self._slots.setdefault(asyncio.get_running_loop(), _Slot())
         async with slot.lock:
             if once not in slot.clients:
-                slot.clients[once] = await slot.stack.enter_async_context(self._create(slot, once))
+                client = await slot.stack.enter_async_context(self._create(slot, once))
+                client.meta.events.register("before-send.dynamodb", _stream_long_body)
+                slot.clients[once] = client
         return slot.clients[once]
 
     async def aclose(self) -> None:
@@ -111,6 +118,12 @@ class AsyncClients:
             endpoint_url=settings.endpoint_url,
             config=_config(settings, once),
         )
+
+
+def _stream_long_body(request: Any, **_: Any) -> None:
+    """Hand a long body over as a stream: in one piece it blocks the event loop, and aiohttp warns of it."""
+    if isinstance(request.body, bytes) and len(request.body) > LONG_BODY:
+        request.body = BytesIO(request.body)
 
 
 def session_of(settings: Settings) -> "boto3.Session":

@@ -77,9 +77,7 @@ class TestShardedReads:
         assert walk(sharded, Job.by_due(), 3) == [[]]
 
     def test_go_on_where_shards_have_several_pages_each(self, sharded: Store) -> None:
-        jobs = [Job(job_id=f"j{n:02}", level=n // 2, note="x" * 300_000) for n in range(18)]
-        for job in jobs:  # one by one: aiohttp warns of a batch of more than a megabyte
-            sharded.put(job)
+        jobs = fill(sharded, [Job(job_id=f"j{n:02}", level=n // 2, note="x" * 300_000) for n in range(18)])
         query = Job.at_random(queue="q")  # three shards and 5.4 MB, of which a page has one
         assert list(sharded.query(query)) == jobs
         assert list(sharded.query(query.reverse())) == jobs[::-1]

@@ -270,6 +270,13 @@ async def test_batches_of_more_than_a_request_takes(ask: Ask) -> None:
     assert [item and item["n"] for item in found] == [*range(7), None, -8, *range(9, 130), None]
 
 
+async def test_a_request_of_more_than_a_megabyte(ask: Ask) -> None:
+    """aiohttp warns of long bodies in one piece, and warnings are errors."""
+    items = [Put(Key("C#1", f"O#{n}"), {"text": "x" * 300_000}) for n in range(5)]
+    await ask(BatchWrite(tuple(items)))
+    assert await ask(Get(Key("C#1", "O#4"))) == items[4].item
+
+
 async def test_an_update_moves_the_item_in_its_index_and_out_of_it(ask: Ask) -> None:
     await ask(Put(KEY, {"n": 1}, {"by_email": Key("E#a", "x")}))
     await ask(Update(KEY, (), {"by_email": Key("E#b", "y")}))
