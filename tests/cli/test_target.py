@@ -1,5 +1,7 @@
 """``module:table``: what it may be, and one clear line for what it is not."""
 
+import sys
+
 import pytest
 
 from tests.cli.conftest import SHOP, Application, Run
@@ -105,5 +107,7 @@ def test_what_a_module_prints_does_not_mix_with_the_answer(run: Run, application
 
 def test_the_current_folder_goes_first(run: Run, application: Application) -> None:
     """A module of the folder wins over an installed one of the same name."""
-    application.write(SHOP, "moto.py")
-    assert run("schema", "moto:shop").code == 0
+    application.write("", "installed/shopping.py")
+    sys.path.insert(0, str(application.folder / "installed"))
+    application.write(SHOP, "shopping.py")
+    assert run("schema", "shopping:shop").code == 0
