@@ -30,8 +30,8 @@ def show_schema(target: str, *, as_json: bool) -> None:
     console = make_console()
     keys = schema.keys[:1] if schema.hash_only else schema.keys
     console.print(f"table {schema.name}, key attributes {' and '.join(keys)}\n", soft_wrap=True)
-    entities = [(entity.name, tag, _roles(entity)) for tag, entity in schema.entities.items()]
-    show_table(console, "Entities", ("entity", "tag", "fields with a role"), entities)
+    entities = [_entity(entity) for entity in schema.entities.values()]
+    show_table(console, "Entities", ("entity", "tag", "version", "keep", "fields with a role"), entities)
     patterns = [
         _pattern(entity, pattern)
         for entity in schema.entities.values()
@@ -41,6 +41,11 @@ def show_schema(target: str, *, as_json: bool) -> None:
         console, "Patterns", ("pattern", "index", "partition", "sort", "shards", "only when", "example key"), patterns
     )
     show_table(console, "Indexes", ("index", "kind", "patterns"), _indexes(schema))
+
+
+def _entity(entity: EntitySchema) -> tuple[str, ...]:
+    version = str(entity.version) if entity.version > 1 else ""
+    return entity.name, entity.tag, version, str(entity.keep or ""), _roles(entity)
 
 
 def _roles(entity: EntitySchema) -> str:

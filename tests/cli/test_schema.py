@@ -83,6 +83,19 @@ def test_shards_are_shown(run: Run, application: Application) -> None:
     }
 
 
+def test_versions_and_kept_items_are_shown(run: Run, application: Application) -> None:
+    application.change(
+        ("import AccessPattern", "import upgrade, AccessPattern"),
+        ("class Order(Entity, table=shop)", "class Order(Entity, table=shop, version=2, keep=9)"),
+        (
+            "    total: Decimal\n",
+            "    total: Decimal\n\n    @upgrade(from_=1)\n    @staticmethod\n    def one(i): return i\n",
+        ),
+    )
+    out = run("schema", "shop").out
+    assert "entity    tag       version  keep\nCustomer  Customer\nOrder     Order     2        9\n" in out
+
+
 def test_json_is_what_the_lock_file_holds(run: Run, application: Application) -> None:
     run("lock", "shop")
     locked = json.loads((application.folder / "odm.lock").read_text())
