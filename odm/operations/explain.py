@@ -29,13 +29,14 @@ class Explanation:
         filter: what is judged on items after they were read (and paid for), or the condition of a write.
         descending: a query reads from the end of the range.
         limit: the most results of a query, counted after the filter.
-        requests: at most how many requests the call sends; None: a query sends one a page, as many as its result needs,
-            an update starts over when somebody else changed the item meanwhile.
+        requests: at most how many requests the call sends; None: a query sends one a page (of each shard), as many as
+            its result needs, an update starts over when somebody else changed the item meanwhile.
         writes: the call is a write.
         keep: a put trims its partition to that many items of the entity afterwards.
         note: what else is worth knowing.
         native: the first request as the backend will send it.
         local: the secondary index is a local one: kept beside the items, and read consistently.
+        shards: of each partition, so many are read together and merged.
     """
 
     call: str
@@ -52,6 +53,7 @@ class Explanation:
     note: str = ""
     native: Any = None
     local: bool = False
+    shards: int = 1
 
     def rows(self) -> list[tuple[str, str]]:
         """What is printed: a name and a text a line."""
@@ -79,7 +81,9 @@ class Explanation:
             return "two: the write and a count; two more for each page of items that have to go"
         if self.requests is not None:
             return f"at most {self.requests}"
-        return "one, or two with a read first, a try" if self.writes else "one a page of results"
+        if self.writes:
+            return "one, or two with a read first, a try"
+        return "one a page of results" if self.shards == 1 else "one a page of each shard"
 
 
 def explain_plan(plan: Plan, native: Any) -> Explanation:
@@ -103,6 +107,7 @@ def explain_plan(plan: Plan, native: Any) -> Explanation:
         note="; ".join(notes),
         native=native,
         local=plan.pattern.kind == "local",
+        shards=len(plan.shards),
     )
 
 

@@ -206,10 +206,12 @@ def test_explain_says_what_is_read_together() -> None:
     every = db.explain(Order.spread())
     assert every.partitions == tuple(f"OPEN#{number:02}" for number in range(12))
     assert every.note == "12 shards read together, merged"
+    assert "requests   one a page of each shard\n" in str(every)
     assert "partition  OPEN#00, OPEN#01, OPEN#02, OPEN#03, OPEN#04, … (12 in all)" in str(every)
     one = db.explain(Order.spread().where(Order.id == "o1"))
     assert one.partitions == (f"OPEN#{crc32(b'o1') % 12:02}",)
     assert one.note == "one shard of 12"
+    assert "requests   one a page of results\n" in str(one)
     local = db.explain(Order.by_total(customer_id="c"))
     assert "index      by_total, a local index\n" in str(local)
     assert local.native.consistent
