@@ -52,18 +52,22 @@ from odm.operations.explain import Explanation
 from odm.operations.limits import Limits
 from odm.operations.watching import RequestInfo
 from odm.schema.table import Table
-from odm.stores.asynchronous import AsyncStore
+from odm.stores.asynchronous import AsyncBatch, AsyncStore
 from odm.stores.base import Page
-from odm.stores.sync import Store
+from odm.stores.sync import Batch, Store
+from odm.stores.transactions import AsyncTransaction, Transaction
 
 __all__ = [
     "TTL",
     "AccessPattern",
+    "AsyncBatch",
     "AsyncStore",
+    "AsyncTransaction",
     "Backend",
     "BackendError",
     "BadCursor",
     "BadValue",
+    "Batch",
     "Condition",
     "ConditionFailed",
     "Conflict",
@@ -90,6 +94,7 @@ __all__ = [
     "Stored",
     "Table",
     "Throttled",
+    "Transaction",
     "TransactionFailed",
     "Unsupported",
     "add_to",

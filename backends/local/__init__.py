@@ -2,5 +2,6 @@
 
 from odm.backends.local.driver import LocalFile, Memory
 from odm.backends.local.faults import Faults, Happened
+from odm.backends.local.upkeep import Compaction
 
-__all__ = ["Faults", "Happened", "LocalFile", "Memory"]
+__all__ = ["Compaction", "Faults", "Happened", "LocalFile", "Memory"]

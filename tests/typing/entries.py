@@ -8,7 +8,10 @@ from typing import Any, assert_type
 
 from odm import (
     AccessPattern,
+    AsyncBatch,
     AsyncStore,
+    AsyncTransaction,
+    Batch,
     Condition,
     Entity,
     Explanation,
@@ -16,8 +19,10 @@ from odm import (
     PrimaryKey,
     Query,
     RequestInfo,
+    Shards,
     Store,
     Table,
+    Transaction,
     add_to,
     append,
     between,
@@ -40,9 +45,10 @@ from odm import (
     starts_with,
     upgrade,
 )
-from odm.backends.local import LocalFile, Memory
+from odm.backends.local import Compaction, Faults, Happened, LocalFile, Memory
 from odm.expressions.nodes import Action
 from odm.schema.model import Schema
+from odm.testing import Clock, Ids, OpenStore
 
 
 def slow(info: RequestInfo) -> None:
@@ -66,6 +72,8 @@ class Order(Entity, table=shop, tag="o"):
 
     primary = PrimaryKey("CUSTOMER#{customer_id}", "ORDER#{order_id}")
     by_date = AccessPattern("CUSTOMER#{customer_id}", "{placed_at}", index="gsi1", when=field("total") > 0)
+    spread = AccessPattern("ALL", "{placed_at}", shards=Shards(8, by="order_id"))
+    by_total = AccessPattern("CUSTOMER#{customer_id}", "{placed_at}", local=True)
 
 
 class Visit(Entity, table=shop, version=3, keep=5):
@@ -160,6 +168,7 @@ def blocking(db: Store) -> None:
     assert_type(db.explain(order, set_(Order.note, None)), Explanation)
     assert_type(db.explain(order, write="insert"), Explanation)
     with db.batch() as batch:
+        assert_type(batch, Batch)
         assert_type(batch.put(order), None)
         assert_type(batch.delete(key), None)
     with db as same:
@@ -168,6 +177,7 @@ def blocking(db: Store) -> None:
 
 def transacting(db: Store) -> None:
     with db.transaction() as tx:
+        assert_type(tx, Transaction)
         assert_type(tx.put(order, when=missing(Order.note)), Order)
         assert_type(tx.insert(order), Order)
         assert_type(tx.update(key, set_(Order.total, Decimal(1)), when=Order.total > 1, upsert=True), None)
@@ -202,9 +212,11 @@ async def awaiting(db: AsyncStore) -> None:
     assert_type(db.scan(segment=(0, 4)), AsyncIterator[Entity])
     assert_type(db.explain(key), Explanation)
     async with db.transaction() as tx:
+        assert_type(tx, AsyncTransaction)
         assert_type(tx.put(order), Order)
         assert_type(tx.check(key), None)
     async with db.batch() as batch:
+        assert_type(batch, AsyncBatch)
         assert_type(await batch.put(order), None)
         assert_type(await batch.delete(key), None)
     async with db as same:
@@ -212,6 +224,17 @@ async def awaiting(db: AsyncStore) -> None:
     assert_type([found async for found in db.query(key)], list[Order])
 
 
+def testing(odm_memory: OpenStore, faults: Faults, clock: Clock) -> None:
+    assert_type(odm_memory(shop), Store)
+    assert_type(odm_memory(shop, AsyncStore, cursor_secret="s"), AsyncStore)
+    assert_type(faults.throttle("batch", done=3, times=None, on=order), None)
+    assert_type(faults.happened, tuple[Happened, ...])
+    assert_type(clock.now(), datetime)
+    assert_type(Ids().text(), str)
+    assert_type(Memory(clock=clock, index_lag=0.5, faults=faults, page_bytes=1), Memory)
+
+
+assert_type(LocalFile("shop.db", timeout=5).compact(), Compaction)
 assert_type(Store(shop, Memory()), Store)
 assert_type(AsyncStore(shop, LocalFile("shop.db"), cursor_secret=b"secret"), AsyncStore)
 assert_type(Store(shop, Memory(), prefix="p-", limits="native", on_unknown="skip", on_request=slow), Store)

@@ -15,7 +15,7 @@ ROOT = HERE.parents[1]
 ENTRIES = HERE / "entries.py"
 MISTAKES_ARE = """\
 from odm import *
-from odm.backends.local import Memory
+from odm.backends.local import Faults, Memory
 from tests.typing.entries import NOW, Order, key, order, shop
 db = Store(shop, Memory())
 """
@@ -73,6 +73,16 @@ MISTAKES = [
     "Store(shop, Memory(), on_unknown='ignore')",
     "Store(shop, Memory(), on_request=lambda: None)",
     "Store(shop, Memory(), clock=12.5)",
+    "db.scan(Order, segment=4)",
+    "db.transaction().put(key)",
+    "db.transaction().update(order, returning='new')",
+    "db.transaction().check(Order.total > 5)",
+    "Shards('8')",
+    "AccessPattern('A', shards=8)",
+    "AccessPattern('A', local='yes')",
+    "Faults().throttle('putt')",
+    "Faults().fail('put', time=1)",
+    "Memory(lag=1)",
     "upgrade(1)",
     "upgrade(from_='1')",
     "AccessPattern('A', when='x')",
