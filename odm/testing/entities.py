@@ -2,8 +2,7 @@
 
 ``plain`` has no secondary index, ``indexed`` has several, ``hashes`` has no sort key. ``plain_v2``, ``plain_v3``
 and ``indexed_v2`` are the same tables with later declarations of entities: what an application looks like after a
-deployment. ``spread`` has sharded indexes, ``respread`` is the same with other numbers of shards; ``beside`` has local
-indexes.
+deployment. Tables with other kinds of indexes are in `odm.testing.spreading`.
 """
 # ruff: noqa: RUF012  # pydantic copies defaults
 
@@ -15,7 +14,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Shards, Stored, Table, field
+from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Stored, Table, field
 
 plain = Table("plain")
 plain_v2 = Table("plain")
@@ -23,9 +22,6 @@ plain_v3 = Table("plain")
 indexed = Table("indexed")
 indexed_v2 = Table("indexed")
 hashes = Table("hashes")
-spread = Table("spread")
-respread = Table("spread")
-beside = Table("beside")
 
 V = TypeVar("V")
 
@@ -443,79 +439,3 @@ class Setting(Entity, table=hashes):
     value: str = ""
 
     primary = PrimaryKey("SETTING#{name}")
-
-
-# --- table "spread"
-
-
-class Job(Entity, table=spread):
-    """Shards by a field of the sort key, by a field of neither template, and by chance."""
-
-    job_id: str
-    queue: str = "q"
-    owner: Annotated[int, Field(ge=0, lt=1000)] = 0
-    level: int = 0
-    due_at: datetime | None = None
-    note: str = ""
-
-    primary = PrimaryKey("JOB#{job_id}")
-    by_due = AccessPattern("DUE", "{due_at}#{job_id}", shards=Shards(4, by="job_id"), index="gsi1")
-    by_level = AccessPattern("QUEUE#{queue}", "{level}", shards=Shards(12, by="owner"))
-    at_random = AccessPattern("RANDOM#{queue}", "{level}#{job_id}", shards=Shards(3))
-    by_day = AccessPattern("DAY#{due_at:%Y%m%d}", "{level}#{job_id}", shards=Shards(2, by="job_id"))
-
-
-class Pause(Entity, table=spread):
-    """Has the partition template and index of a sharded pattern, and no shards."""
-
-    due_at: datetime
-
-    primary = PrimaryKey("PAUSE#{due_at}")
-    by_due = AccessPattern("DUE#0", "{due_at}", index="gsi1")
-
-
-class RespreadJob(Entity, table=respread, tag="Job"):
-    """The same after the number of shards has changed."""
-
-    job_id: str
-    due_at: datetime | None = None
-
-    primary = PrimaryKey("JOB#{job_id}")
-    by_due = AccessPattern("DUE", "{due_at}#{job_id}", shards=Shards(5, by="job_id"), index="gsi1")
-
-
-class RespreadPause(Entity, table=respread, tag="Pause"):
-    """Unchanged."""
-
-    due_at: datetime
-
-    primary = PrimaryKey("PAUSE#{due_at}")
-    by_due = AccessPattern("DUE#0", "{due_at}", index="gsi1")
-
-
-# --- table "beside"
-
-
-class Receipt(Entity, table=beside):
-    """Local indexes: one that every item is in, one that is sparse and shared, and a global one beside them."""
-
-    shop: str
-    number: Annotated[int, Field(ge=0, lt=10**6)]
-    total: int = 0
-    paid_by: str | None = None
-    note: str = "n"
-
-    primary = PrimaryKey("SHOP#{shop}", "RECEIPT#{number}")
-    by_total = AccessPattern("SHOP#{shop}", "TOTAL#{total:desc}#{number}", local=True)
-    by_payer = AccessPattern("SHOP#{shop}", "PAYER#{paid_by}", index="lsi2", local=True)
-    by_note = AccessPattern("NOTE#{note}", "{number}")
-
-
-class Voucher(Entity, table=beside):
-    """Shares a local index."""
-
-    shop: str
-    code: str
-
-    primary = PrimaryKey("SHOP#{shop}", "VOUCHER#{code}")
-    by_code = AccessPattern("SHOP#{shop}", "CODE#{code}", index="lsi2", local=True)

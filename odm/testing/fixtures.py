@@ -6,7 +6,7 @@ import pytest
 
 from odm.operations.backend import Backend
 from odm.stores.sync import Store
-from odm.testing import entities
+from odm.testing import entities, spreading
 from odm.testing.capabilities import Capabilities
 from odm.testing.stores import Colour, Stores
 
@@ -47,13 +47,13 @@ def indexed(stores: Stores) -> Store:
 @pytest.fixture
 def sharded(stores: Stores) -> Store:
     """A store of the table with sharded indexes."""
-    return stores.open(entities.spread)
+    return stores.open(spreading.spread)
 
 
 @pytest.fixture
 def local(stores: Stores) -> Store:
     """A store of the table with local indexes."""
-    return stores.open(entities.beside)
+    return stores.open(spreading.beside)
 
 
 @pytest.fixture

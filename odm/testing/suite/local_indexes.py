@@ -5,7 +5,7 @@ from odm import collection, increment, remove, select, set_, some
 from odm.operations import ir
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
-from odm.testing.entities import Receipt, Voucher
+from odm.testing.spreading import Receipt, Voucher
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import fill
 from odm.testing.suite.pages import walk

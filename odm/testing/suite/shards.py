@@ -11,7 +11,7 @@ from odm import BadCursor, BadValue, Query, collection, increment, remove, selec
 from odm.operations import ir
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
-from odm.testing.entities import Job, Pause, RespreadJob, respread, spread
+from odm.testing.spreading import Job, Pause, RespreadJob, respread, spread
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import at, fill
 from odm.testing.suite.pages import walk
