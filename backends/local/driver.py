@@ -22,6 +22,7 @@ from odm.backends.local.faulty import FaultyConnection
 from odm.backends.local.file import FileStorage
 from odm.backends.local.lag import LaggingTable
 from odm.backends.local.memory import MemoryStorage, MemoryTable
+from odm.backends.local.storage import Storage
 from odm.backends.local.upkeep import Compaction, compact, copy
 from odm.errors import BackendError, BadValue
 from odm.operations.backend import Connection, Gen
@@ -126,7 +127,7 @@ class Memory:
 
     def connect(self, schema: Schema) -> Connection:
         storage = MemoryStorage(self._tables, schema.name, self._make)
-        connection = LocalConnection(Engine(schema.name, tuple(schema.indexes), storage, self._page_bytes))
+        connection = LocalConnection(_engine(schema, storage, self._page_bytes))
         return connection if self._faults is None else FaultyConnection(connection, self._faults, schema)
 
 
@@ -184,7 +185,7 @@ class LocalFile:
     def connect(self, schema: Schema) -> Connection:
         path = self._real_path()
         storage = FileStorage(path, schema.name, self.timeout)
-        connection = LocalConnection(Engine(schema.name, tuple(schema.indexes), storage, self._page_bytes), path)
+        connection = LocalConnection(_engine(schema, storage, self._page_bytes), path)
         return connection if self._faults is None else FaultyConnection(connection, self._faults, schema)
 
     def compact(self) -> Compaction:
@@ -227,6 +228,11 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
     except FileNotFoundError as error:
         what = "the current folder is not there any more"
         raise BackendError(f"LocalFile({str(path)!r}): {what}; change to another one, or give a path from /") from error
+
+
+def _engine(schema: Schema, storage: Storage, page_bytes: int) -> Engine:
+    local = frozenset(index.name for index in schema.indexes.values() if index.local)
+    return Engine(schema.name, tuple(schema.indexes), storage, page_bytes, local)
 
 
 def _check_page(page_bytes: int) -> None:

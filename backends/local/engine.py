@@ -57,12 +57,14 @@ class Engine:
         indexes: the names of the indexes that the schema has.
         storage: where the table is.
         page_bytes: a page ends when so much was read.
+        local: the names of those indexes that are local.
     """
 
     table: str
     indexes: Collection[str]
     storage: Storage
     page_bytes: int = PAGE_BYTES
+    local: Collection[str] = ()
 
     def perform(self, request: Request) -> Any:
         """The response that the request's docstring names.
@@ -143,7 +145,7 @@ class Engine:
             case Put():
                 change = _Change(key, old, Record(encode(request.item), request.entries), request.item)
             case Update():
-                change = _updated(request, old)
+                change = _updated(request, old, self.local)
             case Delete():
                 change = _Change(key, old, None, answer=Written(existed=old is not None))
             case Check():
@@ -190,7 +192,7 @@ class _Change(NamedTuple):
     answer: Written = Written()
 
 
-def _updated(request: Update, old: Record | None) -> _Change:
+def _updated(request: Update, old: Record | None, local: Collection[str]) -> _Change:
     before = _item(old)
     try:
         after = apply(request.actions, before or {})
@@ -198,7 +200,8 @@ def _updated(request: Update, old: Record | None) -> _Change:
         raise BadValue(f"the {(before or {}).get(TAG, 'item')} under {request.key}: {error}") from error
     entries = {**(old.entries if old is not None else {}), **request.entries}
     kept = {index: index_key for index, index_key in entries.items() if index_key is not None}
-    check_item(after, request.key, kept, limits=request.limits)  # only here is it known how large it has become
+    # Only here is it known how large it has become.
+    check_item(after, request.key, kept, limits=request.limits, local=local)
     returned = {"none": None, "old": before, "new": after}[request.returning]
     return _Change(request.key, old, Record(encode(after), kept), after, Written(returned))
 

@@ -67,6 +67,7 @@ def check_item(
     entries: Mapping[str, Key],
     entity: EntitySchema | None = None,
     limits: Limits = PORTABLE,
+    local: Collection[str] = (),
 ) -> None:
     """Refuse an item that a backend would refuse: its keys, its index keys, its size.
 
@@ -76,6 +77,7 @@ def check_item(
         entries: index name to index key.
         entity: whose item it is, for messages.
         limits: what the store allows.
+        local: the local indexes, which have the partition key of the item.
 
     Raises:
         KeyValueError: a partition key is empty.
@@ -88,7 +90,9 @@ def check_item(
         return
     size = item_size(item) + _KEY_NAMES + _key_size(key)
     for index, index_key in entries.items():
-        size += 2 * _text_size(index) + _KEY_NAMES + _key_size(index_key)
+        size += _text_size(index) + len("sk") + _text_size(index_key.sort)
+        if index not in local:
+            size += _text_size(index) + len("pk") + _text_size(index_key.partition)
     if size > limits.item_bytes:
         largest = max(item, key=lambda name: _value_size(item[name]))
         raise ItemTooLarge(

@@ -302,7 +302,7 @@ def _whole(context: Context, change: Change, made: Item, condition: Condition | 
     instance = entity.codec.decode(made)
     item = unknown(entity, made) | entity.codec.encode(instance)
     entries = entity.entries(vars(instance), item, context.random)
-    check_item(item, target.key, entries, entity, context.limits)
+    check_item(item, target.key, entries, entity, context.limits, entity.local)
     return ir.Put(target.key, item, entries, condition)
 
 

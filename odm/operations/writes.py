@@ -74,7 +74,7 @@ def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:
     item = target.entity.codec.encode(stored)
     target.entity.codec.check(item)
     entries = target.entity.entries(vars(stored), item, context.random)
-    check_item(item, target.key, entries, target.entity, context.limits)
+    check_item(item, target.key, entries, target.entity, context.limits, target.entity.local)
     return target, stored, ir.Put(target.key, item, entries)
 
 

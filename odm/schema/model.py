@@ -4,7 +4,7 @@ Everything that later stages need is decided here once: compiled templates, whic
 field is called when stored. Backends read `Schema`; the planner reads `EntitySchema`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from random import Random
 from typing import Any, Literal, NamedTuple
@@ -106,6 +106,7 @@ class EntitySchema:
         counters: the fields marked as Counter.
         optional: the fields whose value may be None.
         keep: how many items stay in a partition, the newest; None: all.
+        local: the names of the local indexes.
     """
 
     cls: type[Any]
@@ -118,6 +119,9 @@ class EntitySchema:
     counters: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
     keep: int | None = None
+    local: frozenset[str] = field(
+        init=False, repr=False, default=Factory(lambda self: _local(self.patterns.values()), takes_self=True)
+    )
 
     @property
     def version(self) -> int:
@@ -191,6 +195,10 @@ class EntitySchema:
             raise KeyValueError(
                 f"{self.name}.{pattern.name}() leaves out {gap!r} before a later field: {_wanted(pattern)}"
             )
+
+
+def _local(patterns: Iterable[PatternSchema]) -> frozenset[str]:
+    return frozenset(str(pattern.index) for pattern in patterns if pattern.kind == "local")
 
 
 @frozen

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from odm import AccessPattern, Entity, PrimaryKey, Store, Table
+from odm import AccessPattern, Entity, PrimaryKey, Store, Table, set_
 from odm.backends.local import Memory
 from odm.errors import ItemTooLarge, KeyValueError
 from odm.operations.limits import check_item, check_keys, item_size
@@ -126,3 +126,27 @@ def test_index_keys_count_in_the_quick_look() -> None:
     with pytest.raises(ItemTooLarge):
         check_item({"n": 1}, Key("p"), entries)
     check_item({"n": 1}, Key("p"), dict(list(entries.items())[:600]))
+
+
+def test_a_local_index_has_the_partition_key_of_the_item() -> None:
+    table = Table("local")
+
+    class Note(Entity, table=table):
+        owner: str
+        name: str
+        text: str = ""
+
+        primary = PrimaryKey("{owner}", "{name}")
+        by_text = AccessPattern("{owner}", "{name}", local=True)
+
+    names = len("pksk") + len("_towner") + len("nametext") + len("by_textsk")
+    values = len("Note") + 2 * 2000 + 3 * len("n")  # the owner as a field and in the key, the name in two keys as well
+    largest = Note(owner="o" * 2000, name="n", text="x" * (400 * 1024 - names - values))
+    db = Store(table, Memory())
+    db.create()
+    db.put(largest)
+    db.update(largest, set_(Note.text, largest.text))
+    with pytest.raises(ItemTooLarge, match="409601 bytes"):
+        db.put(largest.model_copy(update={"text": f"{largest.text}x"}))
+    with pytest.raises(ItemTooLarge, match="409601 bytes"):
+        db.update(largest, set_(Note.text, f"{largest.text}x"))
