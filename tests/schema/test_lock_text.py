@@ -227,7 +227,7 @@ Tree = TypeAliasType("Tree", "list[Tree] | Annotated[int, Field(le=9)]")
 @pytest.mark.parametrize(
     ("annotation", "limits"),
     [
-        (Annotated[int, Field(le=9)] | None, {"le": 9}),
+        (Annotated[int, Field(le=9)] | None, {"le": 9}),  # pyright: ignore[reportOperatorIssue]  # at run time it is a type
         (list[Annotated[int, Field(le=9)]], {"[0].le": 9}),
         (
             dict[Annotated[str, Field(max_length=9)], list[Annotated[int, Field(le=9)]]],

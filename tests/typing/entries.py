@@ -171,6 +171,7 @@ def blocking(db: Store) -> None:
         assert_type(batch, Batch)
         assert_type(batch.put(order), None)
         assert_type(batch.delete(key), None)
+        assert_type(batch.delete(Order, customer_id="c", order_id="o"), None)
     with db as same:
         assert_type(same, Store)
 
@@ -219,6 +220,7 @@ async def awaiting(db: AsyncStore) -> None:
         assert_type(batch, AsyncBatch)
         assert_type(await batch.put(order), None)
         assert_type(await batch.delete(key), None)
+        assert_type(await batch.delete(Order, customer_id="c", order_id="o"), None)
     async with db as same:
         assert_type(same, AsyncStore)
     assert_type([found async for found in db.query(key)], list[Order])

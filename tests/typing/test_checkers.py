@@ -63,7 +63,7 @@ MISTAKES = [
     "db.scan(Order.total > 5)",
     "db.update(order, note='x')",
     "db.update(Order, set_(Order.note, 'x'), order_id='o')",
-    "db.batch().delete(Order, order_id='o')",
+    "db.batch().delete(order, order_id='o')",
     "Store(Memory(), shop)",
     "Store(shop, Memory)",
     "Store(shop)",
