@@ -122,5 +122,5 @@ __all__ = [
 
 for _name in __all__:
     _public = globals()[_name]
-    if callable(_public):
+    if hasattr(_public, "__qualname__"):  # classes and functions
         _public.__module__ = "odm"  # tracebacks, reprs and pickles show the path that users import
