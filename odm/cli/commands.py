@@ -54,7 +54,7 @@ def demo(
     ] = Path("odm-demo.db"),
     reset: Annotated[bool, typer.Option("--reset", help="Throw the demo's data away and load it again.")] = False,
 ) -> None:
-    """Load real airports and a made-up shop into a file, and ask it a dozen questions.
+    """Load real airports and a made-up shop into a file, and ask it fourteen questions.
 
     Each question comes with the Python that asks it, the plan that odm
     makes for it, and the answer. Run it again and it finds its data.
