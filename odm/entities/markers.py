@@ -110,6 +110,8 @@ def meaning(annotation: Any) -> Any:
 
 def _annotated(annotation: Any) -> Iterator[Any]:
     """Metadata inside a union's members or an alias; not inside containers, whose elements are not fields."""
+    if type(annotation) is type:  # most are plain classes, and every marker is looked for in all of them
+        return
     annotation = meaning(annotation)
     if get_origin(annotation) is Annotated:
         inner, *metadata = get_args(annotation)

@@ -10,7 +10,7 @@ from odm.keys.template import Template
 
 def can_equal(a: Template, b: Template) -> bool:
     """Whether a key of `a` can be a key of `b`."""
-    return len(a.components) == len(b.components) and _can_unify(a, b)
+    return _begin_alike(a, b) and len(a.components) == len(b.components) and _can_unify(a, b)
 
 
 def heads_can_equal(a: Template, b: Template) -> bool:
@@ -27,6 +27,14 @@ def can_overlap(a: Template, b: Template) -> bool:
     if not all(can_meet((exactly(text),), shapes) for text, shapes in zip(whole, b.components, strict=False)):
         return False
     return can_meet((Shape(exactly(rest).head, ANY),), b.components[len(whole)])
+
+
+def _begin_alike(a: Template, b: Template) -> bool:
+    """Whether the literals at the start, which most often tell entities apart, leave room for a common key."""
+    one, other = a.parts[0], b.parts[0]
+    if not isinstance(one, Literal) or not isinstance(other, Literal):
+        return True
+    return one.text.startswith(other.text) or other.text.startswith(one.text)
 
 
 def _can_unify(a: Template, b: Template) -> bool:
