@@ -5,12 +5,14 @@ type says here only what its usual values are, and its own `dump` is asked for t
 """
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 from operator import attrgetter
 from typing import Any, Final
 
 from odm.codec.choices import LiteralType
 from odm.codec.containers import DictType, ListType
+from odm.codec.moments import DATETIME, UTC_TEXT
 from odm.codec.numbers import DIGITS, canonical_decimal
 from odm.codec.records import RecordField, RecordType
 from odm.codec.scalars import BOOL, DECIMAL, INT, STR
@@ -25,8 +27,21 @@ _USUAL: Final[Mapping[StoredType, tuple[str, str]]] = {
     BOOL: ("type({0}) is bool", "{0}"),
     INT: (f"type({{0}}) is int and -{_SAFE} < {{0}} < {_SAFE}", "{0}"),
     DECIMAL: ("type({0}) is Decimal", "canonical_decimal({0})"),
+    DATETIME: (
+        "type({0}) is datetime and {0}.tzinfo is UTC",
+        "UTC_TEXT % ({0}.year, {0}.month, {0}.day, {0}.hour, {0}.minute, {0}.second, {0}.microsecond)",
+    ),
 }
 """What the values of a type usually are, and their stored form."""
+
+_NAMES: Final[Mapping[str, object]] = {
+    "Decimal": Decimal,
+    "canonical_decimal": canonical_decimal,
+    "datetime": datetime,
+    "UTC": UTC,
+    "UTC_TEXT": UTC_TEXT,
+}
+"""What they are told with."""
 
 
 def generated_dump(record: RecordType, marks: Mapping[str, Value]) -> Callable[[Any], dict[str, Value]]:
@@ -44,7 +59,7 @@ class _Module:
 
     def __init__(self) -> None:
         self.functions: list[str] = []
-        self.names: dict[str, Any] = {"Decimal": Decimal, "canonical_decimal": canonical_decimal}
+        self.names: dict[str, Any] = dict(_NAMES)
         self._records: dict[RecordType, str] = {}
 
     def name(self, thing: object) -> str:

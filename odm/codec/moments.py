@@ -13,7 +13,7 @@ from odm.expressions.nodes import Value
 _AT_UTC: Final = timedelta()
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NAIVE: Final = "has no time zone, so it is no moment: give it one, as in datetime.now(UTC)"
-_TEXT: Final = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
+UTC_TEXT: Final = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
 
 
 @frozen
@@ -26,7 +26,7 @@ class DateTimeType(StoredType):
         if value.tzinfo is not UTC and value.utcoffset() != _AT_UTC:
             value = _in_utc(value)
         v = value
-        return _TEXT % (v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond)
+        return UTC_TEXT % (v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond)
 
     def load(self, value: Value) -> Any:
         return parsed(datetime.fromisoformat, value)

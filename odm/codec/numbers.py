@@ -45,11 +45,9 @@ def canonical_decimal(value: Decimal) -> Number:
         raise Unfit(_TOO_LONG, value) from None
     except InvalidOperation:
         raise Unfit(_NOT_FINITE, value) from None
-    try:
-        whole = int(number)
-    except (ValueError, OverflowError):
-        raise Unfit(_NOT_FINITE, value) from None
-    return whole if whole == number else number
+    if not number.is_finite():
+        raise Unfit(_NOT_FINITE, value)
+    return int(number) if number == number.to_integral_value() else number
 
 
 def canonical_float(value: float) -> Number:

@@ -11,7 +11,7 @@ from pydantic_core import CoreSchema
 
 from odm.entities.metaclass import ReferringModel
 from odm.entities.query import Query
-from odm.errors import BadValue, KeyValueError, SchemaError
+from odm.errors import SchemaError
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
 from odm.keys import Shards
@@ -116,13 +116,7 @@ class BoundPattern(Generic[E]):
         if unnamed:
             call = ", ".join(f"{field}=..." for field in schema.pattern(self._name).fields)
             raise TypeError(f"{self!r}() takes its values by name: {self!r}({call})")
-        try:
-            checked_values = schema.call_values(self._name, values)
-        except KeyValueError:
-            raise
-        except BadValue as error:
-            raise KeyValueError(str(error)) from error
-        return Query(self._entity, self._name, checked_values)
+        return Query(self._entity, self._name, schema.call_values(self._name, values))
 
     def __repr__(self) -> str:
         return f"{self._entity.__name__}.{self._name}"

@@ -83,6 +83,10 @@ class Template:
         return heads(self.parts)
 
     @cached_property
+    def _whole(self) -> str:
+        return self._heads[-1]
+
+    @cached_property
     def _steps(self) -> tuple[tuple[str, Callable[[Any], str]], ...]:
         return tuple((slot.name, slot.type.encode) for slot in self.slots)
 
@@ -98,17 +102,17 @@ class Template:
         Raises:
             KeyValueError: a value can not stand in a key.
         """
-        texts = []
+        texts: tuple[str, ...] = ()
         name, value = "", None
         try:
             for name, write in self._steps:
                 value = values[name]
                 if value is None:
                     return None
-                texts.append(write(value))
+                texts += (write(value),)
         except Refused as why:
             raise self._refusal(name, value, why) from None
-        return self._heads[-1] % tuple(texts)
+        return self._whole % texts
 
     def span(self, given: Mapping[str, Any], bounds: Sequence[tuple[Op, Any]] = ()) -> Span:
         """The keys with the given leading values, and the next one within the bounds.

@@ -1,16 +1,17 @@
 """What every operation is given: the schema, and the settings of the store that judge and limit what it does."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from random import Random, SystemRandom
-from typing import Any
+from typing import Any, NamedTuple
 
 from attrs import Factory, field, frozen
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, ItemText
+from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError
-from odm.expressions.nodes import Condition, Item
+from odm.expressions.nodes import Condition, Item, shown
 from odm.operations.guards import Now, every, has_tag, of_tags, reading_filter, requires
 from odm.operations.ir import Position
 from odm.operations.limits import PORTABLE, Limits
@@ -20,6 +21,31 @@ from odm.schema.model import EntitySchema, Key, Schema
 def key_call(entity: EntitySchema) -> str:
     """How the key of an entity is written, for messages."""
     return f"{entity.name}.{entity.primary.name}({', '.join(f'{name}=...' for name in entity.primary.fields)})"
+
+
+class Target(NamedTuple):
+    """The item that a call is about.
+
+    Attributes:
+        values: the values of its key fields at least.
+        instance: the entity passed in, or None where a key was.
+    """
+
+    entity: EntitySchema
+    key: Key
+    values: Any
+    instance: Entity | None = None
+
+    def __str__(self) -> str:
+        primary = self.entity.primary
+        values = ", ".join(f"{name}={shown(self.values[name])}" for name in primary.fields)
+        return f"{self.entity.name}.{primary.name}({values})"
+
+    @property
+    def revision(self) -> int | None:
+        """The revision that the caller has read, or None where it is not checked."""
+        name = self.entity.revision
+        return None if name is None or self.instance is None else vars(self.instance)[name]
 
 
 @frozen
@@ -115,13 +141,15 @@ class Context:
             return found
         return [self.decode(item, position.key) for item, position in zip(items, positions, strict=True)]
 
-    def key_of(self, query: object) -> tuple[EntitySchema, Key, Mapping[str, Any]]:
-        """The entity, item key and key values that a call of the primary key names.
+    def key_of(self, query: object) -> Target:
+        """The item that a call of the primary key names, or that was found already.
 
         Raises:
             KeyValueError: a key field is missing.
             BadValue: it is not a call of the primary key.
         """
+        if isinstance(query, Target):
+            return query
         if not isinstance(query, Query):
             entity = self.schema.by_class.get(query) if isinstance(query, type) else None
             name, call = (repr(query), "Entity.primary(...)") if entity is None else (entity.name, key_call(entity))
@@ -133,4 +161,4 @@ class Context:
             why = f"{lacking[0]!r} is missing" if lacking and plain else "it is a query"
             kind = KeyValueError if lacking else BadValue
             raise kind(f"{query} is not the key of one item, {why}: write {key_call(entity)}")
-        return entity, entity.key(query.values), query.values
+        return Target(entity, entity.key(query.values), query.values)

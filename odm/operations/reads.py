@@ -13,7 +13,7 @@ from odm.errors import BadValue, ItemNotFound
 from odm.expressions.nodes import Condition, Item
 from odm.operations import ir
 from odm.operations.backend import Gen
-from odm.operations.context import Context
+from odm.operations.context import Context, Target
 from odm.operations.guards import every, has_tag
 from odm.operations.merge import Stream, merged, streams_of
 from odm.operations.plan import Plan, make_plan
@@ -78,14 +78,14 @@ class _Found:
     next: Place | None = None
 
 
-def get(context: Context, query: Query[Any], *, consistent: bool = True) -> Gen[Any]:
+def get(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> Gen[Any]:
     """The entity under a key, or None."""
-    _, key, _ = context.key_of(query)
+    key = context.key_of(query).key
     item = context.living((yield ir.Get(key, consistent)))
     return None if item is None else context.decode(item, key)
 
 
-def one(context: Context, query: Query[Any], *, consistent: bool = True) -> Gen[Any]:
+def one(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> Gen[Any]:
     """The entity under a key; ItemNotFound if there is none."""
     found = yield from get(context, query, consistent=consistent)
     if found is None:
@@ -93,15 +93,15 @@ def one(context: Context, query: Query[Any], *, consistent: bool = True) -> Gen[
     return found
 
 
-def exists(context: Context, query: Query[Any]) -> Gen[bool]:
+def exists(context: Context, query: Query[Any] | Target) -> Gen[bool]:
     """Whether there is an item under a key; it is not validated."""
-    _, key, _ = context.key_of(query)
+    key = context.key_of(query).key
     return context.living((yield ir.Get(key))) is not None
 
 
 def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: bool = True) -> Gen[list[Any]]:
     """The entities under keys, in the keys' order, None where there is none."""
-    keys = [context.key_of(query)[1] for query in queries]
+    keys = [context.key_of(query).key for query in queries]
     distinct = tuple(dict.fromkeys(keys))
     items = (yield ir.BatchGet(distinct, consistent)) if distinct else ()
     now = context.now()

@@ -15,13 +15,13 @@ from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
 from odm.expressions.nodes import Action, And, Condition, Item
 from odm.operations import ir
 from odm.operations.backend import Gen
-from odm.operations.context import Context
+from odm.operations.context import Context, Target
 from odm.operations.guards import ABSENT, EXISTS
 from odm.operations.limits import check_transaction, item_size
 from odm.operations.trim import trim_after
 from odm.operations.updates import ATTEMPTS, Change, attempt, fault, restless, start, understand
 from odm.operations.watching import LOG
-from odm.operations.writes import Target, Write, insert_write, lower_when, put_write, target_of
+from odm.operations.writes import Write, insert_write, lower_when, put_write, target_of
 from odm.schema.model import Key
 
 E = TypeVar("E", bound=Entity)

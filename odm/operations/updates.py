@@ -27,14 +27,14 @@ from odm.expressions.nodes import (
 )
 from odm.operations import ir
 from odm.operations.backend import Gen
-from odm.operations.context import Context
+from odm.operations.context import Context, Target
 from odm.operations.guards import ABSENT, EXISTS, equals, every, judged, revision_is
 from odm.operations.increments import check_steps, limits_of
 from odm.operations.limits import check_item, check_keys
 from odm.operations.trim import trim_after
 from odm.operations.upgrades import unchanged, unknown, up_to_date, version_is
 from odm.operations.watching import LOG
-from odm.operations.writes import Target, as_it_was, lower_when, refusal, target_of
+from odm.operations.writes import as_it_was, lower_when, refusal, target_of
 from odm.schema.model import EntitySchema, Key, PatternSchema
 
 ATTEMPTS = 64

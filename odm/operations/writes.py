@@ -5,50 +5,24 @@ A put carries every index entry that the item has from now on, so no derived key
 
 from typing import Any, NamedTuple, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.entities.entity import Entity
 from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInvalid, ItemNotFound, OdmError
 from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Condition, Item, shown
+from odm.expressions.nodes import Condition, Item
 from odm.operations import ir
 from odm.operations.backend import Gen
-from odm.operations.context import Context
+from odm.operations.context import Context, Target
 from odm.operations.guards import ABSENT, EXISTS, Now, every, judged, revision_is
 from odm.operations.limits import check_item
 from odm.operations.reads import Reading, keys_chunk
 from odm.operations.trim import trim_after
 from odm.operations.upgrades import unchanged, up_to_date
-from odm.schema.model import EntitySchema, Key
+from odm.schema.model import Key
 
 E = TypeVar("E", bound=Entity)
-
-
-@frozen
-class Target:
-    """The item that a write is about.
-
-    Attributes:
-        instance: the entity passed in, or None where a key was.
-        values: the values of its key fields at least.
-    """
-
-    entity: EntitySchema
-    key: Key
-    instance: Entity | None
-    values: Any
-
-    def __str__(self) -> str:
-        primary = self.entity.primary
-        values = ", ".join(f"{name}={shown(self.values[name])}" for name in primary.fields)
-        return f"{self.entity.name}.{primary.name}({values})"
-
-    @property
-    def revision(self) -> int | None:
-        """The revision that the caller has read, or None where it is not checked."""
-        name = self.entity.revision
-        return None if name is None or self.instance is None else vars(self.instance)[name]
 
 
 def target_of(context: Context, target: object) -> Target:
@@ -59,9 +33,8 @@ def target_of(context: Context, target: object) -> Target:
     """
     if isinstance(target, Entity):
         entity = context.schema.entity(type(target))
-        return Target(entity, entity.key(vars(target)), target, vars(target))
-    entity, key, values = context.key_of(target)
-    return Target(entity, key, None, values)
+        return Target(entity, entity.key(vars(target)), vars(target), target)
+    return context.key_of(target)
 
 
 def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:

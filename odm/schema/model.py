@@ -13,7 +13,7 @@ from attrs import Factory, field, frozen
 
 from odm.codec.entity import EntityCodec
 from odm.codec.texts import TextLoader
-from odm.errors import KeyValueError, SchemaError
+from odm.errors import BadValue, KeyValueError, SchemaError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
 from odm.keys import Shards, Template, random_suffix, suffix_of
@@ -173,7 +173,10 @@ class EntitySchema:
         pattern = self.pattern(name)
         if tuple(values) != pattern.fields:  # as they mostly are
             self._check_names(pattern, values)
-        return {field: self.codec.validate(field, values[field]) for field in pattern.fields if field in values}
+        try:
+            return {field: self.codec.validate(field, values[field]) for field in pattern.fields if field in values}
+        except BadValue as error:
+            raise KeyValueError(str(error)) from error
 
     def _check_names(self, pattern: PatternSchema, values: Mapping[str, Any]) -> None:
         """Refuse names that are no leading run of the pattern's fields."""

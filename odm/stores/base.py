@@ -19,7 +19,7 @@ from odm.expressions.nodes import Action, Condition
 from odm.operations import cursor as cursors
 from odm.operations import reads, updates, writes
 from odm.operations.backend import Backend, Connection, Gen, Watch
-from odm.operations.context import Context, key_call
+from odm.operations.context import Context, Target, key_call
 from odm.operations.explain import Explanation, explain_plan, explain_write, first_native
 from odm.operations.limits import PORTABLE
 from odm.operations.plan import make_plan
@@ -125,9 +125,12 @@ class BaseStore:
         return self._connect()[0]
 
     def _key(self, which: Any, key: dict[str, Any]) -> Any:
-        """The key query of ``get(Order, order_id=...)``, or what was passed, where it is a key already."""
+        """The item of ``get(Order, order_id=...)``, or what was passed, where it is a key already."""
         if isinstance(which, type):
-            return BoundPattern(which, self._context.schema.entity(which).primary.name)(**key)
+            entity = self._context.schema.entity(which)
+            values = entity.call_values(entity.primary.name, key)
+            whole = len(values) == len(entity.primary.fields)
+            return Target(entity, entity.key(values), values) if whole else Query(which, entity.primary.name, values)
         if key and isinstance(which, Query | Entity):
             raise BadValue(f"key fields ({', '.join(key)}) go with an entity class; {which!r} is a whole key already")
         if key:
