@@ -21,7 +21,7 @@ from odm.codec.faults import NOTHING, Unfit, nearest, show
 from odm.codec.generate import generated_dump
 from odm.codec.moments import DATETIME
 from odm.codec.paths import Resolver
-from odm.codec.proofs import levels_of, reads_json, takes_all
+from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
 from odm.codec.records import RecordField, RecordType
 from odm.codec.unions import bare
 from odm.codec.upgrades import FIRST, Upgrades
@@ -285,8 +285,9 @@ def compile_codec(cls: type[BaseModel], tag: str, upgrades: Upgrades = FIRST) ->
     record = TypeCompiler().compile(cls)
     stored = {name: found.stored for name, found in record.fields.items()}
     schema = cls.__pydantic_core_schema__
-    json_schema = schema if reads_json(record, schema) else None
-    sure = takes_all(record, schema)
+    nodes = nodes_of(schema)
+    json_schema = schema if reads_json(record, nodes) else None
+    sure = takes_all(record, nodes)
     return EntityCodec(cls, tag, stored, record, model_schema(cls), _ttl_field(record), json_schema, sure, upgrades)
 
 

@@ -4,10 +4,10 @@
 needs no check. Both hold only for types and core schema nodes that are listed here: what is not known is not proved.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Flag
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from pydantic_core import SchemaValidator
@@ -20,6 +20,8 @@ from odm.codec.records import RecordField, RecordType
 from odm.codec.scalars import BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR, TextType
 from odm.codec.stored import LIST, MAP, StoredType
 from odm.codec.unions import NullableType
+
+_Node: TypeAlias = Mapping[str, Any]
 
 _SIMPLE: Final = frozenset({BOOL, STR, INT, COUNTER, DECIMAL, FLOAT, DATETIME, DATE, TIME})
 """Stored in one way, which JSON has, too, and which pydantic reads alike from JSON and from Python."""
@@ -59,14 +61,14 @@ _HARMLESS_CONFIG: Final = frozenset(
 )
 
 
-def reads_json(record: RecordType, schema: Any) -> bool:
+def reads_json(record: RecordType, nodes: Iterable[_Node]) -> bool:
     """Whether every JSON text of an item that validates does so to the entity that its decoded item would give."""
-    return _is_alike(record, set()) and all(map(_is_alike_node, _nodes(schema)))
+    return _is_alike(record, set()) and all(map(_is_alike_node, nodes))
 
 
-def takes_all(record: RecordType, schema: Any) -> bool:
+def takes_all(record: RecordType, nodes: Iterable[_Node]) -> bool:
     """Whether every item that `RecordType.dump` makes validates."""
-    return _is_sure(record, set()) and all(map(_is_sure_node, _nodes(schema)))
+    return _is_sure(record, set()) and all(map(_is_sure_node, nodes))
 
 
 def levels_of(type_: StoredType, above: tuple[RecordType, ...] = ()) -> float:
@@ -86,16 +88,23 @@ def levels_of(type_: StoredType, above: tuple[RecordType, ...] = ()) -> float:
     return inf if type_.kinds & (LIST | MAP) else 0
 
 
-def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+def nodes_of(schema: Any) -> list[_Node]:
     """Every node of a core schema."""
-    if isinstance(schema, dict) and isinstance(schema.get("type"), str):
-        yield schema
-        schema = [schema[name] for name in _CHILDREN if name in schema]
-    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list | tuple) else ():
-        yield from _nodes(part)
+    found: list[_Node] = []
+    left = [schema]
+    while left:
+        part = left.pop()
+        if not isinstance(part, dict):
+            left.extend(part if isinstance(part, list | tuple) else ())
+        elif isinstance(part.get("type"), str):
+            found.append(part)
+            left.extend([part[name] for name in _CHILDREN if name in part])
+        else:
+            left.extend(part.values())
+    return found
 
 
-def _is_alike_node(node: Mapping[str, Any]) -> bool:
+def _is_alike_node(node: _Node) -> bool:
     if node["type"] == "function-after":
         return bool(node["function"]["type"] == "no-info")  # `info` would say another mode
     if node["type"] == "model":
@@ -104,7 +113,7 @@ def _is_alike_node(node: Mapping[str, Any]) -> bool:
     return node["type"] in _ALIKE and node.get("on_error", "raise") == "raise"
 
 
-def _is_sure_node(node: Mapping[str, Any]) -> bool:
+def _is_sure_node(node: _Node) -> bool:
     said = node.keys() - ({"tz_constraint"} if node.get("tz_constraint") == "aware" else set())
     return node["type"] in _SURE and said <= _HARMLESS and node.get("config", {}).keys() <= _HARMLESS_CONFIG
 

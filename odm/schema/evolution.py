@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from odm.codec import Upgrades
 from odm.entities.upgrades import MARK
 from odm.errors import SchemaError
@@ -64,7 +66,10 @@ def _is_count(number: object) -> bool:
 def _marked(cls: type) -> Iterator[tuple[str, int]]:
     """The names of upgrade functions, inherited ones too, with the version that each starts from."""
     attributes = {name: attribute for base in reversed(cls.__mro__) for name, attribute in vars(base).items()}
+    known = vars(BaseModel)
     for name, attribute in attributes.items():
+        if known.get(name) is attribute:  # most are
+            continue
         from_ = getattr(getattr(attribute, "__func__", attribute), MARK, None)
         if isinstance(from_, int):
             yield name, from_
