@@ -6,6 +6,7 @@ the version of its model.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from attrs import Factory, field, frozen
@@ -31,7 +32,7 @@ from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.nodes import Action, Condition, Item, Path, Value
 
 
-@frozen(eq=False)
+@frozen(eq=False, slots=False)
 class EntityCodec:
     """Encodes and decodes one entity class, and lowers what is said about its fields. Thread-safe.
 
@@ -66,10 +67,6 @@ class EntityCodec:
         init=False,
         default=Factory(lambda self: _nesting_fields(self._record), takes_self=True),
     )
-    _dump: Callable[[Any], dict[str, Value]] = field(
-        init=False,
-        default=Factory(lambda self: generated_dump(self._record, self.marks), takes_self=True),
-    )
     # Fields that take every value of a type as it is; text only if it is ASCII, because pydantic refuses surrogates.
     _as_they_are: Mapping[str, type] = field(
         init=False,
@@ -77,6 +74,11 @@ class EntityCodec:
     )
     # Compiled when first asked for: most fields are never validated alone.
     _validators: dict[str, SchemaValidator] = Factory(dict)
+
+    @cached_property
+    def _dump(self) -> Callable[[Any], dict[str, Value]]:
+        # Made at the first write: it takes as long as all the rest, and many programs only read most entities.
+        return generated_dump(self._record, self.marks)
 
     @property
     def record(self) -> RecordType:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import AwareDatetime, BaseModel, Field, create_model, field_validator
 
 from odm.codec import EntityCodec, compile_codec
+from odm.codec.generate import generated_dump
 from odm.errors import BadValue
 from tests.codec.test_laws import CODEC, Wide, moments, wides
 from tests.codec.test_texts import DIRECT, Direct, anatomy, directs
@@ -159,3 +160,18 @@ class _Finished(BaseModel):
 )
 def test_what_could_be_refused_is_checked(type_: Any) -> None:
     assert not compile_codec(create_model("M", value=type_), "M")._sure
+
+
+def test_nothing_is_generated_for_an_entity_that_is_only_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+
+    def generated(*given: Any) -> Any:
+        made.append(given)
+        return generated_dump(*given)
+
+    monkeypatch.setattr("odm.codec.entity.generated_dump", generated)
+    codec = compile_codec(Leaf, "Leaf")
+    assert codec.decode({"_t": "Leaf", "n": 1}) == Leaf(n=1)
+    assert not made
+    assert [codec.encode(Leaf(n=n))["n"] for n in (1, 2)] == [1, 2]
+    assert len(made) == 1

@@ -52,6 +52,8 @@ from tests.keys.cases import PROPERTY, TEMPLATES, compiled, components, values_o
         ("{ratio}", "{id}", False),
         ("A{level}", "A{balance}", True),
         ("A{level}", "B{balance}", False),
+        ("A{text}", "AB{text}", True),
+        ("A#{text}", "AB#{text}", False),
         ("{level}{flag}", "{meter}", False),
     ],
 )
