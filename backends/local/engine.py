@@ -139,13 +139,15 @@ class Engine:
         """What a write will change, or its refusal; nothing is changed yet, and nothing can fail afterwards."""
         key = request.key
         old = view.record(key)
-        if request.condition is not None and not holds(request.condition, item := _item(old)):
-            return Refused(item)
+        looks = request.condition is not None or isinstance(request, Update)
+        before = decode(old.data) if looks and old is not None else None
+        if request.condition is not None and not holds(request.condition, before):
+            return Refused(before)
         match request:
             case Put():
                 change = _Change(key, old, Record(encode(request.item), request.entries), request.item)
             case Update():
-                change = _updated(request, old, self.local)
+                change = _updated(request, old, before, self.local)
             case Delete():
                 change = _Change(key, old, None, answer=Written(existed=old is not None))
             case Check():
@@ -192,8 +194,7 @@ class _Change(NamedTuple):
     answer: Written = Written()
 
 
-def _updated(request: Update, old: Record | None, local: Collection[str]) -> _Change:
-    before = _item(old)
+def _updated(request: Update, old: Record | None, before: Item | None, local: Collection[str]) -> _Change:
     try:
         after = apply(request.actions, before or {})
     except BadValue as error:
@@ -204,10 +205,6 @@ def _updated(request: Update, old: Record | None, local: Collection[str]) -> _Ch
     check_item(after, request.key, kept, limits=request.limits, local=local)
     returned = {"none": None, "old": before, "new": after}[request.returning]
     return _Change(request.key, old, Record(encode(after), kept), after, Written(returned))
-
-
-def _item(record: Record | None) -> Item | None:
-    return None if record is None else decode(record.data)
 
 
 def _page(rows: Rows, request: Query | Scan, page_bytes: int) -> Page:

@@ -6,6 +6,7 @@ where a store computes the new value itself.
 
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from functools import lru_cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -17,12 +18,17 @@ from odm.entities.markers import Stored, find_marker, meaning
 from odm.expressions.nodes import Path
 
 
-def marks_at(cls: type[BaseModel], path: Path) -> list[Any]:
+def marks_at(cls: type[BaseModel], path: Path) -> tuple[Any, ...]:
     """The metadata of what a path of stored names leads to: `annotated_types` constraints, markers and the like."""
+    return _marks_at(cls, path.segments)
+
+
+@lru_cache(maxsize=1024)  # asked at every increment; keys of dicts in paths are without number
+def _marks_at(cls: type[BaseModel], segments: tuple[str | int, ...]) -> tuple[Any, ...]:
     annotations: list[Any] = [cls]
-    for segment in path.segments:
+    for segment in segments:
         annotations = [part for annotation in annotations for part in _parts(annotation, segment)]
-    return [mark for annotation in annotations for mark in _marks(annotation)]
+    return tuple(mark for annotation in annotations for mark in _marks(annotation))
 
 
 def _parts(annotation: Any, segment: str | int) -> Iterator[Any]:
