@@ -63,7 +63,9 @@ def copy(path: Path, to: Path, timeout: float) -> None:
 
 
 def _back_up(source: sqlite3.Connection, part: Path) -> None:
-    source.execute("BEGIN")  # one read transaction, or each commit of a writer would start the copy again
+    # One read transaction, which a first look begins; or each commit of a writer would start the copy again.
+    source.execute("BEGIN")
+    source.execute("SELECT 1 FROM sqlite_schema").fetchone()
     with closing(sqlite3.connect(part, isolation_level=None)) as target:
         source.backup(target, pages=STEP_PAGES)
         target.execute("PRAGMA journal_mode = WAL")
