@@ -58,6 +58,8 @@ def needs(*flags: Flag) -> Callable[[T], T]:
 
 
 def _flagged(test: T, flags: tuple[Flag, ...]) -> T:
+    test, inner = getattr(test, "__odm_needs__", (test, ()))  # one of a class that is marked as a whole too
+    flags = (*inner, *flags)
     own = list(signature(test).parameters.values())
     given = any(parameter.name == "capabilities" for parameter in own)
 
@@ -73,4 +75,5 @@ def _flagged(test: T, flags: tuple[Flag, ...]) -> T:
     # pytest asks for the fixtures that the signature names.
     parameters = own if given else [*own, Parameter("capabilities", Parameter.KEYWORD_ONLY)]
     run.__signature__ = signature(test).replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__odm_needs__ = (test, flags)  # type: ignore[attr-defined]
     return run  # type: ignore[return-value]
