@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 from hypothesis import settings
 
-from tests.emulator import EmulatorMissing, find, running
+from tests import dynamodb_local as local
+from tests import emulator
 
 # Properties are judged by what they find, not by how busy the machine is.
 settings.register_profile("odm", deadline=None, print_blob=True)
@@ -20,10 +22,28 @@ def bigtable_emulator() -> Iterator[str]:
     Without an emulator the test is skipped, but fails where the environment says CI=true.
     """
     try:
-        program = find(os.environ)
-    except EmulatorMissing as missing:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(missing))
-    with running(program) as address:
+        program = emulator.find(os.environ)
+    except emulator.EmulatorMissing as missing:
+        _skip(missing)
+    with emulator.running(program) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def dynamodb_local() -> Iterator[str]:
+    """The endpoint of a DynamoDB Local that runs for the whole session; each access key and region has its own tables.
+
+    Where it can not run the test is skipped, but fails where the environment says CI=true.
+    """
+    try:
+        folder = local.find(os.environ)
+    except local.DynamoDBLocalMissing as missing:
+        _skip(missing)
+    with local.running(folder) as endpoint:
+        yield endpoint
+
+
+def _skip(missing: Exception) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        raise missing
+    pytest.skip(str(missing))

@@ -1,0 +1,134 @@
+"""Finds, fetches and runs DynamoDB Local, for the tests and for `.ci/run`.
+
+`python -m tests.dynamodb_local` prints where it is, and exits with 1 if it can not run here; with `fetch` behind it,
+what is missing is fetched before.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import IO
+
+VARIABLE = "ODM_DYNAMODB_LOCAL"
+POM = Path(__file__).parents[1] / ".ci" / "dynamodb-local.xml"
+FETCHED = POM.parent / "cache" / "dynamodb-local"
+IN_DOWNLOAD = "DynamoDBLocal_lib"  # where the archive that AWS offers keeps what the program needs
+START_SECONDS = 60
+
+# Ends the program in its arguments when its own standard input ends, so with us, however we end. In a session of its
+# own, a Ctrl-C is ours alone: the tests still find their server while they clean up.
+_KEEPER = """
+import subprocess, sys, threading
+program = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+threading.Thread(target=lambda: (sys.stdin.read(), program.kill()), daemon=True).start()
+program.wait()
+"""
+
+
+class DynamoDBLocalMissing(Exception):
+    """DynamoDB Local can not run here; the message says what to do."""
+
+
+def find(environ: Mapping[str, str]) -> Path:
+    """The folder of DynamoDB Local: the variable's, else what was fetched.
+
+    Raises:
+        DynamoDBLocalMissing: there is none or no Java, or the variable names a folder without it.
+    """
+    if shutil.which("java", path=environ.get("PATH")) is None:
+        raise DynamoDBLocalMissing(
+            "DynamoDB Local needs Java, and there is no `java` on PATH: install Java 17 or later"
+        )
+    named = environ.get(VARIABLE)
+    folder = Path(named) if named else FETCHED
+    if any(folder.glob("DynamoDBLocal*.jar")):
+        return folder
+    if named:
+        raise DynamoDBLocalMissing(f"{VARIABLE}={named} is no folder with DynamoDBLocal.jar")
+    raise DynamoDBLocalMissing(
+        "no DynamoDB Local: run `python -m tests.dynamodb_local fetch` (with Maven), or unpack the archive that AWS "
+        f"offers and set {VARIABLE} to its folder"
+    )
+
+
+def fetch() -> None:
+    """Fetch DynamoDB Local through Maven; where that fails, nothing is left that could be taken for it."""
+    with tempfile.TemporaryDirectory(dir=_made(FETCHED.parent)) as folder:
+        output = Path(folder, "lib")
+        command = ["mvn", "--quiet", "--batch-mode", "--file", str(POM), "dependency:copy-dependencies"]
+        subprocess.run([*command, f"-DoutputDirectory={output}"], check=True, stdout=sys.stderr)
+        output.rename(FETCHED)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[str]:
+    """Runs DynamoDB Local, empty and in memory, on a free port; gives its endpoint and stops it at the end."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-c", _KEEPER, *_command(folder, port)]
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        ) as keeper,
+    ):
+        assert keeper.stdin is not None
+        with keeper.stdin:
+            _wait(port, keeper, log)
+            yield f"http://127.0.0.1:{port}"
+
+
+def _command(folder: Path, port: int) -> list[str]:
+    folders = [folder, folder / IN_DOWNLOAD]
+    return [
+        "java",
+        f"-Djava.library.path={os.pathsep.join(map(str, folders))}",
+        "-cp",
+        os.pathsep.join(str(folder / "*") for folder in folders),
+        "com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
+        *("-inMemory", "-disableTelemetry", "-port", str(port)),
+    ]
+
+
+def _wait(port: int, keeper: subprocess.Popen[bytes], log: IO[str]) -> None:
+    """Wait until it answers, whatever the answer is."""
+    end = time.monotonic() + START_SECONDS
+    while keeper.poll() is None and time.monotonic() < end:
+        with suppress(OSError):
+            connection = HTTPConnection("127.0.0.1", port, timeout=START_SECONDS)
+            connection.request("GET", "/")
+            connection.getresponse().read()
+            connection.close()
+            return
+        time.sleep(0.05)
+    log.seek(0)
+    raise RuntimeError(f"DynamoDB Local did not start to answer within {START_SECONDS} seconds; it said: {log.read()}")
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the folder; the exit code says whether there is one."""
+    try:
+        if "fetch" in arguments and not FETCHED.exists():
+            fetch()
+        print(find(os.environ))  # noqa: T201 - the answer, for a shell to read
+    except (DynamoDBLocalMissing, OSError, subprocess.CalledProcessError) as failure:
+        print(failure, file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
