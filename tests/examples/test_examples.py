@@ -13,7 +13,7 @@ import pytest
 from google.cloud.bigtable.data import BigtableDataClient, ReadRowsQuery
 from moto.server import ThreadedMotoServer
 
-from examples import pets, places, product_catalog, shop_orders, testing_your_app
+from examples import pets, places, product_catalog, shop_orders, stream_handler, testing_your_app
 from odm import Unsupported
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
@@ -135,6 +135,17 @@ def test_shop_orders_needs_secondary_patterns(bigtable_emulator: str) -> None:
         shop_orders.main(Bigtable("project", "instance", endpoint=bigtable_emulator))
 
 
+def test_stream_handler() -> None:
+    answers = stream_handler.main()
+    [[], [], [failure]] = answers.pop("failures")
+    assert failure == {"itemIdentifier": stream_handler.BROKEN["dynamodb"]["SequenceNumber"]}
+    assert answers == {
+        "readers": [("ann", "Ann")],
+        "loans": [("Emma", "2026-05-24T12:00:00+00:00", 1)],
+        "overdue": [("ann", "Ulysses")],
+    }
+
+
 def test_testing_your_app() -> None:
     assert testing_your_app.main() == {
         "a hold ends": [True, False, True],
@@ -165,7 +176,7 @@ def test_it_runs_as_a_script_and_leaves_nothing_behind(script: Path, tmp_path: P
 
 
 def test_every_example_is_tested_and_in_the_readme() -> None:
-    names = ["pets", "places", "product_catalog", "shop_orders", "testing_your_app"]
+    names = ["pets", "places", "product_catalog", "shop_orders", "stream_handler", "testing_your_app"]
     assert [script.stem for script in SCRIPTS] == names
     readme = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     assert [script.name for script in SCRIPTS if f"[{script.name}]({script.name})" not in readme] == []
