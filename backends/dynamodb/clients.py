@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from attrs import Factory, define, evolve, frozen
 
+from odm.backends.dynamodb.wire import read_bytes
 from odm.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -62,12 +63,14 @@ class SyncClient:
 
     def _create(self, once: bool) -> Any:
         settings = self._settings = _with_session(self._settings)
-        return session_of(settings).client(
+        client = session_of(settings).client(
             "dynamodb",
             region_name=settings.region,
             endpoint_url=settings.endpoint_url,
             config=_config(settings, once),
         )
+        read_bytes(client)
+        return client
 
 
 @define(eq=False)
@@ -94,6 +97,7 @@ class AsyncClients:
             if once not in slot.clients:
                 client = await slot.stack.enter_async_context(self._create(slot, once))
                 client.meta.events.register("before-send.dynamodb", _stream_long_body)
+                read_bytes(client)
                 slot.clients[once] = client
         return slot.clients[once]
 

@@ -1,8 +1,10 @@
 """Stored values ↔ DynamoDB's attribute values, and keys and positions ↔ key attributes.
 
 The values are those of the client (`boto3.client`), not of the resource: one-entry mappings from type to content.
+They are read in both forms that answers come in: bytes as bytes, or as the base64 text of the wire (`wire`).
 """
 
+from binascii import a2b_base64
 from collections.abc import Iterable, Mapping
 from decimal import Context, Decimal
 from typing import Any, TypeAlias
@@ -59,8 +61,10 @@ def from_attribute(attribute: Attribute) -> Value:
     """
     ((kind, content),) = attribute.items()
     match kind:
-        case "S" | "BOOL" | "B":
+        case "S" | "BOOL":
             return content
+        case "B":
+            return read_binary(content)
         case "N":
             return _number(content)
         case "NULL":
@@ -69,8 +73,10 @@ def from_attribute(attribute: Attribute) -> Value:
             return [from_attribute(element) for element in content]
         case "M":
             return {name: from_attribute(element) for name, element in content.items()}
-        case "SS" | "BS":
+        case "SS":
             return frozenset(content)
+        case "BS":
+            return frozenset(map(read_binary, content))
         case "NS":
             return frozenset(map(_number, content))
         case _:
@@ -113,6 +119,11 @@ def read_position(layout: Layout, index: str | None, attributes: Attributes) -> 
     """The position of an item, or of a LastEvaluatedKey, in the table or in an index."""
     index_key = read_key(layout.indexes[index], attributes) if index is not None else None
     return Position(read_key(layout.keys, attributes), index_key)
+
+
+def read_binary(content: str | bytes) -> bytes:
+    """The bytes, from base64 where they come as text."""
+    return a2b_base64(content) if type(content) is str else bytes(content)
 
 
 def _set_attribute(members: frozenset[Value]) -> dict[str, Any]:

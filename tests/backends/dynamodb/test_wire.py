@@ -1,0 +1,127 @@
+"""Answers decoded from their bytes hold what botocore's parser would have made of them, in both colours."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from zlib import crc32
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.driver import DynamoDBConnection
+from odm.backends.dynamodb.wire import _Hooks
+from odm.expressions.nodes import Missing, Path, Set
+from odm.operations.backend import aperform, perform
+from odm.operations.ir import BatchGet, Get, Put, Query, Refused, Scan, Update
+from odm.schema.model import Key, Schema
+from tests.backends.dynamodb.conftest import Ask
+from tests.backends.dynamodb.test_driver import KEY, RICH
+
+
+async def test_every_answer_holds_the_same_before_and_after_the_event_is_proved(ask: Ask) -> None:
+    await ask(Put(KEY, RICH))
+    for _ in range(3):
+        assert await ask(Get(KEY)) == RICH
+        assert list((await ask(Query(KEY.partition))).items) == [RICH]
+        assert list((await ask(Scan())).items) == [RICH]
+        assert await ask(BatchGet((KEY, Key("C#1", "none")))) == (RICH, None)
+        again = Update(KEY, (Set(Path(("raw",)), RICH["raw"]),), returning="new")
+        assert (await ask(again)).item == RICH
+        assert await ask(Put(KEY, RICH, condition=Missing(Path(("_t",))))) == Refused(RICH)
+
+
+async def test_the_parser_is_passed_by_from_the_second_answer_on(ask: Ask, connection: DynamoDBConnection) -> None:
+    await ask(Put(KEY, {"raw": b"\x00\xff"}))
+    arguments = {"TableName": connection._layout.table, "Key": {"pk": {"S": KEY.partition}, "sk": {"S": KEY.sort}}}
+    sync, asynchronous = connection._client.get(), await connection._async_clients.get()
+    answers = [sync.get_item(**arguments) for _ in range(2)]
+    answers += [await asynchronous.get_item(**arguments) for _ in range(2)]
+    # The one answer before the proof may have been that of the put.
+    assert {str(answer["Item"]["raw"]["B"]) for answer in answers[1::2]} == {"AP8="}
+    assert all(answer["ResponseMetadata"]["HTTPStatusCode"] == 200 for answer in answers)
+    assert not any("odm" in name for answer in answers for name in answer)
+
+
+def test_nothing_is_taken_from_the_parser_before_a_mark_has_arrived() -> None:
+    hooks = _Hooks()
+
+    def answered() -> tuple[dict[str, Any], dict[str, Any]]:
+        answer: dict[str, Any] = {"status_code": 200, "body": b'{"Count": 1}'}
+        more: dict[str, Any] = {}
+        hooks.before_parse(answer, more)
+        return answer, more
+
+    for _ in range(2):  # a botocore that does not merge what a handler returns
+        answer, more = answered()
+        assert answer["body"]
+        assert "Count" not in more
+        hooks.after_call({"Count": 1})
+    parsed = {"Count": 1, **more}
+    hooks.after_call(parsed)
+    assert parsed == {"Count": 1}
+    assert answered() == ({"status_code": 200, "body": b""}, {"Count": 1})
+
+
+@pytest.mark.parametrize("answer", [(500, b"{}"), (200, b'{"Count": '), (200, b'"\\ud800"'), (200, b"[1]")])
+def test_the_parser_keeps_what_is_no_answer(answer: tuple[int, bytes]) -> None:
+    hooks = _Hooks()
+    hooks._proved = True
+    status, body = answer
+    response: dict[str, Any] = {"status_code": status, "body": body}
+    more: dict[str, Any] = {}
+    hooks.before_parse(response, more)
+    assert (response["body"], more) == (body, {})
+
+
+class _Canned(BaseHTTPRequestHandler):
+    """Answers with the next of the server's bodies, each under the checksum of the last."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        server: Any = self.server
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = server.bodies.pop(0)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/x-amz-json-1.0")
+        self.send_header("x-amz-crc32", str(server.checksum))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def canned() -> Iterator[Any]:
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Canned)
+    server.daemon_threads = True
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("mode", ["legacy", "standard"])
+async def test_a_damaged_answer_is_fetched_again(canned: Any, mode: Any) -> None:
+    session = boto3.Session("key", "secret", region_name="eu-west-1")
+    config = Config(retries={"mode": mode, "total_max_attempts": 3})
+    backend = DynamoDB(session, endpoint_url=f"http://127.0.0.1:{canned.server_port}", config=config)
+    connection = backend.connect(Schema("shop", {}, {}))
+    right = json.dumps({"Item": {"n": {"N": "1"}}}).encode()
+    canned.checksum = crc32(right)
+    for damaged in (right.replace(b"1", b"2"), right[:-1] + b"x"):
+        canned.bodies = [right, damaged, right]
+        for _ in range(2):
+            assert perform(connection, Get(KEY)) == {"n": 1}
+        assert not canned.bodies
+        canned.bodies = [right, damaged, right]
+        for _ in range(2):
+            assert await aperform(connection, Get(KEY)) == {"n": 1}
+        assert not canned.bodies
+    await connection.aclose()
