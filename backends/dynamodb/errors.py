@@ -4,6 +4,7 @@ The first row that fits decides. A write whose answer was lost is `OutcomeUnknow
 as sending it once; what could be sent again was sent again before an error arrives here.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -18,7 +19,7 @@ from odm.errors import (
     OutcomeUnknown,
     Throttled,
 )
-from odm.operations.ir import Request, repeatable
+from odm.operations.ir import Operation, Request, repeatable
 
 
 @frozen
@@ -93,7 +94,9 @@ _TABLE = (
     _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "significant digits"),
     _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "magnitude"),
     _row(_THROTTLED, Throttled, "try again later, or spread the load over more partitions"),
+    _row(_INVALID, ItemTooLarge, "split the work into several transactions", "payload size"),
     _row("TransactionConflictException", Throttled, "a transaction is writing this item: try again"),
+    _row("TransactionInProgressException", BackendError, "DynamoDB is still working at it", lost=True),
     _row(_REFUSED, BackendError, "check the credentials and their permissions on table {table!r}"),
     _row(_NO_CREDENTIALS, BackendError, "configure AWS credentials, or pass DynamoDB(session=boto3.Session(...))"),
     _row(_NO_ENDPOINT, BackendError, "name the AWS region, such as DynamoDB(region='eu-west-1')"),
@@ -119,6 +122,31 @@ def did_nothing(error: Exception) -> bool:
     """Whether the request certainly was not carried out and may be sent again: refused for now, or never sent."""
     row = _row_of(error)
     return row.error is Throttled or _UNSENT in row.kinds
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether the request may have been carried out, though no answer says so."""
+    return _row_of(error).lost
+
+
+def reasons_of(error: BaseException) -> Sequence[Mapping[str, Any]]:
+    """Why a transaction was cancelled: a mapping per operation, in order; empty for any other error."""
+    reasons: Sequence[Mapping[str, Any]] = _response(error).get("CancellationReasons", ())
+    return reasons
+
+
+def misfit(message: str, operation: Operation, table: str) -> BadValue | None:
+    """What the user gets for an operation of a transaction that is not valid on the item as it is.
+
+    Args:
+        message: what the service says of it.
+        operation: of the transaction.
+        table: the table's name.
+    """
+    row = next((row for row in _TABLE if _INVALID in row.kinds and row.said in message), _ELSE)
+    if not issubclass(row.error, BadValue):
+        return None
+    return row.error(f"{type(operation).__name__} on table {table!r}, {operation.key}: {row.advice} ({message})")
 
 
 def translated(error: Exception, request: Request, table: str) -> OdmError | None:

@@ -3,15 +3,15 @@
 from typing import Any, assert_never
 
 from odm.backends.dynamodb.batches import batch_get, batch_write
-from odm.backends.dynamodb.codec import read_item, read_position, write_key, write_position, write_put
-from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, did_nothing
+from odm.backends.dynamodb.codec import read_item, read_position, write_key, write_position
 from odm.backends.dynamodb.expressions import Expressions
-from odm.backends.dynamodb.native import Call, backoff
+from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.ranges import bounds
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import create, drop
-from odm.errors import Unsupported
-from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set
+from odm.backends.dynamodb.transactions import transact
+from odm.backends.dynamodb.writes import delete, put, update
+from odm.expressions.nodes import Item
 from odm.operations.backend import Gen
 from odm.operations.ir import (
     BatchGet,
@@ -23,19 +23,11 @@ from odm.operations.ir import (
     Page,
     Put,
     Query,
-    Refused,
     Request,
     Scan,
     Transact,
     Update,
-    Written,
-    repeatable,
 )
-from odm.schema.model import Key
-
-ATTEMPTS = 5
-"""How often a write that must not happen twice is sent, when each time before it certainly did nothing."""
-
 
 def procedure(layout: Layout, request: Request) -> Gen[Any]:
     """The native requests that answer one request of the core; native failures are not turned into errors yet."""
@@ -45,16 +37,13 @@ def procedure(layout: Layout, request: Request) -> Gen[Any]:
         case BatchGet():
             return batch_get(layout, request)
         case Put():
-            return _put(layout, request)
+            return put(layout, request)
         case Update():
-            return _update(layout, request)
+            return update(layout, request)
         case Delete():
-            return _delete(layout, request)
+            return delete(layout, request)
         case Transact():
-            raise Unsupported(
-                f"table {layout.table!r}: transactions are not built for DynamoDB yet: write the items one by one, "
-                "each with its condition, in an order that a stop in between does not harm, or use the bundled engine"
-            )
+            return transact(layout, request)
         case BatchWrite():
             return batch_write(layout, request)
         case Query():
@@ -75,37 +64,6 @@ def _get(layout: Layout, request: Get) -> Gen[Item | None]:
         arguments["ConsistentRead"] = True
     response = yield Call("get_item", arguments)
     return read_item(layout, response["Item"]) if "Item" in response else None
-
-
-def _put(layout: Layout, request: Put) -> Gen[Written | Refused]:
-    arguments = {"TableName": layout.table, "Item": write_put(layout, request)}
-    expressions = Expressions()
-    arguments |= _conditioned(expressions, request.condition) | expressions.arguments()
-    response = yield from _write(layout, request, "put_item", arguments)
-    return response if isinstance(response, Refused) else Written()
-
-
-def _update(layout: Layout, request: Update) -> Gen[Written | Refused]:
-    arguments: dict[str, Any] = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
-    expressions = Expressions()
-    if text := expressions.update((*request.actions, *_entry_actions(layout, request))):
-        arguments["UpdateExpression"] = text
-    arguments |= _conditioned(expressions, request.condition) | expressions.arguments()
-    if request.returning != "none":
-        arguments["ReturnValues"] = f"ALL_{request.returning.upper()}"
-    response = yield from _write(layout, request, "update_item", arguments)
-    if isinstance(response, Refused):
-        return response
-    return Written(read_item(layout, response["Attributes"]) if "Attributes" in response else None)
-
-
-def _delete(layout: Layout, request: Delete) -> Gen[Written | Refused]:
-    arguments: dict[str, Any] = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
-    expressions = Expressions()
-    arguments |= _conditioned(expressions, request.condition) | expressions.arguments()
-    arguments["ReturnValues"] = "ALL_OLD"  # how one learns whether there was an item
-    response = yield from _write(layout, request, "delete_item", arguments)
-    return response if isinstance(response, Refused) else Written(existed="Attributes" in response)
 
 
 def _query(layout: Layout, request: Query) -> Gen[Page]:
@@ -172,38 +130,3 @@ def _is_count(request: Query | Scan) -> bool:
 
 def _index(request: Query | Scan) -> str | None:
     return request.index if isinstance(request, Query) else None
-
-
-def _conditioned(expressions: Expressions, condition: Condition | None) -> dict[str, Any]:
-    if condition is None:
-        return {}
-    text = expressions.condition(condition)
-    return {"ConditionExpression": text, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
-
-
-def _write(layout: Layout, request: Put | Update | Delete, operation: str, arguments: dict[str, Any]) -> Gen[Any]:
-    """Perform a write that may have a condition: the native response, or Refused."""
-    call, failures = Call(operation, arguments, once=not repeatable(request)), 0
-    while True:
-        try:
-            return (yield call)
-        except Exception as error:
-            if code_of(error) == CONDITION_FAILED:
-                item = getattr(error, "response", {}).get("Item")
-                return Refused(read_item(layout, item) if item else None)
-            failures += 1
-            # What may be sent twice, botocore has retried already.
-            if not call.once or failures == ATTEMPTS or not did_nothing(error):
-                raise
-        yield backoff(failures)
-
-
-def _entry_actions(layout: Layout, request: Update) -> list[Action]:
-    """The actions on index attributes; an item leaves an index by losing both."""
-    actions: list[Action] = []
-    for index, key in request.entries.items():
-        for name, text in zip(layout.indexes[index], key or Key("", ""), strict=True):
-            path = Path((name,))
-            if name not in layout.keys:  # a local index has the partition key of the table
-                actions.append(Set(path, text) if key is not None else Remove(path))
-    return actions

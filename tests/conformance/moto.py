@@ -2,6 +2,7 @@
 
 FAULTS = {
     "test_an_action_that_does_not_fit_what_is_stored_changes_nothing": "moto 5.2 keeps earlier actions",
+    "test_actions_that_do_not_fit_what_is_stored": "moto 5.2 does not say which operation of a transaction is wrong",
     "test_beyond_38_digits_is_refused": "moto 5.2 stores sums of more than 38 digits",
     "test_of_list_positions_counts_them_as_they_were": "moto 5.2 counts positions to set after it has removed others",
     "test_parts_of_bytes": "moto 5.2 looks for parts of bytes in their base64 form",

@@ -1,0 +1,114 @@
+"""Transact: one TransactWriteItems, sent under one token until it is answered for good.
+
+DynamoDB remembers the token of a transaction and does it once, however often it is sent. So it may be sent again when
+its answer was lost, as no other write that has a condition may.
+"""
+
+import time
+from typing import Any, Final, assert_never
+from uuid import uuid4
+
+from odm.backends.dynamodb.errors import did_nothing, is_lost, misfit, reasons_of
+from odm.backends.dynamodb.native import Call, backoff
+from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.writes import item_arguments, put_arguments, refused, update_arguments
+from odm.errors import BadValue, Throttled
+from odm.expressions.nodes import Or
+from odm.operations.backend import Gen
+from odm.operations.guards import ABSENT, EXISTS
+from odm.operations.ir import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
+
+ATTEMPTS: Final = 10
+"""How often a transaction is sent."""
+
+TOKEN_SECONDS: Final = 9 * 60
+"""How long it is sent again: DynamoDB knows a token for 10 minutes (AWS: TransactWriteItems, ClientRequestToken)."""
+
+_BUSY: Final = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+"""Reasons that go away."""
+
+_ALWAYS: Final = Or((EXISTS, ABSENT))
+
+
+def transact(layout: Layout, request: Transact) -> Gen[Written | Refusals]:
+    """Do all operations, or none.
+
+    Raises:
+        Throttled: others were busy with its items at every attempt; nothing was written.
+    """
+    call, failures = _call(layout, request), 0
+    lost: Exception | None = None
+    # The clock on the wall: a process that was stopped for an hour must not send an old token again.
+    until = time.time() + TOKEN_SECONDS
+    while True:
+        try:
+            yield call
+        except Exception as error:  # noqa: BLE001  # judged below
+            failure = error
+        else:
+            return Written()
+        answer = _refusals(layout, request, failure)
+        if answer is not None:
+            return answer
+        failures += 1
+        lost = lost or (failure if is_lost(failure) else None)
+        may_pass = is_lost(failure) or did_nothing(failure) or _is_busy(failure)
+        if not may_pass or failures == ATTEMPTS or time.time() >= until:
+            # What comes after a lost answer does not tell what became of it.
+            raise lost or _given_up(layout, request, failure)
+        yield backoff(failures)
+
+
+def _call(layout: Layout, request: Transact) -> Call:
+    items = [_native(layout, operation) for operation in request.operations]
+    # The client must not send it again by itself: of several failures it tells the last, not that an answer was lost.
+    return Call("transact_write_items", {"TransactItems": items, "ClientRequestToken": str(uuid4())}, once=True)
+
+
+def _native(layout: Layout, operation: Operation) -> dict[str, Any]:
+    match operation:
+        case Put():
+            return {"Put": put_arguments(layout, operation)}
+        case Update():
+            return {"Update": update_arguments(layout, operation)}
+        case Delete(key, condition):
+            return {"Delete": item_arguments(layout, key, condition)}
+        case Check(key, condition):
+            return {"ConditionCheck": item_arguments(layout, key, _ALWAYS if condition is None else condition)}
+        case _:
+            assert_never(operation)
+
+
+def _refusals(layout: Layout, request: Transact, error: Exception) -> Refusals | None:
+    """The answer in an error: what was refused for good; None when it may be done yet, or failed as a whole."""
+    reasons: list[Refused | BadValue | None] = []
+    for operation, reason in zip(request.operations, reasons_of(error), strict=False):
+        match reason.get("Code"):
+            case "ConditionalCheckFailed":
+                reasons.append(refused(layout, reason))
+            case "ValidationError":
+                reasons.append(misfit(reason.get("Message", ""), operation, layout.table))
+            case _:
+                reasons.append(None)
+    return Refusals(tuple(reasons)) if any(reasons) else None
+
+
+def _is_busy(error: Exception) -> bool:
+    codes = {reason.get("Code") for reason in reasons_of(error)} - {"None"}
+    return bool(codes) and codes <= _BUSY
+
+
+def _given_up(layout: Layout, request: Transact, error: Exception) -> Exception:
+    if not _is_busy(error):
+        return error
+    busy = [
+        f"{operation.key} ({reason['Code']})"
+        for operation, reason in zip(request.operations, reasons_of(error), strict=False)
+        if reason.get("Code") in _BUSY
+    ]
+    throttled = Throttled(
+        f"Transact on table {layout.table!r}: nothing was written, because other writers were busy with "
+        f"{', '.join(busy)}, or there is no capacity for it now: try again later"
+    )
+    throttled.__cause__ = error
+    return throttled

@@ -1,0 +1,108 @@
+"""Put, Update and Delete of one item, and the arguments that they have in a transaction too."""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from odm.backends.dynamodb.codec import read_item, write_key, write_put
+from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, did_nothing
+from odm.backends.dynamodb.expressions import Expressions
+from odm.backends.dynamodb.native import Call, backoff
+from odm.backends.dynamodb.schema import Layout
+from odm.expressions.nodes import Action, Condition, Path, Remove, Set
+from odm.operations.backend import Gen
+from odm.operations.ir import Delete, Put, Refused, Update, Written, repeatable
+from odm.schema.model import Key
+
+ATTEMPTS = 5
+"""How often a write that must not happen twice is sent, when each time before it certainly did nothing."""
+
+Arguments: TypeAlias = dict[str, Any]
+"""Those of a native request, by name."""
+
+
+def put(layout: Layout, request: Put) -> Gen[Written | Refused]:
+    """Write a whole item."""
+    response = yield from _write(layout, request, "put_item", put_arguments(layout, request))
+    return response if isinstance(response, Refused) else Written()
+
+
+def update(layout: Layout, request: Update) -> Gen[Written | Refused]:
+    """Change attributes of an item."""
+    arguments = update_arguments(layout, request)
+    if request.returning != "none":
+        arguments["ReturnValues"] = f"ALL_{request.returning.upper()}"
+    response = yield from _write(layout, request, "update_item", arguments)
+    if isinstance(response, Refused):
+        return response
+    return Written(read_item(layout, response["Attributes"]) if "Attributes" in response else None)
+
+
+def delete(layout: Layout, request: Delete) -> Gen[Written | Refused]:
+    """Remove an item."""
+    arguments = item_arguments(layout, request.key, request.condition)
+    arguments["ReturnValues"] = "ALL_OLD"  # how one learns whether there was an item
+    response = yield from _write(layout, request, "delete_item", arguments)
+    return response if isinstance(response, Refused) else Written(existed="Attributes" in response)
+
+
+def put_arguments(layout: Layout, request: Put) -> Arguments:
+    """The arguments of a put, alone or in a transaction."""
+    expressions = Expressions()
+    arguments = {"TableName": layout.table, "Item": write_put(layout, request)}
+    return arguments | _conditioned(expressions, request.condition) | expressions.arguments()
+
+
+def update_arguments(layout: Layout, request: Update) -> Arguments:
+    """The arguments of an update, alone or in a transaction."""
+    expressions = Expressions()
+    arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
+    if text := expressions.update((*request.actions, *_entry_actions(layout, request))):
+        arguments["UpdateExpression"] = text
+    return arguments | _conditioned(expressions, request.condition) | expressions.arguments()
+
+
+def item_arguments(layout: Layout, key: Key, condition: Condition | None) -> Arguments:
+    """The arguments of a delete, alone or in a transaction, and of a condition check."""
+    expressions = Expressions()
+    arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout.keys, key)}
+    return arguments | _conditioned(expressions, condition) | expressions.arguments()
+
+
+def refused(layout: Layout, reason: Mapping[str, Any]) -> Refused:
+    """What an answer says of a condition that did not hold, with the item if there is one."""
+    item = reason.get("Item")
+    return Refused(read_item(layout, item) if item else None)
+
+
+def _conditioned(expressions: Expressions, condition: Condition | None) -> Arguments:
+    if condition is None:
+        return {}
+    text = expressions.condition(condition)
+    return {"ConditionExpression": text, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+
+
+def _write(layout: Layout, request: Put | Update | Delete, operation: str, arguments: Arguments) -> Gen[Any]:
+    """Perform a write that may have a condition: the native response, or Refused."""
+    call, failures = Call(operation, arguments, once=not repeatable(request)), 0
+    while True:
+        try:
+            return (yield call)
+        except Exception as error:
+            if code_of(error) == CONDITION_FAILED:
+                return refused(layout, getattr(error, "response", {}))
+            failures += 1
+            # What may be sent twice, botocore has retried already.
+            if not call.once or failures == ATTEMPTS or not did_nothing(error):
+                raise
+        yield backoff(failures)
+
+
+def _entry_actions(layout: Layout, request: Update) -> list[Action]:
+    """The actions on index attributes; an item leaves an index by losing both."""
+    actions: list[Action] = []
+    for index, key in request.entries.items():
+        for name, text in zip(layout.indexes[index], key or Key("", ""), strict=True):
+            path = Path((name,))
+            if name not in layout.keys:  # a local index has the partition key of the table
+                actions.append(Set(path, text) if key is not None else Remove(path))
+    return actions
