@@ -67,7 +67,7 @@ def contains(reference: Any, value: Any) -> Condition:
 
 
 def size(reference: Any) -> int:
-    """The size of a field, to compare with a number: UTF-8 bytes of text, bytes, or number of elements.
+    """The size of a field, to compare with a number: UTF-16 units of text, bytes, or number of elements.
 
     For type checkers it is an int, so that ``size(Order.lines) > 3`` checks.
     """

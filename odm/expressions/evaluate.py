@@ -187,7 +187,7 @@ def _find(segments: Sequence[str | int], item: Item) -> Value:
 def _size(value: Value) -> Value:
     kind = kind_of(value)
     if kind == "string":
-        return len(value.encode())
+        return len(value.encode("utf-16-le")) // 2  # as DynamoDB counts
     return len(value) if kind in {"bytes", "list", "map", "set"} else _ABSENT
 
 

@@ -62,7 +62,7 @@ class Const:
 
 @frozen
 class Size:
-    """The size of an attribute: characters' UTF-8 bytes of a string, bytes, or number of elements."""
+    """The size of an attribute: UTF-16 units of a string, bytes, or number of elements."""
 
     path: Path
 

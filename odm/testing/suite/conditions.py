@@ -217,9 +217,9 @@ class TestFilters:
         assert list(db.query(query.where(S.meta["k"] > 0))) == [FULL]
         assert list(db.query(query.where(S.meta["k"] <= "1"))) == [OTHER]
 
-    def test_size_of_text_is_in_utf8_bytes(self, db: Store) -> None:
-        fill(db, [FULL, OTHER])
-        assert list(db.query(Sheet.primary(book="b").where(size(Sheet.title) == 6))) == [OTHER]
+    def test_size_of_text_is_in_utf16_units(self, db: Store) -> None:
+        fill(db, [OTHER.model_copy(update={"title": "é𝄞"}), FULL])
+        assert [s.title for s in db.query(Sheet.primary(book="b").where(size(Sheet.title) == 3))] == ["é𝄞"]
 
     def test_contains_finds_a_model_in_a_list(self, db: Store) -> None:
         fill(db, SHEETS)
