@@ -4,7 +4,8 @@ This module imports aiobotocore, and so is itself imported only for an async cal
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from aiobotocore.credentials import AioCredentials
 from aiobotocore.session import AioSession
@@ -14,11 +15,16 @@ if TYPE_CHECKING:
     from botocore.credentials import Credentials
 
 
+_LOADERS: "Final[WeakKeyDictionary[boto3.Session, Any]]" = WeakKeyDictionary()
+"""What was read of botocore's files for a session: reading takes far longer than all else that makes a client."""
+
+
 def twin_of(session: "boto3.Session") -> AioSession:
     """A new aiobotocore session with the profile and the credentials of a boto3 session."""
     # A profile that is named must exist; boto3 says "default" when none is named.
     twin = AioSession(profile=None if session.profile_name == "default" else session.profile_name)
     twin.register_component("credential_provider", _CredentialsOf(session))
+    twin.register_component("data_loader", _LOADERS.setdefault(session, twin.get_component("data_loader")))
     return twin
 
 
