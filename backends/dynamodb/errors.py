@@ -92,6 +92,7 @@ _TABLE = (
     _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "Type mismatch"),
     _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "Incorrect operand type"),
     _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "significant digits"),
+    _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "precision up to"),
     _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "magnitude"),
     _row(_THROTTLED, Throttled, "try again later, or spread the load over more partitions"),
     _row(_INVALID, ItemTooLarge, "split the work into several transactions", "payload size"),

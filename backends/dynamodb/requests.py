@@ -29,6 +29,7 @@ from odm.operations.ir import (
     Update,
 )
 
+
 def procedure(layout: Layout, request: Request) -> Gen[Any]:
     """The native requests that answer one request of the core; native failures are not turned into errors yet."""
     match request:

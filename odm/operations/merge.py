@@ -1,7 +1,7 @@
 """Reading the shards of a partition as one: what is left of each, and what of it comes next.
 
 Pure: `odm.operations.reads` fetches a page where a shard has run out of what was read. The order of a merged reading
-is that of (sort key, shard, item key), so the position of one item tells where every shard goes on.
+is that of (sort key, shard) and then the service's own, so the position of one item tells where every shard goes on.
 """
 
 from collections.abc import Sequence

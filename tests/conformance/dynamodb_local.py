@@ -1,0 +1,7 @@
+"""What DynamoDB Local is known to answer otherwise than DynamoDB does: name of a test to the reason."""
+
+FAULTS = {
+    "test_actions_that_do_not_fit_what_is_stored": (
+        "DynamoDB Local 2.6 does not say which operation of a transaction is wrong"
+    ),
+}

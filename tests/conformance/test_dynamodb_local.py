@@ -1,0 +1,20 @@
+"""The suite on DynamoDB in both colours, against DynamoDB Local."""
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from odm.backends.dynamodb import DynamoDB
+from odm.testing import Capabilities
+from odm.testing.suite import *  # noqa: F403  # its classes and fixtures are what this module is for
+from tests.conformance.dynamodb_local import FAULTS
+
+
+@pytest.fixture
+def backend(session: boto3.Session, config: Config, dynamodb_local: str) -> DynamoDB:
+    return DynamoDB(session, endpoint_url=dynamodb_local, config=config)
+
+
+@pytest.fixture
+def capabilities() -> Capabilities:
+    return Capabilities(faults=FAULTS)
