@@ -1,0 +1,53 @@
+"""Random calls on DynamoDB Local in both colours, and on a dict: they agree after every step.
+
+``ODM_STATEFUL_DYNAMODB_STEPS=2000 pytest tests/conformance/test_stateful_dynamodb_local.py`` is the long run.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+
+import boto3
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from odm import AsyncStore, Store
+from odm.backends.dynamodb import DynamoDB
+from odm.testing.bridge import blocking
+from odm.testing.stateful import StoreMachine, table
+
+STEPS = int(os.environ.get("ODM_STATEFUL_DYNAMODB_STEPS", "80"))
+LENGTH = 20
+
+
+class OnDynamoDB(StoreMachine):
+    """A table a colour."""
+
+    def __init__(self, backend: DynamoDB) -> None:
+        super().__init__()
+        self.backend = backend
+
+    def open(self, clock: Callable[[], float]) -> list[Store]:
+        self.runner = asyncio.Runner()
+        asynchronous = AsyncStore(table, self.backend, prefix="async-", clock=clock)
+        stores = [Store(table, self.backend, prefix="sync-", clock=clock), blocking(asynchronous, self.runner)]
+        for store in stores:
+            store.create()
+        return stores
+
+    def teardown(self) -> None:
+        super().teardown()
+        if hasattr(self, "runner"):
+            self.runner.close()
+
+
+def test_random_calls(session: boto3.Session, dynamodb_local: str) -> None:
+    backend = DynamoDB(session, endpoint_url=dynamodb_local)
+    # A step is hundreds of requests.
+    slow = settings(
+        max_examples=STEPS // LENGTH,
+        stateful_step_count=LENGTH,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    run_state_machine_as_test(lambda: OnDynamoDB(backend), settings=slow)
