@@ -7,9 +7,12 @@ boto3 and aiobotocore are imported here alone, and only when a client is needed.
 
 import asyncio
 import threading
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from io import BytesIO
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from attrs import Factory, define, evolve, frozen
@@ -25,15 +28,25 @@ if TYPE_CHECKING:
 LONG_BODY: Final = 512 * 1024
 """Bytes of a request that are sent in one piece at most; aiohttp warns from twice as many on."""
 
+STAND_IN: Final = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+STAND_IN_REGION: Final = "us-east-1"
+"""What a service on this machine is given where no credentials or no region are configured: it needs some, any."""
+
 
 @frozen
 class Settings:
-    """What both clients are made from; what is None, boto3 looks up in its usual places."""
+    """What both clients are made from; what is None, boto3 looks up in its usual places.
+
+    Attributes:
+        session, region, endpoint_url, config: as in `DynamoDB`.
+        keys: credentials in place of the session's; None before these were looked for.
+    """
 
     session: "boto3.Session | None" = None
     region: str | None = None
     endpoint_url: str | None = None
     config: "Config | None" = None
+    keys: Mapping[str, str] | None = None
 
 
 class SyncClient:
@@ -62,13 +75,8 @@ class SyncClient:
             client.close()
 
     def _create(self, once: bool) -> Any:
-        settings = self._settings = _with_session(self._settings)
-        client = session_of(settings).client(
-            "dynamodb",
-            region_name=settings.region,
-            endpoint_url=settings.endpoint_url,
-            config=_config(settings, once),
-        )
+        settings = self._settings = _resolved(self._settings)
+        client = session_of(settings).client("dynamodb", **_arguments(settings, once))
         read_bytes(client)
         return client
 
@@ -95,6 +103,8 @@ class AsyncClients:
         slot = self._slots.setdefault(asyncio.get_running_loop(), _Slot())
         async with slot.lock:
             if once not in slot.clients:
+                # Credentials may be asked of a metadata service, which is I/O.
+                self._settings = await asyncio.to_thread(_resolved, self._settings)
                 client = await slot.stack.enter_async_context(self._create(slot, once))
                 client.meta.events.register("before-send.dynamodb", _stream_long_body)
                 read_bytes(client)
@@ -108,20 +118,13 @@ class AsyncClients:
             await slot.stack.aclose()
 
     def _create(self, slot: _Slot, once: bool) -> Any:
-        settings = self._settings = _with_session(self._settings)
-        session = session_of(settings)
         try:
             from odm.backends.dynamodb.sessions import twin_of
         except ImportError as error:
             raise Unsupported(_missing("aiobotocore", "async")) from error
         if slot.session is None:
-            slot.session = twin_of(session)
-        return slot.session.create_client(
-            "dynamodb",
-            region_name=settings.region or session.region_name,
-            endpoint_url=settings.endpoint_url,
-            config=_config(settings, once),
-        )
+            slot.session = twin_of(session_of(self._settings))
+        return slot.session.create_client("dynamodb", **_arguments(self._settings, once))
 
 
 def _stream_long_body(request: Any, **_: Any) -> None:
@@ -145,9 +148,34 @@ def session_of(settings: Settings) -> "boto3.Session":
     return boto3.Session()
 
 
-def _with_session(settings: Settings) -> Settings:
-    """The settings with a session for good: two clients are to look for credentials, or ask for them, once."""
-    return evolve(settings, session=session_of(settings))
+def _resolved(settings: Settings) -> Settings:
+    """The settings with a session, region and credentials for good: two clients are to look for them, or ask, once."""
+    if settings.keys is not None:
+        return settings
+    session, keys = session_of(settings), {}
+    region = settings.region or session.region_name
+    if _is_on_this_machine(settings.endpoint_url):
+        region = region or STAND_IN_REGION
+        keys = STAND_IN if session.get_credentials() is None else {}
+    return evolve(settings, session=session, region=region, keys=keys)
+
+
+def _is_on_this_machine(endpoint_url: str | None) -> bool:
+    try:
+        host = urlsplit(endpoint_url or "").hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:  # another name
+        return False
+
+
+def _arguments(settings: Settings, once: bool) -> dict[str, Any]:
+    """What a client of either colour is made with."""
+    return {
+        "region_name": settings.region,
+        "endpoint_url": settings.endpoint_url,
+        "config": _config(settings, once),
+        **(settings.keys or {}),
+    }
 
 
 def _config(settings: Settings, once: bool) -> "Config | None":

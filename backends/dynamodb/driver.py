@@ -31,7 +31,9 @@ class DynamoDB:
     Args:
         session: the boto3 session to use.
         region: the AWS region, such as "eu-west-1".
-        endpoint_url: the address of another service than AWS, such as "http://localhost:8000".
+        endpoint_url: the address of another service than AWS, such as "http://localhost:8000". Where it is on this
+            machine and no credentials or no region are found, "local" and "us-east-1" stand in: DynamoDB Local needs
+            some, and keeps the tables of each apart.
         config: timeouts, retries, proxies and so on, for the clients of both colours. Its retries are not for writes
             that must not happen twice (updates, deletes, conditional puts): these are sent again only when they
             certainly did nothing, up to five times in all.

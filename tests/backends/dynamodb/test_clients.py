@@ -1,5 +1,6 @@
 """Both colours use the user's session, region, endpoint and config."""
 
+import os
 import re
 import threading
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ import botocore.session
 import pytest
 from botocore.config import Config
 from botocore.credentials import RefreshableCredentials
+from botocore.exceptions import NoCredentialsError
 
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
 
@@ -94,6 +96,53 @@ async def test_what_the_environment_says(colours: Colours, endpoint: str, monkey
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
     sent = await colours.sent(Settings())
     assert [_signer(request) for request in sent] == ["surroundings in eu-south-1"] * 2
+
+
+@pytest.fixture
+def nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine whose user has never heard of AWS."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # there may be one where the tests run
+
+
+@pytest.mark.usefixtures("nothing_configured")
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_service_on_this_machine_needs_nothing_configured(colours: Colours, endpoint: str, host: str) -> None:
+    sent = await colours.sent(Settings(endpoint_url=endpoint.replace("127.0.0.1", host)))
+    assert [_signer(request) for request in sent] == ["local in us-east-1"] * 2
+
+
+@pytest.mark.usefixtures("nothing_configured")
+async def test_what_is_configured_is_used_on_this_machine_too(
+    colours: Colours, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = await colours.sent(Settings(region="eu-west-1", endpoint_url=endpoint))
+    assert [_signer(request) for request in sent] == ["local in eu-west-1"] * 2
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "surroundings")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    sent = await colours.sent(Settings(endpoint_url=endpoint))
+    assert [_signer(request) for request in sent] == ["surroundings in us-east-1"] * 2
+
+
+@pytest.mark.usefixtures("nothing_configured")
+@pytest.mark.parametrize(
+    "url", [None, "http://db.example:8000", "http://localhost.example:8000", "http://10.0.0.1:8000"]
+)
+async def test_elsewhere_nothing_stands_in(url: str | None) -> None:
+    sync, asynchronous = (
+        SyncClient(Settings(region="eu-west-1", endpoint_url=url)),
+        AsyncClients(Settings(None, "eu-west-1", url)),
+    )
+    with pytest.raises(NoCredentialsError):
+        sync.get().list_tables()
+    client = await asynchronous.get()
+    with pytest.raises(NoCredentialsError):
+        await client.list_tables()
+    sync.close()
+    await asynchronous.aclose()
 
 
 async def test_credentials_that_expire_are_refreshed_in_both_colours(colours: Colours, endpoint: str) -> None:
