@@ -73,15 +73,21 @@ def update(
     returning: Returning,
     *,
     upsert: bool = False,
+    retry_safe: bool = False,
 ) -> Gen[Any]:
     """Change an existing item; returns it as it was or is now, or None, as ``returning`` says."""
+    if retry_safe and returning != "none":
+        raise BadValue(
+            f"returning={returning!r} does not go with retry_safe=True: a transaction gives no item back; get() it "
+            "afterwards"
+        )
     change = understand(context, which, actions, when, returning, upsert=upsert)
     base = start(context, change)
     if base is None:
         base = yield from _read_base(context, change)
     for _ in range(ATTEMPTS):
         request = attempt(context, change, base)
-        answer = yield request
+        answer = (yield from _as_transaction(request, context)) if retry_safe else (yield request)
         if isinstance(answer, ir.Written):
             if base is None and isinstance(request, ir.Put):
                 yield from trim_after(context, (request,))
@@ -89,6 +95,17 @@ def update(
         base = _judged_base(context, change, answer.item)
         LOG.debug("update of %s: another writer was faster, so it is tried again", change.target.entity.name)
     raise restless(change.target)
+
+
+def _as_transaction(request: ir.Update | ir.Put, context: Context) -> Gen[ir.Written | ir.Refused]:
+    """Send a write as a transaction of its own: of these, backends know one that they have done already."""
+    answer = yield ir.Transact((request,), context.limits)
+    if isinstance(answer, ir.Written):
+        return answer
+    (reason,) = answer.reasons
+    if isinstance(reason, ir.Refused):
+        return reason
+    raise reason
 
 
 def _returned(

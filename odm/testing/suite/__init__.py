@@ -45,7 +45,7 @@ from odm.testing.suite.transactions import (
 )
 from odm.testing.suite.ttl import TestExpiredReads, TestExpiredWrites, TestTTLUpdates
 from odm.testing.suite.types import TestAttributes, TestKeys
-from odm.testing.suite.updates import TestBounds, TestUpdate, TestUpsert, TestUpsertRefused
+from odm.testing.suite.updates import TestBounds, TestRetrySafe, TestUpdate, TestUpdateCalls, TestUpsert
 from odm.testing.suite.upgrades import (
     TestUpgradedIndexes,
     TestUpgradedInTransactions,
@@ -101,6 +101,7 @@ __all__ = [
     "TestRefusedActions",
     "TestRefusedSegments",
     "TestRemove",
+    "TestRetrySafe",
     "TestRevision",
     "TestRevisionRefused",
     "TestRevisionUpdates",
@@ -123,6 +124,7 @@ __all__ = [
     "TestTransactionTTL",
     "TestUnknown",
     "TestUpdate",
+    "TestUpdateCalls",
     "TestUpgradedInTransactions",
     "TestUpgradedIndexes",
     "TestUpgradedReads",
@@ -130,7 +132,6 @@ __all__ = [
     "TestUpgradedUpdates",
     "TestUpgradedWrites",
     "TestUpsert",
-    "TestUpsertRefused",
     "TestWhen",
     "colour",
     "db",

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from odm import BadValue, ConditionFailed, ItemNotFound, increment, remove, set_
+from odm import BadValue, ConditionFailed, ItemNotFound, append, increment, remove, set_
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Order, OrderV2, Setting, Sheet, hashes, plain_v2
@@ -115,8 +115,37 @@ class TestUpsert:
         assert db.one(KEY) == ORDER.model_copy(update={"total": Decimal(8)})
 
 
-class TestUpsertRefused:
-    def test_must_set_every_required_field(self, offline: Store) -> None:
+@needs("updates", "transactions")
+class TestRetrySafe:
+    def test_is_done_once(self, db: Store) -> None:
+        db.put(ORDER)
+        assert db.update(KEY, increment(Order.total, 3), set_(Order.note, "m"), retry_safe=True) is None
+        assert db.one(KEY) == ORDER.model_copy(update={"total": Decimal(8), "note": "m"})
+
+    def test_fails_as_without_it(self, db: Store) -> None:
+        with pytest.raises(ItemNotFound):
+            db.update(KEY, increment(Order.total), retry_safe=True)
+        db.put(ORDER)
+        with pytest.raises(ConditionFailed) as caught:
+            db.update(KEY, increment(Order.total), when=Order.total > 5, retry_safe=True)
+        assert caught.value.item == ORDER
+        db.put(Sheet(sheet_id="s", meta={"n": 1}))
+        with pytest.raises(BadValue):
+            db.update(Sheet.primary(book="b", sheet_id="s"), append(Sheet.meta["n"], "x"), retry_safe=True)
+        assert db.one(KEY) == ORDER
+
+    def test_upserts(self, db: Store) -> None:
+        for count in (1, 2):
+            db.update(KEY, increment(Order.total, 3), upsert=True, retry_safe=True)
+            assert db.one(KEY).total == 3 * count
+
+
+class TestUpdateCalls:
+    def test_an_update_that_is_safe_to_retry_gives_no_item(self, offline: Store) -> None:
+        with pytest.raises(BadValue, match="retry_safe"):
+            offline.update(KEY, increment(Order.total), retry_safe=True, returning=cast(Any, "new"))
+
+    def test_an_upsert_must_set_every_required_field(self, offline: Store) -> None:
         with pytest.raises(BadValue, match="'name'"):
             offline.update(Customer.primary(customer_id="c"), set_(Customer.vip, True), upsert=True)
 

@@ -1,117 +1,138 @@
-"""A service that does what it is asked and whose answer gets lost on the way: real sockets, in both colours."""
+"""A line to the service that is cut: nothing is lost or done twice, in both colours, over real sockets."""
 
-import http.client
-import socket
-import struct
-import threading
-from collections.abc import AsyncIterator, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
 
 import boto3
 import pytest
+from botocore.config import Config
 
+from odm import AsyncStore, BackendError, OutcomeUnknown, Store, increment
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.driver import DynamoDBConnection
-from odm.errors import OutcomeUnknown
-from odm.expressions.nodes import Increment, Missing, Path
-from odm.operations.ir import Delete, Get, Put, Request, Update
-from odm.schema.model import Key, Schema
-from tests.backends.dynamodb.conftest import Ask
+from odm.testing.bridge import blocking
+from odm.testing.entities import Account, Tally, plain
+from tests.backends.dynamodb.line import CUTS, Cut, Line, line_to
 
-KEY = Key("C#1", "O#1")
-N = Path(("n",))
-
-
-class Line(ThreadingHTTPServer):
-    """The way to the service; ``lose`` names the operations whose next answer is not passed on."""
-
-    daemon_threads = True
-
-    def __init__(self, service: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Pass)
-        self.service = urlsplit(service).netloc
-        self.lose: list[str] = []
-        self.reset = False
-        self.passed: list[str] = []
-
-
-class _Pass(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        line = self.server
-        assert isinstance(line, Line)
-        operation = self.headers["X-Amz-Target"].split(".")[1]
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        service = http.client.HTTPConnection(line.service)
-        service.request("POST", self.path, body, dict(self.headers))
-        answer = service.getresponse()
-        content = answer.read()
-        service.close()
-        line.passed.append(operation)
-        if operation in line.lose:
-            line.lose.remove(operation)
-            if line.reset:  # closing without lingering resets the connection
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                self.rfile.close()
-                self.connection.close()
-            self.close_connection = True
-            return
-        self.send_response(answer.status)
-        for name in ("Content-Type", "x-amz-crc32"):
-            if name in answer.headers:
-                self.send_header(name, answer.headers[name])
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@pytest.fixture(params=["closed", "reset"])
-def line(request: pytest.FixtureRequest, endpoint: str) -> Iterator[Line]:
-    line = Line(endpoint)
-    line.reset = request.param == "reset"
-    thread = threading.Thread(target=line.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield line
-    line.shutdown()
-    thread.join()
-    line.server_close()
+ANN, BOB = Account.primary(name="ann"), Account.primary(name="bob")
+HITS = Tally.primary(name="t")
+ALWAYS: list[Any] = 100 * ["closed"]
 
 
 @pytest.fixture
-async def connection(line: Line, schema: Schema) -> AsyncIterator[DynamoDBConnection]:
-    session = boto3.Session("key", "secret", region_name="eu-west-1")
-    connection = DynamoDB(session, endpoint_url=f"http://127.0.0.1:{line.server_port}").connect(schema)
-    yield connection
-    await connection.aclose()
+def line(dynamodb_local: str) -> Iterator[Line]:
+    with line_to(dynamodb_local) as line:
+        yield line
 
 
-@pytest.mark.parametrize(
-    ("request_", "operation", "after"),
-    [
-        (Update(KEY, (Increment(N, 1),)), "UpdateItem", {"n": 2}),
-        (Put(KEY, {"n": 5}, condition=Missing(Path(("m",)))), "PutItem", {"n": 5}),
-        (Delete(KEY), "DeleteItem", None),
-    ],
-)
-async def test_a_write_that_must_not_happen_twice_happens_once(
-    ask: Ask, line: Line, request_: Request, operation: str, after: object
+@pytest.fixture
+def session() -> boto3.Session:
+    """Of an account of its own."""
+    return boto3.Session(uuid4().hex[:16], "secret", region_name="eu-west-1")
+
+
+@pytest.fixture(params=["sync", "async"])
+def db(request: pytest.FixtureRequest, line: Line, session: boto3.Session) -> Iterator[Store]:
+    """A store behind the line, with an account and a tally."""
+    config = Config(retries={"total_max_attempts": 3})
+    backend = DynamoDB(session, endpoint_url=line.endpoint, config=config)
+    with asyncio.Runner() as runner:
+        asynchronous = request.param == "async"
+        store = blocking(AsyncStore(plain, backend), runner) if asynchronous else Store(plain, backend)
+        store.create()
+        store.put(Account(name="ann", balance=100))
+        store.put(Tally(name="t"))
+        line.passed.clear()
+        yield store
+        line.cuts.clear()
+        store.drop()
+        store.close()
+
+
+def transfer(db: Store) -> None:
+    with db.transaction() as tx:
+        tx.update(ANN, increment(Account.balance, -70))
+        tx.insert(Account(name="bob", balance=70))
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_write_that_must_not_happen_twice_is_sent_once(db: Store, line: Line, cut: Cut) -> None:
+    done = cut != "before"
+    for operation in ("PutItem", "UpdateItem", "DeleteItem"):
+        line.cuts[operation] = [cut]
+    for call in (
+        lambda: db.insert(Account(name="bob")),
+        lambda: db.update(HITS, increment(Tally.hits)),
+        lambda: db.delete(ANN),
+    ):
+        with pytest.raises(OutcomeUnknown, match="read the item before you write again"):
+            call()
+    assert line.passed == (["PutItem", "UpdateItem", "DeleteItem"] if done else [])
+    assert db.exists(BOB) is done
+    assert db.one(HITS).hits == done
+    assert db.exists(ANN) is not done
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_what_can_be_repeated_is_repeated(db: Store, line: Line, cut: Cut) -> None:
+    for operation in ("PutItem", "GetItem", "BatchGetItem", "Query"):
+        line.cuts[operation] = [cut]
+    db.put(Account(name="bob", balance=7))
+    assert db.one(BOB).balance == 7
+    assert [account.name for account in db.get_many([ANN, BOB]) if account] == ["ann", "bob"]
+    assert db.count(BOB) == 1
+    assert not any(line.cuts.values())
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_batch_loses_nothing(db: Store, line: Line, cut: Cut) -> None:
+    accounts = [Account(name=f"{n:03}", balance=n) for n in range(60)]
+    line.cuts["BatchWriteItem"] = [None, cut, None, cut]
+    with db.batch() as batch:
+        for account in accounts:
+            batch.put(account)
+        batch.delete(ANN)
+    assert sorted(db.scan(Account), key=lambda account: account.name) == accounts
+    assert line.cuts["BatchWriteItem"] == []
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_transaction_is_done_once(db: Store, line: Line, cut: Cut, times: int) -> None:
+    line.cuts["TransactWriteItems"] = [cut for _ in range(times)]
+    transfer(db)
+    assert [db.one(key).balance for key in (ANN, BOB)] == [30, 70]
+    assert line.cuts["TransactWriteItems"] == []
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_an_increment_that_is_safe_to_retry_counts_once(db: Store, line: Line, cut: Cut) -> None:
+    for hits in (1, 2, 3):
+        line.cuts["TransactWriteItems"] = [cut, cut]
+        db.update(HITS, increment(Tally.hits), retry_safe=True)
+        assert db.one(HITS).hits == hits
+    assert "UpdateItem" not in line.passed
+
+
+def test_one_that_is_safe_to_retry_is_not_fooled_by_who_comes_between(
+    db: Store, line: Line, session: boto3.Session
 ) -> None:
-    await ask(Put(KEY, {"n": 1}))
-    line.passed.clear()
-    line.lose = [operation]
-    with pytest.raises(OutcomeUnknown, match="read the item before you write again"):
-        await ask(request_)
-    assert line.passed == [operation]
-    assert await ask(Get(KEY)) == after
+    with Store(plain, DynamoDB(session, endpoint_url=f"http://{line.service}")) as rival:
+        line.meanwhile = lambda: rival.update(HITS, increment(Tally.hits, 10), retry_safe=True)
+        line.cuts["TransactWriteItems"] = ["closed"]
+        db.update(HITS, increment(Tally.hits), retry_safe=True)
+    assert db.one(HITS).hits == 11
 
 
-async def test_what_can_be_repeated_is_repeated(ask: Ask, line: Line) -> None:
-    line.lose = ["PutItem", "GetItem"]
-    await ask(Put(KEY, {"n": 1}))
-    assert await ask(Get(KEY)) == {"n": 1}
-    assert line.passed[-4:] == ["PutItem", "PutItem", "GetItem", "GetItem"]
+def test_a_transaction_whose_answers_are_all_lost_is_unknown(db: Store, line: Line) -> None:
+    line.cuts["TransactWriteItems"] = ALWAYS
+    with pytest.raises(OutcomeUnknown, match="read the item"):
+        transfer(db)
+    assert [db.one(key).balance for key in (ANN, BOB)] == [30, 70]
+
+
+def test_a_batch_whose_answers_are_all_lost_says_so(db: Store, line: Line) -> None:
+    line.cuts["BatchWriteItem"] = ALWAYS
+    with pytest.raises(BackendError, match="check the network"), db.batch() as batch:
+        batch.put(Account(name="bob"))

@@ -1,0 +1,103 @@
+"""The way to a service, over real sockets, which can be cut at the worst moments."""
+
+import http.client
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal, TypeAlias, get_args
+from urllib.parse import urlsplit
+
+Cut: TypeAlias = Literal["before", "closed", "reset", "half"]
+"""What becomes of a request: it does not arrive; or it is carried out, and its answer does not arrive, once with the
+end of the connection and once with a reset, or breaks off in the middle."""
+
+CUTS = get_args(Cut)
+
+
+class Line(ThreadingHTTPServer):
+    """Passes requests on to the service, and answers back.
+
+    Attributes:
+        cuts: what becomes of the next requests for an operation, such as ``{"PutItem": ["closed"]}``; None: it passes.
+        passed: the operations that arrived at the service.
+        meanwhile: is called after an answer got lost, before anybody knows.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, service: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Pass)
+        self.service = urlsplit(service).netloc
+        self.endpoint = f"http://127.0.0.1:{self.server_port}"
+        self.cuts: dict[str, list[Cut | None]] = {}
+        self.passed: list[str] = []
+        self.meanwhile: Callable[[], object] = list
+
+    def next_cut(self, operation: str) -> Cut | None:
+        """What becomes of a request."""
+        cuts = self.cuts.get(operation)
+        return cuts.pop(0) if cuts else None
+
+    def handle_error(self, *_: object) -> None:
+        """Cut connections are what this is for."""
+
+
+class _Pass(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        line = self.server
+        assert isinstance(line, Line)
+        operation = self.headers["X-Amz-Target"].split(".")[1]
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        cut = line.next_cut(operation)
+        if cut == "before":
+            self._cut("reset")
+            return
+        service = http.client.HTTPConnection(line.service)
+        service.request("POST", self.path, body, dict(self.headers))
+        answer = service.getresponse()
+        content = answer.read()
+        service.close()
+        line.passed.append(operation)
+        if cut:
+            line.meanwhile()
+        if cut in ("closed", "reset"):
+            self._cut(cut)
+            return
+        self.send_response(answer.status)
+        for name in ("Content-Type", "x-amz-crc32"):
+            if name in answer.headers:
+                self.send_header(name, answer.headers[name])
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2] if cut else content)
+        if cut:
+            self._cut("closed")
+
+    def _cut(self, how: str) -> None:
+        if how == "reset":  # closing without lingering resets the connection
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.rfile.close()
+            self.connection.close()
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def line_to(service: str) -> Iterator[Line]:
+    """A line to the service at this address."""
+    line = Line(service)
+    thread = threading.Thread(target=line.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield line
+    finally:
+        line.shutdown()
+        thread.join()
+        line.server_close()
