@@ -1,4 +1,4 @@
-"""Measurements of the bundled engine beside its peers: ``python -m benchmarks.engine --help``.
+"""Measurements beside peers, of the bundled engine: ``python -m benchmarks.engine --help``; `dynamodb` has the others.
 
 `orders` makes the items, and one module a candidate stores them: `ours`, `floors`, `boto`, `pynamo`, `dynamoxy_memory`,
 all named in `candidates`. `sections` runs what is asked for, with `timing` for operations, `footprint` for memory and

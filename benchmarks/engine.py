@@ -54,12 +54,12 @@ def parser() -> argparse.ArgumentParser:
     add = options.add_argument
     add(
         "--sizes",
-        type=_list_of(size),
+        type=list_of(size),
         default=[10_000, 100_000, 1_000_000],
         help="items, as 1k,10k,1m (all of 10k to 1m)",
     )
-    add("--only", type=_list_of(_section), default=list(SECTIONS), help=f"sections: {', '.join(SECTIONS)} (all)")
-    add("--candidates", type=_list_of(_candidate), help=f"of: {names} (all)")
+    add("--only", type=list_of(_section), default=list(SECTIONS), help=f"sections: {', '.join(SECTIONS)} (all)")
+    add("--candidates", type=list_of(_candidate), help=f"of: {names} (all)")
     add("--rounds", type=int, default=9, help="turns of each candidate (9)")
     add("--turn", type=float, default=30, help="length of a turn, in milliseconds (30)")
     add("--folder", type=Path, help="where files are kept meanwhile, on a disk that syncs (the system's)")
@@ -68,19 +68,21 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _list_of(kind: Callable[[str], T]) -> Callable[[str], list[T]]:
+def list_of(kind: Callable[[str], T]) -> Callable[[str], list[T]]:
+    """The type of an option that takes several, between commas."""
     return lambda text: [kind(part.strip()) for part in text.split(",")]
 
 
 def _section(name: str) -> str:
-    return _one_of(SECTIONS, name)
+    return one_of(SECTIONS, name)
 
 
 def _candidate(name: str) -> str:
-    return _one_of([entry.name for entry in ENTRIES], name)
+    return one_of([entry.name for entry in ENTRIES], name)
 
 
-def _one_of(names: Sequence[str], name: str) -> str:
+def one_of(names: Sequence[str], name: str) -> str:
+    """The name, or the error of an option that takes one of these."""
     if name not in names:
         raise argparse.ArgumentTypeError(f"{name!r} is none of: {', '.join(names)}")
     return name

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from benchmarks.candidates import ENTRIES, TRANSACTED
 from benchmarks.results import Results, machine
-from benchmarks.targets import judge
+from benchmarks.targets import Verdict, judge
 from benchmarks.timing import BATCH, Samples
 
 SHOWN: Final = {
@@ -46,7 +46,7 @@ def full(results: Results) -> str:
     if results.startup:
         rows = [[what, f"{taken:.2f}"] for what, taken in results.startup.items()]
         parts.append("## Start, ms of CPU\n\n" + table(["", "ms"], rows))
-    parts.append(_verdicts(results))
+    parts.append("## Targets\n\n" + verdicts(judge(results)))
     if results.missing:
         rows = [[what, why] for what, why in results.missing.items()]
         parts.append("## Not available\n\n" + table(["what", "why"], rows))
@@ -118,8 +118,7 @@ def _by_size(head: str, figures: Mapping[int, Mapping[str, float]]) -> str:
     return f"## {head}\n\n" + table(["", *(f"{size:,} items" for size in sizes)], rows)
 
 
-def _verdicts(results: Results) -> str:
-    rows = [
-        [str(v.row), v.what, v.ours, v.other, v.ratio, v.target, "hit" if v.hit else "MISS"] for v in judge(results)
-    ]
-    return "## Targets\n\n" + table(["row", "what", "ours", "other", "ratio", "target", ""], rows)
+def verdicts(found: Iterable[Verdict]) -> str:
+    """The table of targets."""
+    rows = [[str(v.row), v.what, v.ours, v.other, v.ratio, v.target, "hit" if v.hit else "MISS"] for v in found]
+    return table(["row", "what", "ours", "other", "ratio", "target", ""], rows)

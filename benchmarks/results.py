@@ -3,6 +3,7 @@
 import os
 import platform
 import sqlite3
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from statistics import median
 from typing import Any, Final
@@ -65,10 +66,15 @@ class Results:
 
 def machine() -> dict[str, str]:
     """The versions of everything that is measured, and where."""
+    return {**versions(PACKAGES), "sqlite": sqlite3.sqlite_version, "dynalite": dynalite.VERSION}
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Where this runs, and the versions of packages."""
     found = {"python": platform.python_version(), "cores": str(os.cpu_count()), "system": platform.system()}
-    for package in PACKAGES:
+    for package in packages:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed"
-    return {**found, "sqlite": sqlite3.sqlite_version, "dynalite": dynalite.VERSION}
+    return found

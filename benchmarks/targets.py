@@ -84,16 +84,18 @@ def _compared(results: Results) -> Iterator[Verdict]:
         for target in TARGETS:
             times = by_name.get(target.operation, {})
             if target.ours in times and target.peer in times:
-                yield _against(target, size, times[target.ours], times[target.peer])
+                what = f"{target.operation}, {size:,} items"
+                yield against(target, what, times[target.ours], times[target.peer])
 
 
-def _against(target: Target, size: int, ours: Samples, peer: Samples) -> Verdict:
+def against(target: Target, what: str, ours: Samples, peer: Samples) -> Verdict:
+    """How the two of a target stand in what was measured."""
     over, under = (peer, ours) if target.faster else (ours, peer)
     times = ratio(over, under, target.clock)
     clock: Clock = "wall" if "wall" in (target.clock, ours.clock, peer.clock) else "cpu"
     return Verdict(
         target.row,
-        f"{target.operation}, {size:,} items: {target.ours} / {target.peer} ({clock})",
+        f"{what}: {target.ours} / {target.peer} ({clock})",
         f"{median(ours.of(clock)):,.1f} us",
         f"{median(peer.of(clock)):,.1f} us",
         f"{times:.2f}x" if times < 10 else f"{times:.0f}x",

@@ -7,11 +7,11 @@ and the time on the clock are kept; a comparison takes the clock where a candida
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from benchmarks.candidates import TRANSACTED, Candidate, Clock, Operation
 
@@ -50,6 +50,44 @@ def ratio(over: Samples, under: Samples, clock: Clock = "cpu") -> float:
     return median(a / b for a, b in zip(over.of(by), under.of(by), strict=True))
 
 
+@frozen
+class Racer:
+    """A call to be timed.
+
+    Attributes:
+        call: takes the number of the call; the coroutine function of an async one.
+        items: how many items a call counts for.
+        run: runs a coroutine of it in its own loop; None where it is not async.
+    """
+
+    call: Callable[[int], Any]
+    items: int = 1
+    run: Callable[[Coroutine[Any, Any, Any]], Any] | None = None
+
+
+def race(racers: Mapping[str, Racer], rounds: int, seconds: float) -> dict[str, Samples]:
+    """The times of calls, in turns.
+
+    Args:
+        racers: who takes part, by name.
+        rounds: how often each has its turn.
+        seconds: how long a turn takes, about; at least one call.
+    """
+    calls = {}
+    for who, racer in racers.items():
+        _timed(racer.call, range(2), racer.run)  # warms up
+        _, wall = _timed(racer.call, range(2), racer.run)
+        calls[who] = max(1, min(MOST_CALLS, int(2 * seconds / wall)))
+    samples = {who: Samples("cpu") for who in racers}
+    for _ in range(rounds):
+        for who, racer in racers.items():
+            cpu, wall = _timed(racer.call, range(calls[who]), racer.run)
+            items = 1e-6 * calls[who] * racer.items
+            samples[who].cpu.append(cpu / items)
+            samples[who].wall.append(wall / items)
+    return samples
+
+
 def measure(candidates: dict[str, Candidate], name: Operation, rounds: int, seconds: float) -> dict[str, Samples]:
     """The times of one operation.
 
@@ -65,7 +103,7 @@ def measure(candidates: dict[str, Candidate], name: Operation, rounds: int, seco
     for turn in range(rounds):
         for who, candidate in candidates.items():
             arguments = [argument(candidate, name, chosen, turn + 2) for _ in range(calls[who])]
-            cpu, wall = _timed(candidate, name, arguments)
+            cpu, wall = _timed_of(candidate, name, arguments)
             items = 1e-6 * len(arguments) * items_in(name)
             samples[who].cpu.append(cpu / items)
             samples[who].wall.append(wall / items)
@@ -90,18 +128,24 @@ def _calls(candidate: Candidate, name: Operation, chosen: random.Random, seconds
     """How many calls fill a turn, by a few that also warm up."""
     wall = 0.0
     for tries in (1, 3):
-        _, wall = _timed(candidate, name, [argument(candidate, name, chosen, 1) for _ in range(tries)])
+        _, wall = _timed_of(candidate, name, [argument(candidate, name, chosen, 1) for _ in range(tries)])
         if wall > seconds:
             return 1
     return max(1, min(MOST_CALLS, int(3 * seconds / wall)))
 
 
-def _timed(candidate: Candidate, name: Operation, arguments: Sequence[Any]) -> tuple[float, float]:
-    """CPU and wall seconds of calls with these arguments, one after another."""
+def _timed_of(candidate: Candidate, name: Operation, arguments: Sequence[Any]) -> tuple[float, float]:
     method = candidate.operation(name)
     assert method is not None
-    if asyncio.iscoroutinefunction(method):
-        timed: tuple[float, float] = candidate.run(_times_async(method, arguments))
+    return _timed(method, arguments, candidate.run if asyncio.iscoroutinefunction(method) else None)
+
+
+def _timed(
+    method: Callable[[Any], Any], arguments: Sequence[Any], run: Callable[[Coroutine[Any, Any, Any]], Any] | None
+) -> tuple[float, float]:
+    """CPU and wall seconds of calls with these arguments, one after another."""
+    if run is not None:
+        timed: tuple[float, float] = run(_times_async(method, arguments))
         return timed
     cpu, wall = time.process_time(), time.perf_counter()
     for each in arguments:

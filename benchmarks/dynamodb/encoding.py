@@ -1,0 +1,147 @@
+"""A model → the body of its PutItem, with nothing sent: what each library does, botocore's serializer included."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import boto3
+from attrs import frozen
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.serialize import create_serializer
+
+from benchmarks.dynamodb.boto import item_of
+from benchmarks.dynamodb.ours import session
+from benchmarks.dynamodb.pages import Page
+from odm import Store
+from odm.backends.dynamodb import DynamoDB
+from odm.operations.backend import Connection, Gen
+from odm.operations.ir import Request
+from odm.schema.model import Schema
+
+Encode = Callable[[Any], bytes]
+"""Makes the body for an object of a library."""
+
+
+@frozen
+class Serializer:
+    """botocore's, as its client has it.
+
+    Attributes:
+        validating: check the types of parameters, as clients do when nothing else is said.
+    """
+
+    validating: bool = True
+
+    def bodies(self) -> Callable[[dict[str, Any]], bytes]:
+        """A function from PutItem's parameters to its body."""
+        client: Any = session().client("dynamodb")
+        operation = client.meta.service_model.operation_model("PutItem")
+        client.close()
+        serializer = create_serializer("json", self.validating)
+
+        def body(parameters: dict[str, Any]) -> bytes:
+            made: bytes = serializer.serialize_to_request(parameters, operation)["body"]
+            return made
+
+        return body
+
+
+class _Bodies:
+    """The DynamoDB backend whose requests end as bodies."""
+
+    def __init__(self) -> None:
+        self.backend = DynamoDB(boto3.Session("benchmark", "benchmark", region_name="us-east-1"))
+        self.name = self.backend.name
+        self.limits = self.backend.limits
+        self.serialize = Serializer().bodies()
+        self.body = b""
+
+    def connect(self, schema: Schema) -> "_Connection":
+        """Open the table of a schema."""
+        return _Connection(self.backend.connect(schema), self)
+
+
+class _Connection:
+    def __init__(self, connection: Connection, bodies: _Bodies) -> None:
+        self.connection = connection
+        self.bodies = bodies
+
+    def steps(self, request: Request) -> Gen[Any]:
+        """The native requests that answer a request."""
+        return self.connection.steps(request)
+
+    def call(self, native: Any) -> dict[str, Any]:
+        """Make the body of a native request, and answer as if it was done."""
+        self.bodies.body = self.bodies.serialize(native.kwargs)
+        return {}
+
+    async def acall(self, native: Any) -> dict[str, Any]:
+        """As `call`."""
+        return self.call(native)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def odm(page: Page) -> Encode:
+    """``store.put`` with all its checks, up to the body."""
+    bodies = _Bodies()
+    store = Store(page.table, bodies)
+
+    def encode(entity: Any) -> bytes:
+        store.put(entity)
+        return bodies.body
+
+    return encode
+
+
+def boto(page: Page, *, validating: bool = True) -> Encode:
+    """``model_dump``, boto3's `TypeSerializer`, and botocore."""
+    serialize = Serializer(validating).bodies()
+    write = TypeSerializer().serialize
+    name = page.table.name
+
+    def encode(model: Any) -> bytes:
+        return serialize({"TableName": name, "Item": {name: write(value) for name, value in item_of(model).items()}})
+
+    return encode
+
+
+def pynamo(page: Page) -> Encode:
+    """PynamoDB's ``serialize``, and botocore."""
+    serialize = Serializer().bodies()
+    name = page.table.name
+    return lambda model: serialize({"TableName": name, "Item": model.serialize()})
+
+
+def pydantic(_page: Page) -> Encode:
+    """Pydantic's JSON, which is no body: what the same fields cost at least."""
+
+    def encode(model: Any) -> bytes:
+        made: bytes = model.__pydantic_serializer__.to_json(model)
+        return made
+
+    return encode
+
+
+def check(page: Page, encode: Encode, model: Any) -> None:
+    """See that the body holds the first item."""
+    body = json.loads(encode(model))
+    read = TypeDeserializer().deserialize
+    values = {name: read(value) for name, value in body["Item"].items()} if "Item" in body else body
+    [(_, cls)] = page.models.items()
+    found = cls.model_validate(values).model_dump()
+    assert found == page.expected[0], f"the body holds another item: {body}"
+
+
+ENCODERS: Final[Mapping[str, tuple[Callable[[Page], Encode], str]]] = {
+    "odm": (odm, "odm"),
+    "boto3": (boto, "boto3 resource + Pydantic"),
+    "boto3, unvalidated": (lambda page: boto(page, validating=False), "boto3 resource + Pydantic"),
+    "PynamoDB": (pynamo, "PynamoDB"),
+    "Pydantic to_json": (pydantic, "boto3 resource + Pydantic"),
+}
+"""By the names that tables show, with whose objects each takes."""
