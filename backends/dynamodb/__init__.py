@@ -7,5 +7,6 @@ of `clients`) → `codec` (attribute values → stored values); `errors` turns w
 """
 
 from odm.backends.dynamodb.driver import DynamoDB
+from odm.backends.dynamodb.options import Provisioned
 
-__all__ = ["DynamoDB"]
+__all__ = ["DynamoDB", "Provisioned"]

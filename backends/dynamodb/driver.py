@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
 from odm.backends.dynamodb.errors import translated
 from odm.backends.dynamodb.native import Native
+from odm.backends.dynamodb.options import Billing, Stream, checked_options
 from odm.backends.dynamodb.requests import procedure
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.errors import BadValue
@@ -25,8 +26,8 @@ class DynamoDB:
 
     Credentials, region and all else that is not given come from where boto3 looks for them: environment, profile, role.
     The async colour uses the same settings and the session's credentials through aiobotocore.
-    ``store.create()`` adds to an existing table the indexes it lacks; an item that was written before its model had
-    the access pattern enters the index when it is written again.
+    ``store.create()`` adds to an existing table what it lacks: indexes, expiry, a stream. An item that was written
+    before its model had the access pattern enters the index when it is written again.
 
     Args:
         session: the boto3 session to use.
@@ -37,9 +38,13 @@ class DynamoDB:
         config: timeouts, retries, proxies and so on, for the clients of both colours. Its retries are not for writes
             that must not happen twice (updates, deletes, conditional puts): these are sent again only when they
             certainly did nothing, up to five times in all.
+        billing: how the table is paid for, "on-demand" or ``Provisioned(read=5, write=5)``. ``create()`` makes a new
+            table so, and leaves that of one that exists to ``odm apply``. None: a new table is on-demand.
+        stream: what the records of the table's stream have of an item: "new_and_old_images", "new_image", "old_image"
+            or "keys_only". ``create()`` switches a stream on where there is none; None: leaves it alone.
 
     Raises:
-        BadValue: the endpoint is no URL.
+        BadValue: the endpoint is no URL, or billing or stream is none of these.
     """
 
     def __init__(
@@ -49,10 +54,13 @@ class DynamoDB:
         region: str | None = None,
         endpoint_url: str | None = None,
         config: "Config | None" = None,
+        billing: Billing | None = None,
+        stream: Stream | None = None,
     ) -> None:
         if endpoint_url is not None and not endpoint_url.startswith(("http://", "https://")):
             raise BadValue(f"endpoint_url={endpoint_url!r} is no URL: write it like 'http://localhost:8000'")
         self._settings = Settings(session, region, endpoint_url, config)
+        self._options = checked_options(billing, stream)
 
     # Nothing bounds an index key and its item's key together; all else is what is portable.
     limits = Limits(entry_bytes=None)
@@ -67,8 +75,9 @@ class DynamoDB:
 
         Raises:
             SchemaError: DynamoDB does not allow a name in the schema.
+            BadValue: ``billing`` has capacity for an index that is not there.
         """
-        return DynamoDBConnection(layout_of(schema), self._settings)
+        return DynamoDBConnection(layout_of(schema, self._options), self._settings)
 
     def __repr__(self) -> str:
         given = {"region": self._settings.region, "endpoint_url": self._settings.endpoint_url}
@@ -79,16 +88,16 @@ class DynamoDBConnection:
     """One table on DynamoDB. Thread-safe; the async clients are an event loop's own."""
 
     def __init__(self, layout: Layout, settings: Settings) -> None:
-        self._layout = layout
+        self.layout = layout
         self._client = SyncClient(settings)
         self._async_clients = AsyncClients(settings)
 
     def steps(self, request: Request) -> Gen[Any]:
         """The native requests (`Call`, `Sleep`) that answer a request; see `odm.operations.backend.Connection`."""
         try:
-            return (yield from procedure(self._layout, request))
+            return (yield from procedure(self.layout, request))
         except Exception as error:
-            mended = translated(error, request, self._layout.table)
+            mended = translated(error, request, self.layout.table)
             if mended is None:
                 raise
             raise mended from error

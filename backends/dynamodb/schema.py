@@ -10,7 +10,8 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from odm.errors import BackendError, SchemaError
+from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Options, Provisioned, Stream
+from odm.errors import BadValue, SchemaError
 from odm.schema.checks import NAMES, is_name
 from odm.schema.model import Schema
 
@@ -27,6 +28,7 @@ class Layout:
         indexes: by index name, its two key attributes; the first of a local one is the table's.
         local: the names of the local indexes.
         has_ttl: whether items expire.
+        options: what the models do not tell.
         hidden: all key attributes, of the table and of its indexes: what is no part of an item.
     """
 
@@ -35,6 +37,7 @@ class Layout:
     indexes: Mapping[str, tuple[str, str]]
     has_ttl: bool = False
     local: frozenset[str] = frozenset()
+    options: Options = NO_OPTIONS
     hidden: frozenset[str] = field(
         init=False,
         repr=False,
@@ -42,15 +45,17 @@ class Layout:
     )
 
 
-def layout_of(schema: Schema) -> Layout:
+def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
     """Lay out the table of a schema.
 
     Raises:
         SchemaError: DynamoDB does not allow the name of the table or of an index.
+        BadValue: the options give capacity to an index that is not there, or is a local one.
     """
     _check_name("table", schema.name, "rename it in Table(...)")
     for index in schema.indexes:
         _check_name("index", index, f"name it with AccessPattern(..., index=...) in table {schema.name!r}")
+    _check_capacity(schema, options)
     return Layout(
         table=schema.name,
         keys=schema.keys[:1] if schema.hash_only else schema.keys,
@@ -60,20 +65,27 @@ def layout_of(schema: Schema) -> Layout:
         },
         has_ttl=schema.has_ttl,
         local=frozenset(name for name, index in schema.indexes.items() if index.local),
+        options=options,
     )
 
 
 def create_table(layout: Layout) -> dict[str, Any]:
-    """The arguments of CreateTable: on-demand, every index with all attributes."""
+    """The arguments of CreateTable: on-demand unless the options say otherwise, every index with all attributes."""
+    billing, stream = layout.options.billing, layout.options.stream
     arguments: dict[str, Any] = {
         "TableName": layout.table,
         "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in _key_attributes(layout)],
-        "KeySchema": _key_schema(layout.keys),
+        "KeySchema": key_schema(layout.keys),
         "BillingMode": "PAY_PER_REQUEST",
     }
-    for kind in ("Global", "Local"):
-        if indexes := [index for index in layout.indexes if (index in layout.local) is (kind == "Local")]:
-            arguments[f"{kind}SecondaryIndexes"] = [_index(layout, index) for index in indexes]
+    if isinstance(billing, Provisioned):
+        arguments |= {"BillingMode": "PROVISIONED", "ProvisionedThroughput": billing.throughput}
+    if indexes := [_index(layout, index, capacity(billing, index)) for index in global_indexes(layout)]:
+        arguments["GlobalSecondaryIndexes"] = indexes
+    if indexes := [_index(layout, index) for index in layout.indexes if index in layout.local]:
+        arguments["LocalSecondaryIndexes"] = indexes
+    if stream is not None:
+        arguments["StreamSpecification"] = stream_specification(stream)
     return arguments
 
 
@@ -82,64 +94,67 @@ def add_index(layout: Layout, index: str, table: Mapping[str, Any]) -> dict[str,
     known = table["AttributeDefinitions"]
     defined = {definition["AttributeName"] for definition in known}
     new = [{"AttributeName": name, "AttributeType": "S"} for name in layout.indexes[index] if name not in defined]
+    paid = capacity_of(table)
+    if paid is not None:  # an index of such a table must have a capacity too: unless told, that of the table
+        paid = capacity(layout.options.billing, index) or paid
     return {
         "TableName": layout.table,
         "AttributeDefinitions": [*known, *new],
-        "GlobalSecondaryIndexUpdates": [{"Create": _index(layout, index)}],
+        "GlobalSecondaryIndexUpdates": [{"Create": _index(layout, index, paid)}],
     }
 
 
-def check_keys(layout: Layout, table: Mapping[str, Any]) -> None:
-    """See that a table that exists, and those indexes of the layout that it has, have the keys of the layout.
-
-    Args:
-        layout: what the models need.
-        table: the answer of DescribeTable.
-
-    Raises:
-        BackendError: a key differs, the message names both; or a local index is not there, which none can be added.
-    """
-    types = {definition["AttributeName"]: definition["AttributeType"] for definition in table["AttributeDefinitions"]}
-    what, mend = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
-    _check_key(what, layout.keys, table["KeySchema"], types, mend)
-    for index in (*table.get("GlobalSecondaryIndexes", ()), *table.get("LocalSecondaryIndexes", ())):
-        if names := layout.indexes.get(index["IndexName"]):
-            what = f"index {index['IndexName']!r} of table {layout.table!r}"
-            mend = "remove it from the table, or name another one with AccessPattern(..., index=...)"
-            _check_key(what, names, index["KeySchema"], types, mend)
-    found = {index["IndexName"] for index in table.get("LocalSecondaryIndexes", ())}
-    if missing := sorted(layout.local - found):
-        raise BackendError(
-            f"table {layout.table!r} exists without the local index {missing[0]!r}, and DynamoDB makes local indexes "
-            "only together with the table: drop local=True, which makes it a global index, or create the table anew "
-            "and copy the items"
-        )
+def global_indexes(layout: Layout) -> list[str]:
+    """The names of the indexes that can be added to a table that exists."""
+    return [index for index in layout.indexes if index not in layout.local]
 
 
-def _check_key(
-    what: str, names: tuple[str, ...], key_schema: list[dict[str, str]], types: Mapping[str, str], mend: str
-) -> None:
-    needed = [f"{part['AttributeName']} ({part['KeyType']}, S)" for part in _key_schema(names)]
-    found = [
-        f"{part['AttributeName']} ({part['KeyType']}, {types.get(part['AttributeName'], '?')})" for part in key_schema
-    ]
-    if sorted(found) != sorted(needed):
-        raise BackendError(
-            f"{what} exists with the key {', '.join(found)}, but the models need {', '.join(needed)}: {mend}"
-        )
+def capacity(billing: Billing | None, index: str) -> Provisioned | None:
+    """What the options give to a global index; None where that is on-demand or not told."""
+    return billing.of(index) if isinstance(billing, Provisioned) else None
 
 
-def _index(layout: Layout, index: str) -> dict[str, Any]:
-    names = layout.indexes[index]
-    return {"IndexName": index, "KeySchema": _key_schema(names), "Projection": {"ProjectionType": "ALL"}}
+def capacity_of(described: Mapping[str, Any]) -> Provisioned | None:
+    """The capacity of a table or index by its description; None: on-demand."""
+    if described.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST":
+        return None
+    found = described.get("ProvisionedThroughput", {})
+    read, write = (found.get(f"{kind}CapacityUnits", 0) for kind in ("Read", "Write"))
+    return Provisioned(read, write) if read and write else None
+
+
+def stream_specification(stream: Stream) -> dict[str, Any]:
+    """A stream that is on, as DynamoDB writes it."""
+    return {"StreamEnabled": True, "StreamViewType": stream.upper()}
+
+
+def key_schema(names: tuple[str, ...]) -> list[dict[str, str]]:
+    """The KeySchema of a table or index with these key attributes."""
+    return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(names, _KEY_TYPES, strict=False)]
+
+
+def _index(layout: Layout, index: str, paid: Provisioned | None = None) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "IndexName": index,
+        "KeySchema": key_schema(layout.indexes[index]),
+        "Projection": {"ProjectionType": "ALL"},
+    }
+    return arguments if paid is None else arguments | {"ProvisionedThroughput": paid.throughput}
 
 
 def _key_attributes(layout: Layout) -> list[str]:
     return list(dict.fromkeys([*layout.keys, *(name for names in layout.indexes.values() for name in names)]))
 
 
-def _key_schema(names: tuple[str, ...]) -> list[dict[str, str]]:
-    return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(names, _KEY_TYPES, strict=False)]
+def _check_capacity(schema: Schema, options: Options) -> None:
+    given = options.billing.indexes if isinstance(options.billing, Provisioned) else {}
+    paid = [name for name, index in schema.indexes.items() if not index.local]
+    for index in given:
+        if index not in paid:
+            raise BadValue(
+                f"billing=Provisioned(indexes=...) has {index!r}, and the global indexes of table {schema.name!r} are "
+                f"{', '.join(paid) or 'none'}; a local index shares the capacity of the table"
+            )
 
 
 def _check_name(what: str, name: str, mend: str) -> None:

@@ -1,35 +1,80 @@
-"""CreateTables and DropTables: DynamoDB answers at once and works on, so both ask until it is done."""
+"""Making, changing and removing the table: DynamoDB answers at once and works on, so all ask until it is done.
 
-from collections.abc import Mapping
-from typing import Any
+Each step is found by a look at the table as it is, so whatever was interrupted goes on where it stopped.
+"""
 
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import chain, repeat
+from typing import Any, Final
+
+from odm.backends.dynamodb.changes import ADDITIVE, Change, Kind, differences, expiry_difference
 from odm.backends.dynamodb.errors import LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MISSING, code_of
 from odm.backends.dynamodb.native import Call
-from odm.backends.dynamodb.schema import Layout, add_index, check_keys, create_table
-from odm.codec import TTL_ATTRIBUTE
+from odm.backends.dynamodb.schema import Layout, create_table
 from odm.errors import BackendError
 from odm.operations.backend import Gen, Sleep
 
 # Seconds between looks, together about ten minutes: the waiters of AWS wait as long.
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, *(2.0,) * 300)
+_PATIENT: Final = 5.0
+"""Seconds between looks for somebody who watches: to fill an index of a large table takes hours."""
+
+_TRIES: Final = 20
+"""So often a change is accepted without showing, before it is given up: some services take what they do not have."""
 
 _READY = ("ACTIVE", "UPDATING")
-_TABLE, _ABSENT = "", "absent"  # no index is named ""
+
+Tell = Callable[[Change], None]
 
 
 def create(layout: Layout) -> Gen[None]:
-    """Make the table with its indexes, or add to an existing one the indexes it lacks; wait, and see that expiry is on.
+    """Make the table, or add to an existing one what it lacks: indexes, a stream that is asked for, expiry; and wait.
 
-    DynamoDB indexes by the attributes of the index. Items that were written before their model had the pattern have
-    none of these, so they enter a new index when they are written again.
+    Nothing else about an existing table is changed. DynamoDB indexes by the attributes of the index. Items that were
+    written before their model had the pattern have none of these, so they enter a new index when they are written
+    again.
 
     Raises:
         BackendError: the table exists with another key, or it is not ready after ten minutes, and ten more an index.
     """
     yield from _unless(Call("create_table", create_table(layout)), TABLE_IN_USE)
-    yield from _complete(layout)
+    yield from _settle(layout, ADDITIVE, _PAUSES * (1 + len(layout.indexes)), _silent)
     if layout.has_ttl:
-        yield from _expire(layout)
+        yield from _expire(layout, _silent)
+
+
+def plan(layout: Layout) -> Gen[tuple[Change, ...]]:
+    """What would be done to the table as it is now, in order; what is refused or extra as well."""
+    table = yield from _described(layout)
+    ttl: dict[str, Any] = {}
+    if table is not None:
+        response = yield Call("describe_time_to_live", {"TableName": layout.table})
+        ttl = response["TimeToLiveDescription"]
+    expiry = expiry_difference(layout, ttl)
+    return (*differences(layout, table), *([] if expiry is None else [expiry]))
+
+
+def apply(layout: Layout, *, drop: bool, tell: Tell) -> Gen[None]:
+    """Make the table what the models and options ask for, and wait for as long as it takes.
+
+    Args:
+        layout: what they ask for.
+        drop: remove global indexes that no model has.
+        tell: is told of each change when it is begun.
+
+    Raises:
+        BackendError: a change is refused.
+    """
+    if (yield from _described(layout)) is None:
+        (new,) = differences(layout, None)
+        tell(new)
+        yield from _unless(new.call, TABLE_IN_USE)
+    kinds: set[Kind] = {"add", "change"}
+    if drop:
+        kinds.add("extra")
+    yield from _settle(layout, kinds, chain(_PAUSES[:5], repeat(_PATIENT)), tell)
+    if layout.has_ttl:
+        yield from _expire(layout, tell)
 
 
 def drop(layout: Layout) -> Gen[None]:
@@ -47,40 +92,62 @@ def drop(layout: Layout) -> Gen[None]:
     yield from _gone(layout)
 
 
-def _expire(layout: Layout) -> Gen[None]:
+def _silent(_change: Change) -> None:
+    """Tell nobody."""
+
+
+def _expire(layout: Layout, tell: Tell) -> Gen[None]:
     response = yield Call("describe_time_to_live", {"TableName": layout.table})
-    if response["TimeToLiveDescription"]["TimeToLiveStatus"] == "DISABLED":
-        setting = {"Enabled": True, "AttributeName": TTL_ATTRIBUTE}
-        yield Call("update_time_to_live", {"TableName": layout.table, "TimeToLiveSpecification": setting})
+    change = expiry_difference(layout, response["TimeToLiveDescription"])
+    if change is not None:
+        _refuse([change])
+        tell(change)
+        yield change.call
 
 
-def _complete(layout: Layout) -> Gen[None]:
-    """Wait until the table is ready with all its indexes; what it lacks is added one by one, as AWS wants it."""
-    pauses, unready = _PAUSES * (1 + len(layout.indexes)), {_TABLE: _ABSENT}
+def _settle(layout: Layout, kinds: Collection[Kind], pauses: Iterable[float], tell: Tell) -> Gen[None]:
+    """Make the changes of these kinds one by one, as AWS wants it, and wait until the table is ready with all of it."""
+    waited, begun, tries, state = 0.0, "", 0, f"table {layout.table!r} is still absent"
     for pause in pauses:
         table = yield from _described(layout)
         if table is not None:
-            check_keys(layout, table)
-            unready = _unready(layout, table)
-            if not unready:
+            found = differences(layout, table)
+            _refuse(found)
+            left = [change for change in found if change.kind in kinds and change.call is not None]
+            state = _unready(layout, table, "extra" in kinds)
+            if not state and not left:
                 return
-            if _TABLE not in unready and set(unready.values()) == {_ABSENT}:
-                call = Call("update_table", add_index(layout, next(iter(unready)), table))
-                yield from _unless(call, TABLE_IN_USE, LIMIT_EXCEEDED)  # another change goes on
+            if not state:
+                change = left[0]
+                if change.what != begun:
+                    tell(change)
+                    begun, tries = change.what, 0
+                state = f"{change.what} of table {layout.table!r} is still absent"
+                # Another change may be going on; then this one has its turn later.
+                tries += (yield from _unless(change.call, TABLE_IN_USE, LIMIT_EXCEEDED)) is None
+                if tries > _TRIES:
+                    break
+        waited += pause
         yield Sleep(pause)
-    name, status = next(iter(unready.items()))
-    what = f"index {name!r} of table" if name != _TABLE else "table"
-    raise _overdue(f"{what} {layout.table!r} is still {status}", pauses)
+    raise _overdue(state, waited)
 
 
-def _unready(layout: Layout, table: Mapping[str, Any]) -> dict[str, str]:
-    """The status of the table and of each index of the layout that is not ready."""
-    found = {
-        index["IndexName"]: index.get("IndexStatus", "ACTIVE") for index in table.get("GlobalSecondaryIndexes", ())
-    }
-    added = [index for index in layout.indexes if index not in layout.local]  # a local one comes with the table
-    states = {_TABLE: table["TableStatus"]} | {index: found.get(index, _ABSENT) for index in added}
-    return {name: status for name, status in states.items() if status not in _READY}
+def _refuse(found: Iterable[Change]) -> None:
+    """Raise the first of the changes that can not be made."""
+    for change in found:
+        if change.kind == "refused":
+            raise BackendError(change.text)
+
+
+def _unready(layout: Layout, table: Mapping[str, Any], everything: bool) -> str:
+    """What is not ready, and its status: the table, or an index of the layout, or any index; "" if all is ready."""
+    if table["TableStatus"] not in _READY:
+        return f"table {layout.table!r} is still {table['TableStatus']}"
+    for index in table.get("GlobalSecondaryIndexes", ()):
+        name, status = index["IndexName"], index.get("IndexStatus", "ACTIVE")
+        if status not in _READY and (everything or name in layout.indexes):
+            return f"index {name!r} of table {layout.table!r} is still {status}"
+    return ""
 
 
 def _gone(layout: Layout) -> Gen[None]:
@@ -91,7 +158,7 @@ def _gone(layout: Layout) -> Gen[None]:
             return
         status = table["TableStatus"]
         yield Sleep(pause)
-    raise _overdue(f"table {layout.table!r} is still {status}", _PAUSES)
+    raise _overdue(f"table {layout.table!r} is still {status}", sum(_PAUSES))
 
 
 def _described(layout: Layout) -> Gen[dict[str, Any] | None]:
@@ -105,14 +172,14 @@ def _described(layout: Layout) -> Gen[dict[str, Any] | None]:
     return table
 
 
-def _overdue(what: str, pauses: tuple[float, ...]) -> BackendError:
+def _overdue(what: str, waited: float) -> BackendError:
     return BackendError(
-        f"{what} after {sum(pauses):.0f} seconds: call it again to go on waiting, or look in the AWS console for what "
+        f"{what} after {waited:.0f} seconds: call it again to go on waiting, or look in the AWS console for what "
         "holds it up"
     )
 
 
-def _unless(call: Call, *codes: str) -> Gen[str | None]:
+def _unless(call: Call | None, *codes: str) -> Gen[str | None]:
     """Make a call; the code of an error that is one of those given, which is no failure here."""
     try:
         yield call

@@ -1,0 +1,96 @@
+"""What the command line asks of DynamoDB: what would be done to a table, what its items say, and to do it.
+
+Blocking, and beside the operations of a store: people run this, not programs.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from odm.backends.dynamodb.changes import Change
+from odm.backends.dynamodb.codec import read_item, read_key
+from odm.backends.dynamodb.driver import DynamoDB
+from odm.backends.dynamodb.errors import translated
+from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.tables import apply, plan
+from odm.operations.backend import Gen, run
+from odm.operations.ir import CreateTables
+from odm.schema.evidence import Stored, judge
+from odm.schema.lockfile import Finding
+from odm.schema.model import Schema
+
+R = TypeVar("R")
+
+
+@frozen
+class Survey:
+    """What a look at the table gave.
+
+    Attributes:
+        changes: what would be done, in order; what is refused or extra as well.
+        findings: what the keys of stored items say about the models.
+        read: how many items were looked at; None: none were to be.
+        more: whether there are others.
+    """
+
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...] = ()
+    read: int | None = None
+    more: bool = False
+
+
+class Admin:
+    """One table of a backend, to look at and to change."""
+
+    def __init__(self, backend: DynamoDB, schema: Schema) -> None:
+        self._connection = backend.connect(schema)
+        self._schema = schema
+
+    def survey(self, sample: int) -> Survey:
+        """Compare the models with the table, and with the keys of some of its items.
+
+        Args:
+            sample: read at most so many items, and at most 1 MB; 0: none.
+
+        Raises:
+            BackendError: the table can not be described or read.
+        """
+        layout = self._connection.layout
+        changes = self._run(plan(layout))
+        if not sample or any(change.what == f"table {layout.table!r}" for change in changes):
+            return Survey(changes)  # no table, or one with another key
+        items, more = self._run(_sample(layout, sample))
+        return Survey(changes, judge(self._schema, items), len(items), more)
+
+    def apply(self, *, drop: bool, tell: Callable[[Change], None]) -> None:
+        """Make the changes; see `odm.backends.dynamodb.tables.apply`."""
+        self._run(apply(self._connection.layout, drop=drop, tell=tell))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connection.close()
+
+    def _run(self, steps: Gen[R]) -> R:
+        try:
+            return run(steps, self._connection.call)
+        except Exception as error:
+            mended = translated(error, CreateTables(), self._connection.layout.table)
+            if mended is None:
+                raise
+            raise mended from error
+
+
+def _sample(layout: Layout, most: int) -> Gen[tuple[list[Stored], bool]]:
+    """Some items with all of their keys, and whether there are more."""
+    response = yield Call("scan", {"TableName": layout.table, "Limit": most})
+    return [_stored(layout, attributes) for attributes in response["Items"]], "LastEvaluatedKey" in response
+
+
+def _stored(layout: Layout, attributes: Any) -> Stored:
+    def has(names: Sequence[str]) -> bool:
+        return all("S" in attributes.get(name, ()) for name in names)
+
+    entries = {index: read_key(names, attributes) for index, names in layout.indexes.items() if has(names)}
+    return Stored(read_key(layout.keys, attributes), read_item(layout, attributes), entries)

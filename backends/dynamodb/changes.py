@@ -1,0 +1,217 @@
+"""What lies between the models and a table that exists: one `Change` a difference, with the request that makes it.
+
+Pure: it works on the answers of DescribeTable and DescribeTimeToLive. `odm.backends.dynamodb.tables` makes the changes:
+``create()`` those that add something, `odm apply` the others as well.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+from attrs import frozen
+
+from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.options import ON_DEMAND, Provisioned
+from odm.backends.dynamodb.schema import (
+    Layout,
+    add_index,
+    capacity_of,
+    create_table,
+    global_indexes,
+    key_schema,
+    stream_specification,
+)
+from odm.codec import TTL_ATTRIBUTE
+
+Kind = Literal["refused", "create", "change", "add", "extra"]
+
+ADDITIVE: Final[frozenset[Kind]] = frozenset({"create", "add"})
+"""What takes nothing away and changes nothing that is there."""
+
+
+@frozen
+class Change:
+    """One difference between the models and the table.
+
+    Attributes:
+        kind: "create" a table, "add" what it lacks, "change" what is otherwise; "extra": the table has what no model
+            asks for, which is only removed on demand; "refused": it can not be made.
+        what: the part of the table, such as ``index 'by_email'``.
+        text: what it is and will be, or why it can not be.
+        call: the request that makes it; None where there is none.
+    """
+
+    kind: Kind
+    what: str
+    text: str
+    call: Call | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind:<8}  {self.what}: {self.text}"
+
+
+def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[Change, ...]:
+    """What the table lacks, has otherwise, and has beyond the models; expiry is `expiry_difference`.
+
+    Args:
+        layout: what the models and options ask for.
+        table: the answer of DescribeTable; None: there is no table.
+
+    Returns:
+        In the order in which they are to be made; what is refused first.
+    """
+    if table is None:
+        return (
+            Change("create", f"table {layout.table!r}", _outline(layout), Call("create_table", create_table(layout))),
+        )
+    return (
+        *_conflicts(layout, table),
+        *_billing(layout, table),
+        *_stream(layout, table),
+        *_lacking(layout, table),
+        *_extra(layout, table),
+    )
+
+
+def expiry_difference(layout: Layout, found: Mapping[str, Any]) -> Change | None:
+    """What is to be done about expiry.
+
+    Args:
+        layout: what the models ask for.
+        found: the TimeToLiveDescription of the table; empty: there is no table yet.
+    """
+    on = found.get("TimeToLiveStatus", "DISABLED") in ("ENABLED", "ENABLING")
+    attribute = found.get("AttributeName", TTL_ATTRIBUTE)
+    if not layout.has_ttl:
+        text = f"on by {attribute!r}, and no model has a TTL field: DynamoDB removes items that have it"
+        return Change("extra", "expiry", text) if on else None
+    if on and attribute != TTL_ATTRIBUTE:
+        return Change(
+            "refused",
+            "expiry",
+            f"table {layout.table!r} expires items by {attribute!r}, and the models by {TTL_ATTRIBUTE!r}; a table has "
+            "one such attribute: switch expiry off (UpdateTimeToLive), and an hour later apply this again",
+        )
+    setting = {"Enabled": True, "AttributeName": TTL_ATTRIBUTE}
+    call = Call("update_time_to_live", {"TableName": layout.table, "TimeToLiveSpecification": setting})
+    return None if on else Change("add", "expiry", f"by {TTL_ATTRIBUTE!r}", call)
+
+
+def _outline(layout: Layout) -> str:
+    """A new table in a few words."""
+    options = layout.options
+    paid = options.billing if isinstance(options.billing, Provisioned) else None
+    parts = [f"key {' and '.join(layout.keys)}", _paid(paid)]
+    if layout.indexes:
+        parts.append(f"indexes {', '.join(layout.indexes)}")
+    if options.stream:
+        parts.append(f"stream of {options.stream}")
+    return "; ".join(parts)
+
+
+def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
+    """What no request can change: the key of the table, those of its indexes, and local indexes that are not there."""
+    types = {definition["AttributeName"]: definition["AttributeType"] for definition in table["AttributeDefinitions"]}
+    what, mend = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
+    yield from _key_conflict(what, what, layout.keys, table["KeySchema"], types, mend)
+    for index in (*table.get("GlobalSecondaryIndexes", ()), *table.get("LocalSecondaryIndexes", ())):
+        if names := layout.indexes.get(index["IndexName"]):
+            part = f"index {index['IndexName']!r}"
+            mend = "remove it from the table, or name another one with AccessPattern(..., index=...)"
+            yield from _key_conflict(part, f"{part} of {what}", names, index["KeySchema"], types, mend)
+    found = {index["IndexName"] for index in table.get("LocalSecondaryIndexes", ())}
+    for name in sorted(layout.local - found):
+        yield Change(
+            "refused",
+            f"index {name!r}",
+            f"{what} exists without the local index {name!r}, and DynamoDB makes local indexes only together with the "
+            "table: drop local=True, which makes it a global index, or create the table anew and copy the items",
+        )
+
+
+def _key_conflict(
+    part: str,
+    what: str,
+    names: tuple[str, ...],
+    schema: list[dict[str, str]],
+    types: Mapping[str, str],
+    mend: str,
+) -> Iterator[Change]:
+    needed = [f"{key['AttributeName']} ({key['KeyType']}, S)" for key in key_schema(names)]
+    found = [f"{key['AttributeName']} ({key['KeyType']}, {types.get(key['AttributeName'], '?')})" for key in schema]
+    if sorted(found) != sorted(needed):
+        text = f"{what} exists with the key {', '.join(found)}, but the models need {', '.join(needed)}: {mend}"
+        yield Change("refused", part, text)
+
+
+def _lacking(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
+    found = {index["IndexName"] for index in table.get("GlobalSecondaryIndexes", ())}
+    for index in global_indexes(layout):
+        if index not in found:
+            text = f"key {' and '.join(layout.indexes[index])}; stored items enter it when they have these attributes"
+            yield Change("add", f"index {index!r}", text, Call("update_table", add_index(layout, index, table)))
+
+
+def _extra(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
+    """Indexes that no model has. The request that removes a global one is there for whoever asks for it."""
+    for index in table.get("GlobalSecondaryIndexes", ()):
+        name = index["IndexName"]
+        if name not in layout.indexes:
+            arguments = {"TableName": layout.table, "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": name}}]}
+            text = "no model has it; it costs writes and room"
+            yield Change("extra", f"index {name!r}", text, Call("update_table", arguments))
+    for index in table.get("LocalSecondaryIndexes", ()):
+        if index["IndexName"] not in layout.indexes:
+            text = "no model has it; a local index goes only with its table"
+            yield Change("extra", f"index {index['IndexName']!r}", text)
+
+
+def _stream(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
+    wanted, found = layout.options.stream, table.get("StreamSpecification", {})
+    if wanted is None:
+        return
+    if not found.get("StreamEnabled"):
+        yield Change("add", "stream", wanted, _update(layout, StreamSpecification=stream_specification(wanted)))
+    elif found.get("StreamViewType") != wanted.upper():
+        text = (
+            f"{found.get('StreamViewType', '?').lower()} → {wanted}: it is switched off first, then on as a new stream"
+        )
+        yield Change("change", "stream", text, _update(layout, StreamSpecification={"StreamEnabled": False}))
+
+
+def _billing(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
+    wanted, found = layout.options.billing, capacity_of(table)
+    if wanted == ON_DEMAND and found is not None:
+        yield Change(
+            "change", "billing", f"{_paid(found)} → {ON_DEMAND}", _update(layout, BillingMode="PAY_PER_REQUEST")
+        )
+    if not isinstance(wanted, Provisioned):
+        return
+    arguments: dict[str, Any] = {} if found is not None else {"BillingMode": "PROVISIONED"}
+    steps = []
+    if found is None or _differs(found, wanted):
+        arguments["ProvisionedThroughput"] = wanted.throughput
+        steps.append(f"{_paid(found)} → {_paid(wanted)}")
+    updates = []
+    for index in table.get("GlobalSecondaryIndexes", ()):
+        name, has = index["IndexName"], capacity_of(index)
+        needs = wanted.of(name)
+        # The capacity of somebody else's index is no concern, once it has one.
+        if found is None or (name in layout.indexes and _differs(has, needs)):
+            updates.append({"Update": {"IndexName": name, "ProvisionedThroughput": needs.throughput}})
+            steps.append(f"index {name!r} {_paid(has)} → {_paid(needs)}")
+    if updates:
+        arguments["GlobalSecondaryIndexUpdates"] = updates
+    if steps:
+        yield Change("change", "billing", ", ".join(steps), _update(layout, **arguments))
+
+
+def _differs(found: Provisioned | None, wanted: Provisioned) -> bool:
+    return found is None or found.throughput != wanted.throughput
+
+
+def _update(layout: Layout, **arguments: Any) -> Call:
+    return Call("update_table", {"TableName": layout.table, **arguments})
+
+
+def _paid(paid: Provisioned | None) -> str:
+    return ON_DEMAND if paid is None else f"{paid.read} read and {paid.write} write units"

@@ -1,0 +1,120 @@
+"""What stored items say about a change of the models: their keys beside those that the models make of them.
+
+The lock file tells what changed since it was written, this what is there. Pure: a backend hands in the items.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from random import Random
+from typing import Any
+
+from attrs import define, frozen
+
+from odm.codec import TAG
+from odm.errors import OdmError
+from odm.expressions.nodes import Item
+from odm.keys import suffixes
+from odm.schema.lockfile import Finding, Level
+from odm.schema.model import EntitySchema, Key, PatternSchema, Schema
+
+
+@frozen
+class Stored:
+    """An item as it lies in the table: its key, its attributes, and its entries, by the name of the index."""
+
+    key: Key
+    item: Item
+    entries: Mapping[str, Key]
+
+
+@define
+class _Tally:
+    """What was seen of one kind: how often, and the first of it."""
+
+    level: Level
+    where: str
+    change: str
+    effect: str
+    mend: str
+    was: str
+    now: str
+    count: int = 0
+
+
+def judge(schema: Schema, items: Iterable[Stored]) -> tuple[Finding, ...]:
+    """Where stored keys are not those that the models make.
+
+    Args:
+        schema: of the models as they are now.
+        items: of the table, as many as were read.
+
+    Returns:
+        A finding a pattern and kind, with an example and counts, worst first: "strands" for keys that differ,
+        "backfill" for entries that are lacking, "safe" for items that tell nothing, because no model can read them.
+    """
+    tallies: dict[tuple[str, str], _Tally] = {}
+    read: dict[str, int] = {}
+    for stored in items:
+        entity = schema.entities.get(str(stored.item.get(TAG)))
+        name = "items" if entity is None else entity.name
+        read[name] = read.get(name, 0) + 1
+        for seen in [_unknown(stored)] if entity is None else _compare(entity, stored):
+            tally = tallies.setdefault((seen.where, seen.change), seen)
+            tally.count += 1
+    found = [_finding(tally, read[tally.where.split(".")[0]]) for tally in tallies.values()]
+    return tuple(sorted(found, key=lambda finding: ("strands", "backfill", "safe").index(finding.level)))
+
+
+def _finding(tally: _Tally, read: int) -> Finding:
+    effect = f"{tally.count} of {read} that were read {tally.effect}"
+    return Finding(tally.level, tally.where, tally.change, tally.was, tally.now, effect, tally.mend)
+
+
+def _unknown(stored: Stored) -> _Tally:
+    effect = "have the tag of no model, so nothing is known of their keys"
+    return _Tally("safe", "items", "unknown tag", effect, "", str(stored.key), "")
+
+
+def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
+    """What differs in one item."""
+    try:
+        made = entity.codec.decode(stored.item, str(stored.key))
+        values = vars(made)
+        key = entity.key(values)
+        current = entity.codec.upgrades.current(stored.item)
+        entries = entity.entries(values, stored.item if current else entity.codec.encode(made), Random(0))
+    except OdmError as error:
+        yield _Tally("safe", entity.name, "unreadable", f"can not be read ({error})", "", str(stored.key), "")
+        return
+    if key != stored.key:
+        effect = "are stored under another key, where they are not found, and a put writes a second item"
+        mend = "read them with the old model and put them with the new one"
+        yield _Tally("strands", _where(entity.primary), "stored key", effect, mend, str(stored.key), str(key))
+    for pattern in entity.patterns.values():
+        yield from _compare_entry(pattern, stored, entries.get(str(pattern.index)))
+
+
+def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> Iterator[_Tally]:
+    found = stored.entries.get(str(pattern.index))
+    if _same(pattern, found, made):
+        return
+    states: dict[str, Any] = {"was": str(found or ""), "now": str(made or "")}
+    again = f"put() every stored {pattern.entity} again"
+    if found is None:
+        effect = f"are not in index {pattern.index!r} (such as {stored.key})"
+        yield _Tally("backfill", _where(pattern), "lacking entry", effect, again, **states)
+        return
+    effect = f"have another entry in index {pattern.index!r} than the models make (such as {stored.key})"
+    mend = f"{again}, or give the pattern a new index name and fill that"
+    yield _Tally("strands", _where(pattern), "stored entry", effect, mend, **states)
+
+
+def _same(pattern: PatternSchema, found: Key | None, made: Key | None) -> bool:
+    if found is None or made is None or pattern.shards is None or pattern.hashed is not None:
+        return found == made
+    ends = suffixes(pattern.shards)  # each as good as another: it was drawn at random
+    partition = made.partition[: -len(ends[0])]
+    return found.sort == made.sort and found.partition in {partition + end for end in ends}
+
+
+def _where(pattern: PatternSchema) -> str:
+    return f"{pattern.entity}.{pattern.name}"

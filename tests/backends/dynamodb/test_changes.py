@@ -1,0 +1,210 @@
+"""What lies between models, options and a table that is described as DynamoDB describes it."""
+
+from typing import Any
+
+import pytest
+
+from odm.backends.dynamodb import DynamoDB, Provisioned
+from odm.backends.dynamodb.changes import Change, differences, expiry_difference
+from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.options import Options
+from odm.backends.dynamodb.schema import Layout, create_table
+from odm.errors import BadValue
+from odm.schema.model import IndexSchema, Schema
+from tests.backends.dynamodb.conftest import described
+
+INDEXES = {"by_email": ("by_emailpk", "by_emailsk"), "by_date": ("by_datepk", "by_datesk")}
+FIVE = Provisioned(5, 5)
+
+
+def shop(options: Options | None = None, *names: str, has_ttl: bool = False) -> Layout:
+    return Layout(
+        "shop", ("pk", "sk"), {name: INDEXES[name] for name in names}, has_ttl=has_ttl, options=options or Options()
+    )
+
+
+def there(read: int = 0, stream: str | None = None, **indexes: str) -> dict[str, Any]:
+    """A table, on-demand unless it has read units; of each index and the table alike."""
+    table: dict[str, Any] = described("ACTIVE", **indexes)["Table"]
+    for part in (table, *table.get("GlobalSecondaryIndexes", ())):
+        part["ProvisionedThroughput"] = {"ReadCapacityUnits": read, "WriteCapacityUnits": read}
+    if stream is not None:
+        table["StreamSpecification"] = {"StreamEnabled": True, "StreamViewType": stream}
+    return table
+
+
+def said(layout: Layout, table: dict[str, Any] | None) -> list[str]:
+    return [str(change) for change in differences(layout, table)]
+
+
+def arguments(layout: Layout, table: dict[str, Any]) -> dict[str, Any]:
+    """Those of the one request that is to be made."""
+    (change,) = differences(layout, table)
+    assert change.call is not None
+    assert change.call.operation == "update_table"
+    assert change.call.kwargs["TableName"] == "shop"
+    return {name: value for name, value in change.call.kwargs.items() if name != "TableName"}
+
+
+def units(read: int, write: int) -> dict[str, int]:
+    return {"ReadCapacityUnits": read, "WriteCapacityUnits": write}
+
+
+def test_a_table_as_the_models_want_it_has_no_differences() -> None:
+    assert said(shop(None, "by_email"), there(by_email="ACTIVE")) == []
+    assert said(shop(None), there(stream="NEW_IMAGE", read=7)) == []  # what is not asked for is left alone
+    assert said(shop(Options(FIVE, "keys_only"), "by_email"), there(5, "KEYS_ONLY", by_email="ACTIVE")) == []
+
+
+def test_a_missing_table_is_created_with_its_options() -> None:
+    options = Options(Provisioned(5, 4, indexes={"by_date": Provisioned(3, 2)}), "new_and_old_images")
+    layout = shop(options, "by_email", "by_date")
+    assert str(differences(layout, None)[0]) == (
+        "create    table 'shop': key pk and sk; 5 read and 4 write units; indexes by_email, by_date; "
+        "stream of new_and_old_images"
+    )
+    made = create_table(layout)
+    assert differences(layout, None)[0].call == Call("create_table", made)
+    assert made["BillingMode"] == "PROVISIONED"
+    assert made["ProvisionedThroughput"] == units(5, 4)
+    assert [index["ProvisionedThroughput"] for index in made["GlobalSecondaryIndexes"]] == [units(5, 4), units(3, 2)]
+    assert made["StreamSpecification"] == {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+
+
+def test_local_indexes_have_no_capacity_of_their_own() -> None:
+    layout = Layout("shop", ("pk", "sk"), {"near": ("pk", "nearsk")}, local=frozenset({"near"}), options=Options(FIVE))
+    (index,) = create_table(layout)["LocalSecondaryIndexes"]
+    assert "ProvisionedThroughput" not in index
+
+
+def test_indexes_come_one_by_one_and_those_of_nobody_are_named() -> None:
+    changes = differences(shop(None, "by_email", "by_date"), there(old="ACTIVE"))
+    assert [(change.kind, change.what) for change in changes] == [
+        ("add", "index 'by_email'"),
+        ("add", "index 'by_date'"),
+        ("extra", "index 'old'"),
+    ]
+    assert changes[2].call == Call(
+        "update_table", {"TableName": "shop", "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": "old"}}]}
+    )
+
+
+def test_a_local_index_of_nobody_can_not_be_removed() -> None:
+    table = there()
+    table["LocalSecondaryIndexes"] = [{"IndexName": "near", "KeySchema": []}]
+    (change,) = differences(shop(), table)
+    assert (change.kind, change.what, change.call) == ("extra", "index 'near'", None)
+
+
+@pytest.mark.parametrize(
+    ("billing", "paid"),
+    [
+        (None, units(7, 7)),
+        (FIVE, units(5, 5)),
+        (Provisioned(5, 5, indexes={"by_email": Provisioned(9, 1)}), units(9, 1)),
+    ],
+)
+def test_an_index_of_a_provisioned_table_gets_a_capacity(billing: Provisioned | None, paid: dict[str, int]) -> None:
+    add = differences(shop(Options(billing), "by_email"), there(7))[-1]
+    assert add.call is not None
+    assert add.call.kwargs["GlobalSecondaryIndexUpdates"][0]["Create"]["ProvisionedThroughput"] == paid
+
+
+def test_billing_changes_the_table_with_its_indexes() -> None:
+    on_demand, paid = there(by_email="ACTIVE", old="ACTIVE"), there(7, by_email="ACTIVE", old="ACTIVE")
+    layout = shop(Options(Provisioned(5, 5, indexes={"by_email": Provisioned(9, 1)})), "by_email")
+    billing = differences(layout, on_demand)[0]
+    assert str(billing) == (
+        "change    billing: on-demand → 5 read and 5 write units, "
+        "index 'by_email' on-demand → 9 read and 1 write units, index 'old' on-demand → 5 read and 5 write units"
+    )
+    assert billing.call is not None
+    assert billing.call.kwargs["BillingMode"] == "PROVISIONED"
+    updates = billing.call.kwargs["GlobalSecondaryIndexUpdates"]
+    assert [update["Update"]["IndexName"] for update in updates] == ["by_email", "old"]
+    again = differences(layout, paid)[0]
+    assert again.call is not None
+    assert again.call.kwargs == {
+        "TableName": "shop",
+        "ProvisionedThroughput": units(5, 5),
+        "GlobalSecondaryIndexUpdates": [{"Update": {"IndexName": "by_email", "ProvisionedThroughput": units(9, 1)}}],
+    }
+
+
+def test_billing_changes_only_what_differs() -> None:
+    wanted = Options(Provisioned(7, 7, indexes={"by_email": Provisioned(9, 1)}))
+    assert arguments(shop(wanted, "by_email"), there(7, by_email="ACTIVE")) == {
+        "GlobalSecondaryIndexUpdates": [{"Update": {"IndexName": "by_email", "ProvisionedThroughput": units(9, 1)}}]
+    }
+    assert arguments(shop(Options("on-demand")), there(7)) == {"BillingMode": "PAY_PER_REQUEST"}
+    assert said(shop(Options("on-demand")), there()) == []
+
+
+def test_a_stream_is_switched_on_and_changed_by_way_of_off() -> None:
+    wanted = shop(Options(stream="new_image"))
+    assert said(wanted, there()) == ["add       stream: new_image"]
+    assert arguments(wanted, there()) == {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}}
+    (change,) = differences(wanted, there(stream="KEYS_ONLY"))
+    assert change.kind == "change"
+    assert arguments(wanted, there(stream="KEYS_ONLY")) == {"StreamSpecification": {"StreamEnabled": False}}
+
+
+def test_keys_that_differ_are_refused() -> None:
+    changes = differences(Layout("shop", ("PK", "SK"), {"old": ("oldpk", "SK")}), there(old="ACTIVE"))
+    assert [(change.kind, change.what, change.call) for change in changes] == [
+        ("refused", "table 'shop'", None),
+        ("refused", "index 'old'", None),
+    ]
+    assert "the models need PK (HASH, S), SK (RANGE, S): name its key attributes in Table(" in changes[0].text
+
+
+def test_expiry() -> None:
+    def found(status: str, attribute: str = "_ttl", *, has_ttl: bool = True) -> Change | None:
+        return expiry_difference(shop(has_ttl=has_ttl), {"TimeToLiveStatus": status, "AttributeName": attribute})
+
+    on = {"Enabled": True, "AttributeName": "_ttl"}
+    add = Change(
+        "add", "expiry", "by '_ttl'", Call("update_time_to_live", {"TableName": "shop", "TimeToLiveSpecification": on})
+    )
+    assert expiry_difference(shop(has_ttl=True), {}) == found("DISABLED") == add
+    assert found("ENABLED") is found("ENABLING") is found("DISABLED", has_ttl=False) is None
+    other = found("ENABLED", "expires")
+    assert other is not None
+    assert (other.kind, other.call) == ("refused", None)
+    assert "expires items by 'expires', and the models by '_ttl'" in other.text
+    left = found("ENABLED", has_ttl=False)
+    assert left is not None
+    assert (left.kind, left.call) == ("extra", None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"billing": "provisioned"}, "billing='provisioned': write 'on-demand' or Provisioned(read=5, write=5)"),
+        ({"billing": 5}, "billing=5: write"),
+        ({"stream": "NEW_IMAGE"}, "stream='NEW_IMAGE': write one of 'new_and_old_images', 'new_image'"),
+        ({"stream": True}, "stream=True: write one of"),
+    ],
+)
+def test_options_that_can_not_be_used(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadValue) as caught:
+        DynamoDB(**options)
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("units", [0, -1, 2.5, True, "5"])
+def test_capacity_is_a_whole_number(units: Any) -> None:
+    with pytest.raises(BadValue, match="the units a second, an int of 1 or more"):
+        Provisioned(units, 5)
+    with pytest.raises(BadValue, match="the units a second, an int of 1 or more"):
+        Provisioned(5, write=units)
+
+
+def test_capacity_is_for_indexes_that_are_there() -> None:
+    schema = Schema("shop", {}, {"by_email": IndexSchema("by_email", ()), "near": IndexSchema("near", (), local=True)})
+    for index in ("by_mail", "near"):
+        backend = DynamoDB(billing=Provisioned(5, 5, indexes={index: FIVE}))
+        with pytest.raises(BadValue, match=rf"has '{index}', and the global indexes of table 'shop' are by_email; "):
+            backend.connect(schema)
+    with pytest.raises(BadValue, match=r"'by_email' is \(5, 5\): write Provisioned\("):
+        Provisioned(5, 5, indexes={"by_email": (5, 5)})  # type: ignore[dict-item]

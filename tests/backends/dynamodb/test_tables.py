@@ -1,0 +1,180 @@
+"""Tables made and changed on services that answer: what `create()` adds, and what `odm apply` does."""
+
+import uuid
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import boto3
+import pytest
+
+from odm import TTL, AccessPattern, Entity, PrimaryKey, Shards, Store, Table, field
+from odm.backends.dynamodb import DynamoDB, Provisioned
+from odm.backends.dynamodb.admin import Admin, Survey
+from odm.errors import BackendError
+from odm.schema.model import Schema
+
+SESSION = boto3.Session(aws_access_key_id="tables", aws_secret_access_key="secret", region_name="eu-west-1")
+
+
+@pytest.fixture(params=["moto", "dynamodb_local"])
+def address(request: pytest.FixtureRequest) -> str:
+    found: str = request.getfixturevalue("endpoint" if request.param == "moto" else request.param)
+    return found
+
+
+@pytest.fixture
+def client(address: str) -> Any:
+    return SESSION.client("dynamodb", endpoint_url=address)
+
+
+def models(name: str, *, mail: str = "EMAIL#{email}", index: str = "by_email", key: str = "USER#{user}") -> Table:
+    """A table with users, who are in an index, spread at random in another, and in a third while they are active."""
+    table = Table(name)
+
+    class User(Entity, table=table):
+        user: str
+        email: str | None = None
+        active: bool = True
+        until: Annotated[datetime | None, TTL] = None
+
+        primary = PrimaryKey(key, "PROFILE")
+        by_email = AccessPattern(mail, index=index)
+        spread = AccessPattern("USERS", "{user}", shards=Shards(4))
+        actives = AccessPattern("ACTIVE", "{user}", when=field("active") == True)  # noqa: E712
+
+    return table
+
+
+def survey(backend: DynamoDB, table: Table, sample: int = 100) -> Survey:
+    return Admin(backend, table.compile()).survey(sample)
+
+
+def applied(backend: DynamoDB, table: Table, *, drop: bool = False) -> list[str]:
+    told: list[str] = []
+    Admin(backend, table.compile()).apply(drop=drop, tell=lambda change: told.append(f"{change.kind} {change.what}"))
+    return told
+
+
+def indexes(client: Any, name: str) -> dict[str, Any]:
+    table = client.describe_table(TableName=name)["Table"]
+    return {index["IndexName"]: index for index in table.get("GlobalSecondaryIndexes", ())}
+
+
+def new_name() -> str:
+    return f"t-{uuid.uuid4()}"
+
+
+def test_a_table_is_made_with_its_options_and_made_again(address: str, client: Any) -> None:
+    table = models(new_name())
+    billing = Provisioned(5, 4, indexes={"spread": Provisioned(3, 2)})
+    backend = DynamoDB(SESSION, endpoint_url=address, billing=billing, stream="new_and_old_images")
+    assert [change.kind for change in survey(backend, table).changes] == ["create", "add"]
+    with Store(table, backend) as db:
+        db.create()
+        db.create()
+    found = client.describe_table(TableName=table.name)["Table"]
+    assert found["ProvisionedThroughput"]["WriteCapacityUnits"] == 4
+    assert indexes(client, table.name)["spread"]["ProvisionedThroughput"]["WriteCapacityUnits"] == 2
+    assert indexes(client, table.name)["by_email"]["ProvisionedThroughput"]["WriteCapacityUnits"] == 4
+    assert found["StreamSpecification"] == {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+    assert survey(backend, table) == Survey((), (), 0)
+    assert applied(backend, table) == []
+
+
+def test_create_adds_and_leaves_the_rest_to_apply(address: str, client: Any) -> None:
+    name = new_name()
+    with Store(models(name), DynamoDB(SESSION, endpoint_url=address, billing=Provisioned(5, 4))) as db:
+        db.create()
+    table = models(name, index="by_mail")
+    backend = DynamoDB(SESSION, endpoint_url=address, billing="on-demand", stream="keys_only")
+    before = survey(backend, table).changes
+    assert [(change.kind, change.what) for change in before] == [
+        ("change", "billing"),
+        ("add", "stream"),
+        ("add", "index 'by_mail'"),
+        ("extra", "index 'by_email'"),
+    ]
+    with Store(table, backend) as db:
+        db.create()
+    assert [(change.kind, change.what) for change in survey(backend, table).changes] == [
+        ("change", "billing"),
+        ("extra", "index 'by_email'"),
+    ]
+    assert indexes(client, name)["by_mail"]["ProvisionedThroughput"]["WriteCapacityUnits"] == 4
+    assert applied(backend, table) == ["change billing"]
+    assert applied(backend, table) == []
+    assert applied(backend, table, drop=True) == ["extra index 'by_email'"]
+    assert survey(backend, table).changes == ()
+    assert set(indexes(client, name)) == {"by_mail", "spread", "actives"}
+
+
+def test_apply_makes_a_table_that_is_not_there(address: str) -> None:
+    table, backend = models(new_name()), DynamoDB(SESSION, endpoint_url=address)
+    assert applied(backend, table) == [f"create table {table.name!r}", "add expiry"]
+    assert survey(backend, table).changes == ()
+
+
+def test_a_stream_of_another_kind_is_switched_off_and_on(dynamodb_local: str) -> None:  # moto never does it again
+    table = models(new_name())
+    with Store(table, DynamoDB(SESSION, endpoint_url=dynamodb_local, stream="keys_only")) as db:
+        db.create()
+    backend = DynamoDB(SESSION, endpoint_url=dynamodb_local, stream="new_image")
+    assert applied(backend, table) == ["change stream"]
+    client = SESSION.client("dynamodb", endpoint_url=dynamodb_local)
+    found = client.describe_table(TableName=table.name)["Table"]["StreamSpecification"]
+    assert found == {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
+
+
+def test_another_attribute_of_expiry_is_refused(address: str, client: Any) -> None:
+    backend, name = DynamoDB(SESSION, endpoint_url=address), new_name()
+    Store(Table(name), backend)
+    keys = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
+    client.create_table(
+        TableName=name,
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")],
+        KeySchema=keys,
+        BillingMode="PAY_PER_REQUEST",
+    )
+    client.update_time_to_live(TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires"})
+    assert [change.what for change in survey(backend, models(name)).changes if change.kind == "refused"] == ["expiry"]
+    with Store(models(name), backend) as db, pytest.raises(BackendError, match="expires items by 'expires'"):
+        db.create()
+
+
+def test_what_stored_keys_say(address: str) -> None:
+    backend, name = DynamoDB(SESSION, endpoint_url=address), new_name()
+    table = models(name)
+    user: Any = next(iter(table.compile().by_class))
+    with Store(table, backend) as db:
+        db.create()
+        for number in range(5):
+            until = datetime(2999, 1, 1, tzinfo=UTC)
+            db.put(user(user=f"u{number}", email=f"u{number}@example.com", until=until))
+        db.put(user(user="nobody", active=False))
+    seen = survey(backend, table)
+    assert (seen.findings, seen.read, seen.more) == ((), 6, False)
+    assert survey(backend, table, 2).more
+
+    changed = survey(backend, models(name, mail="MAIL#{email}", key="U#{user}")).findings
+    assert [(finding.level, finding.where, finding.change) for finding in changed] == [
+        ("strands", "User.primary", "stored key"),
+        ("strands", "User.by_email", "stored entry"),
+    ]
+    assert "USER#" in changed[0].was
+    assert changed[0].effect.startswith("6 of 6 that were read are stored under another key")
+    assert "MAIL#u" in changed[1].now
+    assert changed[1].effect.startswith("5 of 6 that were read have another entry in index 'by_email'")
+    assert changed[1].mend.startswith("put() every stored User again")
+
+    moved = survey(backend, models(name, index="by_mail")).findings
+    assert [(finding.level, finding.where) for finding in moved] == [("backfill", "User.by_email")]
+    assert moved[0].effect.startswith("5 of 6 that were read are not in index 'by_mail'")
+
+
+def test_a_table_with_another_key_is_not_read(address: str) -> None:
+    table, backend = models(new_name()), DynamoDB(SESSION, endpoint_url=address)
+    with Store(table, backend) as db:
+        db.create()
+    seen = Admin(backend, Schema(table.name, {}, {}, keys=("PK", "SK"))).survey(100)
+    assert [change.kind for change in seen.changes][:1] == ["refused"]
+    assert seen.read is None
