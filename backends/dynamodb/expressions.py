@@ -7,6 +7,7 @@ share them.
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias, assert_never, cast
 
 from odm.backends.dynamodb.codec import to_attribute
@@ -19,6 +20,7 @@ from odm.expressions.nodes import (
     AnyCondition,
     Append,
     Between,
+    Comparator,
     Compare,
     Condition,
     Const,
@@ -56,6 +58,9 @@ _UPDATE_OPERATOR = re.compile(r"[a-z_]+\(|\+")
 
 # DynamoDB has no literal for "false".
 _NEVER = And((Exists(Path((TAG,))), Missing(Path((TAG,)))))
+
+_LEAST = (Decimal("-9.9999999999999999999999999999999999999E+125"), "", b"")
+"""The first number, text and bytes: what has an order is not before one of them."""
 
 _Clause: TypeAlias = Literal["SET", "REMOVE", "ADD", "DELETE"]
 
@@ -197,7 +202,7 @@ class Expressions:
 
 
 def _spelt_out(condition: Condition) -> Condition:
-    """The same condition without what DynamoDB refuses: no choices or too many, and a range upside down."""
+    """The same condition without what DynamoDB refuses: no or too many choices, a range upside down, equal operands."""
     match condition:
         case IsIn(_, ()):
             return _NEVER
@@ -206,8 +211,22 @@ def _spelt_out(condition: Condition) -> Condition:
             return Or(tuple(IsIn(operand, choices[start : start + MAX_CHOICES]) for start in starts))
         case Between(operand, Const(low), Const(high)) if not _ordered(low, high):
             return And((Compare(">=", operand, Const(low)), Compare("<=", operand, Const(high))))
+        case Between(operand, low, high) if operand in (low, high):
+            return And((Compare(">=", operand, low), Compare("<=", operand, high)))
+        case Compare(op, left, right) if left == right:
+            return _with_itself(op, left)
         case _:
             return condition
+
+
+def _with_itself(op: Comparator, operand: Operand) -> Condition:
+    """What a comparison of an operand with itself says, which DynamoDB refuses: that it is there, and has an order."""
+    if op in {"<", ">"}:
+        return _NEVER
+    there: Condition = Exists(operand) if isinstance(operand, Path) else Compare(">=", operand, Const(0))
+    if op in {"=", "<>"}:
+        return there if op == "=" else Not(there)
+    return Or(tuple(Compare(">=", operand, Const(least)) for least in _LEAST)) if isinstance(operand, Path) else there
 
 
 def _ordered(low: Value, high: Value) -> bool:

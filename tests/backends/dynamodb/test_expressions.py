@@ -106,6 +106,28 @@ def test_a_range_that_dynamodb_refuses_becomes_two_comparisons(low: Any, high: A
     assert Expressions().condition(condition) == "NOT (#0 >= :0 AND #0 <= :1)"
 
 
+LOWEST = "(#0 >= :0 OR #0 >= :1 OR #0 >= :2)"
+NEVER = "(attribute_exists(#1) AND attribute_not_exists(#1))"
+
+
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        (Compare("=", TOTAL, TOTAL), "attribute_exists(#0)"),
+        (Compare("<>", TOTAL, TOTAL), "(NOT attribute_exists(#0))"),
+        (Compare("<=", TOTAL, TOTAL), LOWEST),
+        (Compare("<", TOTAL, TOTAL), NEVER),
+        (Compare("=", Size(TOTAL), Size(TOTAL)), "size(#0) >= :0"),
+        (Compare("<>", Size(TOTAL), Size(TOTAL)), "(NOT size(#0) >= :0)"),
+        (Between(TOTAL, TOTAL, TEN), f"({LOWEST} AND #0 <= :3)"),
+        (Between(TOTAL, TEN, TOTAL), "(#0 >= :0 AND (#0 >= :1 OR #0 >= :2 OR #0 >= :3))"),
+    ],
+)
+def test_what_is_compared_with_itself_is_asked_for_in_another_way(condition: Condition, text: str) -> None:
+    expressions = Expressions()
+    assert expressions.condition(Exists(TOTAL) & condition) == f"attribute_exists(#0) AND {text}"
+
+
 @pytest.mark.parametrize(
     ("action", "text", "values"),
     [
