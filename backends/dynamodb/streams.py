@@ -5,14 +5,13 @@ from ``get_records`` of boto3's client "dynamodbstreams". Nothing is sent, and b
 pays for the models alone.
 """
 
-from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 from attrs import evolve, field, frozen
 
-from odm.backends.dynamodb.codec import Attribute, Attributes, read_item, read_key
+from odm.backends.dynamodb.codec import Attributes, read_item, read_key
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.errors import BadValue
 from odm.operations.context import Context
@@ -162,8 +161,7 @@ class _Reader:
             ) from error
 
     def _entity(self, image: Attributes, key: Key) -> Any:
-        item = read_item(self.layout, {name: _plain(attribute) for name, attribute in image.items()})
-        return self.context.decode(item, key)
+        return self.context.decode(read_item(self.layout, image), key)
 
     def _check_table(self, record: Mapping[str, Any]) -> None:
         # arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/2026-01-05T00:00:00.000; only Lambda names it
@@ -193,23 +191,3 @@ def _moment(what: Mapping[str, Any]) -> datetime | None:
     if at is None:
         return None
     return at.astimezone(UTC) if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
-
-
-def _plain(attribute: Attribute) -> Attribute:
-    """The attribute as boto3 gives it: in JSON, bytes are base64 text."""
-    ((kind, content),) = attribute.items()
-    match kind:
-        case "B":
-            return {"B": _bytes(content)}
-        case "BS":
-            return {"BS": [_bytes(member) for member in content]}
-        case "L":
-            return {"L": [_plain(element) for element in content]}
-        case "M":
-            return {"M": {name: _plain(element) for name, element in content.items()}}
-        case _:
-            return attribute
-
-
-def _bytes(content: str | bytes) -> bytes:
-    return b64decode(content) if isinstance(content, str) else content

@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
-from odm.codec.faults import Unfit
+from odm.codec.faults import EMPTY_KEY, Unfit
 from odm.codec.stored import LIST, MAP, SET, Part, StoredType, unfit
 from odm.expressions.nodes import Value
 
@@ -127,6 +127,8 @@ class DictType(StoredType):
                 stored[self.key.dump(key)] = convert(part)
         except Unfit as fault:
             raise fault.under(str(key)) from None
+        if "" in stored:
+            raise Unfit(EMPTY_KEY, value)
         return stored
 
     def lax(self) -> bool:

@@ -14,6 +14,8 @@ from odm.expressions.nodes import Path
 NOTHING: Final = object()
 """Stands for "there is no value" where None is a value."""
 
+EMPTY_KEY: Final = "has an empty key, which DynamoDB does not store: give it a name"
+
 _LONGEST = 80
 
 

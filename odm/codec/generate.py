@@ -113,7 +113,7 @@ class _Module:
                 usual = f"type({var}) is {type_.of.__name__}"
                 made = f"[{self.value(type_.item, part)} for {part} in {var}]"
             case DictType():
-                usual = f"type({var}) is dict"
+                usual = f"type({var}) is dict and '' not in {var}"
                 key, item = self.value(type_.key, f"{var}k"), self.value(type_.item, part)
                 made = f"{{{key}: {item} for {var}k, {part} in {var}.items()}}"
             case LiteralType() if all(kind is str for kind, _ in type_.stored):

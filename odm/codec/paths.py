@@ -1,16 +1,19 @@
 """From the user's paths to stored ones: every segment is checked against the entity's types."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
-from odm.codec.depth import converted
+from odm.codec.depth import LEVELS, converted
 from odm.codec.faults import NOTHING, Unfit
 from odm.codec.records import RecordType
 from odm.codec.stored import StoredType
 from odm.errors import BadValue
 from odm.expressions.nodes import Path, Value
+
+LAST_POSITION: Final = 2**31 - 1
+"""Of a list in a path: DynamoDB's expressions take no larger one."""
 
 
 @frozen
@@ -47,19 +50,26 @@ class Resolver:
         """Where the path leads.
 
         Raises:
-            BadValue: it belongs to another entity, or leads nowhere.
+            BadValue: it belongs to another entity, or leads nowhere: no item is nested as deep, no list so long.
         """
         if path.owner is not None and not issubclass(self.record.cls, path.owner):
             raise BadValue(
                 f"{path.owner.__name__}.{path} is a field of {path.owner.__name__}, and this is about {self.entity}: "
                 f"use a field of {self.entity}"
             )
+        if len(path.segments) > LEVELS:
+            raise BadValue(f"{self.entity}.{path}: a path leads through {LEVELS} levels at most, as items have no more")
         type_: StoredType = self.record
         default: Any = NOTHING
         required = False
         factory: Callable[[], Any] | None = None
         segments: list[str | int] = []
         for position, segment in enumerate(path.segments):
+            if segment == "" or (isinstance(segment, int) and segment > LAST_POSITION):
+                why = (
+                    f"[{segment!r}] leads nowhere: a key has a character or more, a position is {LAST_POSITION} at most"
+                )
+                raise self.fault(Path(path.segments[:position]), why)
             try:
                 part = type_.child(segment)
             except Unfit as unfit:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from odm.codec.containers import mapped
-from odm.codec.faults import Unfit
+from odm.codec.faults import EMPTY_KEY, Unfit
 from odm.codec.numbers import canonical_float
 from odm.codec.scalars import FLOAT, FLOAT_BESIDE_INT, STR, plain_scalar
 from odm.codec.stored import BINARY, EVERY, ORDERED, SET, Part, StoredType, kind_of
@@ -85,6 +85,8 @@ def _plain_dict(value: dict[Any, Any], of_float: Callable[[float], Value]) -> Va
             stored[STR.dump(key)] = _plain(part, of_float)
         except Unfit as fault:
             raise fault.under(key) from None
+    if "" in stored:
+        raise Unfit(EMPTY_KEY, value)
     return stored
 
 

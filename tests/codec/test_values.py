@@ -164,7 +164,7 @@ STORED: list[tuple[Any, Any, Any]] = [
     (tuple[int, ...], (1, 2), [1, 2]),
     (tuple[date, timedelta], (date(2020, 1, 1), timedelta(seconds=1)), ["2020-01-01", 1_000_000]),
     (Pair, Pair(date(2020, 1, 1), 2), ["2020-01-01", 2]),
-    (dict[str, float], {"a": 0.5, "": 1.0}, {"a": Decimal("0.5"), "": 1}),
+    (dict[str, float], {"a": 0.5, "b": 1.0}, {"a": Decimal("0.5"), "b": 1}),
     (dict[State, int], {State.OPEN: 1}, {"open": 1}),
     (dict[Color, timedelta], {Color.RED: timedelta(seconds=1)}, {"red": 1_000_000}),
     (set[str], {"a", "b"}, frozenset({"a", "b"})),

@@ -132,6 +132,8 @@ class TestAttributes:
             {"anything": {"x": set()}},
             {"anything": object()},
             {"anything": {1: "x"}},
+            {"anything": {"a": {"": 1}}},
+            {"table_": {"": []}},
             {"address": {"street": "Main"}},
         ],
         ids=repr,

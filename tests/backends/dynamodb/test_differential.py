@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from odm.backends.dynamodb import DynamoDB
@@ -53,7 +53,7 @@ BYTES = st.sampled_from([b"", b"a", b"ab", b"\xff"])
 ORDERED = NUMBERS | TEXTS | BYTES
 SETS = st.one_of(*(st.frozensets(members, min_size=1, max_size=2) for members in (NUMBERS, TEXTS, BYTES)))
 SCALARS = st.none() | st.booleans() | ORDERED | SETS
-NAMES = st.sampled_from(["a", "b", "name", "x.y", "#0", ":0", "ä"])
+NAMES = st.sampled_from(["a", "b", "name", "x.y", "#0", ":0", "a b"])
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=2),
@@ -136,6 +136,8 @@ def test_conditions(table: DynamoDBConnection, item: dict[str, Any], conditions:
     perform(table, Put(KEY, item))
     for condition in conditions:
         note(str(condition))
+        # DynamoDB Local counts UTF-16 units, and DynamoDB the bytes of UTF-8.
+        assume("size(" not in str(condition) or repr(item).isascii())
         assert bool(perform(table, Query(KEY.partition, filter=condition)).items) == holds(condition, item)
 
 
