@@ -50,6 +50,7 @@ from odm.keys import Shards
 from odm.operations.backend import Backend
 from odm.operations.explain import Explanation
 from odm.operations.limits import Limits
+from odm.operations.metering import Meter, Usage
 from odm.operations.watching import RequestInfo
 from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncBatch, AsyncStore
@@ -80,6 +81,7 @@ __all__ = [
     "ItemTooLarge",
     "KeyValueError",
     "Limits",
+    "Meter",
     "NoAccessPattern",
     "OdmError",
     "OutcomeUnknown",
@@ -97,6 +99,7 @@ __all__ = [
     "Transaction",
     "TransactionFailed",
     "Unsupported",
+    "Usage",
     "add_to",
     "append",
     "between",

@@ -10,6 +10,7 @@ from odm.backends.dynamodb.native import Native
 from odm.backends.dynamodb.options import Billing, Stream, checked_options
 from odm.backends.dynamodb.requests import procedure
 from odm.backends.dynamodb.schema import Layout, layout_of
+from odm.backends.dynamodb.units import MeteredConnection
 from odm.errors import BadValue
 from odm.operations.backend import Gen, Sleep
 from odm.operations.ir import Request
@@ -101,6 +102,10 @@ class DynamoDBConnection:
             if mended is None:
                 raise
             raise mended from error
+
+    def metered(self) -> MeteredConnection:
+        """The twin whose requests ask for the capacity that they consume."""
+        return MeteredConnection(self)
 
     def call(self, native: Native) -> Any:
         """Perform one native request, blocking."""

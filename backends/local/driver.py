@@ -23,11 +23,13 @@ from odm.backends.local.file import FileStorage
 from odm.backends.local.lag import LaggingTable
 from odm.backends.local.memory import MemoryStorage, MemoryTable
 from odm.backends.local.storage import Storage
+from odm.backends.local.units import Measured, measured
 from odm.backends.local.upkeep import Compaction, compact, copy
 from odm.errors import BackendError, BadValue
 from odm.operations.backend import Connection, Gen
 from odm.operations.ir import Request
 from odm.operations.limits import Limits
+from odm.operations.units import Units
 from odm.schema.model import Schema
 
 UNLIMITED: Final = Limits(None, None, None, None, None, None)
@@ -49,6 +51,12 @@ class LocalConnection:
         self._path = path
         self._closed = False
 
+    def metered(self) -> "MeteredConnection":
+        """The twin whose requests are measured."""
+        twin = MeteredConnection(self._engine, self._path)
+        twin._closed = self._closed
+        return twin
+
     def steps(self, request: Request) -> Gen[Any]:
         try:
             return (yield request)
@@ -64,8 +72,11 @@ class LocalConnection:
 
     def call(self, native: Request) -> Any:
         if self._closed:
-            raise BackendError(f"the connection to table {self._engine.table!r} was closed: open another store")
+            raise self._was_closed()
         return self._engine.perform(native)
+
+    def _was_closed(self) -> BackendError:
+        return BackendError(f"the connection to table {self._engine.table!r} was closed: open another store")
 
     async def acall(self, native: Request) -> Any:
         return self.call(native) if self._path is None else await asyncio.to_thread(self.call, native)
@@ -82,6 +93,23 @@ class LocalConnection:
             self.close()
         else:
             await asyncio.to_thread(self.close)
+
+
+class MeteredConnection(LocalConnection):
+    """One whose native responses are `Measured`."""
+
+    def steps(self, request: Request) -> Gen[Any]:
+        answer: Measured = yield from super().steps(request)
+        return answer.response
+
+    def units(self, native: Request, response: Measured) -> Units | None:
+        """What a request would cost on DynamoDB."""
+        return response.units
+
+    def call(self, native: Request) -> Measured:
+        if self._closed:
+            raise self._was_closed()
+        return measured(self._engine, native)
 
 
 class Memory:

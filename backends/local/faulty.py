@@ -7,16 +7,21 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from inspect import isawaitable, iscoroutine
-from typing import Any, Final, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from odm.backends.local.faults import Before, Delay, Fail, Faults, Lose, Throttle
+from odm.backends.local.units import Measured
 from odm.backends.local.words import word_for
 from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled
-from odm.operations.backend import Connection, Gen, arun, run
+from odm.operations.backend import Gen, arun, run
 from odm.operations.ir import BatchGet, BatchWrite, Request, repeatable
+from odm.operations.units import Units
 from odm.schema.model import Schema
+
+if TYPE_CHECKING:
+    from odm.backends.local.driver import LocalConnection
 
 _Step: TypeAlias = Request | Delay | Before
 
@@ -31,9 +36,16 @@ class FaultyConnection:
     They are met when a request is performed and not when it is made, so that `Store.explain` meets none.
     """
 
-    inner: Connection
+    inner: "LocalConnection"
     faults: Faults
     schema: Schema = field(repr=False)
+
+    def metered(self) -> "FaultyConnection":
+        """The twin whose requests are measured."""
+        return evolve(self, inner=self.inner.metered())
+
+    def units(self, native: Request, response: Measured) -> Units | None:
+        return response.units
 
     def steps(self, request: Request) -> Gen[Any]:
         return self.inner.steps(request)

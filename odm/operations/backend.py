@@ -36,9 +36,12 @@ class Sleep:
 class Connection(Protocol):
     """One table on one backend: schema checked, codecs compiled, ready for requests. Thread-safe.
 
-    It may have a method ``units(native, response)``: the capacity units that a native request has used, a float, or
-    None where the response does not tell. A native response that is a part, followed by an error, has that error in an
-    attribute ``failure``.
+    It may have a method ``metered()``: a twin of itself on the same clients, for a store whose requests are measured.
+    The twin has a method ``units(native, response)``: the capacity units that a native request has used, as
+    `odm.operations.units.Units`, or None where the response does not tell. Without a twin, they are computed from the
+    request and its answer.
+
+    A native response that is a part, followed by an error, has that error in an attribute ``failure``.
 
     One that answers every request with one call may have a method ``answer(request)``, which does what running its
     `steps` with `call` does, only sooner.

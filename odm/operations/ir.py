@@ -26,9 +26,19 @@ class _Printed:
         parts = []
         for attribute in fields(cast("type[AttrsInstance]", type(self))):
             value = getattr(self, attribute.name)
-            if value != attribute.default and value not in ("", {}, None):
+            if attribute.repr and value != attribute.default and value not in ("", {}, None):
                 parts.append(f"{attribute.name}={value if isinstance(value, Condition) else repr(value)}")
         return f"{type(self).__name__}({', '.join(parts)})"
+
+
+@frozen
+class _Patterned(_Printed):
+    """A request that serves one pattern: ``pattern`` is its name for `odm.Meter`, such as "Order.by_date".
+
+    It changes nothing of what is done, so requests that differ in it alone are equal.
+    """
+
+    pattern: str = field(default="", kw_only=True, eq=False, repr=False)
 
 
 class Position(NamedTuple):
@@ -39,7 +49,7 @@ class Position(NamedTuple):
 
 
 @frozen
-class Get(_Printed):
+class Get(_Patterned):
     """Read one item. Response: ``Item | None``."""
 
     key: Key
@@ -48,14 +58,18 @@ class Get(_Printed):
 
 @frozen
 class BatchGet(_Printed):
-    """Read many items, any number of keys, none twice. Response: ``tuple[Item | None, ...]`` in the keys' order."""
+    """Read many items, any number of keys, none twice. Response: ``tuple[Item | None, ...]`` in the keys' order.
+
+    ``patterns`` stand beside the keys, and are what ``pattern`` is to a `Get`.
+    """
 
     keys: tuple[Key, ...]
     consistent: bool = True
+    patterns: tuple[str, ...] = field(default=(), kw_only=True, eq=False, repr=False)
 
 
 @frozen
-class Put(_Printed):
+class Put(_Patterned):
     """Write a whole item over whatever is there. Response: ``Written | Refused``.
 
     ``entries`` are all secondary index entries that the item has from now on: index name to index key; entries of
@@ -70,7 +84,7 @@ class Put(_Printed):
 
 
 @frozen
-class Update(_Printed):
+class Update(_Patterned):
     """Change attributes of one item. Response: ``Written | Refused``.
 
     Only existing items are updated: the condition that the core sends always implies it. ``entries`` holds only
@@ -88,7 +102,7 @@ class Update(_Printed):
 
 
 @frozen
-class Delete(_Printed):
+class Delete(_Patterned):
     """Remove one item with its index entries. Response: ``Written | Refused``."""
 
     key: Key
@@ -96,7 +110,7 @@ class Delete(_Printed):
 
 
 @frozen
-class Check(_Printed):
+class Check(_Patterned):
     """Judge a condition on one item, as that of a `Put` is, and change nothing. Only inside of a `Transact`."""
 
     key: Key
@@ -127,7 +141,7 @@ class BatchWrite(_Printed):
 
 
 @frozen
-class Query(_Printed):
+class Query(_Patterned):
     """One page of the items of a partition, by key range. Response: `Page`.
 
     ``lo``/``hi`` bound the sort key (of the index, when ``index`` is set), ``hi`` None = to the end. ``limit`` is the
@@ -149,7 +163,7 @@ class Query(_Printed):
 
 
 @frozen
-class Scan(_Printed):
+class Scan(_Patterned):
     """One page of all items of the table, in unspecified order. Response: `Page`.
 
     ``segment`` ``(number, of)``: only that part of the items, 0 <= number < of. The parts of one ``of`` hold every item

@@ -88,11 +88,7 @@ def check_item(
     check_keys(key, entries, entity, limits)
     if limits.item_bytes is None:
         return
-    size = item_size(item) + _KEY_NAMES + _key_size(key)
-    for index, index_key in entries.items():
-        size += _text_size(index) + len("sk") + _text_size(index_key.sort)
-        if index not in local:
-            size += _text_size(index) + len("pk") + _text_size(index_key.partition)
+    size = stored_size(item, key, entries, local)
     if size > limits.item_bytes:
         largest = max(item, key=lambda name: _value_size(item[name]))
         raise ItemTooLarge(
@@ -205,6 +201,23 @@ def _named(index: str | None, entity: EntitySchema | None) -> str:
         return what
     pattern = next(p for p in (entity.primary, *entity.patterns.values()) if p.index == index)
     return f"{what} ({entity.name}.{pattern.name}, made of {', '.join(pattern.fields)})"
+
+
+def stored_size(item: Item, key: Key, entries: Mapping[str, Key], local: Collection[str] = ()) -> int:
+    """The bytes of an item with its key and its index keys, as DynamoDB counts them.
+
+    Args:
+        item: the stored attributes.
+        key: the item's key.
+        entries: index name to index key.
+        local: the local indexes, which have the partition key of the item.
+    """
+    size = item_size(item) + _KEY_NAMES + _key_size(key)
+    for index, index_key in entries.items():
+        size += _text_size(index) + len("sk") + _text_size(index_key.sort)
+        if index not in local:
+            size += _text_size(index) + len("pk") + _text_size(index_key.partition)
+    return size
 
 
 def item_size(item: Item) -> int:

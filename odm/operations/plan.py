@@ -53,6 +53,12 @@ class Plan:
         return not self.partitions or (self.hi is not None and self.lo >= self.hi)
 
     @property
+    def name(self) -> str:
+        """What an `odm.Meter` calls it: the pattern, inside of "collection(...)" where its items are not the aim."""
+        pattern = self.pattern.full_name
+        return pattern if self.query.scope == "entity" else f"collection({pattern})"
+
+    @property
     def reading_order(self) -> tuple[str, ...]:
         """The partitions in the order in which they are read."""
         return self.partitions[::-1] if self.query.descending else self.partitions

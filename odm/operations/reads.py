@@ -67,6 +67,11 @@ class Scanning:
     segments: tuple[Segment, ...]
     consistent: bool
 
+    @property
+    def pattern(self) -> str:
+        """What stands for a pattern where none is used."""
+        return f"scan({'' if self.entity is None else self.entity.name})"
+
 
 @frozen
 class _Found:
@@ -80,9 +85,9 @@ class _Found:
 
 def get(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> Gen[Any]:
     """The entity under a key, or None."""
-    key = context.key_of(query).key
-    item = context.living((yield ir.Get(key, consistent)))
-    return None if item is None else context.decode(item, key)
+    target = context.key_of(query)
+    item = context.living((yield ir.Get(target.key, consistent, pattern=target.pattern)))
+    return None if item is None else context.decode(item, target.key)
 
 
 def one(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> Gen[Any]:
@@ -95,22 +100,23 @@ def one(context: Context, query: Query[Any] | Target, *, consistent: bool = True
 
 def exists(context: Context, query: Query[Any] | Target) -> Gen[bool]:
     """Whether there is an item under a key; it is not validated."""
-    key = context.key_of(query).key
-    return context.living((yield ir.Get(key))) is not None
+    target = context.key_of(query)
+    return context.living((yield ir.Get(target.key, pattern=target.pattern))) is not None
 
 
 def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: bool = True) -> Gen[list[Any]]:
     """The entities under keys, in the keys' order, None where there is none."""
-    keys = [context.key_of(query).key for query in queries]
-    distinct = tuple(dict.fromkeys(keys))
-    items = (yield ir.BatchGet(distinct, consistent)) if distinct else ()
+    targets = [context.key_of(query) for query in queries]
+    patterns = {target.key: target.pattern for target in targets}
+    distinct = tuple(patterns)
+    items = (yield ir.BatchGet(distinct, consistent, patterns=tuple(patterns.values()))) if distinct else ()
     now = context.now()
     found = {
         key: context.decode(item, key)
         for key, item in zip(distinct, items, strict=True)
         if now.living(item) is not None
     }
-    return [found.get(key) for key in keys]
+    return [found.get(target.key) for target in targets]
 
 
 def begin(context: Context, query: Query[Any], *, consistent: bool = True) -> Reading | None:
@@ -225,12 +231,8 @@ def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tu
 def scan_chunk(context: Context, scanning: Scanning) -> Gen[tuple[list[Any], Scanning | None]]:
     """One page of each segment of a scan, and the scan that goes on, or None at the end."""
     filter_ = context.filter(scanning.entity, scanning.filter)
-    pages = yield from _together(
-        [
-            ir.Scan(filter_, after=segment.after, consistent=scanning.consistent, segment=segment.part)
-            for segment in scanning.segments
-        ]
-    )
+    scan = ir.Scan(filter_, consistent=scanning.consistent, pattern=scanning.pattern)
+    pages = yield from _together([evolve(scan, after=one.after, segment=one.part) for one in scanning.segments])
     items = [entity for answer in pages for entity in context.decode_all(answer.items, answer.positions)]
     left = [evolve(s, after=a.next) for s, a in zip(scanning.segments, pages, strict=True) if a.next is not None]
     return items, evolve(scanning, segments=tuple(left)) if left else None
@@ -264,6 +266,7 @@ def request_of(
         after=stream.after,
         consistent=reading.consistent,
         count=counting,
+        pattern=plan.name,
     )
 
 

@@ -39,7 +39,14 @@ class _Heap:
         own = next(slot for slot in sort.slots if slot.name not in self.entity.primary.partition.fields)
         descending = isinstance(own.type, Descending)
         return ir.Query(
-            self.partition, span.lo, span.hi, filter=filter_, reverse=not descending, limit=self.keep, count=True
+            self.partition,
+            span.lo,
+            span.hi,
+            filter=filter_,
+            reverse=not descending,
+            limit=self.keep,
+            count=True,
+            pattern=self.entity.primary.full_name,
         )
 
 
@@ -92,5 +99,6 @@ def _remove(heap: _Heap, behind: ir.Query) -> Gen[None]:
     while going is not None:
         page: ir.Page = yield going
         if page.positions:
-            yield ir.BatchWrite(tuple(ir.Delete(position.key) for position in page.positions))
+            pattern = going.pattern
+            yield ir.BatchWrite(tuple(ir.Delete(position.key, pattern=pattern) for position in page.positions))
         going = None if page.next is None else evolve(going, after=page.next)

@@ -212,7 +212,8 @@ def start(context: Context, change: Change) -> Item | None:
 
 
 def _read_base(context: Context, change: Change) -> Gen[Item | None]:
-    return _judged_base(context, change, (yield ir.Get(change.target.key)))  # a sum outside of its bounds makes no key
+    get = ir.Get(change.target.key, pattern=change.target.pattern)
+    return _judged_base(context, change, (yield get))  # a sum outside of its bounds makes no key
 
 
 def _judged_base(context: Context, change: Change, item: Item | None) -> Item | None:
@@ -256,7 +257,9 @@ def attempt(context: Context, change: Change, base: Item | None) -> ir.Update | 
     entries = _entries(change, item, context.random)
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)
-    return ir.Update(target.key, change.actions, entries, condition, change.returning, context.limits)
+    return ir.Update(
+        target.key, change.actions, entries, condition, change.returning, context.limits, pattern=target.pattern
+    )
 
 
 def _entries(change: Change, base: Item, random: Random) -> dict[str, Key | None]:
@@ -320,7 +323,7 @@ def _whole(context: Context, change: Change, made: Item, condition: Condition | 
     item = unknown(entity, made) | entity.codec.encode(instance)
     entries = entity.entries(vars(instance), item, context.random)
     check_item(item, target.key, entries, entity, context.limits, entity.local)
-    return ir.Put(target.key, item, entries, condition)
+    return ir.Put(target.key, item, entries, condition, pattern=target.pattern)
 
 
 def fault(context: Context, change: Change, item: Item | None) -> OdmError | None:

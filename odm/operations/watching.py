@@ -1,4 +1,4 @@
-"""Watching requests from outside: the ``on_request`` hook of a store, and the log ``odm``.
+"""Watching requests from outside: the ``on_request`` hook of a store, its open meters, and the log ``odm``.
 
 An `Observer` stands between the core and a connection, as a generator around the native requests, so it serves both
 colours. Where nobody watches there is none. The log names operations, tables and entities, never values or cursors.
@@ -13,6 +13,8 @@ from attrs import frozen
 
 from odm.operations.backend import Gen, Sleep
 from odm.operations.ir import Request
+from odm.operations.metering import UNANSWERED, Meter
+from odm.operations.units import Units
 
 LOG: Final = logging.getLogger("odm")
 
@@ -27,7 +29,8 @@ class RequestInfo:
         table: the table's name on the backend, with the store's prefix.
         native: the request as the backend sends it; it prints. It holds keys and values.
         seconds: how long the answer took.
-        units: the capacity units that it used; None where the backend does not tell.
+        units: the capacity units that it used, of reads and writes together; None where the backend does not tell, and
+            where the request failed.
         error: what the backend raised, its own kind of error; None if it answered. A condition that does not hold is
             an error to some backends.
     """
@@ -45,21 +48,25 @@ Hook: TypeAlias = Callable[[RequestInfo], object]
 
 @frozen
 class Observer:
-    """Tells the hook and the log of every native request.
+    """Tells the hook, the meters and the log of every native request.
 
     Attributes:
         table: the table's name on the backend.
         hook: of the store, or None. What it raises is logged, and goes no further: the request was made.
         units: the connection's own method, or None.
+        meters: those that are open.
     """
 
     table: str
     hook: Hook | None = None
-    units: Callable[[Any, Any], float | None] | None = None
+    units: Callable[[Any, Any], Units | None] | None = None
+    meters: tuple[Meter, ...] = ()
 
     def __call__(self, request: Request, steps: Gen[Any]) -> Gen[Any]:
         """Pass native requests and answers through, and tell of each; a `Sleep` is none."""
         operation = type(request).__name__
+        sent: list[Units | None] = []
+        answer: Any = UNANSWERED
         try:
             native = next(steps)
             while True:
@@ -67,26 +74,32 @@ class Observer:
                 try:
                     response = yield native
                 except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
-                    self._tell(operation, native, perf_counter() - started, error=error)
+                    if not isinstance(native, Sleep):
+                        sent.append(None)
+                        self._tell(operation, native, perf_counter() - started, None, error)
                     native = steps.throw(error)
                 else:
-                    failure = getattr(response, "failure", None)  # of a stream that broke off
-                    self._tell(operation, native, perf_counter() - started, response, failure)
+                    if not isinstance(native, Sleep):
+                        failure = getattr(response, "failure", None)  # of a stream that broke off
+                        units = None if self.units is None or failure is not None else self.units(native, response)
+                        sent.append(units)
+                        self._tell(operation, native, perf_counter() - started, units, failure)
                     native = steps.send(response)
         except StopIteration as done:
-            return done.value
+            answer = done.value
+            return answer
+        finally:
+            for meter in self.meters:
+                meter.count(request, sent, answer)
 
-    def _tell(
-        self, operation: str, native: Any, seconds: float, response: Any = None, error: Exception | None = None
-    ) -> None:
-        if isinstance(native, Sleep):
-            return
+    def _tell(self, operation: str, native: Any, seconds: float, units: Units | None, error: Exception | None) -> None:
         failed = "" if error is None else f" and failed ({type(error).__name__})"
         LOG.debug("%s on table %s took %.1f ms%s", operation, self.table, seconds * 1000, failed)
         if self.hook is None:
             return
         try:
-            units = None if self.units is None or error is not None else self.units(native, response)
-            self.hook(RequestInfo(operation, self.table, native, seconds, units, error))
+            self.hook(
+                RequestInfo(operation, self.table, native, seconds, None if units is None else units.total, error)
+            )
         except Exception:  # the request was made, and its answer must not be lost
             LOG.exception("on_request raised an exception; the %s on table %s goes on", operation, self.table)

@@ -48,7 +48,7 @@ def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:
     target.entity.codec.check(item)
     entries = target.entity.entries(vars(stored), item, context.random)
     check_item(item, target.key, entries, target.entity, context.limits, target.entity.local)
-    return target, stored, ir.Put(target.key, item, entries)
+    return target, stored, ir.Put(target.key, item, entries, pattern=target.pattern)
 
 
 class Write(NamedTuple):
@@ -161,7 +161,7 @@ def delete(context: Context, which: object, when: Condition | bool | None) -> Ge
     guard = None if revision is None else revision_is(target.entity, revision)
     now = context.now()
     condition = every(guard, wanted, now.alive if target.entity.ttl is not None else None)
-    write = Write(target, ir.Delete(target.key), wanted, revision)
+    write = Write(target, ir.Delete(target.key, pattern=target.pattern), wanted, revision)
     answer = yield evolve(write.operation, condition=condition)
     if isinstance(answer, ir.Refused):
         answer = yield from _again(context, write, answer)
@@ -174,7 +174,8 @@ def delete(context: Context, which: object, when: Condition | bool | None) -> Ge
 
 def delete_request(context: Context, which: object) -> ir.Delete:
     """The unconditional delete of an item."""
-    return ir.Delete(target_of(context, which).key)
+    target = target_of(context, which)
+    return ir.Delete(target.key, pattern=target.pattern)
 
 
 def delete_all(context: Context, reading: Reading | None) -> Gen[int]:
@@ -184,9 +185,10 @@ def delete_all(context: Context, reading: Reading | None) -> Gen[int]:
     """
     total = 0
     while reading is not None:
+        pattern = reading.plan.name
         found, reading = yield from keys_chunk(context, reading)
         if found:
-            yield ir.BatchWrite(tuple(ir.Delete(key) for key in found))
+            yield ir.BatchWrite(tuple(ir.Delete(key, pattern=pattern) for key in found))
         total += len(found)
     return total
 

@@ -41,6 +41,7 @@ class PatternSchema:
         shards: over how many partitions each one is spread, and by which field; None: it is not.
         hashed: what writes that field.
         fields: the fields of both templates, each once, partition first.
+        full_name: with the entity before it, such as "Order.by_date".
     """
 
     entity: str
@@ -55,6 +56,9 @@ class PatternSchema:
     hashed: Template | None = None
     fields: tuple[str, ...] = field(
         init=False, repr=False, eq=False, default=Factory(lambda self: self._fields(), takes_self=True)
+    )
+    full_name: str = field(
+        init=False, repr=False, eq=False, default=Factory(lambda self: f"{self.entity}.{self.name}", takes_self=True)
     )
 
     def _fields(self) -> tuple[str, ...]:

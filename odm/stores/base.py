@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from inspect import iscoroutinefunction
 from random import Random, SystemRandom
 from threading import Lock
@@ -22,6 +23,7 @@ from odm.operations.backend import Backend, Connection, Gen, Watch
 from odm.operations.context import Context, Target, key_call
 from odm.operations.explain import Explanation, explain_plan, explain_write, first_native
 from odm.operations.limits import PORTABLE
+from odm.operations.metering import Meter, metering, open_meters
 from odm.operations.plan import make_plan
 from odm.operations.reads import Reading, Scanning
 from odm.operations.terms import owner_of
@@ -109,10 +111,23 @@ class BaseStore:
     def _channel(self) -> tuple[Connection, Watch | None]:
         """What requests go through: the connection, and who watches them, if anybody does."""
         context, connection = self._connect()
-        if self._on_request is None and not LOG.isEnabledFor(logging.DEBUG):
+        meters = open_meters(self)
+        measured = self._on_request is not None or bool(meters)
+        if not measured and not LOG.isEnabledFor(logging.DEBUG):
             return connection, None
-        units = getattr(connection, "units", None)
-        return connection, Observer(context.schema.name, self._on_request, units)
+        if measured and (metered := getattr(connection, "metered", None)) is not None:
+            connection = metered()
+        units = getattr(connection, "units", None) if measured else None
+        return connection, Observer(context.schema.name, self._on_request, units, meters)
+
+    def meter(self) -> AbstractContextManager[Meter]:
+        """Count what this store sends inside of a block: ``with db.meter() as meter: ...``, then ``print(meter)``.
+
+        Counted is what is called in the block's thread or task, and in tasks that are started in it; not in threads
+        that it starts. Meters may be nested: each counts all that happens in its block. While one is open, DynamoDB is
+        asked for the capacity that each request consumes, and the bundled engine works it out, which takes it time.
+        """
+        return metering(self)
 
     def _disconnect(self) -> Connection | None:
         """Take the open connection out of the store, for one caller to close it."""

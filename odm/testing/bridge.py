@@ -1,7 +1,8 @@
 """A blocking face over `odm.AsyncStore`, so that one test runs in both colours."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextvars import copy_context
 from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -29,16 +30,20 @@ class _Blocking:
         attribute = getattr(self._inner, name)
         if not iscoroutinefunction(attribute):
             return attribute
-        return lambda *args, **kwargs: self._runner.run(attribute(*args, **kwargs))
+        return lambda *args, **kwargs: self._run(attribute(*args, **kwargs))
+
+    def _run(self, call: Coroutine[Any, Any, T]) -> T:
+        """Run a call in the context of its caller, where a meter may be open; the runner's own is an older one."""
+        return self._runner.run(call, context=copy_context())
 
     def __enter__(self) -> Any:
-        self._runner.run(self._inner.__aenter__())
+        self._run(self._inner.__aenter__())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._runner.run(self._inner.__aexit__(kind, error, trace))
+        self._run(self._inner.__aexit__(kind, error, trace))
 
 
 class _BlockingBatch(_Blocking):
@@ -73,7 +78,7 @@ class _BlockingStore(_Blocking):
 
         while True:
             try:
-                result = self._runner.run(following())
+                result = self._run(following())
             except StopAsyncIteration:
                 return
             yield result

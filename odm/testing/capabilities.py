@@ -26,6 +26,7 @@ class Capabilities:
         segments: scans in parts.
         transactions: several items are written together or not at all.
         updates: `update` and all its actions.
+        units: a meter knows what was read and written, and not only what was sent and answered.
         faults: what the *service behind* the backend is known to get wrong: name of a test to the reason. The test must
             fail, so that the entry goes when the service is mended.
     """
@@ -35,6 +36,7 @@ class Capabilities:
     segments: bool = True
     transactions: bool = True
     updates: bool = True
+    units: bool = True
     faults: Mapping[str, str] = Factory(dict)
 
 

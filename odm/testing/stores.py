@@ -16,6 +16,7 @@ from odm.operations import ir
 from odm.operations.backend import Backend, Connection, Gen
 from odm.operations.context import Context
 from odm.operations.limits import PORTABLE, Limits
+from odm.operations.units import Units
 from odm.operations.writes import delete_request, put_request
 from odm.schema.model import Schema
 from odm.schema.table import Table
@@ -72,6 +73,14 @@ class WatchedConnection:
         if isinstance(request, WRITES) and self.watched.rivals:
             yield from self.inner.steps(self.watched.rivals.pop(0))
         return (yield from self.inner.steps(request))
+
+    def metered(self) -> "WatchedConnection":
+        metered = getattr(self.inner, "metered", None)
+        return self if metered is None else evolve(self, inner=metered())
+
+    def units(self, native: Any, response: Any) -> Units | None:
+        units = getattr(self.inner, "units", None)
+        return None if units is None else units(native, response)
 
     def call(self, native: Any) -> Any:
         return self.inner.call(native)

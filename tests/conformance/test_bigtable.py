@@ -14,4 +14,4 @@ def backend(bigtable_emulator: str) -> Bigtable:
 
 @pytest.fixture
 def capabilities() -> Capabilities:
-    return Capabilities(conditions=False, indexes=False, segments=False, transactions=False, updates=False)
+    return Capabilities(conditions=False, indexes=False, segments=False, transactions=False, updates=False, units=False)

@@ -30,6 +30,7 @@ from odm.operations import ir, updates
 from odm.operations.backend import Gen, Sleep, aperform, perform, run
 from odm.operations.context import Context
 from odm.operations.limits import PORTABLE, check_keys
+from odm.operations.units import Units
 from odm.operations.watching import Observer
 from odm.schema.model import Key
 from tests.operations.shop import Customer, Order, shop
@@ -135,9 +136,9 @@ class Answers:
     async def acall(self, native: Any) -> Any:
         return self.call(native)
 
-    def units(self, native: Any, response: Any) -> float:
+    def units(self, native: Any, response: Any) -> Units:
         assert native == response
-        return 2.5
+        return Units(read={None: 2.0, "by": 0.5})
 
     def close(self) -> None: ...
 

@@ -28,6 +28,7 @@ from odm.testing.suite.indexes import TestIndexedTable, TestIndexPuts, TestIndex
 from odm.testing.suite.invalid import TestInvalidItems
 from odm.testing.suite.keep import TestKeep
 from odm.testing.suite.local_indexes import TestLocalIndexes, TestLocalIndexWrites
+from odm.testing.suite.meters import TestMeter, TestMeterIndexes, TestMeterTransactions, TestMeterUpdates
 from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
 from odm.testing.suite.pages import TestCursors, TestPages
 from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
@@ -90,6 +91,10 @@ __all__ = [
     "TestLocalIndexWrites",
     "TestLocalIndexes",
     "TestLossy",
+    "TestMeter",
+    "TestMeterIndexes",
+    "TestMeterTransactions",
+    "TestMeterUpdates",
     "TestNewRevision",
     "TestOnRequest",
     "TestPages",

@@ -1,0 +1,83 @@
+"""The capacity that DynamoDB's answers tell, and the requests that ask for it."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import evolve, frozen
+
+from odm.backends.dynamodb.native import Call, Native
+from odm.operations.backend import Gen
+from odm.operations.ir import Request
+from odm.operations.units import Units, summed
+
+if TYPE_CHECKING:
+    from odm.backends.dynamodb.driver import DynamoDBConnection
+
+_READS: Final = frozenset({"get_item", "batch_get_item", "query", "scan"})
+_WRITES: Final = frozenset({"put_item", "update_item", "delete_item", "batch_write_item", "transact_write_items"})
+_INDEXES: Final = ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
+
+
+@frozen
+class MeteredConnection:
+    """A connection whose requests ask what they consume."""
+
+    inner: "DynamoDBConnection"
+
+    def steps(self, request: Request) -> Gen[Any]:
+        """As those of the connection, each asking."""
+        steps = self.inner.steps(request)
+        try:
+            native = next(steps)
+            while True:
+                try:
+                    response = yield asking(native)
+                except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
+                    native = steps.throw(error)
+                else:
+                    native = steps.send(response)
+        except StopIteration as done:
+            return done.value
+
+    def units(self, native: Native, response: Any) -> Units | None:
+        """What a native request has consumed, or None if its answer does not tell."""
+        return units_of(native, response) if isinstance(native, Call) else None
+
+    def call(self, native: Native) -> Any:
+        """Perform one native request, blocking."""
+        return self.inner.call(native)
+
+    async def acall(self, native: Native) -> Any:
+        """Perform one native request without blocking the event loop."""
+        return await self.inner.acall(native)
+
+    def close(self) -> None:
+        """Close the clients, which are those of the connection."""
+        self.inner.close()
+
+    async def aclose(self) -> None:
+        """Close the clients, which are those of the connection."""
+        await self.inner.aclose()
+
+
+def asking(native: Native) -> Native:
+    """The native request with the question for the capacity that it consumes, unless it consumes none."""
+    if not isinstance(native, Call) or native.operation not in _READS | _WRITES:
+        return native
+    return evolve(native, kwargs={**native.kwargs, "ReturnConsumedCapacity": "INDEXES"})
+
+
+def units_of(call: Call, response: Mapping[str, Any]) -> Units | None:
+    """What the answer tells of the capacity that was consumed."""
+    told = response.get("ConsumedCapacity")
+    if not told:
+        return None
+    read: list[tuple[str | None, float]] = []
+    write: list[tuple[str | None, float]] = []
+    for table in told if isinstance(told, list) else [told]:
+        indexes = [part for kind in _INDEXES for part in table.get(kind, {}).items()]
+        for index, consumed in [(None, table.get("Table", table)), *indexes]:
+            # A transaction that was sent twice under one token tells what reading its outcome took.
+            reads = "ReadCapacityUnits" in consumed or call.operation in _READS
+            (read if reads else write).append((index, consumed.get("CapacityUnits", 0.0)))
+    return Units(summed(read), summed(write))

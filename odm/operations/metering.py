@@ -1,0 +1,165 @@
+"""`Meter`: how many requests a part of a program sends, and how many capacity units they use.
+
+A meter is open in the context of its ``with`` block, and so in its thread or task, and in the tasks started there. The
+store looks for open meters at each call, and without one nothing is measured.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from odm.operations.ir import Query, Request
+from odm.operations.units import Units, computed, weights
+
+UNANSWERED: Final = object()
+"""Stands for the response to a request that failed."""
+
+_TABLE: Final = "the table itself"
+
+
+@frozen
+class Usage:
+    """What requests used.
+
+    Attributes:
+        calls: the native requests that were sent.
+        read_units: of reads: one for 4 KB, half of one where the read is not consistent.
+        write_units: of writes: one for 1 KB.
+    """
+
+    calls: int = 0
+    read_units: float = 0.0
+    write_units: float = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(self.calls + other.calls, self.read_units + other.read_units, self.write_units + other.write_units)
+
+
+@define(eq=False, repr=False)
+class Meter:
+    """What the requests inside of a ``with db.meter() as meter:`` block used. Print it, or read its attributes.
+
+    DynamoDB tells the units of its requests; on the bundled engine they are computed by its published rules, as if the
+    table stood there. On a backend that neither tells nor computes them they follow from what was sent and answered:
+    what a filter dropped, and what stood there before a write, is not seen.
+
+    Units of a request that failed, and of a write or transaction that a condition refused, are not known and not
+    counted, though DynamoDB charges them; the calls are. Making and dropping tables does not count at all.
+    """
+
+    _total: Usage = Usage()
+    _by_pattern: dict[str, Usage] = field(factory=dict)
+    _by_index: dict[str | None, Usage] = field(factory=dict)
+    _lock: Lock = field(factory=Lock)
+
+    @property
+    def calls(self) -> int:
+        """The native requests that were sent; those that the client of a cloud sends again by itself are one."""
+        return self._total.calls
+
+    @property
+    def read_units(self) -> float:
+        """The capacity units of all reads."""
+        return self._total.read_units
+
+    @property
+    def write_units(self) -> float:
+        """The capacity units of all writes, those of the index entries that they changed included."""
+        return self._total.write_units
+
+    @property
+    def by_pattern(self) -> Mapping[str, Usage]:
+        """By what was asked for: ``{"Order.by_date": Usage(calls=2, read_units=3.5, write_units=0.0)}``.
+
+        A read has the name of its pattern, what is about one item that of the primary key, such as "Order.primary",
+        `delete_all` that of its query; "collection(Customer.primary)" and "scan(Order)" stand for those. A batch or
+        transaction is a call of each of its patterns, and its units are split by the sizes of the items.
+        """
+        with self._lock:
+            return dict(self._by_pattern)
+
+    @property
+    def by_index(self) -> Mapping[str | None, Usage]:
+        """By index name, and None for the table itself. A write is a call of each index whose entries it changed."""
+        with self._lock:
+            return dict(self._by_index)
+
+    def __repr__(self) -> str:
+        return f"<Meter: {self.calls} calls, {self.read_units:g} read units, {self.write_units:g} write units>"
+
+    def __str__(self) -> str:
+        patterns = sorted(self.by_pattern.items())
+        indexes = sorted((_TABLE if name is None else name, used) for name, used in self.by_index.items())
+        rows = [("pattern", None), *patterns, ("index", None), *indexes, ("total", self._total)]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(_row(name, width, usage) for name, usage in rows)
+
+    def count(self, request: Request, sent: Sequence[Units | None], answer: Any) -> None:
+        """Count a request of the core.
+
+        Args:
+            request: what it was.
+            sent: its native requests, each with the units that the backend told.
+            answer: its response, or `UNANSWERED`.
+        """
+        if not sent:
+            return
+        if answer is not UNANSWERED and not any(sent):
+            sent = (*sent[:-1], computed(request, answer))
+        by_key = {key: used for units in sent if units for key, used in units.by_key.items()}
+        parts = weights(request, answer, by_key)
+        if not parts:
+            return
+        whole = sum(parts.values())
+        reads = sum(sum(units.read.values()) for units in sent if units)
+        writes = sum(sum(units.write.values()) for units in sent if units)
+        asked = request.index if isinstance(request, Query) else None
+        with self._lock:
+            self._total += Usage(len(sent), reads, writes)
+            for pattern, part in parts.items():
+                _add(self._by_pattern, pattern, Usage(len(sent), reads * part / whole, writes * part / whole))
+            for units in sent:
+                for index, usage in _by_index(units, asked).items():
+                    _add(self._by_index, index, usage)
+
+
+def _by_index(units: Units | None, asked: str | None) -> dict[str | None, Usage]:
+    """What one native request used; where nothing is known, it was a call of the index that was asked for."""
+    names = {} if units is None else {**units.read, **units.write}
+    if units is None or not names:
+        return {asked: Usage(1)}
+    return {name: Usage(1, units.read.get(name, 0.0), units.write.get(name, 0.0)) for name in names}
+
+
+def _add(to: dict[Any, Usage], name: Any, usage: Usage) -> None:
+    to[name] = to.get(name, Usage()) + usage
+
+
+def _row(name: str, width: int, usage: Usage | None) -> str:
+    if usage is None:
+        return f"{name:<{width}} {'calls':>8} {'read units':>12} {'write units':>12}"
+    return f"{name:<{width}} {usage.calls:>8} {usage.read_units:>12.10g} {usage.write_units:>12.10g}"
+
+
+_OPEN: Final[ContextVar[tuple[tuple[object, Meter], ...]]] = ContextVar("odm_open_meters", default=())
+
+
+@contextmanager
+def metering(store: object) -> Iterator[Meter]:
+    """A block with an open meter for the requests of a store."""
+    entry = (store, Meter())
+    _OPEN.set((*_OPEN.get(), entry))
+    try:
+        yield entry[1]
+    finally:  # not by a token: a fixture's two halves may run in different contexts
+        _OPEN.set(tuple(one for one in _OPEN.get() if one is not entry))
+
+
+def open_meters(store: object) -> tuple[Meter, ...]:
+    """The meters that count the requests of a store now."""
+    found = _OPEN.get()
+    return tuple(meter for owner, meter in found if owner is store) if found else ()

@@ -1,0 +1,157 @@
+"""Capacity units: what DynamoDB charges for reads and writes, by the sizes of items.
+
+The rules are those of
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html, and for indexes of
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations. A write that a
+condition refuses, and a transaction that is refused, are charged too, but DynamoDB does not tell how much: here they
+count nothing on any backend.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from attrs import Factory, frozen
+
+from odm.operations.ir import (
+    BatchGet,
+    BatchWrite,
+    Check,
+    CreateTables,
+    Delete,
+    DropTables,
+    Get,
+    Key,
+    Operation,
+    Page,
+    Put,
+    Query,
+    Refusals,
+    Refused,
+    Request,
+    Scan,
+    Transact,
+    Update,
+)
+from odm.operations.limits import stored_size
+
+READ_BYTES: Final = 4096
+WRITE_BYTES: Final = 1024
+
+TRANSACTION: Final = 2
+"""A transaction costs so many times what its operations cost, a check what a write of its item does."""
+
+
+@frozen
+class Units:
+    """The read and write units that a native request used.
+
+    Attributes:
+        read, write: by index; None is the table itself.
+        by_key: by the key of the item, where a backend knows it.
+    """
+
+    read: Mapping[str | None, float] = Factory(dict)
+    write: Mapping[str | None, float] = Factory(dict)
+    by_key: Mapping[Key, float] = Factory(dict)
+
+    @property
+    def total(self) -> float:
+        """All of them together."""
+        return sum(self.read.values()) + sum(self.write.values())
+
+
+def read_units(size: int, *, consistent: bool) -> float:
+    """The units for reading so many bytes, of an item or of a page together; an absent item or empty page is one."""
+    units = max(1, -(-size // READ_BYTES))
+    return float(units) if consistent else units / 2
+
+
+def write_units(size: int) -> float:
+    """The units for writing an item of so many bytes: of the larger one, where it replaces another."""
+    return float(max(1, -(-size // WRITE_BYTES)))
+
+
+def summed(parts: Iterable[tuple[str | None, float]], times: int = 1) -> dict[str | None, float]:
+    """Units by index, added up, without the indexes that used none."""
+    found: dict[str | None, float] = {}
+    for index, units in parts:
+        if units:
+            found[index] = found.get(index, 0.0) + times * units
+    return found
+
+
+def computed(request: Request, answer: Any) -> Units | None:
+    """The units of a request by what was sent and answered, for a backend that does not tell.
+
+    What a filter dropped, and what stood there before a write, is not seen. None: nothing is known to have been used.
+    """
+    match request:
+        case Get() | BatchGet():
+            return Units(read={None: sum(_item_reads(request, answer))})
+        case Query() | Scan():
+            return Units(read={request.index if isinstance(request, Query) else None: _page_read(request, answer)})
+        case _ if isinstance(answer, Refused | Refusals):
+            return None
+        case Put() | Update() | Delete():
+            return Units(write=_writes(request))
+        case BatchWrite(operations):
+            return Units(write=_all_writes(operations))
+        case Transact(operations):
+            return Units(write=_all_writes(operations, TRANSACTION))
+        case CreateTables() | DropTables():
+            return None
+
+
+def weights(request: Request, answer: Any, by_key: Mapping[Key, float]) -> dict[str, float]:
+    """How the units of a request are split over the patterns that it serves.
+
+    DynamoDB tells those of a batch or transaction as a whole: they are split by what the request and its answer tell of
+    the items.
+
+    Args:
+        request: what was asked.
+        answer: its response, or anything else where it failed.
+        by_key: the units by the keys of the items, as far as the backend told.
+    """
+    match request:
+        case BatchGet(keys, patterns=patterns):
+            named = list(zip(patterns or ("",) * len(keys), keys, _item_reads(request, answer), strict=True))
+        case BatchWrite(operations) | Transact(operations):
+            named = [(one.pattern, one.key, sum(_writes(one).values())) for one in operations]
+        case CreateTables() | DropTables():
+            return {}
+        case _:
+            return {request.pattern: 1.0}
+    found: dict[str, float] = {}
+    for pattern, key, units in named:
+        found[pattern] = found.get(pattern, 0.0) + by_key.get(key, units)
+    return found
+
+
+def _item_reads(request: Get | BatchGet, answer: Any) -> list[float]:
+    """The units for each item that was asked for, by what came of it."""
+    keys, items = (request.keys, answer) if isinstance(request, BatchGet) else ((request.key,), (answer,))
+    found = items if isinstance(items, tuple) else (None,) * len(keys)  # it failed
+    sizes = [0 if item is None else stored_size(item, key, {}) for key, item in zip(keys, found, strict=True)]
+    return [read_units(size, consistent=request.consistent) for size in sizes]
+
+
+def _page_read(request: Query | Scan, page: Page) -> float:
+    size = sum(stored_size(item, place.key, {}) for item, place in zip(page.items, page.positions, strict=False))
+    return read_units(size, consistent=request.consistent)
+
+
+def _all_writes(operations: Iterable[Operation], times: int = 1) -> dict[str | None, float]:
+    return summed((part for operation in operations for part in _writes(operation).items()), times)
+
+
+def _writes(operation: Operation) -> dict[str | None, float]:
+    """The units of a write as far as the request tells: all of a new item, one where its size is not known."""
+    match operation:
+        case Put(key, item, entries):
+            units = write_units(stored_size(item, key, entries))
+            return {None: units, **dict.fromkeys(entries, units)}
+        case Update(entries=entries):
+            return {None: 1.0, **dict.fromkeys(entries, 1.0)}
+        case Delete() | Check():
+            return {None: 1.0}

@@ -1,0 +1,182 @@
+"""meter(): calls and capacity units of a block, by pattern and by index."""
+# ruff: noqa: D101  # a test's name says what it shows
+
+import pytest
+
+from odm import ItemExists, ItemNotFound, RequestInfo, Usage, collection, set_
+from odm.stores.sync import Store
+from odm.testing.capabilities import Capabilities, needs
+from odm.testing.entities import Customer, Member, Order, plain
+from odm.testing.stores import Stores
+from odm.testing.suite.helpers import fill
+
+CUSTOMER = Customer(customer_id="c", name="Ann")
+
+
+def order(order_id: str, size: int = 2500) -> Order:
+    """An order of a little more than so many bytes."""
+    return Order(customer_id="c", order_id=order_id, note="n" * size)
+
+
+class TestMeter:
+    def test_counts_calls_by_pattern(self, db: Store) -> None:
+        with db.meter() as meter:
+            db.put(CUSTOMER)
+            db.insert(order("a"))
+            assert db.get(Order, customer_id="c", order_id="a") == order("a")
+            assert db.exists(Order, customer_id="c", order_id="b") is False
+            assert list(db.query(Order.primary(customer_id="c"))) == [order("a")]
+            assert db.count(Order.primary(customer_id="c")) == 1
+            assert len(list(db.query(collection(Customer.primary(customer_id="c"))))) == 2
+            assert list(db.scan(Order)) == [order("a")]
+            assert len(list(db.scan())) == 2
+            db.delete(Customer, customer_id="c")
+            db.delete_all(collection(Customer.primary(customer_id="c")))
+        assert {name: used.calls for name, used in meter.by_pattern.items()} == {
+            "Customer.primary": 2,
+            "Order.primary": 5,
+            "collection(Customer.primary)": 3,
+            "scan(Order)": 1,
+            "scan()": 1,
+        }
+        assert meter.calls == 12
+        assert {name: used.calls for name, used in meter.by_index.items()} == {None: 12}
+
+    def test_tells_the_units_of_items_by_their_size(self, db: Store) -> None:
+        key = Order.primary(customer_id="c", order_id="a")
+        with db.meter() as meter:
+            db.put(order("a"))
+        assert meter.by_pattern == {"Order.primary": Usage(1, 0.0, 3.0)}
+        with db.meter() as meter:
+            db.get(key)
+            db.get(key, consistent=False)
+            db.get(Order, customer_id="c", order_id="absent")
+        assert meter.by_pattern == {"Order.primary": Usage(3, 2.5, 0.0)}
+        assert (meter.read_units, meter.write_units) == (2.5, 0.0)
+
+    def test_rounds_up_a_page_as_a_whole(self, db: Store) -> None:
+        fill(db, map(order, "abc"))
+        query = Order.primary(customer_id="c")
+        with db.meter() as meter:
+            list(db.query(query))
+            list(db.query(query, consistent=False))
+            db.page(query, size=1)  # one more is read, to know whether it is the last
+        assert meter.by_pattern == {"Order.primary": Usage(3, 2 + 1 + 2, 0.0)}
+
+    def test_pays_for_what_a_filter_drops(self, db: Store, capabilities: Capabilities) -> None:
+        fill(db, map(order, "abc"))
+        query = Order.primary(customer_id="c")
+        with db.meter() as meter:
+            assert list(db.query(query.where(Order.status == "shipped"))) == []
+            assert len(list(db.query(query.where(Order.status == "open").limit(1)))) == 1
+            assert db.count(query) == 3
+        assert meter.read_units == 6.0 or not capabilities.units
+
+    def test_a_batch_is_a_call_of_each_of_its_patterns(self, db: Store) -> None:
+        with db.meter() as meter, db.batch() as batch:
+            batch.put(CUSTOMER)
+            batch.put(order("a"))
+        assert meter.calls == 1
+        assert meter.by_pattern == {"Customer.primary": Usage(1, 0.0, 1.0), "Order.primary": Usage(1, 0.0, 3.0)}
+        fill(db, [order("b", 5000)])
+        with db.meter() as meter:
+            keys = [Order.primary(customer_id="c", order_id=name) for name in "ab"]
+            assert None not in db.get_many([*keys, Customer.primary(customer_id="c")])
+        assert meter.calls == 1
+        assert meter.by_pattern == {"Customer.primary": Usage(1, 1.0, 0.0), "Order.primary": Usage(1, 3.0, 0.0)}
+
+    def test_counts_what_is_in_its_block(self, db: Store, stores: Stores) -> None:
+        other = stores.open(plain)
+        db.put(CUSTOMER)
+        with db.meter() as outer:
+            db.get(Customer, customer_id="c")
+            with db.meter() as inner:
+                db.get(Customer, customer_id="c")
+                other.get(Customer, customer_id="c")
+            results = db.scan(Customer)
+            db.get(Customer, customer_id="c")
+        assert list(results) == [CUSTOMER]  # read when they are asked for
+        assert (inner.calls, outer.calls) == (1, 3)
+
+    def test_counts_the_calls_that_fail(self, db: Store) -> None:
+        db.put(CUSTOMER)
+        with db.meter() as meter:
+            with pytest.raises(ItemExists):
+                db.insert(CUSTOMER)
+            with pytest.raises(ItemNotFound):
+                db.one(Customer, customer_id="absent")
+        assert meter.calls >= 2  # the item that was in the way may have to be read
+        assert meter.write_units == 0.0
+
+    def test_prints(self, db: Store) -> None:
+        with db.meter() as meter:
+            db.put(CUSTOMER)
+        assert [line.split() for line in str(meter).splitlines()] == [
+            ["pattern", "calls", "read", "units", "write", "units"],
+            ["Customer.primary", "1", "0", "1"],
+            ["index", "calls", "read", "units", "write", "units"],
+            ["the", "table", "itself", "1", "0", "1"],
+            ["total", "1", "0", "1"],
+        ]
+
+    def test_agrees_with_the_hook(self, stores: Stores) -> None:
+        told: list[RequestInfo] = []
+        db = stores.open(plain, on_request=told.append)
+        with db.meter() as meter:
+            told.clear()
+            db.put(CUSTOMER)
+            db.get(Customer, customer_id="c")
+        assert meter.calls == len(told) == 2
+        units = [info.units for info in told if info.units is not None]
+        assert not units or sum(units) == meter.read_units + meter.write_units  # or nobody tells
+
+
+@needs("updates")
+class TestMeterUpdates:
+    def test_a_write_costs_the_larger_of_two_items(self, db: Store) -> None:
+        db.put(order("a"))
+        key = Order.primary(customer_id="c", order_id="a")
+        with db.meter() as meter:
+            db.update(key, set_(Order.note, "short"))
+            db.put(order("a"))
+            db.delete(Order, customer_id="c", order_id="a")
+            db.delete(Order, customer_id="c", order_id="a")
+        assert meter.by_pattern == {"Order.primary": Usage(4, 0.0, 3 + 3 + 3 + 1)}
+
+
+@needs("indexes")
+class TestMeterIndexes:
+    def test_a_write_pays_for_the_entries_that_it_changes(self, indexed: Store) -> None:
+        ann = Member(member_id="m", email="a@x")
+        usage = []
+        for member in (ann, ann, Member(member_id="m", email="b@x"), Member(member_id="m", email="b@x", name="Ann")):
+            with indexed.meter() as meter:
+                indexed.put(member)
+            usage.append(meter.by_index)
+            assert meter.by_pattern == {"Member.primary": Usage(1, 0.0, meter.write_units)}
+        with indexed.meter() as meter:
+            indexed.delete(ann)
+        usage.append(meter.by_index)
+        one = Usage(1, 0.0, 1.0)
+        new, same, moved, changed, gone = usage
+        assert new == changed == gone == {None: one, "gsi1": one}
+        assert same == {None: one}
+        assert moved == {None: one, "gsi1": Usage(1, 0.0, 2.0)}
+
+    def test_reads_of_an_index_are_told_apart(self, indexed: Store) -> None:
+        indexed.put(Member(member_id="m", email="a@x"))
+        with indexed.meter() as meter:
+            assert len(list(indexed.query(Member.by_email(email="a@x")))) == 1
+            indexed.get(Member, member_id="m")
+        assert meter.by_pattern == {"Member.by_email": Usage(1, 0.5, 0.0), "Member.primary": Usage(1, 1.0, 0.0)}
+        assert meter.by_index == {"gsi1": Usage(1, 0.5, 0.0), None: Usage(1, 1.0, 0.0)}
+
+
+@needs("transactions")
+class TestMeterTransactions:
+    def test_a_transaction_costs_twice(self, db: Store) -> None:
+        with db.meter() as meter, db.transaction() as tx:
+            tx.put(order("a"))
+            tx.insert(order("b", 0))
+        assert meter.by_pattern == {"Order.primary": Usage(1, 0.0, 8.0)}
+        assert meter.by_index == {None: Usage(1, 0.0, 8.0)}

@@ -1,0 +1,174 @@
+"""Consumed capacity: asked for and read, and what the bundled engine computes beside what DynamoDB Local tells."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import pytest
+
+from odm import AccessPattern, Entity, PrimaryKey, Store, Table, collection, increment, remove, set_
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.units import asking, units_of
+from odm.backends.local import Memory
+from odm.operations.backend import Sleep
+from odm.operations.units import Units
+from odm.testing.suite.helpers import fill
+
+table = Table("units")
+
+
+class Customer(Entity, table=table):
+    customer_id: str
+    email: str
+    visits: int = 0
+    note: str = ""
+
+    primary = PrimaryKey("CUSTOMER#{customer_id}", "PROFILE")
+    by_email = AccessPattern("EMAIL#{email}")
+
+
+class Order(Entity, table=table):
+    customer_id: str
+    order_id: str
+    status: str | None = "open"
+    note: str = ""
+
+    primary = PrimaryKey("CUSTOMER#{customer_id}", "ORDER#{order_id}")
+    by_status = AccessPattern("STATUS#{status}")
+    ranked = AccessPattern("CUSTOMER#{customer_id}", "RANK#{status}", local=True)
+
+
+ORDERS = Order.primary(customer_id="1")
+FIRST = Order.primary(customer_id="1", order_id="01")
+
+
+def order(number: int, status: str | None = "open") -> Order:
+    return Order(customer_id="1", order_id=f"{number:02}", status=status, note="n" * 1500)
+
+
+def _batch(db: Store) -> None:
+    with db.batch() as batch:
+        for number in range(20):
+            batch.put(order(number, "shipped" if number % 2 else "open"))
+        batch.put(Customer(customer_id="2", email="z"))
+
+
+def _transaction(db: Store) -> None:
+    with db.transaction() as tx:
+        tx.update(Customer.primary(customer_id="2"), increment(Customer.visits), set_(Customer.email, "y"))
+        tx.delete(order(3))
+
+
+CALLS: dict[str, Callable[[Store], Any]] = {
+    "new": lambda db: db.put(Customer(customer_id="1", email="a")),
+    "same": lambda db: db.put(Customer(customer_id="1", email="a")),
+    "entry moved, larger": lambda db: db.put(Customer(customer_id="1", email="b", note="n" * 5000)),
+    "changed": lambda db: db.update(Customer.primary(customer_id="1"), increment(Customer.visits)),
+    "get": lambda db: db.get(Customer, customer_id="1"),
+    "get inconsistently": lambda db: db.get(Customer.primary(customer_id="1"), consistent=False),
+    "get absent": lambda db: db.get(Customer, customer_id="3"),
+    "batch": _batch,
+    "get many": lambda db: db.get_many(
+        [Customer.primary(customer_id="1"), Order.primary(customer_id="1", order_id="01")]
+    ),
+    "query an index": lambda db: list(db.query(Order.by_status(status="open"))),
+    "query a local index": lambda db: list(db.query(Order.ranked(customer_id="1"))),
+    "query with a filter": lambda db: list(db.query(ORDERS.where(Order.note == ""))),
+    "limit": lambda db: list(db.query(ORDERS.limit(3))),
+    "limit and filter": lambda db: list(db.query(ORDERS.where(Order.status == "shipped").limit(1))),
+    "count": lambda db: db.count(ORDERS),
+    "first": lambda db: db.first(ORDERS.reverse()),
+    "collection": lambda db: list(db.query(collection(Customer.primary(customer_id="1")))),
+    "scan": lambda db: list(db.scan(Order, consistent=False)),
+    "scan in parts": lambda db: list(db.scan(segments=2)),
+    "update moves entries": lambda db: db.update(order(1), set_(Order.status, "sent")),
+    "update leaves indexes": lambda db: db.update(order(2), remove(Order.status)),
+    "delete": lambda db: db.delete(Customer, customer_id="1"),
+    "delete absent": lambda db: db.delete(Customer, customer_id="1"),
+}
+
+
+def _used(db: Store, call: Callable[[Store], Any]) -> list[object]:
+    with db.meter() as meter:
+        call(db)
+    return [meter.calls, meter.read_units, meter.write_units, meter.by_index]
+
+
+def _local(endpoint: str) -> DynamoDB:
+    session = boto3.Session(aws_access_key_id=uuid4().hex, aws_secret_access_key="x", region_name="eu-west-1")
+    return DynamoDB(session, endpoint_url=endpoint)
+
+
+def test_the_engine_computes_what_dynamodb_local_tells(dynamodb_local: str) -> None:
+    with Store(table, Memory()) as engine, Store(table, _local(dynamodb_local)) as service:
+        for db in (engine, service):
+            db.create()
+        for name, call in CALLS.items():
+            assert (name, _used(engine, call)) == (name, _used(service, call))
+
+
+def test_where_dynamodb_local_tells_something_else_dynamodb_is_followed(dynamodb_local: str) -> None:
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html: twice, not four times;
+    # .../read-write-operations.html: a page without results, and an absent item of a batch, cost what one read costs.
+    with Store(table, Memory()) as engine, Store(table, _local(dynamodb_local)) as service:
+        for db in (engine, service):
+            db.create()
+            fill(db, [order(3), Customer(customer_id="2", email="z")])
+        nothing = Order.primary(customer_id="nobody", order_id="00")
+        assert _used(engine, lambda db: list(db.query(nothing)))[1:3] == [1.0, 0.0]
+        assert _used(service, lambda db: list(db.query(nothing)))[1:3] == [0.0, 0.0]
+        assert _used(engine, lambda db: db.get_many([nothing]))[1:3] == [1.0, 0.0]
+        assert _used(service, lambda db: db.get_many([nothing]))[1:3] == [0.0, 0.0]
+        assert _used(engine, _transaction)[1:3] == [0.0, 18.0]
+        assert _used(service, _transaction)[1:3] == [0.0, 36.0]
+
+
+@pytest.mark.parametrize("operation", ["get_item", "query", "batch_write_item", "transact_write_items"])
+def test_requests_ask_for_capacity(operation: str) -> None:
+    assert asking(Call(operation, {"TableName": "t"}, once=True)) == Call(
+        operation, {"TableName": "t", "ReturnConsumedCapacity": "INDEXES"}, once=True
+    )
+
+
+@pytest.mark.parametrize("native", [Call("create_table", {"TableName": "t"}), Sleep(1)])
+def test_what_consumes_nothing_is_sent_as_it_is(native: Call | Sleep) -> None:
+    assert asking(native) is native
+
+
+@pytest.mark.parametrize(
+    ("operation", "told", "units"),
+    [
+        ("get_item", None, None),
+        ("get_item", {"CapacityUnits": 0.5}, Units(read={None: 0.5})),  # of a service that does not break it down
+        (
+            "query",
+            {"CapacityUnits": 2, "Table": {"CapacityUnits": 0}, "GlobalSecondaryIndexes": {"g": {"CapacityUnits": 2}}},
+            Units(read={"g": 2.0}),
+        ),
+        (
+            "put_item",
+            {
+                "CapacityUnits": 6,
+                "Table": {"CapacityUnits": 1},
+                "GlobalSecondaryIndexes": {"g": {"CapacityUnits": 2}},
+                "LocalSecondaryIndexes": {"l": {"CapacityUnits": 3}},
+            },
+            Units(write={None: 1.0, "g": 2.0, "l": 3.0}),
+        ),
+        (
+            "transact_write_items",
+            [{"CapacityUnits": 4, "WriteCapacityUnits": 4, "Table": {"CapacityUnits": 4, "WriteCapacityUnits": 4}}],
+            Units(write={None: 4.0}),
+        ),
+        (
+            "transact_write_items",
+            [{"CapacityUnits": 2, "ReadCapacityUnits": 2, "Table": {"CapacityUnits": 2, "ReadCapacityUnits": 2}}],
+            Units(read={None: 2.0}),
+        ),
+    ],
+)
+def test_units_of_an_answer(operation: str, told: Any, units: Units | None) -> None:
+    response = {} if told is None else {"ConsumedCapacity": told}
+    assert units_of(Call(operation, {}), response) == units
