@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from odm.cli import files
+from odm.cli import files, live
 
 Target = Annotated[
     str,
@@ -130,4 +130,5 @@ def explain(
     command.explain(target, expression, backend, as_json=json)
 
 
+live.add_to(app)
 files.add_to(app)

@@ -33,10 +33,10 @@ def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
         BadValue: the file can not be read or written, or is no lock file.
     """
     found = load_target(target)
-    old, new = _read(file), describe(found.schema)
+    old, new = read_file(file), describe(found.schema)
     tables = {} if old is None else dict(old.tables)
     before = tables.get(found.table.name)
-    findings = compare(found.table.name, before, new, _gone(found, tables))
+    findings = compare(found.table.name, before, new, gone_tables(found, tables))
     if before is None:  # that it is new here is why the command is run
         findings = tuple(finding for finding in findings if finding.level != "safe")
     refused = any(finding.level == "strands" for finding in findings) and not accept
@@ -55,7 +55,7 @@ def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
     return int(refused)
 
 
-def _gone(found: Target, locked: Mapping[str, TableLock]) -> dict[str, TableLock]:
+def gone_tables(found: Target, locked: Mapping[str, TableLock]) -> dict[str, TableLock]:
     """The locked tables that the module declares no longer."""
     declared = {value.name for value in vars(found.module).values() if isinstance(value, Table)}
     return {name: lock for name, lock in locked.items() if name not in declared}
@@ -76,10 +76,10 @@ def check(target: str, file: Path, *, as_json: bool) -> int:
         BadValue: the file is not there, can not be read, or is no lock file.
     """
     found = load_target(target)
-    old, new = _read(file), describe(found.schema)
+    old, new = read_file(file), describe(found.schema)
     if old is None:
         raise BadValue(f"there is no file {file}: write it with odm lock {target}, and commit it")
-    findings = compare(found.table.name, old.tables.get(found.table.name), new, _gone(found, old.tables))
+    findings = compare(found.table.name, old.tables.get(found.table.name), new, gone_tables(found, old.tables))
     if as_json:
         _print_json(found, file, findings, ok=not findings)
     elif findings:
@@ -96,7 +96,8 @@ def check(target: str, file: Path, *, as_json: bool) -> int:
     return int(bool(findings))
 
 
-def _read(file: Path) -> LockFile | None:
+def read_file(file: Path) -> LockFile | None:
+    """The lock file; None: there is none. Raises BadValue."""
     try:
         return read_lock(file.read_text(encoding="utf-8"), str(file))
     except FileNotFoundError:

@@ -71,7 +71,7 @@ def _finding(tally: _Tally, read: int) -> Finding:
 
 def _unknown(stored: Stored) -> _Tally:
     effect = "have the tag of no model, so nothing is known of their keys"
-    return _Tally("safe", "items", "unknown tag", effect, "", str(stored.key), "")
+    return _Tally("safe", "items", "unknown tag", effect, "", _text(stored.key), "")
 
 
 def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
@@ -83,12 +83,12 @@ def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
         current = entity.codec.upgrades.current(stored.item)
         entries = entity.entries(values, stored.item if current else entity.codec.encode(made), Random(0))
     except OdmError as error:
-        yield _Tally("safe", entity.name, "unreadable", f"can not be read ({error})", "", str(stored.key), "")
+        yield _Tally("safe", entity.name, "unreadable", f"can not be read ({error})", "", _text(stored.key), "")
         return
     if key != stored.key:
         effect = "are stored under another key, where they are not found, and a put writes a second item"
         mend = "read them with the old model and put them with the new one"
-        yield _Tally("strands", _where(entity.primary), "stored key", effect, mend, str(stored.key), str(key))
+        yield _Tally("strands", _where(entity.primary), "stored key", effect, mend, _text(stored.key), _text(key))
     for pattern in entity.patterns.values():
         yield from _compare_entry(pattern, stored, entries.get(str(pattern.index)))
 
@@ -97,13 +97,13 @@ def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> 
     found = stored.entries.get(str(pattern.index))
     if _same(pattern, found, made):
         return
-    states: dict[str, Any] = {"was": str(found or ""), "now": str(made or "")}
+    states: dict[str, Any] = {"was": _text(found), "now": _text(made)}
     again = f"put() every stored {pattern.entity} again"
     if found is None:
-        effect = f"are not in index {pattern.index!r} (such as {stored.key})"
+        effect = f"are not in index {pattern.index!r} (such as {_text(stored.key)})"
         yield _Tally("backfill", _where(pattern), "lacking entry", effect, again, **states)
         return
-    effect = f"have another entry in index {pattern.index!r} than the models make (such as {stored.key})"
+    effect = f"have another entry in index {pattern.index!r} than the models make (such as {_text(stored.key)})"
     mend = f"{again}, or give the pattern a new index name and fill that"
     yield _Tally("strands", _where(pattern), "stored entry", effect, mend, **states)
 
@@ -114,6 +114,11 @@ def _same(pattern: PatternSchema, found: Key | None, made: Key | None) -> bool:
     ends = suffixes(pattern.shards)  # each as good as another: it was drawn at random
     partition = made.partition[: -len(ends[0])]
     return found.sort == made.sort and found.partition in {partition + end for end in ends}
+
+
+def _text(key: Key | None) -> str:
+    """Both parts of a key, as `odm schema` shows examples."""
+    return " | ".join(filter(None, key or ()))
 
 
 def _where(pattern: PatternSchema) -> str:

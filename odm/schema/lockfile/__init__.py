@@ -7,10 +7,11 @@ back; `compare` says what lies between two descriptions, as `Finding` values. No
 from odm.schema.lockfile.compare import compare
 from odm.schema.lockfile.describe import describe
 from odm.schema.lockfile.description import FORMAT, LockFile, TableLock, plain, read_lock, write_lock
-from odm.schema.lockfile.finding import Finding, Level
+from odm.schema.lockfile.finding import OF_KEYS, Finding, Level
 
 __all__ = [
     "FORMAT",
+    "OF_KEYS",
     "Finding",
     "Level",
     "LockFile",

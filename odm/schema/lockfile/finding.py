@@ -10,6 +10,14 @@ LEVELS: Final[tuple[Level, ...]] = ("strands", "backfill", "safe")
 """Worst first. "strands": stored data is lost to the new model, or read wrongly. "backfill": all is there, but stored
 items must be written again before the new model does all that it says. "safe": nothing to do but to review."""
 
+OF_KEYS: Final = frozenset(
+    {
+        *("key names", "sort key", "primary key", "index", "kind", "template", "when", "shards"),
+        *("new pattern", "removed pattern"),
+    }
+)
+"""The kinds of change that concern under which keys items and their index entries lie on DynamoDB."""
+
 
 @frozen
 class Finding:

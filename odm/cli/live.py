@@ -1,0 +1,89 @@
+"""The commands on the table of a cloud as it is: `odm plan` and `odm apply`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Target = Annotated[
+    str, typer.Argument(metavar="MODULE:TABLE", help="The module that declares the entities, and the Table in it.")
+]
+BackendName = Annotated[Literal["dynamodb", "bigtable"], typer.Option("--backend", help="Where the table is.")]
+Region = Annotated[str | None, typer.Option("--region", help="The AWS region; else boto3 finds it.")]
+Profile = Annotated[str | None, typer.Option("--profile", help="The profile in the AWS configuration.")]
+Endpoint = Annotated[str | None, typer.Option("--endpoint-url", metavar="URL", help="Of another service than AWS.")]
+Prefix = Annotated[str, typer.Option("--prefix", help="What Store(prefix=...) puts before the table's name.")]
+BillingText = Annotated[
+    str | None, typer.Option("--billing", metavar="BILLING", help='"on-demand", or READ,WRITE units; else as it is.')
+]
+StreamName = Annotated[
+    Literal["new_and_old_images", "new_image", "old_image", "keys_only"] | None,
+    typer.Option("--stream", help="What stream records hold; else as it is."),
+]
+Drop = Annotated[bool, typer.Option("--drop", help="Remove global indexes that no model has.")]
+Accept = Annotated[bool, typer.Option("--accept", help="Do it even if stored data is stranded.")]
+Sample = Annotated[int, typer.Option("--sample", min=0, max=10_000, help="Compare the keys of so many items.")]
+Lock = Annotated[Path, typer.Option("--file", metavar="PATH", help="The lock file, if there is one.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command(epilog="Example: odm plan shop.models:shop --backend dynamodb")(plan)
+    app.command(epilog="Example: odm apply shop.models:shop --backend dynamodb")(apply)
+
+
+def plan(
+    target: Target,
+    backend: BackendName,
+    region: Region = None,
+    profile: Profile = None,
+    endpoint_url: Endpoint = None,
+    prefix: Prefix = "",
+    billing: BillingText = None,
+    stream: StreamName = None,
+    drop: Drop = False,
+    accept: Accept = False,
+    sample: Sample = 200,
+    file: Lock = Path("odm.lock"),
+    json: Json = False,
+) -> None:
+    """Compare the models with the table in the cloud, and change nothing.
+
+    Prints a line for each thing to create, add or change; "extra" is what no
+    model has, "refused" what can not be made. The keys of some stored items are
+    read, and compared with those that the models make: "strands" if they
+    differ, "backfill" if index entries are lacking. Exit code 0: nothing to do.
+    """
+    from odm.cli.plan import Options, plan
+
+    options = Options(backend, region, profile, endpoint_url, prefix, billing, stream, drop, accept, sample, file)
+    raise typer.Exit(plan(target, options, as_json=json))
+
+
+def apply(
+    target: Target,
+    backend: BackendName,
+    region: Region = None,
+    profile: Profile = None,
+    endpoint_url: Endpoint = None,
+    prefix: Prefix = "",
+    billing: BillingText = None,
+    stream: StreamName = None,
+    drop: Drop = False,
+    accept: Accept = False,
+    sample: Sample = 200,
+    file: Lock = Path("odm.lock"),
+    json: Json = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Make the table in the cloud what the models ask for.
+
+    Shows what odm plan shows, asks, and makes the changes one after the other,
+    waiting for each. If it is interrupted, run it again: it goes on with what
+    is left. It does nothing while a key template differs from stored data.
+    """
+    from odm.cli.plan import Options, apply
+
+    options = Options(backend, region, profile, endpoint_url, prefix, billing, stream, drop, accept, sample, file)
+    raise typer.Exit(apply(target, options, as_json=json, yes=yes))

@@ -1,0 +1,217 @@
+"""`odm plan` and `odm apply`: what lies between the models and the table in a cloud, and to make it."""
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from attrs import asdict, evolve, frozen
+from typer import echo
+
+from odm.backends.dynamodb import DynamoDB, Provisioned
+from odm.backends.dynamodb.admin import Admin, Survey
+from odm.backends.dynamodb.changes import Change
+from odm.backends.dynamodb.options import ON_DEMAND, Billing, Stream
+from odm.cli.lock import gone_tables, read_file
+from odm.cli.target import Target, load_target
+from odm.cli.usage import BadUsage
+from odm.schema.lockfile import OF_KEYS, Finding, compare, describe
+
+
+@frozen
+class Options:
+    """What the command line gives to both commands, as it was written."""
+
+    backend: Literal["dynamodb", "bigtable"]
+    region: str | None
+    profile: str | None
+    endpoint_url: str | None
+    prefix: str
+    billing: str | None
+    stream: Stream | None
+    drop: bool
+    accept: bool
+    sample: int
+    file: Path
+
+
+@frozen
+class Plan:
+    """What is to be done, and what is in the way.
+
+    Attributes:
+        table: its name in the cloud.
+        changes: of the table; one that is extra is left alone unless it is to be dropped.
+        findings: what a change of the models does to stored data, by the lock file and by stored keys.
+        read: how many items were compared; None: none.
+        accept: stranded data is no reason to stop.
+        drop: extra indexes are to be removed.
+    """
+
+    table: str
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+    read: int | None
+    accept: bool
+    drop: bool
+
+    @property
+    def to_make(self) -> list[Change]:
+        """The changes that are to be made."""
+        kinds = {"create", "add", "change", *(["extra"] if self.drop else [])}
+        return [change for change in self.changes if change.kind in kinds and change.call is not None]
+
+    @property
+    def refusals(self) -> list[Change | Finding]:
+        """Why nothing may be made."""
+        stranded = [] if self.accept else [finding for finding in self.findings if finding.level == "strands"]
+        return [*(change for change in self.changes if change.kind == "refused"), *stranded]
+
+
+def plan(target: str, options: Options, *, as_json: bool) -> int:
+    """Print what would be done.
+
+    Args:
+        target: ``module:table``.
+        options: of the command line.
+        as_json: print it as JSON.
+
+    Returns:
+        The exit code: 0 when there is nothing to do, otherwise 1.
+
+    Raises:
+        BadUsage: an option can not be used.
+        OdmError: the models do not compile, or the table can not be read.
+    """
+    found, _, made = _look(target, options)
+    done = not made.to_make and not made.findings and not made.refusals
+    if as_json:
+        _print_json(made, ok=done)
+    else:
+        _print(made, done)
+    if not done:
+        again = "see to what is refused" if made.refusals else f"odm apply {found.text} --backend dynamodb makes them"
+        hint = again if made.to_make or made.refusals else "write the items again"
+        echo(f"odm: table {made.table} is not as the models ask: {_count(made)}; {hint}", err=True)
+    return int(not done)
+
+
+def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
+    """Make what is to be done, unless something is refused.
+
+    Args:
+        target: ``module:table``.
+        options: of the command line.
+        as_json: print what was done as JSON.
+        yes: do not ask.
+
+    Returns:
+        The exit code: 1 when it was refused, by the table or by who was asked.
+
+    Raises:
+        BadUsage: an option can not be used.
+        OdmError: the models do not compile, or the table can not be read or changed.
+    """
+    _, admin, made = _look(target, options)
+    if not as_json:
+        _print(made, not made.to_make and not made.findings and not made.refusals)
+    stop = ""
+    if made.refusals:
+        accept = "; to make the changes all the same, add --accept" if _only_stranded(made) else ""
+        stop = f"table {made.table} stays as it is: {_count(made)}{accept}"
+    elif made.to_make and not yes and not _agreed(made):
+        stop = f"table {made.table} stays as it is: nobody said yes; where nobody is asked, add --yes"
+    elif made.to_make:
+        admin.apply(drop=made.drop, tell=lambda change: echo(f"... {change.kind} {change.what}", err=True))
+        if not as_json:
+            echo(f"table {made.table} is as the models ask")
+    if as_json:
+        _print_json(made, ok=not stop)
+    if stop:
+        echo(f"odm: {stop}", err=True)
+    return int(bool(stop))
+
+
+def _look(target: str, options: Options) -> tuple[Target, Admin, Plan]:
+    found = load_target(target)
+    schema = evolve(found.schema, name=options.prefix + found.schema.name, prefix=options.prefix)
+    admin = Admin(_backend(options), schema)
+    survey = admin.survey(options.sample)
+    findings = (*_locked(found, options.file, survey), *survey.findings)
+    findings = tuple(finding for finding in findings if finding.level != "safe")
+    return found, admin, Plan(schema.name, survey.changes, findings, survey.read, options.accept, options.drop)
+
+
+def _backend(options: Options) -> DynamoDB:
+    if options.backend == "bigtable":
+        raise BadUsage("odm plan and odm apply do not know Bigtable yet: db.create() makes its tables")
+    if options.profile is not None:
+        os.environ["AWS_PROFILE"] = options.profile  # where boto3 looks for it
+    return DynamoDB(
+        region=options.region,
+        endpoint_url=options.endpoint_url,
+        billing=_billing(options.billing),
+        stream=options.stream,
+    )
+
+
+def _billing(text: str | None) -> Billing | None:
+    if text is None or text == ON_DEMAND:
+        return None if text is None else ON_DEMAND
+    read, comma, write = text.partition(",")
+    if not (comma and read.isdecimal() and write.isdecimal()):
+        raise BadUsage(f"--billing {text}: write on-demand, or read and write units a second, as in 5,5")
+    return Provisioned(int(read), int(write))
+
+
+def _locked(found: Target, file: Path, survey: Survey) -> tuple[Finding, ...]:
+    """What was changed about keys since the models were locked; a table without items has nothing to strand."""
+    lock = read_file(file)
+    empty = survey.read == 0 or any(change.kind == "create" for change in survey.changes)
+    if lock is None or found.table.name not in lock.tables or empty:
+        return ()
+    gone = gone_tables(found, lock.tables)
+    findings = compare(found.table.name, lock.tables[found.table.name], describe(found.schema), gone)
+    return tuple(finding for finding in findings if finding.change in OF_KEYS)
+
+
+def _only_stranded(made: Plan) -> bool:
+    return all(isinstance(refusal, Finding) for refusal in made.refusals)
+
+
+def _agreed(made: Plan) -> bool:
+    """Ask whoever sits at the terminal."""
+    echo(f"Make {len(made.to_make)} changes to table {made.table}? [y/N] ", nl=False, err=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _print(made: Plan, done: bool) -> None:
+    lines: Sequence[Change | Finding] = (*made.changes, *made.findings)
+    for line in lines:
+        echo(str(line))
+    if done:
+        looked = f", and so are the keys of {made.read} items" if made.read else ""
+        echo(f"table {made.table} is as the models ask{looked}")
+
+
+def _print_json(made: Plan, *, ok: bool) -> None:
+    answer: dict[str, Any] = {"table": made.table, "ok": ok, "refused": bool(made.refusals), "items": made.read}
+    answer["changes"] = [{"kind": one.kind, "what": one.what, "text": one.text} for one in made.changes]
+    answer["findings"] = [asdict(finding) for finding in made.findings]
+    echo(json.dumps(answer, indent=2))
+
+
+def _count(made: Plan) -> str:
+    """Such as "1 change, 2 refused"."""
+    levels = Counter(finding.level for finding in made.findings)
+    refused = sum(change.kind == "refused" for change in made.changes)
+    words = [
+        (len(made.to_make), "change" if len(made.to_make) == 1 else "changes"),
+        (refused, "refused"),
+        (levels["strands"], "strands stored data" if levels["strands"] == 1 else "strand stored data"),
+        (levels["backfill"], "needs a backfill" if levels["backfill"] == 1 else "need a backfill"),
+    ]
+    return ", ".join(f"{number} {text}" for number, text in words if number)

@@ -1,0 +1,235 @@
+"""`odm plan` and `odm apply`: a table in the cloud from nothing to a changed model, on moto and on DynamoDB Local."""
+
+import io
+import json
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from odm import Store
+from odm.backends.dynamodb import DynamoDB
+from odm.cli.target import load_target
+from tests.cli.conftest import Application, Done, Run
+
+WITH_STATUS = ("    by_date", '    by_status = AccessPattern("STATUS#{status}")\n    by_date')
+EMAIL_MOVED = ('"EMAIL#{email}"', '"MAIL#{email}"')
+KEY_MOVED = ('"CUSTOMER#{customer_id}", "PROFILE"', '"C#{customer_id}", "PROFILE"')
+BY_STATUS = (
+    "add       index 'by_status': key by_statuspk and by_statussk; "
+    "stored items enter it when they have these attributes\n"
+)
+
+
+@pytest.fixture(scope="session")
+def moto_server() -> Iterator[str]:
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(params=["moto_server", "dynamodb_local"])
+def address(request: pytest.FixtureRequest) -> str:
+    found: str = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def prefix() -> str:
+    """Each test has a table of its own."""
+    return f"{uuid.uuid4()}-"
+
+
+@pytest.fixture
+def cloud(run: Run, address: str, prefix: str) -> Run:
+    """Run a command on that service."""
+
+    def run_it(command: str, *more: str) -> Done:
+        options = ("--backend", "dynamodb", "--endpoint-url", address, "--prefix", prefix)
+        done: Done = run(command, "shop:shop", *options, *more)
+        return done
+
+    return run_it
+
+
+@pytest.fixture
+def fill(address: str, prefix: str) -> Callable[[], None]:
+    """Put two customers with the models as they are."""
+
+    def put() -> None:
+        found = load_target("shop:shop")
+        customer: Any = found.schema.entities["Customer"].cls
+        with Store(found.table, DynamoDB(endpoint_url=address), prefix=prefix) as db:
+            for number in range(2):
+                db.put(customer(customer_id=f"c{number}", email=f"c{number}@example.com"))
+
+    return put
+
+
+def test_the_life_of_a_table(
+    cloud: Run, application: Application, prefix: str, fill: Callable[[], None], run: Run
+) -> None:
+    planned = cloud("plan")
+    create = f"create    table '{prefix}shop': key pk and sk; on-demand; indexes by_email, by_date\n"
+    assert (planned.code, planned.out) == (1, create)
+    assert planned.line == (
+        f"odm: table {prefix}shop is not as the models ask: 1 change; "
+        "odm apply shop:shop --backend dynamodb makes them\n"
+    )
+    made = cloud("apply", "--yes")
+    assert (made.code, made.out) == (0, f"{create}table {prefix}shop is as the models ask\n")
+    assert made.err == f"... create table '{prefix}shop'\n"
+    assert cloud("plan") == (0, f"table {prefix}shop is as the models ask\n", "")
+    fill()
+    assert cloud("plan").out == f"table {prefix}shop is as the models ask, and so are the keys of 2 items\n"
+
+    application.change(WITH_STATUS)
+    added = cloud("plan")
+    assert (added.code, added.out) == (1, BY_STATUS)
+    assert cloud("apply", "--yes").err == "... add index 'by_status'\n"
+    assert cloud("apply", "--yes") == (
+        0,
+        f"table {prefix}shop is as the models ask, and so are the keys of 2 items\n",
+        "",
+    )
+
+    application.change(tuple(reversed(WITH_STATUS)))  # type: ignore[arg-type]
+    left = cloud("plan")
+    assert (left.code, left.out.splitlines()[0]) == (
+        0,
+        "extra     index 'by_status': no model has it; it costs writes and room",
+    )
+    assert cloud("plan", "--drop").code == 1
+    assert cloud("apply", "--yes", "--drop").err == "... extra index 'by_status'\n"
+    assert "by_status" not in cloud("plan").out
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_a_key_that_changed_under_data_is_refused(
+    locked: bool, cloud: Run, application: Application, prefix: str, fill: Callable[[], None], run: Run
+) -> None:
+    cloud("apply", "--yes")
+    if locked:
+        run("lock", "shop:shop")
+    fill()
+    application.change(EMAIL_MOVED, KEY_MOVED, WITH_STATUS)
+    planned, refused = cloud("plan"), cloud("apply", "--yes")
+    assert planned.out == refused.out
+    assert planned.code == refused.code == 1
+    assert "strands   Customer.primary: stored key" in refused.out
+    assert "strands   Customer.by_email: stored entry" in refused.out
+    assert "2 of 2 that were read have another entry in index 'by_email'" in refused.out
+    assert "put() every stored Customer again" in refused.out
+    assert ('strands   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}"' in refused.out) is locked
+    strands = 4 if locked else 2
+    backfill = ", 1 needs a backfill" * locked
+    assert refused.line == (
+        f"odm: table {prefix}shop stays as it is: 1 change, {strands} strand stored data{backfill}; "
+        "to make the changes all the same, add --accept\n"
+    )
+    assert cloud("apply", "--yes", "--accept").err == "... add index 'by_status'\n"
+
+
+def test_a_lock_of_other_keys_refuses_nothing_where_there_is_no_data(
+    cloud: Run, application: Application, run: Run
+) -> None:
+    run("lock", "shop:shop")
+    application.change(EMAIL_MOVED)
+    assert cloud("plan").out.startswith("create ")
+    assert cloud("apply", "--yes").code == 0
+    assert cloud("plan").code == 0
+    assert "strands   Customer.by_email: template" in cloud("plan", "--sample", "0").out
+
+
+def test_entries_that_lack_are_named_until_they_are_written(
+    cloud: Run, application: Application, fill: Callable[[], None]
+) -> None:
+    by_email = ("    by_email", "    # by_email")
+    application.change(by_email)
+    cloud("apply", "--yes")
+    fill()
+    application.change((by_email[1], by_email[0]))
+    applied = cloud("apply", "--yes")
+    assert applied.code == 0
+    planned = cloud("plan")
+    assert planned.code == 1
+    assert planned.out.startswith("backfill  Customer.by_email: lacking entry (")
+    assert "2 of 2 that were read are not in index 'by_email'" in planned.out
+    assert planned.line.endswith("is not as the models ask: 1 needs a backfill; write the items again\n")
+    fill()
+    assert cloud("plan").code == 0
+
+
+def test_a_table_with_another_key_is_refused(cloud: Run, application: Application, prefix: str) -> None:
+    cloud("apply", "--yes")
+    application.change(('Table("shop")', 'Table("shop", keys=("PK", "SK"))'))
+    for more in ((), ("--accept",)):
+        refused = cloud("apply", "--yes", *more)
+        assert refused.code == 1
+        assert refused.out.startswith(
+            f"refused   table '{prefix}shop': table '{prefix}shop' exists with the key pk (HASH"
+        )
+        assert refused.line == f"odm: table {prefix}shop stays as it is: 1 refused\n"
+
+
+def test_somebody_is_asked(cloud: Run, monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    refused = cloud("apply")
+    assert refused.code == 1
+    assert refused.err.startswith(f"Make 1 changes to table {prefix}shop? [y/N] ")
+    assert refused.err.endswith("nobody said yes; where nobody is asked, add --yes\n")
+    assert cloud("plan").code == 1
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert cloud("apply").code == 0
+
+
+def test_billing_and_streams(cloud: Run, prefix: str) -> None:
+    cloud("apply", "--yes", "--billing", "5,4")
+    assert cloud("plan").code == 0  # what is not named is left alone
+    planned = cloud("plan", "--billing", "on-demand", "--stream", "keys_only")
+    assert planned.out == "change    billing: 5 read and 4 write units → on-demand\nadd       stream: keys_only\n"
+    cloud("apply", "--yes", "--billing", "on-demand", "--stream", "keys_only")
+    assert cloud("plan", "--billing", "on-demand", "--stream", "keys_only").code == 0
+
+
+def test_json(cloud: Run, prefix: str) -> None:
+    planned = cloud("plan", "--json")
+    assert planned.code == 1
+    answer = json.loads(planned.out)
+    assert {name: answer[name] for name in ("table", "ok", "refused", "items", "findings")} == {
+        "table": f"{prefix}shop",
+        "ok": False,
+        "refused": False,
+        "items": None,
+        "findings": [],
+    }
+    assert [(change["kind"], change["what"]) for change in answer["changes"]] == [("create", f"table '{prefix}shop'")]
+    assert json.loads(cloud("apply", "--yes", "--json").out)["ok"]
+    assert json.loads(cloud("plan", "--json").out)["ok"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--backend", "bigtable"), "do not know Bigtable yet: db.create() makes its tables"),
+        (("--backend", "dynamodb", "--billing", "5"), "--billing 5: write on-demand, or read and write units"),
+        (("--backend", "dynamodb", "--stream", "all"), "'all' is not one of"),
+        ((), "Missing option '--backend'"),
+    ],
+)
+def test_a_command_line_that_can_not_be_run(arguments: tuple[str, ...], said: str, run: Run) -> None:
+    done = run("plan", "shop:shop", *arguments)
+    assert done.code == 2
+    assert said in done.line
+
+
+def test_a_service_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    done = run("plan", "shop:shop", "--backend", "dynamodb", "--endpoint-url", "http://127.0.0.1:1")
+    assert done.code == 1
+    assert "check the network, region and endpoint_url" in done.line
