@@ -13,7 +13,7 @@ from odm.expressions.nodes import Value
 _AT_UTC: Final = timedelta()
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NAIVE: Final = "has no time zone, so it is no moment: give it one, as in datetime.now(UTC)"
-UTC_TEXT: Final = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
+_UTC_TEXT: Final = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
 
 
 @frozen
@@ -23,16 +23,17 @@ class DateTimeType(StoredType):
     def dump(self, value: Any) -> Value:
         if not isinstance(value, datetime):
             raise unfit("datetime", value)
-        if value.tzinfo is not UTC and value.utcoffset() != _AT_UTC:
-            value = _in_utc(value)
-        v = value
-        return UTC_TEXT % (v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond)
+        v = in_utc(value)
+        return _UTC_TEXT % (v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond)
 
     def load(self, value: Value) -> Any:
         return parsed(datetime.fromisoformat, value)
 
 
-def _in_utc(value: datetime) -> datetime:
+def in_utc(value: datetime) -> datetime:
+    """The same moment in UTC; raises `Unfit` when the datetime is naive, or lies outside the years 1 to 9999 there."""
+    if value.tzinfo is UTC or value.utcoffset() == _AT_UTC:
+        return value
     if value.utcoffset() is None:
         raise Unfit(_NAIVE, value)
     try:
