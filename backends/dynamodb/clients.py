@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 from attrs import Factory, define, evolve, frozen
 
+from odm.backends.dynamodb.bodies import Bodies
 from odm.backends.dynamodb.wire import read_bytes
 from odm.errors import Unsupported
 
@@ -55,6 +56,7 @@ class SyncClient:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
+        self.bodies = Bodies()
         self._clients: dict[bool, Any] = {}
 
     def get(self, once: bool = False) -> Any:
@@ -78,6 +80,7 @@ class SyncClient:
         settings = self._settings = _resolved(self._settings)
         client = session_of(settings).client("dynamodb", **_arguments(settings, once))
         read_bytes(client)
+        self.bodies.register(client)
         return client
 
 
@@ -96,6 +99,7 @@ class AsyncClients:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.bodies = Bodies()
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, _Slot] = WeakKeyDictionary()
 
     async def get(self, once: bool = False) -> Any:
@@ -108,6 +112,7 @@ class AsyncClients:
                 client = await slot.stack.enter_async_context(self._create(slot, once))
                 client.meta.events.register("before-send.dynamodb", _stream_long_body)
                 read_bytes(client)
+                self.bodies.register(client)
                 slot.clients[once] = client
         return slot.clients[once]
 

@@ -1,17 +1,24 @@
 """Stored values ↔ DynamoDB's attribute values, and keys and positions ↔ key attributes.
 
 The values are those of the client (`boto3.client`), not of the resource: one-entry mappings from type to content.
-They are read in both forms that answers come in: bytes as bytes, or as the base64 text of the wire (`wire`).
+They are read in both forms that answers come in: bytes as bytes, or as the base64 text of the wire (`wire`). An
+entity is written as the JSON text of its attributes, and these are values only for who looks at them.
 """
 
+from base64 import b64encode
 from binascii import a2b_base64
 from collections.abc import Iterable, Mapping
 from decimal import Context, Decimal
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from pydantic_core import from_json
 
 from odm.backends.dynamodb.schema import Layout
+from odm.codec import Draft, EntityCodec
+from odm.codec.lazy import LazyDict
+from odm.codec.writers import Spelling, quoted
 from odm.errors import BackendError, BadValue
-from odm.expressions.nodes import Value
+from odm.expressions.nodes import Item, Value
 from odm.operations.ir import Position, Put
 from odm.schema.model import Key
 
@@ -83,11 +90,74 @@ def from_attribute(attribute: Attribute) -> Value:
             raise BackendError(f"DynamoDB sent an attribute of the unknown type {kind!r}: update odm")
 
 
-def write_put(layout: Layout, put: Put) -> dict[str, Attribute]:
+class AttributesText(LazyDict):
+    """Attributes by name as JSON text, read from it when looked at."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def _make(self) -> dict[str, Any]:
+        return {name: to_attribute(value) for name, value in read_text(self.text).items()}
+
+
+def text_of(value: Any) -> str:
+    """The JSON text of attributes, or of other arguments of a request; TypeError for what these can not hold."""
+    kind = type(value)
+    if kind is str:
+        return quoted(value)
+    if kind is dict:
+        return f"{{{','.join([f'{quoted(name)}:{text_of(part)}' for name, part in value.items()])}}}"
+    if kind is AttributesText:
+        return str(value.text)
+    if kind is list:
+        return f"[{','.join(map(text_of, value))}]"
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int:
+        return str(value)
+    if kind is bytes:
+        return f'"{b64encode(value).decode()}"'
+    raise TypeError(f"a request holds no {kind.__name__}")
+
+
+def read_text(text: str) -> dict[str, Value]:
+    """The stored values of the attributes that a JSON text holds."""
+    return {name: from_attribute(attribute) for name, attribute in from_json(text).items()}
+
+
+_SPELLING: Final = Spelling(
+    text=('{"S":', "}"),
+    number=('{"N":"', '"}'),
+    list=('{"L":[', "]}"),
+    map=('{"M":{', "}}"),
+    other=lambda value: text_of(to_attribute(value)),
+)
+
+
+def write_item(codec: EntityCodec, entity: Any) -> Item:
+    """The item of an entity, as `EntityCodec.encode` gives it, in text if nothing about it is unusual.
+
+    Raises:
+        BadValue: as `EntityCodec.encode`.
+    """
+    try:
+        text = codec.writer(_SPELLING)(entity)
+        size = len(text) if text.isascii() else len(text.encode())
+    except Exception:  # noqa: BLE001  # generated code does not say what is wrong
+        return codec.encode(entity)
+    return Draft(text, size, read_text)  # every byte of names and values is in the text, and more
+
+
+def write_put(layout: Layout, put: Put) -> Attributes:
     """All attributes that a put writes: the item's own, its key, and the keys of its index entries."""
     attributes = write_key(layout.keys, put.key)
     for index, key in put.entries.items():
         attributes |= write_key(layout.indexes[index], key)
+    if type(put.item) is Draft:
+        return AttributesText(f"{text_of(attributes)[:-1]},{put.item.text[1:]}")
     return attributes | {name: to_attribute(value) for name, value in put.item.items()}
 
 

@@ -5,13 +5,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
+from odm.backends.dynamodb.codec import write_item
 from odm.backends.dynamodb.errors import translated
 from odm.backends.dynamodb.native import Native
 from odm.backends.dynamodb.options import Billing, Stream, checked_options
 from odm.backends.dynamodb.requests import procedure
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.backends.dynamodb.units import MeteredConnection
+from odm.codec import EntityCodec
 from odm.errors import BadValue
+from odm.expressions.nodes import Item
 from odm.operations.backend import Gen, Sleep
 from odm.operations.ir import Request
 from odm.operations.limits import Limits
@@ -93,6 +96,10 @@ class DynamoDBConnection:
         self._client = SyncClient(settings)
         self._async_clients = AsyncClients(settings)
 
+    def encode(self, codec: EntityCodec, entity: Any) -> Item:
+        """The item of an entity as it is sent; see `odm.operations.backend.Connection`."""
+        return write_item(codec, entity)
+
     def steps(self, request: Request) -> Gen[Any]:
         """The native requests (`Call`, `Sleep`) that answer a request; see `odm.operations.backend.Connection`."""
         try:
@@ -112,7 +119,8 @@ class DynamoDBConnection:
         if isinstance(native, Sleep):
             time.sleep(native.seconds)
             return None
-        return getattr(self._client.get(native.once), native.operation)(**native.kwargs)
+        client = self._client.get(native.once)
+        return getattr(client, native.operation)(**self._client.bodies.arguments(native.kwargs))
 
     async def acall(self, native: Native) -> Any:
         """Perform one native request without blocking the event loop."""
@@ -120,7 +128,7 @@ class DynamoDBConnection:
             await asyncio.sleep(native.seconds)
             return None
         client = await self._async_clients.get(native.once)
-        return await getattr(client, native.operation)(**native.kwargs)
+        return await getattr(client, native.operation)(**self._async_clients.bodies.arguments(native.kwargs))
 
     def close(self) -> None:
         """Close the connections of the sync clients; the next call opens new ones."""

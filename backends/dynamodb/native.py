@@ -13,8 +13,14 @@ from attrs import frozen
 
 from odm.operations.backend import Sleep
 
+
 # Names are never cut, only texts: the upper bound of a range is padded to 1,024 bytes, an item may hold 400 KB.
-_PRINTER = reprlib.Repr()
+class _Printer(reprlib.Repr):
+    def repr_AttributesText(self, value: Mapping[str, Any], level: int) -> str:  # noqa: N802  # so it is found
+        return self.repr1(dict(value), level)
+
+
+_PRINTER = _Printer()
 _PRINTER.maxlevel = _PRINTER.maxdict = _PRINTER.maxlist = 100
 _PRINTER.maxstring = _PRINTER.maxother = 120
 

@@ -4,6 +4,7 @@
 """
 
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
+from odm.codec.drafts import Draft
 from odm.codec.entity import EntityCodec, compile_codec
 from odm.codec.lazy import Lazy
 from odm.codec.texts import ItemText, ItemTexts
@@ -13,6 +14,7 @@ __all__ = [
     "TAG",
     "TTL_ATTRIBUTE",
     "VERSION",
+    "Draft",
     "EntityCodec",
     "ItemText",
     "ItemTexts",

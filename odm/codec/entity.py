@@ -27,6 +27,7 @@ from odm.codec.records import RecordField, RecordType
 from odm.codec.unions import bare
 from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, validated
+from odm.codec.writers import Spelling, generated_writer
 from odm.entities.markers import TTLMarker, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.nodes import Action, Condition, Item, Path, Value
@@ -74,11 +75,23 @@ class EntityCodec:
     )
     # Compiled when first asked for: most fields are never validated alone.
     _validators: dict[str, SchemaValidator] = Factory(dict)
+    _writers: dict[Spelling, Callable[[Any], str]] = Factory(dict)
 
     @cached_property
     def _dump(self) -> Callable[[Any], dict[str, Value]]:
         # Made at the first write: it takes as long as all the rest, and many programs only read most entities.
         return generated_dump(self._record, self.marks)
+
+    def writer(self, spelling: Spelling) -> Callable[[Any], str]:
+        """A function that makes the JSON text of what `encode` makes, as a backend spells it.
+
+        It raises anything where something is unusual: then `encode` decides.
+        """
+        found = self._writers.get(spelling)
+        if found is None:
+            made = generated_writer(self._record, self.marks, self._ttl, spelling)
+            found = self._writers[spelling] = made
+        return found
 
     @property
     def record(self) -> RecordType:

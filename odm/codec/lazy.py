@@ -1,7 +1,8 @@
 """`Lazy`: what a page of a backend holds, made only when it is looked at, because most of it never is."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, TypeVar, overload
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar, overload
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -41,3 +42,34 @@ class Lazy(Sequence[T], Generic[P, T]):
 
     def __repr__(self) -> str:
         return repr(list(self))
+
+
+class LazyDict(Mapping[str, Any]):
+    """A mapping that is made when it is first looked at."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] | None = None
+
+    @abstractmethod
+    def _make(self) -> dict[str, Any]: ...
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """The mapping as a dict."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __getitem__(self, name: str) -> Any:
+        return self.made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.made)
+
+    def __len__(self) -> int:
+        return len(self.made)
+
+    def __repr__(self) -> str:
+        return repr(self.made)

@@ -15,9 +15,11 @@ from attrs import frozen
 from odm.codec.attributes import TTL_ATTRIBUTE, ttl_seconds
 from odm.codec.choices import LiteralType
 from odm.codec.containers import DictType, ListType
+from odm.codec.depth import LEVELS, check_levels
 from odm.codec.generate import FOUR_DIGITS, IS_DECIMAL, IS_INT, MOMENT, UNUSUAL_MOMENT, Module
 from odm.codec.moments import DATETIME, in_utc
 from odm.codec.numbers import DIGITS, canonical_decimal
+from odm.codec.proofs import levels_of
 from odm.codec.records import RecordField, RecordType
 from odm.codec.scalars import BOOL, DECIMAL, INT, STR
 from odm.codec.stored import NUMBER, TEXT, StoredType
@@ -28,7 +30,7 @@ quoted: Final[Callable[[str], str]] = json.encoder.encode_basestring
 """The JSON text of a str, in which only what must be is escaped; a TypeError for anything else."""
 
 
-@frozen
+@frozen(eq=False)
 class Spelling:
     """How a backend spells stored values in JSON: start and end of each kind.
 
@@ -52,7 +54,7 @@ def generated_writer(
     """A function that makes the JSON text of an entity's item: an object with `EntityCodec.marks` first.
 
     Args:
-        record: the entity's; none in it may lead back to itself.
+        record: the entity's.
         marks: one or more.
         ttl: the field that says when the item expires.
         spelling: of the values.
@@ -75,6 +77,12 @@ def _moment(value: datetime) -> datetime:
     if value.year < FOUR_DIGITS:
         raise ValueError
     return in_utc(value)
+
+
+def _shallow(value: Value) -> Value:
+    """The value of a field that can nest too deep, if it does not."""
+    check_levels(value)
+    return value
 
 
 _NUMBERS: Final[Mapping[StoredType, tuple[str, str]]] = {
@@ -112,8 +120,14 @@ class _Writes(Module):
 
     def __init__(self, spelling: Spelling, ttl: str | None) -> None:
         super().__init__()
-        helpers = {"quoted": quoted, "decimal_digits": decimal_digits, "moment": _moment, "ttl_seconds": ttl_seconds}
-        self.names |= {**helpers, "other": spelling.other}
+        self.names |= {
+            "quoted": quoted,
+            "decimal_digits": decimal_digits,
+            "moment": _moment,
+            "shallow": _shallow,
+            "ttl_seconds": ttl_seconds,
+            "other": spelling.other,
+        }
         self._spelling = spelling
         self._ttl = ttl
 
@@ -145,6 +159,8 @@ class _Writes(Module):
             lines.append(f"if {f'{there} and ({unusual})' if there else unusual}: {var} = moment({var})")
             start, end = map(_literal, self._spelling.text)
             text = f'{name}{start}"{MOMENT.format(var)}"{end}'
+        elif levels_of(type_) >= LEVELS:
+            text = f"{name}{{other(shallow({self.name(type_.dump)}({var})))}}"
         else:
             text = name + self._part(type_, var).embedded
         if not there:

@@ -43,6 +43,9 @@ class Connection(Protocol):
 
     A native response that is a part, followed by an error, has that error in an attribute ``failure``.
 
+    It may have a method ``encode(codec, entity)``, in place of `EntityCodec.encode`: it makes an item in the form in
+    which it is sent (`odm.codec.Draft`), and comes back in a `Put`.
+
     One that answers every request with one call may have a method ``answer(request)``, which does what running its
     `steps` with `call` does, only sooner.
     """

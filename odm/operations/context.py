@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from attrs import Factory, field, frozen
 
-from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, ItemText
+from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, EntityCodec, ItemText
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError
@@ -62,6 +62,7 @@ class Context:
         limits: the sizes that may be written.
         random: draws random shards; safe to use from several threads.
         skip_unknown: items whose tag no entity has are left out, and not an error.
+        encode: makes the item of an entity: `EntityCodec.encode`, or what the backend has in its place.
     """
 
     schema: Schema
@@ -69,6 +70,7 @@ class Context:
     limits: Limits = PORTABLE
     random: Random = field(default=Factory(SystemRandom), repr=False)  # safe in threads and after a fork
     skip_unknown: bool = False
+    encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
 
     def now(self) -> Now:
         """The moment of a call."""

@@ -11,7 +11,7 @@ from typing import Final, assert_never
 
 from attrs import frozen
 
-from odm.codec import TAG
+from odm.codec import TAG, Draft
 from odm.errors import BadValue, ItemTooLarge, KeyValueError
 from odm.expressions.evaluate import kind_of
 from odm.expressions.nodes import Item, Number, Value
@@ -100,13 +100,14 @@ def check_item(
 
 def _surely_fits(item: Item, key: Key, entries: Mapping[str, Key], limits: Limits) -> bool:
     """Whether no limit is near, told from the numbers of characters alone, of which each has 4 bytes at most."""
-    most = sum(map(len, item)) + _at_most(item.values()) + 2 * sum(map(len, entries))
+    written = item.most if type(item) is Draft else 4 * (sum(map(len, item)) + _at_most(item.values()))
+    most = 2 * sum(map(len, entries))
     for one in (key, *entries.values()):
         length = len(one.partition) + len(one.sort)
         if not one.partition or length > _SHORT_KEY:
             return False
         most += 1 + length
-    return limits.item_bytes is None or 4 * most <= limits.item_bytes
+    return limits.item_bytes is None or written + 4 * most <= limits.item_bytes
 
 
 def _at_most(values: Collection[Value]) -> int:

@@ -44,7 +44,7 @@ def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:
     target = target_of(context, instance)
     name = target.entity.revision
     stored = instance if name is None else instance.model_copy(update={name: vars(instance)[name] + 1})
-    item = target.entity.codec.encode(stored)
+    item = context.encode(target.entity.codec, stored)
     target.entity.codec.check(item)
     entries = target.entity.entries(vars(stored), item, context.random)
     check_item(item, target.key, entries, target.entity, context.limits, target.entity.local)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from attrs import evolve, frozen
 
+from odm.codec import EntityCodec
 from odm.entities.entity import Entity
 from odm.entities.patterns import BoundPattern
 from odm.entities.query import Query
@@ -104,7 +105,9 @@ class BaseStore:
                     named = (
                         evolve(schema, name=self.prefix + schema.name, prefix=self.prefix) if self.prefix else schema
                     )
-                    opened = (schema, (Context(named, **self._settings), self.backend.connect(named)))
+                    connection = self.backend.connect(named)
+                    encode = getattr(connection, "encode", EntityCodec.encode)
+                    opened = (schema, (Context(named, **self._settings, encode=encode), connection))
                     self._open = opened
         return opened[1]
 

@@ -1,0 +1,228 @@
+"""Requests whose bodies the backend writes: a server gets what botocore would have sent, in both colours."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import boto3
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from pydantic import BaseModel
+
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.bodies import Bodies
+from odm.backends.dynamodb.codec import AttributesText, write_item
+from odm.backends.dynamodb.driver import DynamoDBConnection
+from odm.backends.dynamodb.native import Call
+from odm.codec import Draft, compile_codec
+from odm.expressions.nodes import Compare, Const, Missing, Path, Set
+from odm.operations.backend import aperform, perform
+from odm.operations.ir import BatchGet, BatchWrite, Check, Delete, Get, Put, Query, Request, Scan, Transact, Update
+from odm.schema.model import IndexSchema, Key, Schema
+from tests.backends.dynamodb.conftest import Ask
+from tests.backends.dynamodb.test_driver import KEY, RICH
+
+SHOP = Schema("shop", {}, {"by_email": IndexSchema("by_email", ())})
+OTHER = Key("C#1", "é😀")
+ENTRIES = {"by_email": Key("E#é", "1")}
+N, RAW = Path(("n",)), Path(("raw",))
+
+
+TEXT = 'é"\\\x00\u2028😀'
+
+
+class Thing(BaseModel):
+    text: str
+    data: bytes = b"\x00\xff"
+    blobs: set[bytes]
+    names: set[str]
+    parts: list[dict[str, bytes]] = [{"x": b"\x01"}, {}]
+
+
+THING = compile_codec(Thing, "Thing")
+
+
+def draft(text: str = TEXT) -> Draft:
+    item = write_item(THING, Thing(text=text, blobs={b"\x00\xff", b"a"}, names={"é", '"'}))
+    assert isinstance(item, Draft)
+    return item
+
+
+REQUESTS: list[Request] = [
+    Get(KEY),
+    BatchGet((KEY, OTHER)),
+    Put(KEY, RICH, ENTRIES),
+    Put(KEY, draft(), ENTRIES),
+    Put(KEY, draft(), ENTRIES, Missing(N) | Compare("=", RAW, Const(b"\x00\xff"))),
+    Update(KEY, (Set(N, 1), Set(RAW, b"\x00\xff")), returning="new"),
+    Delete(OTHER),
+    BatchWrite((Put(KEY, draft()), Delete(OTHER))),
+    Transact((Put(KEY, draft()), Check(OTHER, Missing(N)))),
+    Query(KEY.partition, lo="a", limit=3),
+    Scan(limit=1, segment=(0, 2)),
+]
+
+
+class Recorder(BaseHTTPRequestHandler):
+    """Keeps what it is sent in the server's list, and answers with the next of its statuses, else 200."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        server: Any = self.server
+        server.received.append((dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(server.statuses.pop(0) if server.statuses else 200)
+        self.send_header("Content-Type", "application/x-amz-json-1.0")
+        body = b'{"Items": [], "Count": 0, "Responses": {}}'
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
+    server.daemon_threads, server.received, server.statuses = True, [], []
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def backend(server: Any) -> DynamoDB:
+    session = boto3.Session("key", "secret", region_name="eu-west-1")
+    return DynamoDB(session, endpoint_url=f"http://127.0.0.1:{server.server_port}")
+
+
+@pytest.fixture
+async def connection(backend: DynamoDB) -> AsyncIterator[DynamoDBConnection]:
+    connection = backend.connect(SHOP)
+    yield connection
+    await connection.aclose()
+
+
+@pytest.fixture
+def schema() -> Schema:
+    return SHOP
+
+
+def last(server: Any) -> Any:
+    return json.loads(server.received[-1][1])
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=[f"{type(one).__name__}-{n}" for n, one in enumerate(REQUESTS)])
+async def test_the_body_is_what_botocore_makes_of_the_arguments(
+    server: Any, connection: DynamoDBConnection, send: Ask, request_: Request
+) -> None:
+    native = next(connection.steps(request_))
+    plain = boto3.client("dynamodb", "eu-west-1", None, True, None, f"http://127.0.0.1:{server.server_port}", "k", "s")
+    getattr(plain, native.operation)(**Bodies().arguments(native.kwargs))
+    expected = last(server)
+    for _ in range(3):  # before and after the events are proved
+        await send(request_)
+        body = last(server)
+        for one in (expected, body):
+            one.pop("ClientRequestToken", None)
+        assert body == expected
+    assert connection._client.bodies._proved or connection._async_clients.bodies._proved
+
+
+async def test_the_text_of_the_item_is_sent_as_it_is(server: Any, send: Ask) -> None:
+    item = draft()
+    await send(Get(KEY))
+    await send(Put(KEY, item))
+    await send(BatchWrite((Put(KEY, item), Put(OTHER, item))))
+    assert [body.count(item.text[1:].encode()) for _, body in server.received] == [0, 1, 2]
+
+
+async def test_the_signature_is_that_of_the_body_that_is_sent(server: Any, send: Ask) -> None:
+    credentials: Any = boto3.Session("key", "secret").get_credentials()
+    for text in ("a", "b"):
+        await send(Put(KEY, draft(text)))
+        headers, body = server.received[-1]
+        signed = headers["Authorization"].split("SignedHeaders=")[1].split(",")[0].split(";")
+        request = AWSRequest("POST", f"http://{headers['Host']}/", {}, body)
+        for name in headers:
+            if name.lower() in signed and name.lower() != "host":
+                request.headers[name] = headers[name]
+        request.context["timestamp"] = headers["X-Amz-Date"]
+        auth = SigV4Auth(credentials, "dynamodb", "eu-west-1")
+        signature = auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
+        assert headers["Authorization"].endswith(f"Signature={signature}")
+
+
+async def test_a_retry_sends_the_same_body(server: Any, send: Ask) -> None:
+    await send(Get(KEY))
+    server.received.clear()
+    server.statuses[:] = [500, 200]
+    await send(Put(KEY, draft()))
+    (_, first), (_, second) = server.received
+    assert first == second
+    assert json.loads(first)["Item"]["text"] == {"S": TEXT}
+
+
+async def test_what_a_handler_of_the_session_adds_is_sent(server: Any, backend: DynamoDB) -> None:
+    def ask_for_units(params: Any, **_: Any) -> None:
+        params["ReturnConsumedCapacity"] = "TOTAL"
+
+    def only_for_botocore(params: Any, **_: Any) -> None:
+        params["ExpressionAttributeValues"] = {":0": {"B": bytearray(b"x")}}
+
+    events = backend._settings.session.events  # type: ignore[union-attr]
+    events.register("before-parameter-build.dynamodb.PutItem", ask_for_units)
+    events.register("before-parameter-build.dynamodb.UpdateItem", only_for_botocore)
+    connection = backend.connect(SHOP)
+    for _ in range(2):
+        perform(connection, Put(KEY, draft()))
+        assert last(server)["ReturnConsumedCapacity"] == "TOTAL"
+        assert last(server)["Item"]["text"] == {"S": TEXT}
+        perform(connection, Update(KEY, (Set(N, 1),)))
+        assert last(server)["ExpressionAttributeValues"] == {":0": {"B": "eA=="}}
+        assert last(server)["Key"] == {"pk": {"S": "C#1"}, "sk": {"S": "O#1"}}
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "missing", [("before-parameter-build.dynamodb", "odm-build"), ("before-call.dynamodb", "odm-body")]
+)
+async def test_without_an_event_botocore_writes_the_body(
+    server: Any, connection: DynamoDBConnection, missing: tuple[str, str]
+) -> None:
+    connection._client.get().meta.events.unregister(missing[0], unique_id=missing[1])
+    (await connection._async_clients.get()).meta.events.unregister(missing[0], unique_id=missing[1])
+    for _ in range(2):
+        perform(connection, Put(KEY, draft()))
+        assert last(server)["Item"]["text"] == {"S": TEXT}
+        await aperform(connection, Put(KEY, draft()))
+        assert last(server)["Item"]["text"] == {"S": TEXT}
+        await aperform(connection, BatchWrite((Put(KEY, draft()),)))
+        assert last(server)["RequestItems"]["shop"][0]["PutRequest"]["Item"]["text"] == {"S": TEXT}
+
+
+async def test_operations_on_tables_go_the_ordinary_way(server: Any, connection: DynamoDBConnection) -> None:
+    perform(connection, Get(KEY))
+    connection.call(Call("describe_table", {"TableName": "shop"}))
+    assert last(server) == {"TableName": "shop"}
+
+
+def test_a_request_prints_what_its_text_holds(connection: DynamoDBConnection) -> None:
+    text = next(connection.steps(Put(KEY, draft("x" * 1000), ENTRIES)))
+    plain = next(connection.steps(Put(KEY, dict(draft("x" * 1000)), ENTRIES)))
+    assert isinstance(text.kwargs["Item"], AttributesText)
+    assert text == plain
+    assert str(text) == str(plain)
+    assert repr(text) == repr(plain)
+    assert len(str(text)) < 1000
+
+
+def test_what_is_no_text_is_left_to_botocore(server: Any, connection: DynamoDBConnection) -> None:
+    perform(connection, Get(KEY))
+    perform(connection, Put(KEY, {"text": "\ud800"}))
+    assert last(server)["Item"]["text"] == {"S": "\ud800"}  # for the service to refuse

@@ -1,0 +1,157 @@
+"""The generated writers give what dumping an entity and spelling its values one by one gives."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, TypeAdapter
+
+from odm.backends.dynamodb.codec import _SPELLING, read_text, text_of, to_attribute, write_item
+from odm.codec import Draft, EntityCodec, compile_codec
+from odm.entities.markers import TTL, Stored
+from odm.errors import BadValue
+from odm.expressions.nodes import Item
+from tests.codec.test_generated import SURE, Sure, changed, changes_of
+from tests.codec.test_laws import CODEC, Wide, wides
+from tests.codec.test_texts import DIRECT, Direct, anatomy, directs
+
+
+def plainly(codec: EntityCodec, entity: BaseModel) -> Any:
+    """The long way: the item, its attribute values, their JSON."""
+    item = codec.encode(entity)
+    return json.loads(text_of({name: to_attribute(value) for name, value in item.items()}))
+
+
+def check_written(codec: EntityCodec, entity: BaseModel) -> None:
+    try:
+        text = codec.writer(_SPELLING)(entity)
+        text.encode()
+    except Exception:  # noqa: BLE001  # which only means that the long way is to be asked
+        return
+    pairs: list[Any] = []
+    json.loads(text, object_pairs_hook=lambda found: pairs.append([name for name, _ in found]))
+    assert all(len(set(names)) == len(names) for names in pairs)  # no name twice
+    assert json.loads(text) == plainly(codec, entity)
+    assert anatomy(read_text(text)) == anatomy(codec.encode(entity))
+
+
+@settings(max_examples=300)
+@given(wides | directs, st.data())
+def test_what_is_written_is_what_the_long_way_writes(entity: Wide | Direct, data: st.DataObject) -> None:
+    codec = CODEC if isinstance(entity, Wide) else DIRECT
+    # Nothing that was validated is unusual, but the years before 1000.
+    assert isinstance(write_item(codec, entity), Draft) or re.search(
+        r'"0\d\d\d-', str(plainly(codec, entity)).replace("'", '"')
+    )
+    check_written(codec, entity)
+    check_written(codec, changed(entity, data.draw(changes_of(type(entity)))))
+
+
+@settings(max_examples=500)
+@given(changes_of(Sure))
+def test_what_was_assigned_unchecked_is_written_alike_or_not_at_all(changes: dict[str, Any]) -> None:
+    entity = changed(Sure(text=""), changes)
+    check_written(SURE, entity)
+    assert outcome(lambda: write_item(SURE, entity)) == outcome(lambda: SURE.encode(entity))
+
+
+def outcome(write: Callable[[], Item]) -> Any:
+    """What an item is made of, or the message of its refusal."""
+    try:
+        return anatomy(dict(write()))
+    except BadValue as error:
+        return str(error)
+
+
+class Mood(StrEnum):
+    GOOD = 'so"so'
+
+
+class Inner(BaseModel):
+    a: str | None = None
+    b: set[str] = set()
+    c: str | None
+
+
+class Odd(BaseModel):
+    """What a text could be broken by."""
+
+    text: Annotated[str, Stored('it\'s {a} "name" \\ \n %s')] = ""
+    inner: Inner = Inner(c=None)
+    inners: list[list[Inner]] = []
+    mode: Literal["a'b", 'c"{d}', 1, True] = 1
+    mood: Mood = Mood.GOOD
+    names: dict[str, dict[str, int]] = {}
+    by_mood: dict[Mood, str] = {}
+    at: datetime | None
+    ats: list[datetime] = []
+    until: Annotated[datetime | None, TTL] = None
+    money: list[Decimal] = []
+
+
+ODD = compile_codec(Odd, 'o"dd')
+_TEXTS = ["", '"', "\\", "\x00\x1f\x7f", "\u2028\u2029", "😀", "{}", "{0}", "%s", "%", "'", "é" * 3]
+_EAST = timezone(timedelta(hours=5, minutes=30))
+
+
+@pytest.mark.parametrize("text", _TEXTS)
+def test_no_text_breaks_what_is_written(text: str) -> None:
+    entity = Odd(
+        text=text,
+        inner=Inner(a=text, b={text, "x"}, c=text),
+        inners=[[Inner(c=None)], []],
+        names={text: {text: 1}, "": {}},
+        by_mood={Mood.GOOD: text},
+        at=None,
+    )
+    assert isinstance(write_item(ODD, entity), Draft)
+    check_written(ODD, entity)
+
+
+@pytest.mark.parametrize(
+    "at", [datetime(2026, 1, 2, 3, 4, 5, 6, _EAST), datetime(1, 1, 1, tzinfo=UTC), datetime(999, 1, 1, tzinfo=UTC)]
+)
+def test_moments_are_written_in_utc_with_four_digits_of_the_year(at: datetime) -> None:
+    later = TypeAdapter(datetime).validate_json('"2026-01-02T03:04:05Z"')  # pydantic's own zone
+    check_written(ODD, Odd(at=at, ats=[at, later], until=later))
+    assert write_item(ODD, Odd(at=at, until=later))["_ttl"] == 1767323045
+    assert json.loads(text_of({"at": to_attribute(write_item(ODD, Odd(at=at))["at"])})) == {
+        "at": {"S": at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")}
+    }
+
+
+@pytest.mark.parametrize("digits", ["1.50", "-0.0", "0.00", "-0.5", "1E+3", "1E-7", "1.5E-100", "12.300", "-7", "NaN"])
+def test_numbers_are_written_canonical(digits: str) -> None:
+    entity = Odd(at=None).model_copy(update={"money": [Decimal(digits)]})
+    if digits == "NaN":
+        with pytest.raises(BadValue, match="not a finite number"):
+            write_item(ODD, entity)
+    else:
+        check_written(ODD, entity)
+        assert isinstance(write_item(ODD, entity), Draft)
+
+
+def test_half_of_a_surrogate_pair_is_refused() -> None:
+    with pytest.raises(BadValue, match="surrogate"):
+        write_item(ODD, Odd(at=None).model_copy(update={"text": "\ud800"}))
+
+
+def test_what_is_nested_too_deep_is_refused() -> None:
+    class Deep(BaseModel):
+        thing: Any
+
+    codec = compile_codec(Deep, "Any")
+    deep: Any = 1
+    for _ in range(31):
+        deep = [deep]
+    assert isinstance(write_item(codec, Deep(thing=deep)), Draft)
+    check_written(codec, Deep(thing=deep))
+    with pytest.raises(BadValue, match="deeper than 32 levels"):
+        write_item(codec, Deep(thing=[deep]))
