@@ -185,7 +185,7 @@ class _Writes(Module):
                 usual, made = f"type({var}) is {type_.of.__name__}", self._list(type_, var)
                 return _Part("", f"({made} if {usual} and {var} else other({dump}))", "")
             case DictType() if type_.key == STR:
-                usual, made = f"type({var}) is dict", self._map(type_, var)
+                usual, made = f"type({var}) is dict and {self._constant('')} not in {var}", self._map(type_, var)
                 return _Part("", f"({made} if {usual} and {var} else other({dump}))", "")
             case LiteralType():
                 return self._chosen(type_.stored, var)

@@ -107,7 +107,7 @@ def test_no_text_breaks_what_is_written(text: str) -> None:
         text=text,
         inner=Inner(a=text, b={text, "x"}, c=text),
         inners=[[Inner(c=None)], []],
-        names={text: {text: 1}, "": {}},
+        names={text or "x": {text or "x": 1}},
         by_mood={Mood.GOOD: text},
         at=None,
     )
@@ -141,6 +141,11 @@ def test_numbers_are_written_canonical(digits: str) -> None:
 def test_half_of_a_surrogate_pair_is_refused() -> None:
     with pytest.raises(BadValue, match="surrogate"):
         write_item(ODD, Odd(at=None).model_copy(update={"text": "\ud800"}))
+
+
+def test_an_empty_key_is_refused() -> None:
+    with pytest.raises(BadValue, match="empty key"):
+        write_item(ODD, Odd(at=None, names={"a": {"": 1}}))
 
 
 def test_what_is_nested_too_deep_is_refused() -> None:
