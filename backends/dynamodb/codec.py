@@ -193,7 +193,7 @@ def read_position(layout: Layout, index: str | None, attributes: Attributes) -> 
 
 def read_binary(content: str | bytes) -> bytes:
     """The bytes, from base64 where they come as text."""
-    return a2b_base64(content) if type(content) is str else bytes(content)
+    return a2b_base64(content) if isinstance(content, str) else bytes(content)
 
 
 def _set_attribute(members: frozenset[Value]) -> dict[str, Any]:
