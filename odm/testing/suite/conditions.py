@@ -261,6 +261,9 @@ class TestRefused:
             S.count.more == 1,
             S.address.town == "Oslo",
             S.parts["x"] == "y",
+            S.title == Sheet.title,
+            size(Sheet.parts) > size(S.parts),
+            between(Sheet.count, 1, S.count),
         ],
         ids=str,
     )
