@@ -1,0 +1,59 @@
+"""docs/differences.md says what the services answer, and names the tests that they fail."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from tests.conformance import dynamodb_local as local
+from tests.conformance import moto
+from tests.conformance.probes import PROBES, Service, outcome
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
+
+
+def table(first: str) -> list[dict[str, str]]:
+    """The rows of the table whose first column has this title, each by title of column."""
+    lines = re.search(rf"^\| {first} \|.*\n(?:\|.*\n)+", PAGE, re.MULTILINE)
+    assert lines is not None
+    titles, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[0].splitlines()]
+    return [dict(zip(titles, row, strict=True)) for row in rows]
+
+
+@pytest.fixture(scope="module", params=["moto", "DynamoDB Local"])
+def service(request: pytest.FixtureRequest) -> Iterator[tuple[str, Service]]:
+    fixture = {"moto": "moto_server", "DynamoDB Local": "dynamodb_local"}[request.param]
+    session = boto3.Session("differences", "secret", region_name="eu-west-1")
+    config = Config(parameter_validation=False, retries={"total_max_attempts": 1})
+    client = session.client("dynamodb", endpoint_url=request.getfixturevalue(fixture), config=config)
+    service = Service(client, "differences")
+    service.create()
+    yield request.param, service
+    client.delete_table(TableName=service.table)
+    client.close()
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_a_service_answers_as_the_page_says(probe: str, service: tuple[str, Service]) -> None:
+    name, on = service
+    said = {row["request"]: row for row in table("request")}
+    assert outcome(on, PROBES[probe]) == said[probe][name]
+
+
+def test_every_request_of_the_page_is_sent() -> None:
+    assert [row["request"] for row in table("request")] == list(PROBES)
+
+
+@pytest.mark.parametrize(("name", "faults"), [("moto", moto.FAULTS), ("DynamoDB Local", local.FAULTS)])
+def test_the_page_names_what_a_service_fails(name: str, faults: Mapping[str, str]) -> None:
+    said = {row["test"].strip("`"): row[name] for row in table("test") if row[name] != "passes"}
+    assert said == {test: re.sub(rf"^{name} [\d.]+ ", "", reason) for test, reason in faults.items()}
+
+
+def test_every_source_is_named() -> None:
+    named = set(re.findall(r"^\* (\[\w+\]):", PAGE, re.MULTILINE))
+    assert {row["source"] for row in (*table("request"), *table("test"))} == named
