@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import pytest
 from hypothesis import settings
+from moto.server import ThreadedMotoServer
 
 from tests import dynamodb_local as local
 from tests import emulator
@@ -41,6 +42,16 @@ def dynamodb_local() -> Iterator[str]:
         _skip(missing)
     with local.running(folder) as endpoint:
         yield endpoint
+
+
+@pytest.fixture(scope="session")
+def moto_server() -> Iterator[str]:
+    """The address of a DynamoDB by moto, that lives as long as the session."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
 
 
 def _skip(missing: Exception) -> NoReturn:

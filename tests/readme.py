@@ -23,9 +23,9 @@ def blocks() -> list[Block]:
     return [Block(m[1], m[2], text.count("\n", 0, m.start()) + 2) for m in found]
 
 
-def command(marker: str) -> str:
-    """The command in the block under the comment ``<!-- marker -->``."""
-    found = re.search(rf"<!-- {marker} -->\n```sh\n(.+?)\n```", README.read_text(encoding="utf-8"))
+def command(marker: str, language: str = "sh") -> str:
+    """The line in the block under the comment ``<!-- marker -->``."""
+    found = re.search(rf"<!-- {marker} -->\n```{language}\n(.+?)\n```", README.read_text(encoding="utf-8"))
     if found is None:
         raise LookupError(f"the README has no command under <!-- {marker} -->")
     return found[1]

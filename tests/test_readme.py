@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import io
+import os
 import re
 import subprocess
 import sys
@@ -12,8 +13,11 @@ from typing import Any
 import pytest
 
 import odm
+from odm.backends.local import Memory
 from tests.cli.command_line import odm as odm_command
 from tests.readme import README, blocks, command
+
+LINE = 'backend = LocalFile("shop.db")'
 
 
 def test_examples_run_and_print_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,6 +35,35 @@ def test_examples_run_and_print_what_the_readme_shows(tmp_path: Path, monkeypatc
         elif block.language == "text":
             assert printed == block.text
     assert ran >= 5
+
+
+@pytest.mark.parametrize("service", ["memory", "moto_server", "dynamodb_local"])
+def test_examples_run_on_another_backend_after_a_change_of_one_line(
+    service: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:  # nothing is configured
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # there may be one where the tests run
+    shown = [block.text for block in blocks() if block.language == "python"]
+    lines = "".join(shown).splitlines()
+    assert lines.count(LINE) == 1
+    names: dict[str, Any] = {"__name__": "__main__", "Memory": Memory}
+    # What is about the bundled engine alone names it again.
+    for text in (text.replace(LINE, switched(service, request)) for text in shown):
+        if "Memory(" not in text.replace("backend = Memory()", "") and "LocalFile(" not in text:
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(text, "README.md", "exec"), names)
+    names["db"].close()
+    assert not list(tmp_path.iterdir())  # no file of the bundled engine
+
+
+def switched(service: str, request: pytest.FixtureRequest) -> str:
+    """What stands in place of the line; the README's own, but for the port of the service."""
+    if service == "memory":
+        return "backend = Memory()"
+    return command("switch", "python notest").replace("http://localhost:8000", request.getfixturevalue(service))
 
 
 def test_commands_print_what_the_readme_shows(tmp_path: Path) -> None:

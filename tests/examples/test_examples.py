@@ -4,14 +4,12 @@ import csv
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import boto3
 import pytest
 from google.cloud.bigtable.data import BigtableDataClient, ReadRowsQuery
-from moto.server import ThreadedMotoServer
 
 from examples import pets, places, product_catalog, shop_orders, stream_handler, testing_your_app
 from odm import Unsupported
@@ -31,35 +29,25 @@ CATALOG_ROW_KEYS = [
 ]
 
 
-@pytest.fixture(scope="session")
-def moto() -> Iterator[str]:
-    """The address of a DynamoDB; a server, because aiobotocore needs one."""
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 def make_backend(name: str, request: pytest.FixtureRequest) -> Backend:
     match name:
         case "memory":
             return Memory()
         case "file":
             return LocalFile(request.getfixturevalue("tmp_path") / "example.db")
-        case "dynamodb":
-            session = boto3.Session(aws_access_key_id="key", aws_secret_access_key="secret", region_name="eu-west-1")
-            return DynamoDB(session, endpoint_url=request.getfixturevalue("moto"))
-        case _:
+        case "bigtable":
             return Bigtable("project", "instance", endpoint=request.getfixturevalue("bigtable_emulator"))
+        case _:
+            session = boto3.Session(aws_access_key_id="key", aws_secret_access_key="secret", region_name="eu-west-1")
+            return DynamoDB(session, endpoint_url=request.getfixturevalue(name))
 
 
-@pytest.fixture(params=["memory", "file", "dynamodb", "bigtable"])
+@pytest.fixture(params=["memory", "file", "moto_server", "dynamodb_local", "bigtable"])
 def backend(request: pytest.FixtureRequest) -> Backend:
     return make_backend(request.param, request)
 
 
-@pytest.fixture(params=["memory", "file", "dynamodb"])
+@pytest.fixture(params=["memory", "file", "moto_server", "dynamodb_local"])
 def indexed_backend(request: pytest.FixtureRequest) -> Backend:
     """A backend with secondary patterns."""
     return make_backend(request.param, request)
