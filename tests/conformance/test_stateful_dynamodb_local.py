@@ -6,6 +6,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from typing import ClassVar
 
 import boto3
 from hypothesis import HealthCheck, settings
@@ -23,9 +24,7 @@ LENGTH = 20
 class OnDynamoDB(StoreMachine):
     """A table a colour."""
 
-    def __init__(self, backend: DynamoDB) -> None:
-        super().__init__()
-        self.backend = backend
+    backend: ClassVar[DynamoDB]
 
     def open(self, clock: Callable[[], float]) -> list[Store]:
         self.runner = asyncio.Runner()
@@ -42,7 +41,7 @@ class OnDynamoDB(StoreMachine):
 
 
 def test_random_calls(session: boto3.Session, dynamodb_local: str) -> None:
-    backend = DynamoDB(session, endpoint_url=dynamodb_local)
+    OnDynamoDB.backend = DynamoDB(session, endpoint_url=dynamodb_local)
     # A step is hundreds of requests.
     slow = settings(
         max_examples=STEPS // LENGTH,
@@ -50,4 +49,4 @@ def test_random_calls(session: boto3.Session, dynamodb_local: str) -> None:
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )
-    run_state_machine_as_test(lambda: OnDynamoDB(backend), settings=slow)
+    run_state_machine_as_test(OnDynamoDB, settings=slow)
