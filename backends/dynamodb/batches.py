@@ -6,8 +6,9 @@ DynamoDB answers a batch in part when it is throttled or the answer grows too lo
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from odm.backends.dynamodb.codec import read_item, read_key, write_key, write_put
+from odm.backends.dynamodb.codec import read_key, write_key, write_put
 from odm.backends.dynamodb.errors import hot_spots, is_throttled
+from odm.backends.dynamodb.loading import AttributesItem
 from odm.backends.dynamodb.native import Call, backoff
 from odm.backends.dynamodb.schema import Layout
 from odm.errors import Throttled
@@ -38,7 +39,7 @@ def batch_get(layout: Layout, request: BatchGet) -> Gen[tuple[Item | None, ...]]
             wanted["ConsistentRead"] = True
         response = yield Call("batch_get_item", {"RequestItems": {layout.table: wanted}})
         for attributes in response["Responses"].get(layout.table, ()):
-            found[read_key(layout.keys, attributes)] = read_item(layout, attributes)
+            found[read_key(layout.keys, attributes)] = AttributesItem(attributes, layout.hidden, layout.loader)
         undone = response.get("UnprocessedKeys", {}).get(layout.table, {}).get("Keys", ())
         return [read_key(layout.keys, attributes) for attributes in undone]
 

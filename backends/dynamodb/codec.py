@@ -1,34 +1,26 @@
 """Stored values ↔ DynamoDB's attribute values, and keys and positions ↔ key attributes.
 
 The values are those of the client (`boto3.client`), not of the resource: one-entry mappings from type to content.
-They are read in both forms that answers come in: bytes as bytes, or as the base64 text of the wire (`wire`). An
-entity is written as the JSON text of its attributes, and these are values only for who looks at them.
+How they are read, `odm.backends.dynamodb.attributes` says. An entity is written as the JSON text of its attributes, and
+these are values only for who looks at them.
 """
 
 from base64 import b64encode
-from binascii import a2b_base64
-from collections.abc import Iterable, Mapping
-from decimal import Context, Decimal
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any, Final
 
 from pydantic_core import from_json
 
+from odm.backends.dynamodb.attributes import Attribute, Attributes, from_attribute
 from odm.backends.dynamodb.schema import Layout
 from odm.codec import Draft, EntityCodec
 from odm.codec.lazy import LazyDict
 from odm.codec.writers import Spelling, quoted
-from odm.errors import BackendError, BadValue
+from odm.errors import BadValue
 from odm.expressions.nodes import Item, Value
 from odm.operations.ir import Position, Put
 from odm.schema.model import Key
-
-Attribute: TypeAlias = Mapping[str, Any]
-"""One attribute value, such as ``{"S": "text"}``."""
-
-Attributes: TypeAlias = Mapping[str, Attribute]
-
-# The default context rounds at 28 digits; a stored number has at most 38.
-_EXACT = Context(prec=40)
 
 
 def to_attribute(value: Value) -> dict[str, Any]:
@@ -58,36 +50,6 @@ def to_attribute(value: Value) -> dict[str, Any]:
             raise BadValue(
                 f"DynamoDB stores no {type(value).__name__}, such as {value!r}: convert it to a stored value"
             )
-
-
-def from_attribute(attribute: Attribute) -> Value:
-    """Read a stored value; numbers come as int when integral, else as canonical Decimal.
-
-    Raises:
-        BackendError: the type is unknown.
-    """
-    ((kind, content),) = attribute.items()
-    match kind:
-        case "S" | "BOOL":
-            return content
-        case "B":
-            return read_binary(content)
-        case "N":
-            return _number(content)
-        case "NULL":
-            return None
-        case "L":
-            return [from_attribute(element) for element in content]
-        case "M":
-            return {name: from_attribute(element) for name, element in content.items()}
-        case "SS":
-            return frozenset(content)
-        case "BS":
-            return frozenset(map(read_binary, content))
-        case "NS":
-            return frozenset(map(_number, content))
-        case _:
-            raise BackendError(f"DynamoDB sent an attribute of the unknown type {kind!r}: update odm")
 
 
 class AttributesText(LazyDict):
@@ -191,11 +153,6 @@ def read_position(layout: Layout, index: str | None, attributes: Attributes) -> 
     return Position(read_key(layout.keys, attributes), index_key)
 
 
-def read_binary(content: str | bytes) -> bytes:
-    """The bytes, from base64 where they come as text."""
-    return a2b_base64(content) if isinstance(content, str) else bytes(content)
-
-
 def _set_attribute(members: frozenset[Value]) -> dict[str, Any]:
     kinds = {next(iter(to_attribute(member))) for member in members}
     kind = kinds.pop() if len(kinds) == 1 else ""
@@ -206,10 +163,3 @@ def _set_attribute(members: frozenset[Value]) -> dict[str, Any]:
         )
     # Sorted, so that one value always gives one request.
     return {f"{kind}S": [to_attribute(member)[kind] for member in sorted(members)]}
-
-
-def _number(text: str) -> int | Decimal:
-    if text.lstrip("-").isdigit():
-        return int(text)
-    number = Decimal(text)
-    return int(number) if number == number.to_integral_value() else number.normalize(_EXACT)

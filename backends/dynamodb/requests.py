@@ -1,16 +1,19 @@
 """IR request → native requests: a generator a request, which does no I/O and returns the IR response."""
 
+from functools import partial
 from typing import Any, assert_never
 
 from odm.backends.dynamodb.batches import batch_get, batch_write
-from odm.backends.dynamodb.codec import read_item, read_position, write_key, write_position
+from odm.backends.dynamodb.codec import read_position, write_key, write_position
 from odm.backends.dynamodb.expressions import Expressions
+from odm.backends.dynamodb.loading import AttributesItem, AttributesItems
 from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.ranges import bounds
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import create, drop
 from odm.backends.dynamodb.transactions import transact
 from odm.backends.dynamodb.writes import delete, put, update
+from odm.codec import Lazy
 from odm.expressions.nodes import Item
 from odm.operations.backend import Gen
 from odm.operations.ir import (
@@ -64,7 +67,7 @@ def _get(layout: Layout, request: Get) -> Gen[Item | None]:
     if request.consistent:
         arguments["ConsistentRead"] = True
     response = yield Call("get_item", arguments)
-    return read_item(layout, response["Item"]) if "Item" in response else None
+    return AttributesItem(response["Item"], layout.hidden, layout.loader) if "Item" in response else None
 
 
 def _query(layout: Layout, request: Query) -> Gen[Page]:
@@ -118,10 +121,10 @@ def _page(layout: Layout, request: Query | Scan, response: Any) -> Page:
         return Page(next=following, count=response["Count"])
     found = response["Items"]
     kept = found if request.limit is None else found[: request.limit]
-    positions = tuple(read_position(layout, index, attributes) for attributes in kept)
+    positions = Lazy(kept, partial(read_position, layout, index))
     if len(kept) < len(found):
         following = positions[-1]
-    return Page(tuple(read_item(layout, attributes) for attributes in kept), positions, following)
+    return Page(AttributesItems(kept, layout.hidden, layout.loader), positions, following)
 
 
 def _is_count(request: Query | Scan) -> bool:

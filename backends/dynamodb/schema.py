@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
+from odm.backends.dynamodb.loading import Loader
 from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Options, Provisioned, Stream
 from odm.errors import BadValue, SchemaError
 from odm.schema.checks import NAMES, is_name
@@ -29,6 +30,7 @@ class Layout:
         local: the names of the local indexes.
         has_ttl: whether items expire.
         options: what the models do not tell.
+        loader: makes entities of attributes.
         hidden: all key attributes, of the table and of its indexes: what is no part of an item.
     """
 
@@ -38,6 +40,7 @@ class Layout:
     has_ttl: bool = False
     local: frozenset[str] = frozenset()
     options: Options = NO_OPTIONS
+    loader: Loader = field(factory=Loader, repr=False, eq=False)
     hidden: frozenset[str] = field(
         init=False,
         repr=False,
@@ -66,6 +69,7 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
         has_ttl=schema.has_ttl,
         local=frozenset(name for name, index in schema.indexes.items() if index.local),
         options=options,
+        loader=Loader(entity.codec for entity in schema.entities.values()),
     )
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 from attrs import evolve, field, frozen
 
-from odm.backends.dynamodb.codec import Attributes, read_item, read_key
+from odm.backends.dynamodb.attributes import Attributes
+from odm.backends.dynamodb.codec import read_item, read_key
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.errors import BadValue
 from odm.operations.context import Context

@@ -260,7 +260,7 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
 
 def _engine(schema: Schema, storage: Storage, page_bytes: int) -> Engine:
     local = frozenset(index.name for index in schema.indexes.values() if index.local)
-    return Engine(schema.name, tuple(schema.indexes), storage, page_bytes, local)
+    return Engine(schema.name, tuple(schema.indexes), storage, schema.texts, page_bytes, local)
 
 
 def _check_page(page_bytes: int) -> None:

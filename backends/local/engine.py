@@ -14,7 +14,7 @@ from attrs import frozen
 
 from odm.backends.local.codec import decode, encode
 from odm.backends.local.storage import Record, Row, Rows, Storage, View, not_created, position_of
-from odm.codec import TAG, ItemText, ItemTexts, Lazy
+from odm.codec import TAG, ItemText, ItemTexts, Lazy, TextLoader
 from odm.errors import BadValue
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Item
@@ -56,6 +56,7 @@ class Engine:
         table: its name, for messages.
         indexes: the names of the indexes that the schema has.
         storage: where the table is.
+        loader: of the entities.
         page_bytes: a page ends when so much was read.
         local: the names of those indexes that are local.
     """
@@ -63,6 +64,7 @@ class Engine:
     table: str
     indexes: Collection[str]
     storage: Storage
+    loader: TextLoader
     page_bytes: int = PAGE_BYTES
     local: Collection[str] = ()
 
@@ -77,11 +79,11 @@ class Engine:
             case Get(key):
                 with self.storage.reading() as view:
                     data = view.get(key)
-                return None if data is None else ItemText(data, decode)
+                return None if data is None else ItemText(data, decode, self.loader)
             case BatchGet(keys):
                 with self.storage.reading() as view:
                     found = view.get_many(keys)
-                return tuple(None if data is None else ItemText(data, decode) for data in found)
+                return tuple(None if data is None else ItemText(data, decode, self.loader) for data in found)
             case Put() | Update() | Delete():
                 with self.storage.writing() as view:
                     return self._write(view, request)
@@ -94,10 +96,10 @@ class Engine:
                 with self.storage.reading() as view:
                     self._require(view, () if index is None else (index,))
                     with closing(view.rows(request)) as rows:
-                        return _page(rows, request, self.page_bytes)
+                        return _page(rows, request, self)
             case Scan(after=after, segment=segment):
                 with self.storage.reading() as view, closing(view.scan(after and after.key, segment)) as rows:
-                    return _page(rows, request, self.page_bytes)
+                    return _page(rows, request, self)
             case CreateTables():
                 return self.storage.create(self.indexes)
             case DropTables():
@@ -207,13 +209,13 @@ def _updated(request: Update, old: Record | None, before: Item | None, local: Co
     return _Change(request.key, old, Record(encode(after), kept), after, Written(returned))
 
 
-def _page(rows: Rows, request: Query | Scan, page_bytes: int) -> Page:
+def _page(rows: Rows, request: Query | Scan, engine: Engine) -> Page:
     filter_, limit = request.filter, request.limit
     found: list[Row] = []
     read = 0
     last: Row | None = None
     for row in rows:
-        if read >= page_bytes:
+        if read >= engine.page_bytes:
             break
         if filter_ is None or holds(filter_, decode(row[0])):
             if len(found) == limit:
@@ -226,5 +228,5 @@ def _page(rows: Rows, request: Query | Scan, page_bytes: int) -> Page:
     following = None if last is None else position_of(request, last)
     if request.count:
         return Page(next=following, count=len(found))
-    texts = ItemTexts([row[0] for row in found], decode)
+    texts = ItemTexts([row[0] for row in found], decode, engine.loader)
     return Page(texts, Lazy(found, partial(position_of, request)), following)

@@ -6,8 +6,8 @@
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.drafts import Draft
 from odm.codec.entity import EntityCodec, compile_codec
-from odm.codec.lazy import Lazy
-from odm.codec.texts import ItemText, ItemTexts
+from odm.codec.lazy import Lazy, NativeItem, NativeItems
+from odm.codec.texts import ItemText, ItemTexts, TextLoader
 from odm.codec.upgrades import Upgrades
 
 __all__ = [
@@ -19,6 +19,9 @@ __all__ = [
     "ItemText",
     "ItemTexts",
     "Lazy",
+    "NativeItem",
+    "NativeItems",
+    "TextLoader",
     "Upgrades",
     "compile_codec",
     "ttl_seconds",

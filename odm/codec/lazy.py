@@ -1,4 +1,7 @@
-"""`Lazy`: what a page of a backend holds, made only when it is looked at, because most of it never is."""
+"""What a backend hands up in a form of its own, and what becomes something else only when it is looked at.
+
+Most of a page never is: entities are read straight from the backend's form, where that is known to give the same.
+"""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,3 +76,23 @@ class LazyDict(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(self.made)
+
+
+class NativeItem(LazyDict):
+    """A stored item in its backend's form, wherever an item is asked for: it is the item, decoded when looked at."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def load(self) -> Any:
+        """The entity, or None where only the decoded item can tell what it is, or what is wrong with it."""
+
+
+class NativeItems(Lazy[P, NativeItem]):
+    """A page of stored items in their backend's form."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def load_all(self) -> list[Any] | None:
+        """The entities of the page, or None where one of its items must be looked at alone."""

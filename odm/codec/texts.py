@@ -4,7 +4,7 @@ A backend may hand up an `ItemText` wherever it would hand up an item. It is the
 text is validated without that where it is proved (`proofs`) that the entity comes out the same.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import methodcaller
 from typing import Any, Final, cast
@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema, SchemaValidator, core_schema, to_json
 
 from odm.codec.attributes import TAG, VERSION
 from odm.codec.entity import EntityCodec
-from odm.codec.lazy import Lazy
+from odm.codec.lazy import NativeItem, NativeItems
 from odm.codec.validation import validated_text
 from odm.expressions.nodes import Value
 
@@ -22,7 +22,7 @@ HEAD: Final = (VERSION, TAG)
 """The attributes that a text begins with, in this order."""
 
 
-class ItemText(Mapping[str, Value]):
+class ItemText(NativeItem):
     """A stored item as JSON text.
 
     Args:
@@ -30,51 +30,47 @@ class ItemText(Mapping[str, Value]):
             begins with those of `HEAD` that it has. Its numbers are JSON numbers, its sets arrays; it holds nothing
             that would need more.
         decode: the item of a text; new objects at every call.
+        loader: of the entities that it may be of.
     """
 
-    __slots__ = ("_decode", "_item", "text")
+    __slots__ = ("_decode", "_loader", "text")
 
-    def __init__(self, text: bytes, decode: Callable[[bytes], dict[str, Value]]) -> None:
+    def __init__(self, text: bytes, decode: Callable[[bytes], dict[str, Value]], loader: "TextLoader") -> None:
+        super().__init__()
         self.text = text
         self._decode = decode
-        self._item: dict[str, Value] | None = None
+        self._loader = loader
 
-    @property
-    def item(self) -> dict[str, Value]:
-        """The item as a dict."""
-        if self._item is None:
-            self._item = self._decode(self.text)
-        return self._item
+    def load(self) -> Any:
+        return self._loader.load(self.text)
 
-    def __getitem__(self, name: str) -> Value:
-        return self.item[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.item)
-
-    def __len__(self) -> int:
-        return len(self.item)
+    def _make(self) -> dict[str, Any]:
+        return self._decode(self.text)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an attribute; one that the text does not name is not looked for."""
-        return self.item.get(name, default) if self._item is not None or to_json(name) in self.text else default
-
-    def __repr__(self) -> str:
-        return repr(self.item)
+        return self.made.get(name, default) if self._made is not None or to_json(name) in self.text else default
 
 
-class ItemTexts(Lazy[bytes, ItemText]):
+class ItemTexts(NativeItems[bytes]):
     """A page of stored items as JSON texts.
 
     Args:
         texts: of the items, as `ItemText` takes them.
         decode: as `ItemText` takes it.
+        loader: as `ItemText` takes it.
     """
 
-    __slots__ = ()
+    __slots__ = ("_loader",)
 
-    def __init__(self, texts: Sequence[bytes], decode: Callable[[bytes], dict[str, Value]]) -> None:
-        super().__init__(texts, lambda text: ItemText(text, decode))
+    def __init__(
+        self, texts: Sequence[bytes], decode: Callable[[bytes], dict[str, Value]], loader: "TextLoader"
+    ) -> None:
+        super().__init__(texts, lambda text: ItemText(text, decode, loader))
+        self._loader = loader
+
+    def load_all(self) -> list[Any] | None:
+        return self._loader.load_all(self.parts)
 
 
 class TextLoader:
@@ -99,21 +95,21 @@ class TextLoader:
     def _page(self) -> SchemaValidator:
         return SchemaValidator(_any_of(self._schemas, core_schema.list_schema))
 
-    def load(self, item: ItemText) -> Any:
-        """The entity, or None where only the decoded item can tell what it is, or what is wrong with it."""
-        if not self._may_load(item.text):
+    def load(self, text: bytes) -> Any:
+        """The entity, as `NativeItem.load` gives it."""
+        if not self._may_load(text):
             return None
         try:
-            return validated_text(self._one, item.text)
+            return validated_text(self._one, text)
         except ValidationError:
             return None
 
-    def load_all(self, items: Sequence[Mapping[str, Value]]) -> list[Any] | None:
-        """The entities of a page, or None where one of its items must be looked at alone."""
-        if not isinstance(items, ItemTexts) or not items or not all(map(self._may_load, items.parts)):
+    def load_all(self, texts: Sequence[bytes]) -> list[Any] | None:
+        """The entities of a page, as `NativeItems.load_all` gives them."""
+        if not texts or not all(map(self._may_load, texts)):
             return None
         try:
-            entities: list[Any] = validated_text(self._page, b"[%b]" % b",".join(items.parts))
+            entities: list[Any] = validated_text(self._page, b"[%b]" % b",".join(texts))
         except ValidationError:
             return None
         return entities

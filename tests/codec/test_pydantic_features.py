@@ -27,9 +27,12 @@ from pydantic import (
     model_validator,
 )
 
+from odm.backends.dynamodb.loading import Loader
 from odm.codec import EntityCodec, compile_codec
 from odm.entities.markers import Stored
 from odm.errors import BadValue, ItemInvalid
+from tests.backends.dynamodb.forms import forms
+from tests.codec.test_texts import same
 
 T = TypeVar("T")
 NOW = datetime(2024, 5, 6, 7, 8, 9, 10, tzinfo=UTC)
@@ -39,6 +42,8 @@ def round_trip(entity: BaseModel) -> EntityCodec:
     codec = compile_codec(type(entity), "Tag")
     item = codec.encode(entity)
     assert codec.decode(item) == entity
+    for form in forms(codec.encode(entity)):
+        assert same(Loader([codec]).load(form), codec.decode(codec.encode(entity)))
     return codec
 
 

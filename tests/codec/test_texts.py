@@ -129,7 +129,7 @@ others = st.builds(Other, text=texts, n=whole)
 
 
 def text_of(item: Any) -> ItemText:
-    return ItemText(encode(item), decode)
+    return ItemText(encode(item), decode, LOADER)
 
 
 def anatomy(value: Any) -> Any:
@@ -160,7 +160,7 @@ def codec_of(entity: BaseModel) -> EntityCodec:
 def test_a_text_loads_as_its_item_does(entity: BaseModel) -> None:
     item = codec_of(entity).encode(entity)
     text = text_of(item)
-    loaded = LOADER.load(text)
+    loaded = text.load()
     # Only what JSON has no form for is left to the item: numbers of too many digits, sets within values.
     assert loaded is not None or text.text.startswith(b"[") or not entity.names  # type: ignore[attr-defined]
     if loaded is not None:
@@ -171,8 +171,8 @@ def test_a_text_loads_as_its_item_does(entity: BaseModel) -> None:
 @given(st.lists(directs | others, min_size=1, max_size=4))
 def test_a_page_loads_as_its_items_do(entities: list[BaseModel]) -> None:
     items = [codec_of(entity).encode(entity) for entity in entities]
-    loaded = LOADER.load_all(ItemTexts(list(map(encode, items)), decode))
-    alone = [LOADER.load(text_of(item)) for item in items]
+    loaded = ItemTexts(list(map(encode, items)), decode, LOADER).load_all()
+    alone = [text_of(item).load() for item in items]
     assert loaded == (None if None in alone else alone)
 
 
@@ -182,7 +182,7 @@ def test_what_somebody_else_stored_loads_as_its_item_does_or_not_at_all(
     entity: Direct, foreign: dict[str, Any]
 ) -> None:
     item = DIRECT.encode(entity) | foreign
-    loaded = LOADER.load(text_of(item))
+    loaded = text_of(item).load()
     if loaded is not None:
         assert same(loaded, DIRECT.decode(decode(encode(item))))
 
@@ -190,7 +190,7 @@ def test_what_somebody_else_stored_loads_as_its_item_does_or_not_at_all(
 @given(directs, st.sampled_from(list(Direct.model_fields)))
 def test_an_absent_attribute_reads_as_in_the_item(entity: Direct, name: str) -> None:
     item = {attribute: value for attribute, value in DIRECT.encode(entity).items() if attribute != name}
-    loaded = LOADER.load(text_of(item))
+    loaded = text_of(item).load()
     try:
         assert loaded is None or same(loaded, DIRECT.decode(item))
     except ItemInvalid:
@@ -276,17 +276,16 @@ def test_what_json_might_read_otherwise_is_left_to_the_item(type_: Any) -> None:
 )
 def test_numbers_that_a_float_may_show_in_two_ways(money: Decimal) -> None:
     item = PRICED.encode(Priced(money=money))
-    loaded = PRICES.load(text_of(item))
+    loaded = PRICES.load(encode(item))
     assert loaded is None or same(loaded, PRICED.decode(item))
 
 
 def test_items_of_others_are_left_to_be_looked_at() -> None:
     item = OTHER.encode(Other(text="x"))
     for damaged in ({**item, "_t": "Unknown"}, {**item, "_v": 2}, {**item, "n": "many"}, {**item, "text": b"x"}):
-        assert LOADER.load(text_of(damaged)) is None
-        assert LOADER.load_all(ItemTexts([encode(item), encode(damaged)], decode)) is None
-    assert LOADER.load_all(ItemTexts([], decode)) is None
-    assert LOADER.load_all([item]) is None
+        assert text_of(damaged).load() is None
+        assert ItemTexts([encode(item), encode(damaged)], decode, LOADER).load_all() is None
+    assert ItemTexts([], decode, LOADER).load_all() is None
 
 
 def test_an_item_text_is_the_item() -> None:

@@ -6,8 +6,8 @@ from boto3.dynamodb.types import Binary, TypeDeserializer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odm.backends.dynamodb.attributes import from_attribute
 from odm.backends.dynamodb.codec import (
-    from_attribute,
     read_item,
     read_position,
     to_attribute,

@@ -1,0 +1,65 @@
+"""DynamoDB's attribute values → stored values, in both forms that answers come in.
+
+The values are those of the client (`boto3.client`), not of the resource: one-entry mappings from type to content. Bytes
+come as bytes, or as the base64 text of the wire (`odm.backends.dynamodb.wire`).
+"""
+
+from binascii import a2b_base64
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal
+from typing import Any, Final, TypeAlias
+
+from odm.errors import BackendError
+from odm.expressions.nodes import Value
+
+Attribute: TypeAlias = Mapping[str, Any]
+"""One attribute value, such as ``{"S": "text"}``."""
+
+Attributes: TypeAlias = Mapping[str, Attribute]
+
+# The default context rounds at 28 digits; a stored number has at most 38.
+_EXACT = Context(prec=40)
+
+
+def from_attribute(attribute: Attribute) -> Value:
+    """Read a stored value; numbers come as int when integral, else as canonical Decimal.
+
+    Raises:
+        BackendError: the type is unknown.
+    """
+    ((kind, content),) = attribute.items()
+    read = _READERS.get(kind)
+    if read is None:
+        raise BackendError(f"DynamoDB sent an attribute of the unknown type {kind!r}: update odm")
+    return read(content)
+
+
+def read_binary(content: str | bytes) -> bytes:
+    """The bytes, from base64 where they come as text."""
+    return a2b_base64(content) if isinstance(content, str) else content
+
+
+def read_number(text: str) -> int | Decimal:
+    """The canonical number that a text holds."""
+    if text.lstrip("-").isdigit():
+        return int(text)
+    number = Decimal(text)
+    return int(number) if number == number.to_integral_value() else number.normalize(_EXACT)
+
+
+def _as_it_is(content: Any) -> Any:
+    return content
+
+
+_READERS: Final[Mapping[str, Callable[[Any], Value]]] = {
+    "S": _as_it_is,
+    "BOOL": _as_it_is,
+    "N": read_number,
+    "B": read_binary,
+    "NULL": lambda _: None,
+    "L": lambda content: list(map(from_attribute, content)),
+    "M": lambda content: {name: from_attribute(part) for name, part in content.items()},
+    "SS": frozenset,
+    "NS": lambda content: frozenset(map(read_number, content)),
+    "BS": lambda content: frozenset(map(read_binary, content)),
+}
