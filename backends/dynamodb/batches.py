@@ -23,14 +23,11 @@ MAX_GETS = 100
 MAX_WRITES = 25
 """Most operations of one BatchWriteItem (same source)."""
 
-FRUITLESS = 10
-"""After so many requests in a row that did nothing, the batch is given up."""
-
 T = TypeVar("T")
 
 
-def batch_get(layout: Layout, request: BatchGet) -> Gen[tuple[Item | None, ...]]:
-    """Read the keys, 100 a request."""
+def batch_get(layout: Layout, request: BatchGet, attempts: int) -> Gen[tuple[Item | None, ...]]:
+    """Read the keys, 100 a request; after so many attempts in a row that did nothing, give up."""
     found: dict[Key, Item] = {}
 
     def send(keys: Sequence[Key]) -> Gen[list[Key]]:
@@ -43,12 +40,12 @@ def batch_get(layout: Layout, request: BatchGet) -> Gen[tuple[Item | None, ...]]
         undone = response.get("UnprocessedKeys", {}).get(layout.table, {}).get("Keys", ())
         return [read_key(layout.keys, attributes) for attributes in undone]
 
-    yield from _until_done(layout, request.keys, MAX_GETS, send)
+    yield from _until_done(layout, request.keys, MAX_GETS, attempts, send)
     return tuple(found.get(key) for key in request.keys)
 
 
-def batch_write(layout: Layout, request: BatchWrite) -> Gen[None]:
-    """Write the operations, 25 a request."""
+def batch_write(layout: Layout, request: BatchWrite, attempts: int) -> Gen[None]:
+    """Write the operations, 25 a request; give up as `batch_get` does."""
     by_key = {operation.key: operation for operation in request.operations}
 
     def send(operations: Sequence[Put | Delete]) -> Gen[list[Put | Delete]]:
@@ -57,7 +54,7 @@ def batch_write(layout: Layout, request: BatchWrite) -> Gen[None]:
         undone = response.get("UnprocessedItems", {}).get(layout.table, ())
         return [by_key[_written_key(layout, write)] for write in undone]
 
-    yield from _until_done(layout, request.operations, MAX_WRITES, send)
+    yield from _until_done(layout, request.operations, MAX_WRITES, attempts, send)
 
 
 def _write_request(layout: Layout, operation: Put | Delete) -> dict[str, Any]:
@@ -71,7 +68,9 @@ def _written_key(layout: Layout, write: dict[str, Any]) -> Key:
     return read_key(layout.keys, attributes)
 
 
-def _until_done(layout: Layout, work: Sequence[T], size: int, send: Callable[[Sequence[T]], Gen[list[T]]]) -> Gen[None]:
+def _until_done(
+    layout: Layout, work: Sequence[T], size: int, attempts: int, send: Callable[[Sequence[T]], Gen[list[T]]]
+) -> Gen[None]:
     """Send the work in chunks; what a request leaves undone goes to the end of the line, after a pause.
 
     Raises:
@@ -88,7 +87,7 @@ def _until_done(layout: Layout, work: Sequence[T], size: int, send: Callable[[Se
             raise Throttled(_given_up(layout, len(left), len(work)) + hot_spots(error), left) from error
         left = rest + undone
         fruitless = fruitless + 1 if len(undone) == len(chunk) else 0
-        if fruitless == FRUITLESS:
+        if fruitless == attempts:
             raise Throttled(_given_up(layout, len(left), len(work)), left)
         if undone:
             yield backoff(fruitless)

@@ -1,7 +1,8 @@
 """The vendor's clients, sync and async, made at the first call from one set of settings.
 
 There are two of each: botocore sends a request again when its answer was lost, which no setting of a single request
-forbids, so requests that must be sent once have a client without retries.
+forbids, so requests that must be sent once have a client without retries. Nor can a single request have a timeout, so
+each `Patience` has its clients.
 boto3 and aiobotocore are imported here alone, and only when a client is needed.
 """
 
@@ -11,15 +12,17 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from io import BytesIO
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from attrs import Factory, define, evolve, frozen
 
 from odm.backends.dynamodb.bodies import Bodies
+from odm.backends.dynamodb.patience import config_of
 from odm.backends.dynamodb.wire import read_bytes
 from odm.errors import Unsupported
+from odm.operations.backend import PATIENCE, Patience
 
 if TYPE_CHECKING:
     import boto3
@@ -50,23 +53,28 @@ class Settings:
     keys: Mapping[str, str] | None = None
 
 
+_Kind: TypeAlias = tuple[bool, Patience]
+"""What tells clients apart: whether they send a request once, and their patience."""
+
+
 class SyncClient:
-    """The boto3 clients, with retries and without, which threads may share."""
+    """The boto3 clients, with retries and without, for each patience; threads may share them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self.bodies = Bodies()
-        self._clients: dict[bool, Any] = {}
+        self._clients: dict[_Kind, Any] = {}
 
-    def get(self, once: bool = False) -> Any:
+    def get(self, once: bool = False, patience: Patience = PATIENCE) -> Any:
         """The client, made by the first caller; ``once``: the one that sends nothing again by itself."""
-        client = self._clients.get(once)
+        kind = (once, patience)
+        client = self._clients.get(kind)
         if client is None:
             with self._lock:  # making a client is not thread-safe in boto3, using one is
-                client = self._clients.get(once)
+                client = self._clients.get(kind)
                 if client is None:
-                    client = self._clients[once] = self._create(once)
+                    client = self._clients[kind] = self._create(kind)
         return client
 
     def close(self) -> None:
@@ -76,9 +84,9 @@ class SyncClient:
         for client in clients.values():
             client.close()
 
-    def _create(self, once: bool) -> Any:
+    def _create(self, kind: _Kind) -> Any:
         settings = self._settings = _resolved(self._settings)
-        client = session_of(settings).client("dynamodb", **_arguments(settings, once))
+        client = session_of(settings).client("dynamodb", **_arguments(settings, *kind))
         read_bytes(client)
         self.bodies.register(client)
         return client
@@ -90,7 +98,7 @@ class _Slot:
 
     lock: asyncio.Lock = Factory(asyncio.Lock)
     stack: AsyncExitStack = Factory(AsyncExitStack)
-    clients: dict[bool, Any] = Factory(dict)
+    clients: dict[_Kind, Any] = Factory(dict)
     session: Any = None
 
 
@@ -102,19 +110,20 @@ class AsyncClients:
         self.bodies = Bodies()
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, _Slot] = WeakKeyDictionary()
 
-    async def get(self, once: bool = False) -> Any:
-        """The client of the running loop, made by the first caller; ``once`` as in `SyncClient.get`."""
+    async def get(self, once: bool = False, patience: Patience = PATIENCE) -> Any:
+        """The client of the running loop, made by the first caller; the arguments are those of `SyncClient.get`."""
+        kind = (once, patience)
         slot = self._slots.setdefault(asyncio.get_running_loop(), _Slot())
         async with slot.lock:
-            if once not in slot.clients:
+            if kind not in slot.clients:
                 # Credentials may be asked of a metadata service, which is I/O.
                 self._settings = await asyncio.to_thread(_resolved, self._settings)
-                client = await slot.stack.enter_async_context(self._create(slot, once))
+                client = await slot.stack.enter_async_context(self._create(slot, kind))
                 client.meta.events.register("before-send.dynamodb", _stream_long_body)
                 read_bytes(client)
                 self.bodies.register(client)
-                slot.clients[once] = client
-        return slot.clients[once]
+                slot.clients[kind] = client
+        return slot.clients[kind]
 
     async def aclose(self) -> None:
         """Close the clients of the running loop; a later `get` makes a new one."""
@@ -122,14 +131,14 @@ class AsyncClients:
         if slot is not None:
             await slot.stack.aclose()
 
-    def _create(self, slot: _Slot, once: bool) -> Any:
+    def _create(self, slot: _Slot, kind: _Kind) -> Any:
         try:
             from odm.backends.dynamodb.sessions import twin_of
         except ImportError as error:
             raise Unsupported(_missing("aiobotocore", "async")) from error
         if slot.session is None:
             slot.session = twin_of(session_of(self._settings))
-        return slot.session.create_client("dynamodb", **_arguments(self._settings, once))
+        return slot.session.create_client("dynamodb", **_arguments(self._settings, *kind))
 
 
 def _stream_long_body(request: Any, **_: Any) -> None:
@@ -173,26 +182,14 @@ def _is_on_this_machine(endpoint_url: str | None) -> bool:
         return False
 
 
-def _arguments(settings: Settings, once: bool) -> dict[str, Any]:
+def _arguments(settings: Settings, once: bool, patience: Patience) -> dict[str, Any]:
     """What a client of either colour is made with."""
     return {
         "region_name": settings.region,
         "endpoint_url": settings.endpoint_url,
-        "config": _config(settings, once),
+        "config": config_of(settings.config, session_of(settings), patience, once=once),
         **(settings.keys or {}),
     }
-
-
-def _config(settings: Settings, once: bool) -> "Config | None":
-    """The user's config; for requests that are sent once, without retries."""
-    if not once:
-        return settings.config
-    from botocore.config import Config
-
-    given = settings.config or Config()
-    # The user's retry mode stays: "adaptive" also limits the rate.
-    retries: Any = {**(getattr(given, "retries", None) or {}), "total_max_attempts": 1}
-    return given.merge(Config(retries=retries))
 
 
 def _missing(package: str, extra: str) -> str:

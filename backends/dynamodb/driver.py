@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
@@ -9,13 +10,14 @@ from odm.backends.dynamodb.codec import write_item
 from odm.backends.dynamodb.errors import translated
 from odm.backends.dynamodb.native import Native
 from odm.backends.dynamodb.options import Billing, Stream, checked_options
+from odm.backends.dynamodb.patience import attempts_of
 from odm.backends.dynamodb.requests import procedure
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.backends.dynamodb.units import MeteredConnection
 from odm.codec import EntityCodec
 from odm.errors import BadValue
 from odm.expressions.nodes import Item
-from odm.operations.backend import Gen, Sleep
+from odm.operations.backend import PATIENCE, Gen, Patience, Sleep
 from odm.operations.ir import Request
 from odm.operations.limits import Limits
 from odm.schema.model import Schema
@@ -41,7 +43,8 @@ class DynamoDB:
             some, and keeps the tables of each apart.
         config: timeouts, retries, proxies and so on, for the clients of both colours. Its retries are not for writes
             that must not happen twice (updates, deletes, conditional puts): these are sent again only when they
-            certainly did nothing, up to five times in all.
+            certainly did nothing, up to seven times in all. Where no retries are configured, here or for boto3, it is
+            seven times for all requests. A store's own ``timeout`` and ``retries`` go before all of these.
         billing: how the table is paid for, "on-demand" or ``Provisioned(read=5, write=5)``. ``create()`` makes a new
             table so, and leaves that of one that exists to ``odm apply``. None: a new table is on-demand.
         stream: what the records of the table's stream have of an item: "new_and_old_images", "new_image", "old_image"
@@ -95,6 +98,13 @@ class DynamoDBConnection:
         self.layout = layout
         self._client = SyncClient(settings)
         self._async_clients = AsyncClients(settings)
+        self._patience = PATIENCE
+
+    def patient(self, patience: Patience) -> "DynamoDBConnection":
+        """A twin with another patience, that shares the clients; closing one closes both."""
+        twin = copy(self)
+        twin._patience = patience
+        return twin
 
     def encode(self, codec: EntityCodec, entity: Any) -> Item:
         """The item of an entity as it is sent; see `odm.operations.backend.Connection`."""
@@ -103,7 +113,7 @@ class DynamoDBConnection:
     def steps(self, request: Request) -> Gen[Any]:
         """The native requests (`Call`, `Sleep`) that answer a request; see `odm.operations.backend.Connection`."""
         try:
-            return (yield from procedure(self.layout, request))
+            return (yield from procedure(self.layout, request, attempts_of(self._patience)))
         except Exception as error:
             mended = translated(error, request, self.layout.table)
             if mended is None:
@@ -119,7 +129,7 @@ class DynamoDBConnection:
         if isinstance(native, Sleep):
             time.sleep(native.seconds)
             return None
-        client = self._client.get(native.once)
+        client = self._client.get(native.once, self._patience)
         return getattr(client, native.operation)(**self._client.bodies.arguments(native.kwargs))
 
     async def acall(self, native: Native) -> Any:
@@ -127,7 +137,7 @@ class DynamoDBConnection:
         if isinstance(native, Sleep):
             await asyncio.sleep(native.seconds)
             return None
-        client = await self._async_clients.get(native.once)
+        client = await self._async_clients.get(native.once, self._patience)
         return await getattr(client, native.operation)(**self._async_clients.bodies.arguments(native.kwargs))
 
     def close(self) -> None:

@@ -33,23 +33,26 @@ from odm.operations.ir import (
 )
 
 
-def procedure(layout: Layout, request: Request) -> Gen[Any]:
-    """The native requests that answer one request of the core; native failures are not turned into errors yet."""
+def procedure(layout: Layout, request: Request, attempts: int) -> Gen[Any]:
+    """The native requests that answer one request of the core; native failures are not turned into errors yet.
+
+    What botocore can not send again is sent ``attempts`` times in all.
+    """
     match request:
         case Get():
             return _get(layout, request)
         case BatchGet():
-            return batch_get(layout, request)
+            return batch_get(layout, request, attempts)
         case Put():
-            return put(layout, request)
+            return put(layout, request, attempts)
         case Update():
-            return update(layout, request)
+            return update(layout, request, attempts)
         case Delete():
-            return delete(layout, request)
+            return delete(layout, request, attempts)
         case Transact():
-            return transact(layout, request)
+            return transact(layout, request, attempts)
         case BatchWrite():
-            return batch_write(layout, request)
+            return batch_write(layout, request, attempts)
         case Query():
             return _query(layout, request)
         case Scan():

@@ -18,9 +18,6 @@ from odm.operations.backend import Gen
 from odm.operations.guards import ABSENT, EXISTS
 from odm.operations.ir import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
-ATTEMPTS: Final = 10
-"""How often a transaction is sent."""
-
 TOKEN_SECONDS: Final = 9 * 60
 """How long it is sent again: DynamoDB knows a token for 10 minutes (AWS: TransactWriteItems, ClientRequestToken)."""
 
@@ -30,7 +27,7 @@ _BUSY: Final = frozenset({"TransactionConflict", "ThrottlingError", "Provisioned
 _ALWAYS: Final = Or((EXISTS, ABSENT))
 
 
-def transact(layout: Layout, request: Transact) -> Gen[Written | Refusals]:
+def transact(layout: Layout, request: Transact, attempts: int) -> Gen[Written | Refusals]:
     """Do all operations, or none.
 
     Raises:
@@ -53,7 +50,7 @@ def transact(layout: Layout, request: Transact) -> Gen[Written | Refusals]:
         failures += 1
         lost = lost or (failure if is_lost(failure) else None)
         may_pass = is_lost(failure) or did_nothing(failure) or _is_busy(failure)
-        if not may_pass or failures == ATTEMPTS or time.time() >= until:
+        if not may_pass or failures == attempts or time.time() >= until:
             # What comes after a lost answer does not tell what became of it.
             raise lost or _given_up(layout, request, failure)
         yield backoff(failures)

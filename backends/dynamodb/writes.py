@@ -13,35 +13,33 @@ from odm.operations.backend import Gen
 from odm.operations.ir import Delete, Put, Refused, Update, Written, repeatable
 from odm.schema.model import Key
 
-ATTEMPTS = 5
-"""How often a write that must not happen twice is sent, when each time before it certainly did nothing."""
-
 Arguments: TypeAlias = dict[str, Any]
 """Those of a native request, by name."""
 
 
-def put(layout: Layout, request: Put) -> Gen[Written | Refused]:
+def put(layout: Layout, request: Put, attempts: int) -> Gen[Written | Refused]:
     """Write a whole item."""
-    response = yield from _write(layout, request, "put_item", put_arguments(layout, request))
+    call = Call("put_item", put_arguments(layout, request), once=not repeatable(request))
+    response = yield from _write(layout, call, attempts)
     return response if isinstance(response, Refused) else Written()
 
 
-def update(layout: Layout, request: Update) -> Gen[Written | Refused]:
+def update(layout: Layout, request: Update, attempts: int) -> Gen[Written | Refused]:
     """Change attributes of an item."""
     arguments = update_arguments(layout, request)
     if request.returning != "none":
         arguments["ReturnValues"] = f"ALL_{request.returning.upper()}"
-    response = yield from _write(layout, request, "update_item", arguments)
+    response = yield from _write(layout, Call("update_item", arguments, once=True), attempts)
     if isinstance(response, Refused):
         return response
     return Written(read_item(layout, response["Attributes"]) if "Attributes" in response else None)
 
 
-def delete(layout: Layout, request: Delete) -> Gen[Written | Refused]:
+def delete(layout: Layout, request: Delete, attempts: int) -> Gen[Written | Refused]:
     """Remove an item."""
     arguments = item_arguments(layout, request.key, request.condition)
     arguments["ReturnValues"] = "ALL_OLD"  # how one learns whether there was an item
-    response = yield from _write(layout, request, "delete_item", arguments)
+    response = yield from _write(layout, Call("delete_item", arguments, once=True), attempts)
     return response if isinstance(response, Refused) else Written(existed="Attributes" in response)
 
 
@@ -81,9 +79,9 @@ def _conditioned(expressions: Expressions, condition: Condition | None) -> Argum
     return {"ConditionExpression": text, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
 
-def _write(layout: Layout, request: Put | Update | Delete, operation: str, arguments: Arguments) -> Gen[Any]:
+def _write(layout: Layout, call: Call, attempts: int) -> Gen[Any]:
     """Perform a write that may have a condition: the native response, or Refused."""
-    call, failures = Call(operation, arguments, once=not repeatable(request)), 0
+    failures = 0
     while True:
         try:
             return (yield call)
@@ -92,7 +90,7 @@ def _write(layout: Layout, request: Put | Update | Delete, operation: str, argum
                 return refused(layout, getattr(error, "response", {}))
             failures += 1
             # What may be sent twice, botocore has retried already.
-            if not call.once or failures == ATTEMPTS or not did_nothing(error):
+            if not call.once or failures == attempts or not did_nothing(error):
                 raise
         yield backoff(failures)
 

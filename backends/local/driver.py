@@ -26,7 +26,7 @@ from odm.backends.local.storage import Storage
 from odm.backends.local.units import Measured, measured
 from odm.backends.local.upkeep import Compaction, compact, copy
 from odm.errors import BackendError, BadValue
-from odm.operations.backend import Connection, Gen
+from odm.operations.backend import Connection, Gen, Patience
 from odm.operations.ir import Request
 from odm.operations.limits import Limits
 from odm.operations.units import Units
@@ -62,6 +62,10 @@ class LocalConnection:
             return (yield request)
         except FILE_ERRORS as error:
             raise translated(error, self._path) from error
+
+    def patient(self, patience: Patience) -> "LocalConnection":
+        """Itself: there is no network that could be silent or fail."""
+        return self
 
     def answer(self, request: Request) -> Any:
         """The response to a request, in one step."""

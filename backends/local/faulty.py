@@ -15,7 +15,7 @@ from odm.backends.local.faults import Before, Delay, Fail, Faults, Lose, Throttl
 from odm.backends.local.units import Measured
 from odm.backends.local.words import word_for
 from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled
-from odm.operations.backend import Gen, arun, run
+from odm.operations.backend import Gen, Patience, arun, run
 from odm.operations.ir import BatchGet, BatchWrite, Request, repeatable
 from odm.operations.units import Units
 from odm.schema.model import Schema
@@ -49,6 +49,10 @@ class FaultyConnection:
 
     def steps(self, request: Request) -> Gen[Any]:
         return self.inner.steps(request)
+
+    def patient(self, patience: Patience) -> "FaultyConnection":
+        """Itself: a fault is one that no patience helps against."""
+        return self
 
     def call(self, native: Request) -> Any:
         return self.inner.call(native) if _SPARED.get() else run(self._met(native), self._do)

@@ -33,6 +33,23 @@ class Sleep:
         return f"sleep {self.seconds:.3f}s"
 
 
+@frozen(cache_hash=True)
+class Patience:
+    """What a store says of requests over a network; None: what its backend does by default.
+
+    Attributes:
+        timeout: so many seconds the service may be silent: until there is a connection, and while an answer is awaited.
+        retries: how often a request is sent again.
+    """
+
+    timeout: float | None = None
+    retries: int | None = None
+
+
+PATIENCE = Patience()
+"""That of a store that says nothing."""
+
+
 class Connection(Protocol):
     """One table on one backend: schema checked, codecs compiled, ready for requests. Thread-safe.
 
@@ -45,6 +62,9 @@ class Connection(Protocol):
 
     It may have a method ``encode(codec, entity)``, in place of `EntityCodec.encode`: it makes an item in the form in
     which it is sent (`odm.codec.Draft`), and comes back in a `Put`.
+
+    One whose requests may wait or fail on a network has a method ``patient(patience)``: a twin of itself on the same
+    connections with another `Patience`, which closes them too. Without a network, it is the connection itself.
 
     One that answers every request with one call may have a method ``answer(request)``, which does what running its
     `steps` with `call` does, only sooner.

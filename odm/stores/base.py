@@ -4,10 +4,12 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from inspect import iscoroutinefunction
+from math import inf
 from random import Random, SystemRandom
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from attrs import evolve, frozen
 
@@ -15,12 +17,12 @@ from odm.codec import EntityCodec
 from odm.entities.entity import Entity
 from odm.entities.patterns import BoundPattern
 from odm.entities.query import Query
-from odm.errors import BadCursor, BadValue
+from odm.errors import BadCursor, BadValue, Unsupported
 from odm.expressions.build import checked
 from odm.expressions.nodes import Action, Condition
 from odm.operations import cursor as cursors
 from odm.operations import reads, updates, writes
-from odm.operations.backend import Backend, Connection, Gen, Watch
+from odm.operations.backend import PATIENCE, Backend, Connection, Gen, Patience, Watch
 from odm.operations.context import Context, Target, key_call
 from odm.operations.explain import Explanation, explain_plan, explain_write, first_native
 from odm.operations.limits import PORTABLE
@@ -68,6 +70,8 @@ class BaseStore:
         on_request: Hook | None = None,
         clock: Callable[[], float] | None = None,
         random: Random | None = None,
+        timeout: float | None = None,
+        retries: int | None = None,
     ) -> None:
         wrong = f"{table!r} is no Table" if not isinstance(table, Table) else ""
         if isinstance(backend, type) or not hasattr(backend, "connect"):
@@ -86,16 +90,43 @@ class BaseStore:
             "random": random or SystemRandom(),
             "skip_unknown": on_unknown == "skip",
         }
+        self._patience = _patience(timeout, retries)
         self._on_request = on_request
         self._secret = cursor_secret.encode() if isinstance(cursor_secret, str) else cursor_secret
         self._lock = Lock()
         self._open: tuple[Schema, tuple[Context, Connection]] | None = None
+        self._origin: Self | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.table!r}, {self.backend!r})"
 
+    def with_options(self, *, timeout: float | None = None, retries: int | None = None) -> Self:
+        """This store with another patience, for some of its calls: ``db.with_options(timeout=0.5).get(...)``.
+
+        It shares all else with this one, connections included: closing one closes both. Each pair of values has
+        connections of its own within, so use few different ones.
+
+        Args:
+            timeout: as for the store itself; None: as it is in this one.
+            retries: likewise.
+
+        Raises:
+            BadValue: a number makes no sense.
+        """
+        now = self._patience
+        twin = copy(self)
+        twin._patience = _patience(
+            now.timeout if timeout is None else timeout, now.retries if retries is None else retries
+        )
+        twin._origin = self._origin or self
+        twin._open = None
+        return twin
+
     def _connect(self) -> tuple[Context, Connection]:
         """The compiled schema and the connection for it; anew when entities have joined the table since."""
+        if self._origin is not None:
+            context, connection = self._origin._connect()
+            return context, self._patient(connection)
         schema = self.table.compile()
         opened = self._open
         if opened is None or opened[0] is not schema:
@@ -105,16 +136,27 @@ class BaseStore:
                     named = (
                         evolve(schema, name=self.prefix + schema.name, prefix=self.prefix) if self.prefix else schema
                     )
-                    connection = self.backend.connect(named)
+                    connection = self._patient(self.backend.connect(named))
                     encode = getattr(connection, "encode", EntityCodec.encode)
                     opened = (schema, (Context(named, **self._settings, encode=encode), connection))
                     self._open = opened
         return opened[1]
 
+    def _patient(self, connection: Connection) -> Connection:
+        """The connection with the patience of this store."""
+        if self._patience == PATIENCE:
+            return connection
+        patient: Callable[[Patience], Connection] | None = getattr(connection, "patient", None)
+        if patient is None:
+            raise Unsupported(
+                f"the backend {self.backend.name!r} takes no timeout= or retries= of a store yet: leave them out"
+            )
+        return patient(self._patience)
+
     def _channel(self) -> tuple[Connection, Watch | None]:
         """What requests go through: the connection, and who watches them, if anybody does."""
         context, connection = self._connect()
-        meters = open_meters(self)
+        meters = open_meters(self._origin or self)
         measured = self._on_request is not None or bool(meters)
         if not measured and not LOG.isEnabledFor(logging.DEBUG):
             return connection, None
@@ -130,10 +172,12 @@ class BaseStore:
         that it starts. Meters may be nested: each counts all that happens in its block. While one is open, DynamoDB is
         asked for the capacity that each request consumes, and the bundled engine works it out, which takes it time.
         """
-        return metering(self)
+        return metering(self._origin or self)
 
     def _disconnect(self) -> Connection | None:
         """Take the open connection out of the store, for one caller to close it."""
+        if self._origin is not None:
+            return self._origin._disconnect()
         with self._lock:
             opened, self._open = self._open, None
         return None if opened is None else opened[1][1]
@@ -272,6 +316,17 @@ def _check_options(
             raise BadValue(f"{name}={given!r}: give a plain function, also to an AsyncStore")
     if random is not None and not isinstance(random, Random):
         raise BadValue(f"random={random!r}: give a random.Random, such as random.Random(7)")
+
+
+def _patience(timeout: float | None, retries: int | None) -> Patience:
+    """Refuse numbers that make no sense. Raises BadValue."""
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout < inf
+    if timeout is not None and not number:
+        raise BadValue(f"timeout={timeout!r}: give the seconds to wait for an answer, more than 0")
+    count = isinstance(retries, int) and not isinstance(retries, bool) and retries >= 0
+    if retries is not None and not count:
+        raise BadValue(f"retries={retries!r}: give how often a request is sent again, an int of 0 or more")
+    return Patience(timeout, retries)
 
 
 def _check_secret(secret: object) -> None:

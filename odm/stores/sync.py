@@ -36,6 +36,11 @@ class Store(BaseStore):
             told.
         clock: seconds since the epoch, by which items expire; default: the backend's clock, or ``time.time``.
         random: draws what is random, safely from several threads; default: ``random.SystemRandom()``.
+        timeout: for how many seconds a service on a network may be silent: until there is a connection, and while its
+            answer is awaited. After that a request is sent again, or fails; None: as the backend is set.
+        retries: how often a request is sent again before its failure is raised, 0 or more; of a batch, how often in a
+            row nothing of it is done. A write that must not happen twice is only sent again if it certainly did
+            nothing. None: as the backend is set. The bundled engine has no network and needs neither.
 
     Raises:
         TypeError: table or backend are none.

@@ -66,6 +66,9 @@ class _BlockingStore(_Blocking):
     def scan(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         return self._each(self._inner.scan(*args, **kwargs))
 
+    def with_options(self, **options: Any) -> "_BlockingStore":
+        return _BlockingStore(self._inner.with_options(**options), self._runner)
+
     def batch(self) -> _BlockingBatch:
         return _BlockingBatch(self._inner.batch(), self._runner)
 

@@ -19,6 +19,7 @@ from odm import (
     SchemaError,
     Store,
     Table,
+    Unsupported,
     append,
     set_,
 )
@@ -210,3 +211,55 @@ def test_a_lost_race_is_logged_without_values(caplog: pytest.LogCaptureFixture) 
     assert [record.message for record in caplog.records] == [
         "update of Order: another writer was faster, so it is tried again"
     ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"timeout": 0},
+        {"timeout": -1.0},
+        {"timeout": float("inf")},
+        {"timeout": True},
+        {"timeout": "2"},
+        {"retries": -1},
+        {"retries": 1.5},
+        {"retries": True},
+    ],
+)
+def test_a_patience_that_makes_no_sense(wrong: dict[str, Any]) -> None:
+    says = f"{next(iter(wrong))}="
+    with pytest.raises(BadValue, match=says):
+        Store(table, Memory(), **wrong)
+    with pytest.raises(BadValue, match=says):
+        Store(table, Memory()).with_options(**wrong)
+
+
+def test_the_engine_takes_a_patience_and_needs_none() -> None:
+    with Store(table, Memory(), prefix="p-", timeout=1, retries=0) as db:
+        db.create()
+        db.put(Note(note_id="n"))
+        twin = db.with_options(timeout=0.5)
+        assert isinstance(twin, Store)
+        assert twin.prefix == "p-"
+        assert twin.get(Note, note_id="n") == Note(note_id="n")
+        with db.meter() as meter, twin.batch() as batch:
+            batch.delete(Note, note_id="n")
+        assert meter.calls == 1
+        assert not db.exists(Note, note_id="n")
+
+
+async def test_an_async_store_has_a_twin_of_its_colour() -> None:
+    db = AsyncStore(table, Memory())
+    await db.create()
+    twin = db.with_options(retries=0).with_options(timeout=3)
+    assert isinstance(twin, AsyncStore)
+    assert await twin.get(Note, note_id="n") is None
+    await twin.aclose()
+
+
+def test_a_backend_that_has_no_patience_says_so() -> None:
+    db = Store(table, Bigtable("p", "i", endpoint="localhost:1"))
+    with pytest.raises(Unsupported, match="'bigtable' takes no timeout"):
+        db.with_options(timeout=1).get(Note, note_id="n")
+    with pytest.raises(Unsupported, match="'bigtable' takes no timeout"):
+        Store(table, db.backend, retries=1).get(Note, note_id="n")

@@ -7,14 +7,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-Cut: TypeAlias = Literal["before", "closed", "reset", "half"]
+Cut: TypeAlias = Literal["before", "closed", "reset", "half", "silent"]
 """What becomes of a request: it does not arrive; or it is carried out, and its answer does not arrive, once with the
-end of the connection and once with a reset, or breaks off in the middle."""
+end of the connection and once with a reset, or breaks off in the middle, or is awaited for ever."""
 
-CUTS = get_args(Cut)
+CUTS: tuple[Cut, ...] = ("before", "closed", "reset", "half")
+"""Those that the client notices by itself."""
 
 
 class Line(ThreadingHTTPServer):
@@ -34,6 +35,7 @@ class Line(ThreadingHTTPServer):
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
         self.cuts: dict[str, list[Cut | None]] = {}
         self.passed: list[str] = []
+        self.ended = threading.Event()
         self.meanwhile: Callable[[], object] = list
 
     def next_cut(self, operation: str) -> Cut | None:
@@ -65,7 +67,9 @@ class _Pass(BaseHTTPRequestHandler):
         line.passed.append(operation)
         if cut:
             line.meanwhile()
-        if cut in ("closed", "reset"):
+        if cut == "silent":
+            line.ended.wait()
+        if cut in ("closed", "reset", "silent"):
             self._cut(cut)
             return
         self.send_response(answer.status)
@@ -98,6 +102,7 @@ def line_to(service: str) -> Iterator[Line]:
     try:
         yield line
     finally:
+        line.ended.set()
         line.shutdown()
         thread.join()
         line.server_close()

@@ -10,7 +10,7 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
 from odm.errors import BackendError, SchemaError, Throttled
 from odm.expressions.nodes import Append, Compare, Const, Exists, Missing, Path, Remove, Set
-from odm.operations.backend import Sleep, run
+from odm.operations.backend import Patience, Sleep, run
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -364,9 +364,13 @@ def test_a_batch_that_nothing_is_done_of_is_given_up_with_what_is_left() -> None
     with pytest.raises(Throttled, match=r"3 of 3 operations .* 'shop'") as caught:
         run(DynamoDB().connect(SHOP).steps(BatchWrite(operations)), service)
     assert caught.value.left == operations
-    assert len(service.calls) == 10
+    assert len(service.calls) == 7
     assert all(0 <= pause <= 5 for pause in service.pauses)
     assert service.pauses != sorted(service.pauses, reverse=True)
+    impatient, service = DynamoDB().connect(SHOP).patient(Patience(retries=1)), Service(answer)
+    with pytest.raises(Throttled):
+        run(impatient.steps(BatchWrite(operations)), service)
+    assert len(service.calls) == 2
 
 
 def test_a_page_is_cut_behind_the_filter_and_goes_on_behind_its_last_item() -> None:

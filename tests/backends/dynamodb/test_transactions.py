@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutErr
 
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
-from odm.backends.dynamodb.transactions import ATTEMPTS
+from odm.backends.dynamodb.patience import ATTEMPTS
 from odm.errors import BackendError, BadValue, ItemTooLarge, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Compare, Const, Exists, Increment, Path
 from odm.operations.backend import Sleep, run

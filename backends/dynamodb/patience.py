@@ -1,0 +1,55 @@
+"""How long the clients wait for an answer and how often they send a request: botocore's settings from the user's."""
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from odm.operations.backend import Patience
+
+if TYPE_CHECKING:
+    import boto3
+    from botocore.config import Config
+
+ATTEMPTS: Final = 7
+"""How often a request is sent where nobody says otherwise: with botocore's pauses for DynamoDB, 3 seconds of them.
+
+Its own 10 make 26 seconds, which a service that is not there takes to say so.
+"""
+
+
+def attempts_of(patience: Patience) -> int:
+    """How often odm itself sends a request in all."""
+    return ATTEMPTS if patience.retries is None else patience.retries + 1
+
+
+def config_of(given: "Config | None", session: "boto3.Session", patience: Patience, *, once: bool) -> "Config":
+    """The settings of a client.
+
+    Args:
+        given: the user's, which are kept where nothing else is said.
+        session: of the user.
+        patience: what a store asks for.
+        once: the client must send nothing again by itself.
+    """
+    from botocore.config import Config
+
+    given = given or Config()
+    changes: dict[str, Any] = {}
+    if patience.timeout is not None:
+        changes = {"connect_timeout": patience.timeout, "read_timeout": patience.timeout}
+    retries: dict[str, Any] = getattr(given, "retries", None) or {}
+    if once or patience.retries is not None or not (retries or _is_configured(session)):
+        most = 1 if once else attempts_of(patience)
+        # The user's retry mode stays: "adaptive" also limits the rate. Of two numbers botocore takes the total.
+        changes["retries"] = {**retries, "total_max_attempts": most}
+    return given.merge(Config(**changes))
+
+
+def _is_configured(session: "boto3.Session") -> bool:
+    """Whether the environment or the profile says how often to try."""
+    if "AWS_MAX_ATTEMPTS" in os.environ or "AWS_RETRY_MODE" in os.environ:
+        return True
+    from botocore.session import Session
+
+    name = session.profile_name
+    profile = Session(profile=None if name == "default" else name).get_scoped_config()
+    return "max_attempts" in profile or "retry_mode" in profile

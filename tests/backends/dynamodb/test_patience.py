@@ -1,0 +1,177 @@
+"""How long a store waits and how often it tries, for itself and for a call, on a service that stops to answer."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from odm import AsyncStore, BackendError, OutcomeUnknown, Store, increment
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.clients import Settings, SyncClient
+from odm.backends.dynamodb.patience import ATTEMPTS, config_of
+from odm.operations.backend import Patience
+from odm.testing.bridge import blocking
+from odm.testing.entities import Account, Tally, plain
+from tests.backends.dynamodb.line import Line, line_to
+
+Open = Callable[..., Store]
+ANN = Account.primary(name="ann")
+HITS = Tally.primary(name="t")
+SOON = 0.5  # seconds
+SESSION = boto3.Session("key", "secret", region_name="eu-west-1")
+
+
+@pytest.fixture
+def line(endpoint: str) -> Iterator[Line]:
+    with line_to(endpoint) as line:
+        yield line
+
+
+@pytest.fixture(params=["sync", "async"])
+def open_store(request: pytest.FixtureRequest, line: Line) -> Iterator[Open]:
+    """Opens stores of one table behind the line, which has a tally."""
+    session = boto3.Session(uuid4().hex[:16], "secret", region_name="eu-west-1")
+    opened: list[Store] = []
+    with asyncio.Runner() as runner:
+
+        def open_store(config: Config | None = None, **options: Any) -> Store:
+            backend = DynamoDB(session, endpoint_url=line.endpoint, config=config)
+            if request.param == "sync":
+                opened.append(Store(plain, backend, prefix=prefix, **options))
+            else:
+                opened.append(blocking(AsyncStore(plain, backend, prefix=prefix, **options), runner))
+            return opened[-1]
+
+        prefix = f"{uuid4().hex[:8]}-"
+        first = open_store()
+        first.create()
+        first.put(Tally(name="t"))
+        line.passed.clear()
+        yield open_store
+        line.cuts.clear()
+        line.ended.set()
+        for store in opened:
+            store.close()
+
+
+def silence(line: Line, *operations: str) -> None:
+    """From now on these are not answered."""
+    for operation in operations:
+        line.cuts[operation] = ["silent" for _ in range(100)]
+
+
+def test_a_read_is_sent_again_as_often_as_the_store_says(open_store: Open, line: Line) -> None:
+    db = open_store(timeout=SOON, retries=2)
+    silence(line, "GetItem")
+    with pytest.raises(BackendError, match="check the network"):
+        db.get(HITS)
+    assert line.passed == ["GetItem"] * 3
+
+
+def test_a_call_has_a_patience_of_its_own(open_store: Open, line: Line) -> None:
+    db = open_store(timeout=60, retries=5)
+    line.cuts = {"GetItem": ["silent", "closed", "closed"]}
+    with pytest.raises(BackendError):
+        db.with_options(timeout=SOON, retries=0).get(HITS)
+    assert line.passed == ["GetItem"]
+    assert db.one(HITS).hits == 0
+    assert line.passed == ["GetItem"] * 4
+
+
+def test_a_write_that_must_not_happen_twice_is_sent_once(open_store: Open, line: Line) -> None:
+    db = open_store(timeout=SOON, retries=3)
+    silence(line, "UpdateItem")
+    with pytest.raises(OutcomeUnknown):
+        db.update(HITS, increment(Tally.hits))
+    assert line.passed == ["UpdateItem"]
+    assert db.one(HITS).hits == 1
+
+
+def test_a_transaction_is_asked_for_again(open_store: Open, line: Line) -> None:
+    db = open_store().with_options(timeout=SOON, retries=2)
+    silence(line, "TransactWriteItems")
+    with pytest.raises(OutcomeUnknown), db.transaction() as tx:
+        tx.put(Account(name="ann"))
+    assert line.passed == ["TransactWriteItems"] * 3
+
+
+def test_a_timeout_stays_where_only_the_retries_are_set(open_store: Open, line: Line) -> None:
+    db = open_store(timeout=SOON).with_options(retries=0)
+    silence(line, "Query")
+    with pytest.raises(BackendError):
+        db.first(HITS)
+    assert line.passed == ["Query"]
+
+
+def test_the_users_config_is_kept(open_store: Open, line: Line) -> None:
+    config = Config(retries={"total_max_attempts": 2}, read_timeout=SOON)
+    silence(line, "GetItem")
+    with pytest.raises(BackendError):
+        open_store(config).get(HITS)
+    assert line.passed == ["GetItem"] * 2
+
+
+def test_closing_one_closes_both(line: Line) -> None:
+    db = Store(plain, DynamoDB(SESSION, endpoint_url=line.endpoint))
+    twin = db.with_options(retries=1)
+    db.create()
+    clients = db._connect()[1]._client  # type: ignore[attr-defined]
+    assert twin.get(ANN) is None
+    assert set(clients._clients) == {(False, Patience()), (False, Patience(retries=1))}
+    twin.close()
+    assert clients._clients == {}
+    assert db.get(ANN) is twin.get(ANN) is None  # it opens anew
+    db.close()
+
+
+@pytest.fixture
+def nothing_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The environment and profiles do not say how often to try; gives the file of the profiles."""
+    for name in ("AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    return tmp_path / "config"
+
+
+def retries(config: Config | None = None, session: boto3.Session = SESSION, **patience: Any) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = config_of(config, session, Patience(**patience), once=False).retries  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.mark.usefixtures("nothing_said")
+def test_without_a_word_it_is_tried_for_seconds() -> None:
+    assert retries() == {"total_max_attempts": ATTEMPTS}
+    assert retries(Config(user_agent_extra="x")) == {"total_max_attempts": ATTEMPTS}
+
+
+@pytest.mark.usefixtures("nothing_said")
+def test_a_store_goes_before_the_config() -> None:
+    assert retries(Config(retries={"mode": "adaptive"}), retries=4) == {"mode": "adaptive", "total_max_attempts": 5}
+    assert retries(Config(retries={"max_attempts": 9}), retries=0) == {"max_attempts": 9, "total_max_attempts": 1}
+    made = config_of(Config(read_timeout=7), SESSION, Patience(timeout=2.5), once=False)
+    assert (made.connect_timeout, made.read_timeout) == (2.5, 2.5)  # type: ignore[attr-defined]
+    made = config_of(Config(read_timeout=7), SESSION, Patience(), once=True)
+    assert (made.connect_timeout, made.read_timeout) == (60, 7)  # type: ignore[attr-defined]
+
+
+def test_what_is_configured_for_boto3_is_kept(nothing_said: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert retries(Config(retries={"mode": "standard"})) == {"mode": "standard"}
+    nothing_said.write_text("[profile slow]\nmax_attempts = 9\n[profile plain]\nregion = eu-west-1\n")
+    assert retries(session=boto3.Session(profile_name="slow")) is None
+    assert retries(session=boto3.Session(profile_name="plain")) == {"total_max_attempts": ATTEMPTS}
+    monkeypatch.setenv("AWS_RETRY_MODE", "standard")
+    assert retries() is None
+
+
+def test_a_timeout_of_a_client_is_that_of_its_patience(endpoint: str) -> None:
+    client = SyncClient(Settings(SESSION, endpoint_url=endpoint))
+    quick, slow = client.get(patience=Patience(1.0)), client.get()
+    assert client.get(patience=Patience(1.0)) is quick is not slow
+    assert quick.meta.config.read_timeout == 1.0
+    assert slow.meta.config.read_timeout == 60
+    client.close()
