@@ -1,8 +1,8 @@
 """Schema → the layout of its DynamoDB table: names of key attributes and indexes, and the request that makes them.
 
-A table has the key attributes of the schema, and for every index the attributes ``<index>pk`` and ``<index>sk``; all
-are strings. An item that leaves out both attributes of an index is not in that index. A local index has ``<index>sk``
-alone, beside the table's own partition key.
+A table has the key attributes of the schema, and for every index the attributes ``<index>pk`` and ``<index>sk``, or
+those that the table names; all are strings. An item that leaves out both attributes of an index is not in that index. A
+local index has ``<index>sk`` alone, beside the table's own partition key.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
         table=schema.name,
         keys=schema.keys[:1] if schema.hash_only else schema.keys,
         indexes={
-            name: (schema.keys[0] if index.local else f"{name}pk", f"{name}sk")
+            name: (schema.keys[0] if index.local else index.keys[0], index.keys[1])
             for name, index in schema.indexes.items()
         },
         has_ttl=schema.has_ttl,

@@ -65,6 +65,11 @@ class Plan:
         return [change for change in self.changes if change.kind in kinds and change.call is not None]
 
     @property
+    def done(self) -> bool:
+        """Nothing is to be done, neither here nor to stored items."""
+        return not (self.to_make or self.refusals or any(finding.level != "safe" for finding in self.findings))
+
+    @property
     def refusals(self) -> list[Change | Finding]:
         """Why nothing may be made."""
         stranded = [] if self.accept else [finding for finding in self.findings if finding.level == "strands"]
@@ -87,16 +92,15 @@ def plan(target: str, options: Options, *, as_json: bool) -> int:
         OdmError: the models do not compile, or the table can not be read.
     """
     found, _, made = _look(target, options)
-    done = not made.to_make and not made.findings and not made.refusals
     if as_json:
-        _print_json(made, ok=done)
+        _print_json(made, ok=made.done)
     else:
-        _print(made, done)
-    if not done:
+        _print(made)
+    if not made.done:
         again = "see to what is refused" if made.refusals else f"odm apply {found.text} --backend dynamodb makes them"
         hint = again if made.to_make or made.refusals else "write the items again"
         echo(f"odm: table {made.table} is not as the models ask: {_count(made)}; {hint}", err=True)
-    return int(not done)
+    return int(not made.done)
 
 
 def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
@@ -117,7 +121,7 @@ def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
     """
     _, admin, made = _look(target, options)
     if not as_json:
-        _print(made, not made.to_make and not made.findings and not made.refusals)
+        _print(made)
     stop = ""
     if made.refusals:
         accept = "; to make the changes all the same, add --accept" if _only_stranded(made) else ""
@@ -141,7 +145,6 @@ def _look(target: str, options: Options) -> tuple[Target, Admin, Plan]:
     admin = Admin(_backend(options), schema)
     survey = admin.survey(options.sample)
     findings = (*_locked(found, options.file, survey), *survey.findings)
-    findings = tuple(finding for finding in findings if finding.level != "safe")
     return found, admin, Plan(schema.name, survey.changes, findings, survey.read, options.accept, options.drop)
 
 
@@ -175,7 +178,7 @@ def _locked(found: Target, file: Path, survey: Survey) -> tuple[Finding, ...]:
         return ()
     gone = gone_tables(found, lock.tables)
     findings = compare(found.table.name, lock.tables[found.table.name], describe(found.schema), gone)
-    return tuple(finding for finding in findings if finding.change in OF_KEYS)
+    return tuple(finding for finding in findings if finding.change in OF_KEYS and finding.level != "safe")
 
 
 def _only_stranded(made: Plan) -> bool:
@@ -188,12 +191,12 @@ def _agreed(made: Plan) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _print(made: Plan, done: bool) -> None:
+def _print(made: Plan) -> None:
     lines: Sequence[Change | Finding] = (*made.changes, *made.findings)
     for line in lines:
         echo(str(line))
-    if done:
-        looked = f", and so are the keys of {made.read} items" if made.read else ""
+    if made.done:
+        looked = f", and so are the keys of {made.read} items" if made.read and not made.findings else ""
         echo(f"table {made.table} is as the models ask{looked}")
 
 

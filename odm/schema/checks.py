@@ -7,7 +7,7 @@ from itertools import combinations
 from odm.entities.patterns import Pattern
 from odm.errors import SchemaError
 from odm.keys import Template, can_equal, can_overlap
-from odm.schema.model import EntitySchema, PatternSchema, Schema
+from odm.schema.model import EntitySchema, IndexSchema, PatternSchema, Schema
 
 MAX_INDEXES = 20
 """Global secondary indexes of a DynamoDB table, by default (AWS: Service quotas)."""
@@ -105,7 +105,7 @@ def check_indexes(schema: Schema) -> None:
                 f"{pattern.entity}.{pattern.name}: {index.name!r} can not name an index; a name has {NAMES}: "
                 'give it one with index="..."'
             )
-    of_indexes = {index + end for index in schema.indexes for end in ("pk", "sk")}
+    of_indexes = {key for index in schema.indexes.values() for key in index.keys}
     for key in schema.keys:
         if key.startswith("_") or key in of_indexes:
             raise SchemaError(
@@ -120,6 +120,30 @@ def check_indexes(schema: Schema) -> None:
                     f"{entity.name}.{field}: the stored name {stored!r} is taken by a key attribute of table "
                     f'{schema.name!r}; store the field under another name with Annotated[..., Stored("...")]'
                 )
+
+
+def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mapping[str, tuple[str, str]]) -> None:
+    """The key attributes that ``Table(index_keys=...)`` names: of indexes that are there, each its own."""
+    for name in keys:
+        if name not in indexes:
+            raise SchemaError(
+                f"Table({table!r}): index_keys names {name!r}, and no pattern has this index: there are "
+                f"{', '.join(indexes) or 'none'}; give the pattern the name with AccessPattern(..., index={name!r})"
+            )
+        if indexes[name].local:
+            raise SchemaError(
+                f"Table({table!r}): index_keys names {name!r}, which is a local index: its attributes are the table's "
+                f"partition key and {name}sk; drop local=True or the entry of index_keys"
+            )
+    for one, other in combinations(indexes.values(), 2):
+        if both := set(one.keys) & set(other.keys):
+            raise SchemaError(
+                f"Table({table!r}): the indexes {one.name!r} and {other.name!r} both have the key attribute "
+                f"{both.pop()!r}, and an item has an entry of its own in each: give them other names in index_keys"
+            )
+    for name in (key for names in keys.values() for key in names):
+        if name.startswith("_"):
+            raise SchemaError(f"Table({table!r}): index_keys has {name!r}; names that begin with '_' are reserved")
 
 
 def check_keys(table: str, entities: Iterable[EntitySchema]) -> None:

@@ -3,7 +3,7 @@
 Each step works on one entity; the checks that need several entities are in `odm.schema.checks`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from attrs import evolve
@@ -14,7 +14,7 @@ from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey
 from odm.errors import BadValue, SchemaError
 from odm.expressions.references import Reference
 from odm.keys import Template, compile_hashed, compile_template, sharded
-from odm.schema.checks import check_entity, check_indexes, check_keys, check_local, is_shared
+from odm.schema.checks import check_entity, check_index_keys, check_indexes, check_keys, check_local, is_shared
 from odm.schema.evolution import find_keep, find_upgrades
 from odm.schema.model import EntitySchema, IndexSchema, PatternSchema, Schema
 from odm.schema.roles import find_roles
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 
 def compile_schema(
-    name: str, entities: Sequence[tuple["type[Entity]", str]], *, keys: tuple[str, str], row_key_join: str
+    name: str,
+    entities: Sequence[tuple["type[Entity]", str]],
+    *,
+    keys: tuple[str, str],
+    index_keys: Mapping[str, tuple[str, str]],
+    row_key_join: str,
 ) -> Schema:
     """The schema of a table. Raises SchemaError for every fault that can be known without a backend."""
     if not entities:
@@ -44,7 +49,9 @@ def compile_schema(
         compiled[tag] = _compile_entity(cls, tag, declared[cls], hash_only=hash_only)
     check_keys(name, compiled.values())
     shared = _mark_shared(compiled)
-    schema = Schema(name, shared, _indexes(shared), keys=keys, hash_only=hash_only, row_key_join=row_key_join)
+    indexes = _indexes(shared, index_keys)
+    check_index_keys(name, indexes, index_keys)
+    schema = Schema(name, shared, indexes, keys=keys, hash_only=hash_only, row_key_join=row_key_join)
     check_indexes(schema)
     return schema
 
@@ -172,12 +179,15 @@ def _mark_shared(entities: dict[str, EntitySchema]) -> dict[str, EntitySchema]:
     }
 
 
-def _indexes(entities: dict[str, EntitySchema]) -> dict[str, IndexSchema]:
+def _indexes(entities: dict[str, EntitySchema], keys: Mapping[str, tuple[str, str]]) -> dict[str, IndexSchema]:
     by_name: dict[str, list[PatternSchema]] = {}
     for entity in entities.values():
         for pattern in entity.patterns.values():
             by_name.setdefault(str(pattern.index), []).append(pattern)
-    return {name: IndexSchema(name, tuple(found), _is_local(found)) for name, found in by_name.items()}
+    return {
+        name: IndexSchema(name, tuple(found), _is_local(found), **({"keys": keys[name]} if name in keys else {}))
+        for name, found in by_name.items()
+    }
 
 
 def _is_local(patterns: Sequence[PatternSchema]) -> bool:

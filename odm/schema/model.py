@@ -210,11 +210,17 @@ def _local(patterns: Iterable[PatternSchema]) -> frozenset[str]:
 
 @frozen
 class IndexSchema:
-    """One secondary index and the patterns that share it; ``local``: its partitions are those of the primary key."""
+    """One secondary index and the patterns that share it.
+
+    Attributes:
+        local: its partitions are those of the primary key.
+        keys: the names of its key attributes on DynamoDB; the first of a local one is the table's instead.
+    """
 
     name: str
     patterns: tuple[PatternSchema, ...]
     local: bool = False
+    keys: tuple[str, str] = field(default=Factory(lambda self: (f"{self.name}pk", f"{self.name}sk"), takes_self=True))
 
 
 @frozen

@@ -1,7 +1,8 @@
 """`Table`: the declaration that entities join, and the entry to compilation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from odm.errors import SchemaError
@@ -19,6 +20,8 @@ class Table:
     Args:
         name: the table's name on every backend: 3 to 255 of ``A-Z a-z 0-9 _ . -`` (on Bigtable at most 50).
         keys: the names of the partition and sort key attributes, for tables that exist already on DynamoDB.
+        index_keys: by index name, those of an index that exists already: ``{"GSI1": ("GSI1PK", "GSI1SK")}``. Default:
+            the name of the index with ``pk`` and ``sk`` behind it.
         row_key_join: what joins partition and sort key to a Bigtable row key; ``"##"`` is unambiguous whatever
             the templates are.
 
@@ -27,16 +30,23 @@ class Table:
     """
 
     def __init__(
-        self, name: str, *, keys: Sequence[str] = ("pk", "sk"), row_key_join: Literal["#", "##"] = "#"
+        self,
+        name: str,
+        *,
+        keys: Sequence[str] = ("pk", "sk"),
+        index_keys: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        row_key_join: Literal["#", "##"] = "#",
     ) -> None:
         if not isinstance(name, str) or not is_name(name):
             raise SchemaError(f"Table({name!r}): a name has {NAMES}")
         if row_key_join not in ("#", "##"):
             raise SchemaError(f"Table({name!r}): row_key_join is '#' or '##', not {row_key_join!r}")
-        if isinstance(keys, str) or len(keys) != 2 or len(set(keys)) != 2 or not all(keys):
-            raise SchemaError(f"Table({name!r}): keys takes two attribute names, partition and sort, not {keys!r}")
         self.name = name
-        self.keys = (keys[0], keys[1])
+        self.keys = _two_names(keys, f"Table({name!r}): keys takes")
+        self.index_keys = {
+            index: _two_names(names, f"Table({name!r}): index_keys[{index!r}] takes")
+            for index, names in index_keys.items()
+        }
         self.row_key_join = row_key_join
         self._entities: list[tuple[type[Entity], str]] = []
         self._schema: Schema | None = None
@@ -68,9 +78,19 @@ class Table:
                 schema = self._schema  # another thread may have been faster
                 if schema is None:
                     schema = self._schema = compile_schema(
-                        self.name, tuple(self._entities), keys=self.keys, row_key_join=self.row_key_join
+                        self.name,
+                        tuple(self._entities),
+                        keys=self.keys,
+                        index_keys=self.index_keys,
+                        row_key_join=self.row_key_join,
                     )
         return schema
 
     def __repr__(self) -> str:
         return f"Table({self.name!r})"
+
+
+def _two_names(names: Sequence[str], takes: str) -> tuple[str, str]:
+    if isinstance(names, str) or len(names) != 2 or len(set(names)) != 2 or not all(names):
+        raise SchemaError(f"{takes} two attribute names, partition and sort, not {names!r}")
+    return names[0], names[1]

@@ -165,6 +165,20 @@ def test_entries_that_lack_are_named_until_they_are_written(
     assert cloud("plan").code == 0
 
 
+def test_items_that_no_model_can_read_are_named_and_refuse_nothing(
+    cloud: Run, application: Application, fill: Callable[[], None], prefix: str
+) -> None:
+    cloud("apply", "--yes")
+    fill()
+    application.change(("    email: str", "    email: str\n    age: int"))
+    planned = cloud("plan")
+    assert planned.code == 0
+    said = "safe      Customer: unreadable (CUSTOMER#c"
+    assert planned.out.startswith(said)
+    assert "2 of 2 that were read can not be read" in planned.out
+    assert planned.out.endswith(f"table {prefix}shop is as the models ask\n")
+
+
 def test_a_table_with_another_key_is_refused(cloud: Run, application: Application, prefix: str) -> None:
     cloud("apply", "--yes")
     application.change(('Table("shop")', 'Table("shop", keys=("PK", "SK"))'))

@@ -362,6 +362,8 @@ TABLES: dict[str, Callable[[], object]] = {
     "same keys": lambda: Table("shop", keys=("PK", "PK")),
     "text keys": lambda: Table("shop", keys="ab"),
     "empty key": lambda: Table("shop", keys=("", "sk")),
+    "one index key": lambda: Table("shop", index_keys={"gsi": ("GSI1PK",)}),
+    "same index keys": lambda: Table("shop", index_keys={"gsi": ("GSI1PK", "GSI1PK")}),
     "join": lambda: Table("shop", row_key_join="/"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 }
 
@@ -396,4 +398,30 @@ def test_key_attributes_that_are_taken(keys: tuple[str, str]) -> None:
         by_id = AccessPattern("ID#{order_id}", index="gsi1")
 
     with pytest.raises(SchemaError, match=r"table 'taken-keys': the key attribute '\w+' is reserved"):
+        table.compile()
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ({"gsi2": ("A", "B")}, r"names 'gsi2', and no pattern has this index: there are gsi1, by_time, near; give"),
+        ({"near": ("A", "B")}, r"names 'near', which is a local index"),
+        ({"gsi1": ("by_timepk", "B")}, r"'gsi1' and 'by_time' both have the key attribute 'by_timepk'"),
+        ({"gsi1": ("A", "nearsk")}, r"'gsi1' and 'near' both have the key attribute 'nearsk'"),
+        ({"gsi1": ("_A", "B")}, r"index_keys has '_A'; names that begin with '_' are reserved"),
+        ({"gsi1": ("sk", "pk")}, r"the key attribute 'pk' is reserved or that of an index"),
+        ({"gsi1": ("order_id", "B")}, r"Order.order_id: the stored name 'order_id' is taken by a key attribute"),
+    ],
+)
+def test_key_attributes_of_indexes_that_can_not_be(names: dict[str, tuple[str, str]], said: str) -> None:
+    table = Table("shop", index_keys=names)
+
+    class Order(Entity, table=table):
+        order_id: str
+        primary = PrimaryKey("ORDER#{order_id}", "ORDER")
+        by_id = AccessPattern("ID#{order_id}", index="gsi1")
+        by_time = AccessPattern("T#{order_id}")
+        near = AccessPattern("ORDER#{order_id}", "N#{order_id}", local=True)
+
+    with pytest.raises(SchemaError, match=said):
         table.compile()

@@ -147,6 +147,9 @@ def test_what_the_bundled_engine_can_not_show() -> None:
 
     table = 'Table("shop")'
     assert found([], [(table, 'Table("shop", keys=("PK", "SK"))')]) == [("strands", "table shop", "key names")]
+    named = """Table("shop", index_keys={"by_email": ("GSI1PK", "GSI1SK")})"""
+    assert found([], [(table, named)]) == [("strands", "index by_email", "key names")]
+    assert found([(table, named)], []) == [("strands", "index by_email", "key names")]
     assert found([], [(table, 'Table("shop", row_key_join="##")')]) == [("strands", "table shop", "row_key_join")]
     counter = ("visits: int", "visits: Annotated[int, Counter]")
     assert found([], [counter]) == [("backfill", "Customer.visits", "Counter")]

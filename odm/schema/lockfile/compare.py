@@ -53,6 +53,12 @@ def _compare_tables(where: str, old: TableLock, new: TableLock) -> Iterator[Find
     if old.keys != new.keys:
         effect = "on DynamoDB items are stored under key attributes of the old names, and a table's can not be changed"
         yield Finding("strands", where, "key names", ", ".join(old.keys), ", ".join(new.keys), effect, _ANEW)
+    for index in sorted(_indexes(old) & _indexes(new)):
+        was, now = (", ".join(side.index_keys.get(index, (f"{index}pk", f"{index}sk"))) for side in (old, new))
+        if was != now:
+            effect = "on DynamoDB entries of stored items are under attributes of the old names, which no query reads"
+            mend = "name them as before in Table(index_keys=...), or give the patterns a new index and fill that"
+            yield Finding("strands", f"index {index}", "key names", was, now, effect, mend)
     if old.hash_only != new.hash_only:
         was, now = ("no sort key" if side.hash_only else "with sort key" for side in (old, new))
         effect = "items without a sort template are stored under another key, and DynamoDB's tables can not be changed"
@@ -60,6 +66,10 @@ def _compare_tables(where: str, old: TableLock, new: TableLock) -> Iterator[Find
     if old.row_key_join != new.row_key_join:
         effect = "on Bigtable every stored item has a row key of the old form and is no longer found"
         yield Finding("strands", where, "row_key_join", old.row_key_join, new.row_key_join, effect, _ANEW)
+
+
+def _indexes(table: TableLock) -> set[str]:
+    return {index for entity in table.entities.values() for index in entity.patterns}
 
 
 def _compare_entities(old: TableLock, new: TableLock) -> Iterator[Finding]:

@@ -14,6 +14,9 @@ def describe(schema: Schema) -> TableLock:
     """
     return TableLock(
         keys=schema.keys,
+        index_keys={
+            name: index.keys for name, index in schema.indexes.items() if index.keys != (f"{name}pk", f"{name}sk")
+        },
         hash_only=schema.hash_only,
         row_key_join=schema.row_key_join,
         entities={tag: _entity(entity) for tag, entity in schema.entities.items()},

@@ -101,9 +101,10 @@ class EntityLock(_Description):
 
 
 class TableLock(_Description):
-    """A table; entities by tag."""
+    """A table; entities by tag. ``index_keys`` are those of indexes whose attributes have names of their own."""
 
     keys: tuple[str, str]
+    index_keys: Mapping[str, tuple[str, str]] = {}
     hash_only: bool = False
     row_key_join: str = "#"
     entities: Mapping[str, EntityLock]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import boto3
 import pytest
 
-from odm import TTL, AccessPattern, Entity, PrimaryKey, Shards, Store, Table, field
+from odm import TTL, AccessPattern, Entity, PrimaryKey, Shards, Store, Table, field, set_
 from odm.backends.dynamodb import DynamoDB, Provisioned
 from odm.backends.dynamodb.admin import Admin, Survey
 from odm.errors import BackendError
@@ -178,3 +178,45 @@ def test_a_table_with_another_key_is_not_read(address: str) -> None:
     seen = Admin(backend, Schema(table.name, {}, {}, keys=("PK", "SK"))).survey(100)
     assert [change.kind for change in seen.changes][:1] == ["refused"]
     assert seen.read is None
+
+
+def test_a_table_that_somebody_else_made_is_used_as_it_is(address: str, client: Any) -> None:
+    name = new_name()
+    names = ("PK", "SK", "GSI1PK", "GSI1SK")
+    client.create_table(
+        TableName=name,
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in names],
+        KeySchema=[{"AttributeName": "PK", "KeyType": "HASH"}, {"AttributeName": "SK", "KeyType": "RANGE"}],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "GSI1",
+                "KeySchema": [
+                    {"AttributeName": "GSI1PK", "KeyType": "HASH"},
+                    {"AttributeName": "GSI1SK", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "ALL"},
+            }
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    table = Table(name, keys=("PK", "SK"), index_keys={"GSI1": ("GSI1PK", "GSI1SK")})
+
+    class Order(Entity, table=table):
+        order: str
+        customer: str
+        primary = PrimaryKey("ORDER#{order}", "ORDER")
+        by_customer = AccessPattern("CUSTOMER#{customer}", "ORDER#{order}", index="GSI1")
+
+    backend = DynamoDB(SESSION, endpoint_url=address)
+    assert survey(backend, table).changes == ()
+    with Store(table, backend) as db:
+        db.create()
+        first, second = (db.put(Order(order=order, customer="ann")) for order in ("1", "2"))
+        assert list(db.query(Order.by_customer(customer="ann"))) == [first, second]
+        page = db.page(Order.by_customer(customer="ann"), size=1)
+        assert db.page(Order.by_customer(customer="ann"), size=1, after=page.cursor).items == [second]
+        db.update(first, set_(Order.customer, "bob"))
+        assert list(db.query(Order.by_customer(customer="ann"))) == [second]
+    stored = client.get_item(TableName=name, Key={"PK": {"S": "ORDER#1"}, "SK": {"S": "ORDER"}})["Item"]
+    assert (stored["GSI1PK"], stored["GSI1SK"]) == ({"S": "CUSTOMER#bob"}, {"S": "ORDER#1"})
+    assert survey(backend, table).findings == ()
