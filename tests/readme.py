@@ -16,9 +16,9 @@ class Block(NamedTuple):
     line: int
 
 
-def blocks() -> list[Block]:
-    """The fenced blocks of the README, in order."""
-    text = README.read_text(encoding="utf-8")
+def blocks(page: Path = README) -> list[Block]:
+    """The fenced blocks of a page, the README's by default, in order."""
+    text = page.read_text(encoding="utf-8")
     found = re.finditer(r"^```(\S[^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [Block(m[1], m[2], text.count("\n", 0, m.start()) + 2) for m in found]
 

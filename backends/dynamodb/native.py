@@ -5,6 +5,7 @@ Procedures yield them and never do I/O themselves; `odm.backends.dynamodb.driver
 
 import logging
 import random
+import re
 import reprlib
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -13,16 +14,11 @@ from attrs import frozen
 
 from odm.operations.backend import Sleep
 
-
-# Names are never cut, only texts: the upper bound of a range is padded to 1,024 bytes, an item may hold 400 KB.
-class _Printer(reprlib.Repr):
-    def repr_AttributesText(self, value: Mapping[str, Any], level: int) -> str:  # noqa: N802  # so it is found
-        return self.repr1(dict(value), level)
-
-
-_PRINTER = _Printer()
-_PRINTER.maxlevel = _PRINTER.maxdict = _PRINTER.maxlist = 100
+# An item may hold 400 KB, so long values are cut. Expressions are not: they have 4 KB at most.
+_PRINTER = reprlib.Repr()
 _PRINTER.maxstring = _PRINTER.maxother = 120
+_WIDTH = 120
+_PADDING = re.compile("\U0010ffff{4,}")  # the upper bound of a range is padded to 1,024 bytes
 
 
 @frozen
@@ -38,8 +34,33 @@ class Call:
     once: bool = False
 
     def __str__(self) -> str:
-        arguments = "".join(f"    {name}={_PRINTER.repr(value)},\n" for name, value in self.kwargs.items())
+        arguments = "".join(f"    {name}={_shown(value, 4, name)},\n" for name, value in self.kwargs.items())
         return f"{self.operation}(\n{arguments})"
+
+
+def _shown(value: Any, indent: int = 0, name: str = "") -> str:
+    """A value on one line if there is room for it behind its name, else an entry a line."""
+    if isinstance(value, Mapping):
+        ends, entries = "{}", [(f"{key!r}: ", key, entry) for key, entry in value.items()]
+    elif isinstance(value, list):
+        ends, entries = "[]", [("", "", entry) for entry in value]
+    else:
+        return repr(value) if name.endswith("Expression") else _scalar(value)
+    line = ", ".join(head + _shown(entry, name=key) for head, key, entry in entries)
+    if not indent or not entries or indent + len(name) + len(line) < _WIDTH - len("'': {},"):
+        return f"{ends[0]}{line}{ends[1]}"
+    inner = indent + 4
+    lines = "".join(f"{' ' * inner}{head}{_shown(entry, inner, key)},\n" for head, key, entry in entries)
+    return f"{ends[0]}\n{lines}{' ' * indent}{ends[1]}"
+
+
+def _scalar(value: Any) -> str:
+    padding = _PADDING.search(value) if isinstance(value, str) else None
+    if padding is None:
+        return _PRINTER.repr(value)
+    start, end = padding.span()
+    head, tail = (f"{text!a}" if text else "" for text in (value[:start], value[end:]))
+    return " + ".join(filter(None, [head, f"'\\U0010ffff' * {end - start}", tail]))
 
 
 Native: TypeAlias = Call | Sleep

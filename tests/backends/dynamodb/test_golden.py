@@ -1,0 +1,118 @@
+"""The pages of requests in docs/ are true: their calls send what stands below them, to moto and to DynamoDB Local."""
+
+import difflib
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from odm import Store, Table
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.driver import DynamoDBConnection
+from odm.backends.dynamodb.native import Call, Native
+from odm.schema.model import Schema
+from tests.readme import blocks
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = sorted(DOCS.glob("dynamodb_*s.md"))
+REWRITE = "ODM_GOLDEN=write pytest tests/backends/dynamodb/test_golden.py"
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC).timestamp()
+
+
+class Recorder(DynamoDB):
+    """Writes down what is sent. Not by ``on_request``: then DynamoDB is asked for the units as well."""
+
+    def __init__(self, *settings: Any, **more: Any) -> None:
+        super().__init__(*settings, **more)
+        self._sent: list[Call] = []
+        self._opened: list[Store] = []
+
+    def connect(self, schema: Schema) -> DynamoDBConnection:
+        connection = super().connect(schema)
+        send = connection.call
+
+        def call(native: Native) -> Any:
+            if isinstance(native, Call):
+                self._sent.append(native)
+            return send(native)
+
+        connection.call = call  # type: ignore[method-assign]
+        return connection
+
+    def open(self, table: Table) -> Store:
+        store = Store(table, self, clock=lambda: NOON, random=Random(7))
+        self._opened.append(store)
+        return store
+
+    def text(self) -> str:
+        """What was sent since the last call, with tokens that are drawn at random left out."""
+        sent, self._sent = self._sent, []
+        calls = [call for _, run in groupby(sent, lambda call: call.operation) for call in sorted(run, key=_place)]
+        text = "".join(f"{call}\n" for call in calls) or "nothing is sent\n"
+        return re.sub(r"'[0-9a-f]{8}-[0-9a-f-]{27}'", "'<random>'", text)
+
+    def close(self) -> None:
+        for store in self._opened:
+            store.close()
+
+
+def _place(call: Call) -> tuple[bool, str]:
+    """The order of reads that were sent together, by threads, is another one each time."""
+    reads = call.operation in ("query", "scan")
+    return (reads and "ExclusiveStartKey" in call.kwargs, str(call) if reads else "")
+
+
+@pytest.fixture(params=["moto", "local"])
+def recorder(request: pytest.FixtureRequest) -> Iterator[Recorder]:
+    key = uuid.uuid4().hex  # DynamoDB Local keeps tables apart by it
+    session = boto3.Session(aws_access_key_id=key, aws_secret_access_key="secret", region_name="eu-west-1")
+    if request.param == "moto":
+        with mock_aws():
+            recorder = Recorder(session)
+            yield recorder
+            recorder.close()
+    else:
+        recorder = Recorder(session, endpoint_url=request.getfixturevalue("dynamodb_local"))
+        yield recorder
+        recorder.close()
+
+
+def rewritten(page: Path, recorder: Recorder) -> str:
+    """The page as its calls make it: each text block holds what the Python above it sends."""
+    lines = page.read_text(encoding="utf-8").splitlines(keepends=True)
+    names: dict[str, Any] = {"__name__": "__main__", "open_store": recorder.open}
+    texts: list[tuple[int, int, str]] = []
+    for block in blocks(page):
+        if block.language == "python":
+            recorder.text()
+            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
+        elif block.language == "text":
+            start = block.line - 1
+            texts.append((start, start + block.text.count("\n"), recorder.text()))
+    for start, end, text in reversed(texts):
+        lines[start:end] = text.splitlines(keepends=True)
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_calls_send_what_stands_below_them(page: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odm.backends.dynamodb.tables._PAUSES", (0.0,) * 50)
+    made, written = rewritten(page, recorder), page.read_text(encoding="utf-8")
+    if os.environ.get("ODM_GOLDEN") == "write":
+        page.write_text(made, encoding="utf-8")
+    elif made != written:
+        difference = difflib.unified_diff(written.splitlines(), made.splitlines(), "written", "sent", lineterm="")
+        pytest.fail("\n".join([*difference, f"where that is right: {REWRITE}"]), pytrace=False)
+
+
+def test_there_are_pages() -> None:
+    assert [page.name for page in PAGES] == ["dynamodb_requests.md"]
