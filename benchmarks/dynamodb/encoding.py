@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import boto3
 from attrs import frozen
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.serialize import create_serializer
@@ -13,9 +12,10 @@ from benchmarks.dynamodb.boto import item_of
 from benchmarks.dynamodb.ours import session
 from benchmarks.dynamodb.pages import Page
 from odm import Store
-from odm.backends.dynamodb import DynamoDB
-from odm.operations.backend import Connection, Gen
-from odm.operations.ir import Request
+from odm.backends.dynamodb.codec import text_of
+from odm.backends.dynamodb.driver import DynamoDB, DynamoDBConnection
+from odm.backends.dynamodb.native import Call, Native
+from odm.backends.dynamodb.schema import layout_of
 from odm.schema.model import Schema
 
 Encode = Callable[[Any], bytes]
@@ -46,54 +46,32 @@ class Serializer:
         return body
 
 
-class _Bodies:
-    """The DynamoDB backend whose requests end as bodies."""
-
-    def __init__(self) -> None:
-        self.backend = DynamoDB(boto3.Session("benchmark", "benchmark", region_name="us-east-1"))
-        self.name = self.backend.name
-        self.limits = self.backend.limits
-        self.serialize = Serializer().bodies()
-        self.body = b""
+class _Bodies(DynamoDB):
+    """The backend, whose requests end as bodies."""
 
     def connect(self, schema: Schema) -> "_Connection":
-        """Open the table of a schema."""
-        return _Connection(self.backend.connect(schema), self)
+        self.connection = _Connection(layout_of(schema), self._settings)
+        return self.connection
 
 
-class _Connection:
-    def __init__(self, connection: Connection, bodies: _Bodies) -> None:
-        self.connection = connection
-        self.bodies = bodies
+class _Connection(DynamoDBConnection):
+    body = b""
 
-    def steps(self, request: Request) -> Gen[Any]:
-        """The native requests that answer a request."""
-        return self.connection.steps(request)
-
-    def call(self, native: Any) -> dict[str, Any]:
-        """Make the body of a native request, and answer as if it was done."""
-        self.bodies.body = self.bodies.serialize(native.kwargs)
+    def call(self, native: Native) -> dict[str, Any]:
+        """Make the body of a native request, as the clients' events do, and answer as if it was done."""
+        assert isinstance(native, Call)
+        self.body = text_of(native.kwargs).encode()
         return {}
-
-    async def acall(self, native: Any) -> dict[str, Any]:
-        """As `call`."""
-        return self.call(native)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
 
 
 def odm(page: Page) -> Encode:
     """``store.put`` with all its checks, up to the body."""
-    bodies = _Bodies()
-    store = Store(page.table, bodies)
+    backend = _Bodies()
+    store = Store(page.table, backend)
 
     def encode(entity: Any) -> bytes:
         store.put(entity)
-        return bodies.body
+        return backend.connection.body
 
     return encode
 
