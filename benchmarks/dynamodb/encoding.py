@@ -12,10 +12,11 @@ from benchmarks.dynamodb.boto import item_of
 from benchmarks.dynamodb.ours import session
 from benchmarks.dynamodb.pages import Page
 from odm import Store
-from odm.backends.dynamodb.codec import text_of
+from odm.backends.dynamodb.codec import text_of, write_item, write_put
 from odm.backends.dynamodb.driver import DynamoDB, DynamoDBConnection
 from odm.backends.dynamodb.native import Call, Native
 from odm.backends.dynamodb.schema import layout_of
+from odm.operations.ir import Put
 from odm.schema.model import Schema
 
 Encode = Callable[[Any], bytes]
@@ -65,7 +66,21 @@ class _Connection(DynamoDBConnection):
 
 
 def odm(page: Page) -> Encode:
-    """``store.put`` with all its checks, up to the body."""
+    """The codec: the item, its key by the templates, and the body. The peers below do no more either."""
+    [cls] = page.entities.values()
+    schema = page.table.compile()
+    entity = schema.by_class[cls]
+    layout = layout_of(schema)
+
+    def encode(instance: Any) -> bytes:
+        put = Put(entity.key(vars(instance)), write_item(entity.codec, instance))
+        return text_of({"TableName": layout.table, "Item": write_put(layout, put)}).encode()
+
+    return encode
+
+
+def odm_put(page: Page) -> Encode:
+    """``store.put`` up to the body, with its checks of sizes and keys, conditions and steps."""
     backend = _Bodies()
     store = Store(page.table, backend)
 
@@ -89,8 +104,8 @@ def boto(page: Page, *, validating: bool = True) -> Encode:
 
 
 def pynamo(page: Page) -> Encode:
-    """PynamoDB's ``serialize``, and botocore."""
-    serialize = Serializer().bodies()
+    """PynamoDB's ``serialize``, and botocore, whose validation PynamoDB turns off."""
+    serialize = Serializer(validating=False).bodies()
     name = page.table.name
     return lambda model: serialize({"TableName": name, "Item": model.serialize()})
 
@@ -117,6 +132,7 @@ def check(page: Page, encode: Encode, model: Any) -> None:
 
 ENCODERS: Final[Mapping[str, tuple[Callable[[Page], Encode], str]]] = {
     "odm": (odm, "odm"),
+    "odm, store.put": (odm_put, "odm"),
     "boto3": (boto, "boto3 resource + Pydantic"),
     "boto3, unvalidated": (lambda page: boto(page, validating=False), "boto3 resource + Pydantic"),
     "PynamoDB": (pynamo, "PynamoDB"),
