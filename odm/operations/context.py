@@ -42,11 +42,6 @@ class Target(NamedTuple):
         return f"{self.entity.name}.{primary.name}({values})"
 
     @property
-    def pattern(self) -> str:
-        """The name of the primary key, for the requests about the item."""
-        return self.entity.primary.full_name
-
-    @property
     def revision(self) -> int | None:
         """The revision that the caller has read, or None where it is not checked."""
         name = self.entity.revision

@@ -145,21 +145,21 @@ def _row(name: str, width: int, usage: Usage | None) -> str:
     return f"{name:<{width}} {usage.calls:>8} {usage.read_units:>12.10g} {usage.write_units:>12.10g}"
 
 
-_OPEN: Final[ContextVar[tuple[tuple[object, Meter], ...]]] = ContextVar("odm_open_meters", default=())
+OPEN: Final[ContextVar[tuple[tuple[object, Meter], ...]]] = ContextVar("odm_open_meters", default=())
+"""The meters that are open, each with the store that it counts for."""
 
 
 @contextmanager
 def metering(store: object) -> Iterator[Meter]:
     """A block with an open meter for the requests of a store."""
     entry = (store, Meter())
-    _OPEN.set((*_OPEN.get(), entry))
+    OPEN.set((*OPEN.get(), entry))
     try:
         yield entry[1]
     finally:  # not by a token: a fixture's two halves may run in different contexts
-        _OPEN.set(tuple(one for one in _OPEN.get() if one is not entry))
+        OPEN.set(tuple(one for one in OPEN.get() if one is not entry))
 
 
 def open_meters(store: object) -> tuple[Meter, ...]:
     """The meters that count the requests of a store now."""
-    found = _OPEN.get()
-    return tuple(meter for owner, meter in found if owner is store) if found else ()
+    return tuple(meter for owner, meter in OPEN.get() if owner is store)

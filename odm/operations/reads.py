@@ -86,7 +86,7 @@ class _Found:
 def get(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> Gen[Any]:
     """The entity under a key, or None."""
     target = context.key_of(query)
-    item = context.living((yield ir.Get(target.key, consistent, pattern=target.pattern)))
+    item = context.living((yield ir.Get(target.key, consistent, pattern=target.entity.primary.full_name)))
     return None if item is None else context.decode(item, target.key)
 
 
@@ -101,13 +101,13 @@ def one(context: Context, query: Query[Any] | Target, *, consistent: bool = True
 def exists(context: Context, query: Query[Any] | Target) -> Gen[bool]:
     """Whether there is an item under a key; it is not validated."""
     target = context.key_of(query)
-    return context.living((yield ir.Get(target.key, pattern=target.pattern))) is not None
+    return context.living((yield ir.Get(target.key, pattern=target.entity.primary.full_name))) is not None
 
 
 def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: bool = True) -> Gen[list[Any]]:
     """The entities under keys, in the keys' order, None where there is none."""
     targets = [context.key_of(query) for query in queries]
-    patterns = {target.key: target.pattern for target in targets}
+    patterns = {target.key: target.entity.primary.full_name for target in targets}
     distinct = tuple(patterns)
     items = (yield ir.BatchGet(distinct, consistent, patterns=tuple(patterns.values()))) if distinct else ()
     now = context.now()

@@ -112,7 +112,7 @@ class Pending:
     def delete(self, which: object, when: Condition | bool | None) -> None:
         """Add a delete. Unlike that of a store, ``when`` and a Revision are judged on an absent item too."""
         target = target_of(self._context, which)
-        operation = ir.Delete(target.key, pattern=target.pattern)
+        operation = ir.Delete(target.key, pattern=target.entity.primary.full_name)
         write = Write(target, operation, lower_when(target, when), target.revision)
         self._add(_Step("delete", write))
 
@@ -120,7 +120,7 @@ class Pending:
         """Add a check: of the condition, or without one that the item is there."""
         target = target_of(self._context, which)
         present = True if when is None else None
-        operation = ir.Check(target.key, pattern=target.pattern)
+        operation = ir.Check(target.key, pattern=target.entity.primary.full_name)
         write = Write(target, operation, lower_when(target, when), target.revision, present)
         self._add(_Step("check", write))
 
@@ -177,7 +177,7 @@ def _first_operations(context: Context, steps: Sequence[_Step]) -> Gen[list[ir.O
     """What is sent first, after one read of all items that operations depend on."""
     operations = {step.target.key: step.first(context) for step in steps}
     unread = tuple(key for key, operation in operations.items() if operation is None)
-    patterns = tuple(step.target.pattern for step in steps if operations[step.target.key] is None)
+    patterns = tuple(step.target.entity.primary.full_name for step in steps if operations[step.target.key] is None)
     items = (yield ir.BatchGet(unread, patterns=patterns)) if unread else ()
     read = dict(zip(unread, items, strict=True))
     return [operations[step.target.key] or _on_read(context, step, read[step.target.key]) for step in steps]
@@ -191,7 +191,7 @@ def _on_read(context: Context, step: _Step, item: Item | None) -> ir.Operation:
     """
     operation = step.next(context, item)
     if isinstance(operation, OdmError):
-        return ir.Check(step.target.key, _NEVER, pattern=step.target.pattern)
+        return ir.Check(step.target.key, _NEVER, pattern=step.target.entity.primary.full_name)
     return operation
 
 

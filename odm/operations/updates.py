@@ -212,7 +212,7 @@ def start(context: Context, change: Change) -> Item | None:
 
 
 def _read_base(context: Context, change: Change) -> Gen[Item | None]:
-    get = ir.Get(change.target.key, pattern=change.target.pattern)
+    get = ir.Get(change.target.key, pattern=change.target.entity.primary.full_name)
     return _judged_base(context, change, (yield get))  # a sum outside of its bounds makes no key
 
 
@@ -258,7 +258,13 @@ def attempt(context: Context, change: Change, base: Item | None) -> ir.Update | 
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)
     return ir.Update(
-        target.key, change.actions, entries, condition, change.returning, context.limits, pattern=target.pattern
+        target.key,
+        change.actions,
+        entries,
+        condition,
+        change.returning,
+        context.limits,
+        pattern=target.entity.primary.full_name,
     )
 
 
@@ -323,7 +329,7 @@ def _whole(context: Context, change: Change, made: Item, condition: Condition | 
     item = unknown(entity, made) | entity.codec.encode(instance)
     entries = entity.entries(vars(instance), item, context.random)
     check_item(item, target.key, entries, entity, context.limits, entity.local)
-    return ir.Put(target.key, item, entries, condition, pattern=target.pattern)
+    return ir.Put(target.key, item, entries, condition, pattern=target.entity.primary.full_name)
 
 
 def fault(context: Context, change: Change, item: Item | None) -> OdmError | None:

@@ -48,7 +48,7 @@ def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:
     target.entity.codec.check(item)
     entries = target.entity.entries(vars(stored), item, context.random)
     check_item(item, target.key, entries, target.entity, context.limits, target.entity.local)
-    return target, stored, ir.Put(target.key, item, entries, pattern=target.pattern)
+    return target, stored, ir.Put(target.key, item, entries, pattern=target.entity.primary.full_name)
 
 
 class Write(NamedTuple):
@@ -161,7 +161,7 @@ def delete(context: Context, which: object, when: Condition | bool | None) -> Ge
     guard = None if revision is None else revision_is(target.entity, revision)
     now = context.now()
     condition = every(guard, wanted, now.alive if target.entity.ttl is not None else None)
-    write = Write(target, ir.Delete(target.key, pattern=target.pattern), wanted, revision)
+    write = Write(target, ir.Delete(target.key, pattern=target.entity.primary.full_name), wanted, revision)
     answer = yield evolve(write.operation, condition=condition)
     if isinstance(answer, ir.Refused):
         answer = yield from _again(context, write, answer)
@@ -175,7 +175,7 @@ def delete(context: Context, which: object, when: Condition | bool | None) -> Ge
 def delete_request(context: Context, which: object) -> ir.Delete:
     """The unconditional delete of an item."""
     target = target_of(context, which)
-    return ir.Delete(target.key, pattern=target.pattern)
+    return ir.Delete(target.key, pattern=target.entity.primary.full_name)
 
 
 def delete_all(context: Context, reading: Reading | None) -> Gen[int]:

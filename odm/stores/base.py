@@ -26,7 +26,7 @@ from odm.operations.backend import PATIENCE, Backend, Connection, Gen, Patience,
 from odm.operations.context import Context, Target, key_call
 from odm.operations.explain import Explanation, explain_plan, explain_write, first_native
 from odm.operations.limits import PORTABLE
-from odm.operations.metering import Meter, metering, open_meters
+from odm.operations.metering import OPEN, Meter, metering, open_meters
 from odm.operations.plan import make_plan
 from odm.operations.reads import Reading, Scanning
 from odm.operations.terms import owner_of
@@ -156,10 +156,10 @@ class BaseStore:
     def _channel(self) -> tuple[Connection, Watch | None]:
         """What requests go through: the connection, and who watches them, if anybody does."""
         context, connection = self._connect()
+        if self._on_request is None and not OPEN.get() and not LOG.isEnabledFor(logging.DEBUG):
+            return connection, None
         meters = open_meters(self._origin or self)
         measured = self._on_request is not None or bool(meters)
-        if not measured and not LOG.isEnabledFor(logging.DEBUG):
-            return connection, None
         if measured and (metered := getattr(connection, "metered", None)) is not None:
             connection = metered()
         units = getattr(connection, "units", None) if measured else None
