@@ -121,7 +121,8 @@ class Throttled(OdmError):
     """The store refused the work for now, after all retries.
 
     Attributes:
-        left: the operations of a batch that were not done.
+        left: what was not done of a batch, to be given to the next one: entities that were not put, keys such as
+            ``Order.primary(...)`` of items that were not deleted; keys that `get_many` has not read.
     """
 
     def __init__(self, message: str, left: Sequence[Any] = ()) -> None:

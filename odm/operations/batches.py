@@ -1,10 +1,14 @@
 """Batches of puts and deletes: collected, the last one on a key wins, sent together without conditions."""
 
+from typing import Any
+
 from odm.entities.entity import Entity
+from odm.entities.query import Query
 from odm.errors import BadValue
 from odm.operations import ir
 from odm.operations.backend import Gen
 from odm.operations.context import Context
+from odm.operations.left import send_batch
 from odm.operations.trim import trim_after
 from odm.operations.writes import delete_request, put_request, target_of
 from odm.schema.model import Key
@@ -23,6 +27,7 @@ class Pending:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._operations: dict[Key, ir.Put | ir.Delete] = {}
+        self._given: dict[Key, Entity | Query[Any]] = {}
         self.open = False
 
     def put(self, entity: Entity) -> None:
@@ -38,7 +43,7 @@ class Pending:
                 f"{target.entity.name} has a Revision, and a batch can not check it, so it could overwrite somebody "
                 "else's change: put() it on its own"
             )
-        self._add(request)
+        self._add(request, entity)
 
     def delete(self, which: object) -> None:
         """Add a delete of an entity or key.
@@ -47,11 +52,12 @@ class Pending:
             BadValue: the batch is not open, or an entity with a Revision is passed, which a batch can not check.
         """
         self._check_open()
-        if target_of(self._context, which).revision is not None:
+        target = target_of(self._context, which)
+        if target.revision is not None:
             raise BadValue(
                 f"{which!r} has a Revision, which a batch can not check: delete() it on its own, or give its key"
             )
-        self._add(delete_request(self._context, which))
+        self._add(delete_request(self._context, which), target.query)
 
     def _check_open(self) -> None:
         if not self.open:
@@ -60,9 +66,10 @@ class Pending:
                 "with db.batch() as batch: ... (async with, of an AsyncStore)"
             )
 
-    def _add(self, request: ir.Put | ir.Delete) -> None:
+    def _add(self, request: ir.Put | ir.Delete, given: Entity | Query[Any]) -> None:
         self._operations.pop(request.key, None)
         self._operations[request.key] = request
+        self._given[request.key] = given
 
     @property
     def full(self) -> bool:
@@ -73,11 +80,17 @@ class Pending:
         """End the block: what has not been sent is dropped."""
         self.open = False
         self._operations.clear()
+        self._given.clear()
 
     def flush(self) -> Gen[None]:
-        """Send what has been collected."""
-        operations = tuple(self._operations.values())
+        """Send what has been collected.
+
+        Raises:
+            Throttled: ``left`` has the entities that were not put, and the keys of those that were not deleted.
+        """
+        operations, given = tuple(self._operations.values()), self._given
         self._operations.clear()
+        self._given = {}
         if operations:
-            yield ir.BatchWrite(operations)
+            yield from send_batch(ir.BatchWrite(operations), given)
             yield from trim_after(self._context, operations)

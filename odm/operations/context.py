@@ -42,6 +42,12 @@ class Target(NamedTuple):
         return f"{self.entity.name}.{primary.name}({values})"
 
     @property
+    def query(self) -> Query[Any]:
+        """The key, as a user writes it."""
+        primary = self.entity.primary
+        return Query(self.entity.cls, primary.name, {name: self.values[name] for name in primary.fields})
+
+    @property
     def revision(self) -> int | None:
         """The revision that the caller has read, or None where it is not checked."""
         name = self.entity.revision

@@ -15,6 +15,7 @@ from odm.operations import ir
 from odm.operations.backend import Gen
 from odm.operations.context import Context, Target
 from odm.operations.guards import every, has_tag
+from odm.operations.left import send_batch
 from odm.operations.merge import Stream, merged, streams_of
 from odm.operations.plan import Plan, make_plan
 from odm.schema.model import EntitySchema, Key
@@ -109,7 +110,9 @@ def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: boo
     targets = [context.key_of(query) for query in queries]
     patterns = {target.key: target.entity.primary.full_name for target in targets}
     distinct = tuple(patterns)
-    items = (yield ir.BatchGet(distinct, consistent, patterns=tuple(patterns.values()))) if distinct else ()
+    request = ir.BatchGet(distinct, consistent, patterns=tuple(patterns.values()))
+    given = {target.key: target.query for target in targets}
+    items = (yield from send_batch(request, given)) if distinct else ()
     now = context.now()
     found = {
         key: context.decode(item, key)

@@ -17,6 +17,7 @@ from odm.operations import ir
 from odm.operations.backend import Gen
 from odm.operations.context import Context, Target
 from odm.operations.guards import ABSENT, EXISTS
+from odm.operations.left import send_batch
 from odm.operations.limits import check_transaction, item_size
 from odm.operations.trim import trim_after
 from odm.operations.updates import ATTEMPTS, Change, attempt, fault, restless, start, understand
@@ -178,7 +179,7 @@ def _first_operations(context: Context, steps: Sequence[_Step]) -> Gen[list[ir.O
     operations = {step.target.key: step.first(context) for step in steps}
     unread = tuple(key for key, operation in operations.items() if operation is None)
     patterns = tuple(step.target.entity.primary.full_name for step in steps if operations[step.target.key] is None)
-    items = (yield ir.BatchGet(unread, patterns=patterns)) if unread else ()
+    items = (yield from send_batch(ir.BatchGet(unread, patterns=patterns), {})) if unread else ()
     read = dict(zip(unread, items, strict=True))
     return [operations[step.target.key] or _on_read(context, step, read[step.target.key]) for step in steps]
 

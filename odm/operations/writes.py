@@ -16,6 +16,7 @@ from odm.operations import ir
 from odm.operations.backend import Gen
 from odm.operations.context import Context, Target
 from odm.operations.guards import ABSENT, EXISTS, Now, every, judged, revision_is
+from odm.operations.left import send_batch
 from odm.operations.limits import check_item
 from odm.operations.reads import Reading, keys_chunk
 from odm.operations.trim import trim_after
@@ -188,7 +189,7 @@ def delete_all(context: Context, reading: Reading | None) -> Gen[int]:
         pattern = reading.plan.name
         found, reading = yield from keys_chunk(context, reading)
         if found:
-            yield ir.BatchWrite(tuple(ir.Delete(key, pattern=pattern) for key in found))
+            yield from send_batch(ir.BatchWrite(tuple(ir.Delete(key, pattern=pattern) for key in found)), {})
         total += len(found)
     return total
 

@@ -1,0 +1,27 @@
+"""What a throttled batch leaves undone, handed back as the caller gave it, to be sent again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from odm.errors import Throttled
+from odm.operations import ir
+from odm.operations.backend import Gen
+from odm.schema.model import Key
+
+
+def send_batch(request: ir.BatchGet | ir.BatchWrite, given: Mapping[Key, Any]) -> Gen[Any]:
+    """Send a batch; what is left of it is told in terms of what was given.
+
+    Args:
+        request: the batch.
+        given: what the caller gave for each key; what it has nothing for is not told.
+
+    Raises:
+        Throttled: with ``left`` such.
+    """
+    try:
+        return (yield request)
+    except Throttled as error:
+        keys = [getattr(one, "key", one) for one in error.left]
+        error.left = tuple(given[key] for key in keys if key in given)
+        raise
