@@ -54,6 +54,14 @@ class TestMeter:
         assert meter.by_pattern == {"Order.primary": Usage(3, 2.5, 0.0)}
         assert (meter.read_units, meter.write_units) == (2.5, 0.0)
 
+    def test_what_is_not_there_costs_a_read(self, db: Store) -> None:
+        absent = Order.primary(customer_id="c", order_id="absent")
+        with db.meter() as meter:
+            assert list(db.query(absent)) == []
+            assert list(db.query(absent, consistent=False)) == []
+            assert db.get_many([absent, Order.primary(customer_id="c", order_id="too")]) == [None, None]
+        assert meter.by_pattern == {"Order.primary": Usage(3, 3.5, 0.0)}
+
     def test_rounds_up_a_page_as_a_whole(self, db: Store) -> None:
         fill(db, map(order, "abc"))
         query = Order.primary(customer_id="c")
