@@ -20,6 +20,7 @@ from attrs import Factory, define, evolve, frozen
 
 from odm.backends.dynamodb.bodies import Bodies
 from odm.backends.dynamodb.patience import config_of
+from odm.backends.dynamodb.savings import saving
 from odm.backends.dynamodb.wire import read_bytes
 from odm.errors import Unsupported
 from odm.operations.backend import PATIENCE, Patience
@@ -184,10 +185,11 @@ def _is_on_this_machine(endpoint_url: str | None) -> bool:
 
 def _arguments(settings: Settings, once: bool, patience: Patience) -> dict[str, Any]:
     """What a client of either colour is made with."""
+    session = session_of(settings)
     return {
         "region_name": settings.region,
         "endpoint_url": settings.endpoint_url,
-        "config": config_of(settings.config, session_of(settings), patience, once=once),
+        "config": config_of(saving(settings.config, session), session, patience, once=once),
         **(settings.keys or {}),
     }
 

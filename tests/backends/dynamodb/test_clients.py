@@ -12,9 +12,10 @@ from typing import Any
 import boto3
 import botocore.session
 import pytest
+from aiobotocore.config import AioConfig
 from botocore.config import Config
 from botocore.credentials import RefreshableCredentials
-from botocore.exceptions import NoCredentialsError
+from botocore.exceptions import NoCredentialsError, ParamValidationError
 
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
 
@@ -75,6 +76,31 @@ async def test_the_region_and_config_given(colours: Colours, endpoint: str) -> N
     sent = await colours.sent(settings)
     assert [_signer(request) for request in sent] == ["mine in us-west-2"] * 2
     assert all("shop/1" in str(request.headers["User-Agent"]) for request in sent)
+
+
+async def test_what_the_config_says_wins_over_what_makes_calls_cheaper(
+    colours: Colours, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SDK_UA_APP_ID", "till")
+    session = boto3.Session("mine", "secret", region_name="eu-west-1")
+
+    async def agents(config: Config | None) -> list[str]:
+        sent = await colours.sent(Settings(session, endpoint_url=endpoint, config=config))
+        agents = [request.headers["User-Agent"] for request in sent]
+        return [agent.decode() if isinstance(agent, bytes) else agent for agent in agents]
+
+    assert all("Botocore/" in agent and "lib/odm app/till" in agent for agent in await agents(None))
+    named = Config(user_agent_appid="shop")  # type: ignore[call-arg]  # the stubs do not know it
+    assert all("app/shop" in agent for agent in await agents(named))
+    assert all(agent.startswith("mine/1") for agent in await agents(Config(user_agent="mine/1")))
+    careful = SyncClient(Settings(session, endpoint_url=endpoint, config=Config(parameter_validation=True))).get()
+    with pytest.raises(ParamValidationError):
+        careful.describe_table()
+    other = AsyncClients(
+        Settings(session, endpoint_url=endpoint, config=AioConfig(connector_args={"keepalive_timeout": 3}))
+    )
+    assert (await other.get()).meta.config.connector_args == {"keepalive_timeout": 3}
+    await other.aclose()
 
 
 async def test_a_profile(colours: Colours, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
