@@ -118,6 +118,7 @@ def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
             part = f"index {index['IndexName']!r}"
             mend = "remove it from the table, or name another one with AccessPattern(..., index=...)"
             yield from _key_conflict(part, f"{part} of {what}", names, index["KeySchema"], types, mend)
+            yield from _projection_conflict(layout, index)
     found = {index["IndexName"] for index in table.get("LocalSecondaryIndexes", ())}
     for name in sorted(layout.local - found):
         yield Change(
@@ -141,6 +142,20 @@ def _key_conflict(
     if sorted(found) != sorted(needed):
         text = f"{what} exists with the key {', '.join(found)}, but the models need {', '.join(needed)}: {mend}"
         yield Change("refused", part, text)
+
+
+def _projection_conflict(layout: Layout, index: Mapping[str, Any]) -> Iterator[Change]:
+    """An index that holds less than queries take from it; one that holds more serves as well."""
+    name, held = index["IndexName"], index.get("Projection", {"ProjectionType": "ALL"})
+    wanted = layout.projections.get(name)
+    if held["ProjectionType"] == "ALL" or (wanted is not None and {*wanted} <= {*held.get("NonKeyAttributes", ())}):
+        return
+    has, needs = (", ".join(names) or "keys" for names in (held.get("NonKeyAttributes", ()), wanted or ("all",)))
+    text = (
+        f"index {name!r} of table {layout.table!r} exists with the projection {has}, but the models need {needs}, and "
+        "DynamoDB can not change it: give the pattern a new index name with AccessPattern(..., index=...)"
+    )
+    yield Change("refused", f"index {name!r}", text)
 
 
 def _lacking(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:

@@ -8,6 +8,7 @@ from odm.backends.dynamodb.codec import read_position, write_key, write_position
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.loading import AttributesItem, AttributesItems
 from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.projections import entries_of, needs_items, whole_items
 from odm.backends.dynamodb.ranges import bounds
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import create, drop
@@ -54,7 +55,7 @@ def procedure(layout: Layout, request: Request, attempts: int) -> Gen[Any]:
         case BatchWrite():
             return batch_write(layout, request, attempts)
         case Query():
-            return _query(layout, request)
+            return _query(layout, request, attempts)
         case Scan():
             return _scan(layout, request)
         case CreateTables():
@@ -73,7 +74,14 @@ def _get(layout: Layout, request: Get) -> Gen[Item | None]:
     return AttributesItem(response["Item"], layout.hidden, layout.loader) if "Item" in response else None
 
 
-def _query(layout: Layout, request: Query) -> Gen[Page]:
+def _query(layout: Layout, request: Query, attempts: int) -> Gen[Page]:
+    if not needs_items(layout, request):
+        return (yield from _entries(layout, request))
+    page = yield from _entries(layout, entries_of(layout, request))
+    return (yield from whole_items(layout, request, page, attempts))
+
+
+def _entries(layout: Layout, request: Query) -> Gen[Page]:
     sort_bounds = bounds(request.lo, request.hi)
     if sort_bounds is None:
         return Page()

@@ -6,17 +6,26 @@ local index has ``<index>sk`` alone, beside the table's own partition key.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from attrs import Factory, field, frozen
 
 from odm.backends.dynamodb.loading import Loader
 from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Options, Provisioned, Stream
+from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.errors import BadValue, SchemaError
 from odm.schema.checks import NAMES, is_name
 from odm.schema.model import Schema
 
 _KEY_TYPES = ("HASH", "RANGE")
+
+MAX_INCLUDED: Final = 20
+"""Attributes that an index names in its projection (AWS: Service, account, and table quotas)."""
+
+MAX_INCLUDED_TOGETHER: Final = 100
+"""The same of all indexes of a table together, each counted in each (same source)."""
+
+_ALWAYS: Final = (TAG, TTL_ATTRIBUTE)
 
 
 @frozen
@@ -29,6 +38,7 @@ class Layout:
         indexes: by index name, its two key attributes; the first of a local one is the table's.
         local: the names of the local indexes.
         has_ttl: whether items expire.
+        projections: by the name of an index that does not hold whole items, the attributes that it holds beside keys.
         options: what the models do not tell.
         loader: makes entities of attributes.
         hidden: all key attributes, of the table and of its indexes: what is no part of an item.
@@ -39,6 +49,7 @@ class Layout:
     indexes: Mapping[str, tuple[str, str]]
     has_ttl: bool = False
     local: frozenset[str] = frozenset()
+    projections: Mapping[str, tuple[str, ...]] = Factory(dict)
     options: Options = NO_OPTIONS
     loader: Loader = field(factory=Loader, repr=False, eq=False)
     hidden: frozenset[str] = field(
@@ -67,10 +78,35 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
             for name, index in schema.indexes.items()
         },
         has_ttl=schema.has_ttl,
+        projections=_projections(schema),
         local=frozenset(name for name, index in schema.indexes.items() if index.local),
         options=options,
         loader=Loader(entity.codec for entity in schema.entities.values()),
     )
+
+
+def _projections(schema: Schema) -> dict[str, tuple[str, ...]]:
+    """What indexes hold that do not hold all.
+
+    Where some fields are held, so are tag and expiry: most queries ask for these.
+    """
+    found = {
+        name: (*index.projection, *_ALWAYS) if index.projection else ()
+        for name, index in schema.indexes.items()
+        if index.projection is not None
+    }
+    for name, held in found.items():
+        if len(held) > MAX_INCLUDED:
+            raise SchemaError(
+                f"index {name!r} of table {schema.name!r} holds {len(held)} attributes beside keys with {TAG} and "
+                f"{TTL_ATTRIBUTE}, and DynamoDB allows {MAX_INCLUDED}: name fewer fields in projection="
+            )
+    if sum(map(len, found.values())) > MAX_INCLUDED_TOGETHER:
+        raise SchemaError(
+            f"the indexes of table {schema.name!r} hold {sum(map(len, found.values()))} attributes beside keys, and "
+            f"DynamoDB allows {MAX_INCLUDED_TOGETHER} together: name fewer fields in projection="
+        )
+    return found
 
 
 def create_table(layout: Layout) -> dict[str, Any]:
@@ -137,11 +173,19 @@ def key_schema(names: tuple[str, ...]) -> list[dict[str, str]]:
     return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(names, _KEY_TYPES, strict=False)]
 
 
+def projection(layout: Layout, index: str) -> dict[str, Any]:
+    """The Projection of an index."""
+    held = layout.projections.get(index)
+    if held is None:
+        return {"ProjectionType": "ALL"}
+    return {"ProjectionType": "INCLUDE", "NonKeyAttributes": [*held]} if held else {"ProjectionType": "KEYS_ONLY"}
+
+
 def _index(layout: Layout, index: str, paid: Provisioned | None = None) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "IndexName": index,
         "KeySchema": key_schema(layout.indexes[index]),
-        "Projection": {"ProjectionType": "ALL"},
+        "Projection": projection(layout, index),
     }
     return arguments if paid is None else arguments | {"ProvisionedThroughput": paid.throughput}
 

@@ -40,7 +40,7 @@ def show_schema(target: str, *, as_json: bool) -> None:
     show_table(
         console, "Patterns", ("pattern", "index", "partition", "sort", "shards", "only when", "example key"), patterns
     )
-    show_table(console, "Indexes", ("index", "kind", "patterns"), _indexes(schema))
+    show_table(console, "Indexes", ("index", "kind", "patterns", "holds"), _indexes(schema))
 
 
 def _entity(entity: EntitySchema) -> tuple[str, ...]:
@@ -74,8 +74,13 @@ def _shards(pattern: PatternSchema) -> str:
     return f"{pattern.shards.count}" if pattern.shards.by is None else f"{pattern.shards.count} by {pattern.shards.by}"
 
 
-def _indexes(schema: Schema) -> list[tuple[str, str, str]]:
+def _indexes(schema: Schema) -> list[tuple[str, ...]]:
     return [
-        (index.name, index.patterns[0].kind, ", ".join(f"{p.entity}.{p.name}" for p in index.patterns))
+        (
+            index.name,
+            index.patterns[0].kind,
+            ", ".join(f"{p.entity}.{p.name}" for p in index.patterns),
+            "" if index.projection is None else f"keys {' '.join(index.projection)}".strip(),
+        )
         for index in schema.indexes.values()
     ]

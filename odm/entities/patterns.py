@@ -4,7 +4,8 @@ On the class, ``Order.by_date`` is a `BoundPattern`: calling it with values make
 the table, not here.
 """
 
-from typing import Any, Generic, Never, TypeVar
+from collections.abc import Sequence
+from typing import Any, Generic, Literal, Never, TypeVar
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema
@@ -66,6 +67,9 @@ class AccessPattern(Pattern):
         index: name of the index; patterns of different entities with one name share it. Default: the attribute name.
         when: only items for which this holds are in the index, as in ``field("status") == "open"``.
         shards: spreads each partition of the index over several: ``Shards(8, by="order_id")``.
+        projection: what the index holds of an item on DynamoDB: "all" of it, the "keys" alone, or the fields of these
+            names as well. Queries give whole items in any case: with less than all they fetch them by key, so it saves
+            room and writes, and costs reads. Patterns that share an index have the same.
         local: keep the index beside the items of each partition (LSI): its partition template is the primary key's, and
             it can be read consistently.
     """
@@ -79,11 +83,13 @@ class AccessPattern(Pattern):
         when: Condition | bool | None = None,
         shards: Shards | None = None,
         local: bool = False,
+        projection: Literal["all", "keys"] | Sequence[str] = "all",
     ) -> None:
         super().__init__(partition, sort)
         self.index = index
         self.shards = shards
         self.local = local
+        self.projection = projection
         self.when = None if when is None else checked(when, "when=")
 
 

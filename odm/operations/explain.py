@@ -92,6 +92,9 @@ def explain_plan(plan: Plan, native: Any) -> Explanation:
     if plan.pattern.shards is not None:
         read, of = len(plan.shards), plan.pattern.shards.count
         notes.append(f"one shard of {of}" if read == 1 else f"{read} shards read together, merged")
+    if plan.pattern.projection is not None:
+        has = ", ".join(plan.pattern.projection) or "nothing"
+        notes.append(f"the index holds {has} beside keys, so on DynamoDB whole items are fetched by key, 100 a request")
     if plan.empty:
         notes = ["no key can match: answered without a request"]
     return Explanation(

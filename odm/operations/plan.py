@@ -86,10 +86,10 @@ class _Fit:
     lack: str | None = None
 
     @property
-    def rank(self) -> tuple[int, bool, bool, bool]:
-        """More equalities first, then a range, then the primary key, then what has no shards to be read together."""
-        pattern = self.pattern
-        return len(self.equal), bool(self.ranged), pattern.kind == "primary", pattern.shards is None
+    def rank(self) -> tuple[int, bool, bool, bool, bool]:
+        """More equalities first, then a range, then the primary key, then what needs no shards or fetches."""
+        pattern, whole = self.pattern, self.pattern.projection is None
+        return len(self.equal), bool(self.ranged), pattern.kind == "primary", pattern.shards is None, whole
 
 
 def make_plan(schema: Schema, query: Query[Any]) -> Plan:

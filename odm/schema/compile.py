@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from attrs import evolve
 from pydantic.errors import PydanticUndefinedAnnotation
 
-from odm.codec import compile_codec
+from odm.codec import EntityCodec, compile_codec
 from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey
 from odm.errors import BadValue, SchemaError
 from odm.expressions.references import Reference
@@ -102,8 +102,22 @@ def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern],
             when = None if pattern.when is None else codec.lower(pattern.when)
         except BadValue as error:
             raise SchemaError(f"{cls.__name__}.{name}: when= {error}") from error
-        lowered[name] = evolve(pattern, when=when)
+        lowered[name] = evolve(pattern, when=when, projection=_projection(cls, codec, patterns[name]))
     return evolve(entity, patterns=lowered)
+
+
+def _projection(cls: "type[Entity]", codec: EntityCodec, pattern: Pattern) -> tuple[str, ...] | None:
+    """The stored names of what the index holds beside keys; None: all."""
+    projection = pattern.projection if isinstance(pattern, AccessPattern) else "all"
+    if projection in ("all", "keys"):
+        return None if projection == "all" else ()
+    for name in (projection,) if isinstance(projection, str) else projection:
+        if isinstance(projection, str) or name not in codec.stored:
+            raise SchemaError(
+                f'{cls.__name__}.{pattern.name}: projection={projection!r}: write "all", "keys" or names of fields, as '
+                f'in projection=("{next(iter(codec.stored))}",); its fields are {", ".join(codec.stored)}'
+            )
+    return tuple(sorted({codec.stored[name] for name in projection})) or ()
 
 
 def _complete(cls: "type[Entity]") -> None:
@@ -185,9 +199,23 @@ def _indexes(entities: dict[str, EntitySchema], keys: Mapping[str, tuple[str, st
         for pattern in entity.patterns.values():
             by_name.setdefault(str(pattern.index), []).append(pattern)
     return {
-        name: IndexSchema(name, tuple(found), _is_local(found), **({"keys": keys[name]} if name in keys else {}))
+        name: IndexSchema(
+            name, tuple(found), _is_local(found), _projected(found), **({"keys": keys[name]} if name in keys else {})
+        )
         for name, found in by_name.items()
     }
+
+
+def _projected(patterns: Sequence[PatternSchema]) -> tuple[str, ...] | None:
+    """What the index that the patterns share holds beside keys; SchemaError if they do not agree."""
+    one = patterns[0]
+    for other in patterns:
+        if other.projection != one.projection:
+            raise SchemaError(
+                f"{one.entity}.{one.name} and {other.entity}.{other.name} share the index {one.index!r}, and an index "
+                "has one projection: say the same projection= in both, or give them different names with index="
+            )
+    return one.projection
 
 
 def _is_local(patterns: Sequence[PatternSchema]) -> bool:

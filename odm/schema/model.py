@@ -40,6 +40,7 @@ class PatternSchema:
         shared: another entity's keys may fall into this pattern's range, so queries filter by tag.
         shards: over how many partitions each one is spread, and by which field; None: it is not.
         hashed: what writes that field.
+        projection: the stored names of what its index holds beside keys; None: all.
         fields: the fields of both templates, each once, partition first.
         full_name: with the entity before it, such as "Order.by_date".
     """
@@ -54,6 +55,7 @@ class PatternSchema:
     shared: bool = False
     shards: Shards | None = None
     hashed: Template | None = None
+    projection: tuple[str, ...] | None = None
     fields: tuple[str, ...] = field(
         init=False, repr=False, eq=False, default=Factory(lambda self: self._fields(), takes_self=True)
     )
@@ -98,6 +100,8 @@ class PatternSchema:
         sort = f', "{self.sort.text}"' if self.sort is not None else ""
         kind = "PrimaryKey" if self.kind == "primary" else "AccessPattern"
         options = f", shards={self.shards!r}" * (self.shards is not None) + ", local=True" * (self.kind == "local")
+        if self.projection is not None:
+            options += f", projection={self.projection or 'keys'!r}"
         return f'{self.name} = {kind}("{self.partition.text}"{sort}{options})'
 
 
@@ -214,12 +218,14 @@ class IndexSchema:
 
     Attributes:
         local: its partitions are those of the primary key.
+        projection: the stored names of what it holds beside keys on DynamoDB; None: all.
         keys: the names of its key attributes on DynamoDB; the first of a local one is the table's instead.
     """
 
     name: str
     patterns: tuple[PatternSchema, ...]
     local: bool = False
+    projection: tuple[str, ...] | None = None
     keys: tuple[str, str] = field(default=Factory(lambda self: (f"{self.name}pk", f"{self.name}sk"), takes_self=True))
 
 

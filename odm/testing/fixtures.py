@@ -57,10 +57,16 @@ def local(stores: Stores) -> Store:
 
 
 @pytest.fixture
+def lean(stores: Stores) -> Store:
+    """A store of the table whose indexes do not hold whole items."""
+    return stores.open(spreading.lean)
+
+
+@pytest.fixture
 def offline(stores: Stores) -> Iterator[Store]:
     """A store of the same table, not created: at the end of the test nothing must have been sent."""
     yield stores.offline(entities.plain)
     assert stores.requests == []
 
 
-__all__ = ["colour", "db", "indexed", "known_faults", "local", "offline", "sharded", "stores"]
+__all__ = ["colour", "db", "indexed", "known_faults", "lean", "local", "offline", "sharded", "stores"]

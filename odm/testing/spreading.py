@@ -1,6 +1,7 @@
 """What the suite stores of entities with sharded and local indexes.
 
-``spread`` has sharded indexes, ``respread`` is the same with other numbers of shards; ``beside`` has local indexes.
+``spread`` has sharded indexes, ``respread`` is the same with other numbers of shards; ``beside`` has local indexes,
+``lean`` has indexes that do not hold whole items.
 """
 
 from datetime import datetime
@@ -8,11 +9,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from odm import AccessPattern, Entity, PrimaryKey, Shards, Table
+from odm import TTL, AccessPattern, Entity, PrimaryKey, Shards, Stored, Table
 
 spread = Table("spread")
 respread = Table("spread")
 beside = Table("beside")
+lean = Table("lean")
 
 
 # --- table "spread"
@@ -89,3 +91,23 @@ class Voucher(Entity, table=beside):
 
     primary = PrimaryKey("SHOP#{shop}", "VOUCHER#{code}")
     by_code = AccessPattern("SHOP#{shop}", "CODE#{code}", index="lsi2", local=True)
+
+
+# --- table "lean"
+
+
+class Report(Entity, table=lean):
+    """Indexes of keys alone, of some fields, of keys beside the items, and of keys in shards."""
+
+    report_id: str
+    team: str = "t"
+    number: Annotated[int, Field(ge=0, lt=10**6)] = 0
+    score: Annotated[int, Stored("s")] = 0
+    body: str = ""
+    until: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("REPORT#{report_id}", "REPORT")
+    by_team = AccessPattern("TEAM#{team}", "{number}", projection="keys")
+    by_score = AccessPattern("TEAM#{team}", "{score}#{number}", projection=("score", "number"))
+    by_number = AccessPattern("REPORT#{report_id}", "NUMBER#{number}", local=True, projection="keys")
+    spread = AccessPattern("ALL", "{number}", shards=Shards(3, by="report_id"), projection="keys")

@@ -425,3 +425,34 @@ def test_key_attributes_of_indexes_that_can_not_be(names: dict[str, tuple[str, s
 
     with pytest.raises(SchemaError, match=said):
         table.compile()
+
+
+@pytest.mark.parametrize("projection", ["none", "total", ("total", "nope"), ("order_id", "pk")])
+def test_projections_that_can_not_be(projection: Any) -> None:
+    table = Table("shop")
+
+    class Order(Entity, table=table):
+        order_id: str
+        total: int
+        primary = PrimaryKey("ORDER#{order_id}")
+        by_total = AccessPattern("TOTAL#{total}", projection=projection)
+
+    with pytest.raises(SchemaError, match=r"Order\.by_total: projection=.*its fields are order_id, total"):
+        table.compile()
+
+
+def test_patterns_of_one_index_have_one_projection() -> None:
+    table = Table("shop")
+
+    class Order(Entity, table=table):
+        order_id: str
+        primary = PrimaryKey("ORDER#{order_id}")
+        by_id = AccessPattern("O#{order_id}", index="gsi", projection="keys")
+
+    class Customer(Entity, table=table):
+        customer_id: str
+        primary = PrimaryKey("CUSTOMER#{customer_id}")
+        by_id = AccessPattern("C#{customer_id}", index="gsi")
+
+    with pytest.raises(SchemaError, match=r"Order\.by_id and Customer\.by_id share the index 'gsi', and an"):
+        table.compile()

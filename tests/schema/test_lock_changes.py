@@ -150,6 +150,13 @@ def test_what_the_bundled_engine_can_not_show() -> None:
     named = """Table("shop", index_keys={"by_email": ("GSI1PK", "GSI1SK")})"""
     assert found([], [(table, named)]) == [("strands", "index by_email", "key names")]
     assert found([(table, named)], []) == [("strands", "index by_email", "key names")]
+    where = 'AccessPattern("EMAIL#{email}"'
+    keys, note = (f"{where}, projection={held}" for held in ('"keys"', '("note",)'))
+    narrower = [("safe", "Customer.by_email", "projection")]
+    wider = [("strands", "Customer.by_email", "projection")]
+    assert found([], [(where, keys)]) == found([], [(where, note)]) == narrower
+    assert found([(where, note)], [(where, keys)]) == narrower
+    assert found([(where, keys)], []) == found([(where, note)], []) == found([(where, keys)], [(where, note)]) == wider
     assert found([], [(table, 'Table("shop", row_key_join="##")')]) == [("strands", "table shop", "row_key_join")]
     counter = ("visits: int", "visits: Annotated[int, Counter]")
     assert found([], [counter]) == [("backfill", "Customer.visits", "Counter")]

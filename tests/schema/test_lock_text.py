@@ -276,6 +276,7 @@ KNOWN = {
     },
     PatternSchema: {
         *("entity", "name", "kind", "index", "partition", "sort", "when", "shared", "shards", "hashed"),
+        "projection",
     },
 }
 """The attributes that are described, or follow from what is."""

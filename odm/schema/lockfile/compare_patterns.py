@@ -50,8 +50,19 @@ def _changed(entity: EntityLock, index: str, old: PatternLock, new: PatternLock)
     if old.when != new.when:
         effect = "stored items are in the index, or missing from it, by the old condition"
         yield Finding("strands", where, "when", old.when or "none", new.when or "none", effect, again)
+    if old.projection != new.projection:
+        yield _projected(where, old.projection, new.projection)
     if old.shards != new.shards:
         yield _resharded(where, old.shards, new.shards, again)
+
+
+def _projected(where: str, old: tuple[str, ...] | None, new: tuple[str, ...] | None) -> Finding:
+    was, now = ("all" if side is None else ", ".join(side) or "keys" for side in (old, new))
+    if old is None or (new is not None and {*new} <= {*old}):
+        effect = "on DynamoDB the index goes on to hold more; items are fetched by key all the same"
+        return Finding("safe", where, "projection", was, now, effect, "give the pattern a new index name to save room")
+    effect = "on DynamoDB the index lacks what the new model reads from it, and its projection can not be changed"
+    return Finding("strands", where, "projection", was, now, effect, "give the pattern a new index name and fill that")
 
 
 def _resharded(where: str, old: ShardsLock | None, new: ShardsLock | None, again: str) -> Finding:

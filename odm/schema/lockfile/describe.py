@@ -46,6 +46,7 @@ def _pattern(entity: EntitySchema, pattern: PatternSchema) -> PatternLock:
         sort=None if pattern.sort is None else _template(entity, pattern.sort),
         when=None if pattern.when is None else str(pattern.when),
         shards=_shards(entity, pattern),
+        projection=pattern.projection,
     )
 
 

@@ -53,7 +53,10 @@ class ShardsLock(_Description):
 
 
 class PatternLock(_Description):
-    """A primary key or an access pattern. ``when`` is the condition as text, over stored names and values."""
+    """A primary key or an access pattern. ``when`` is the condition as text, over stored names and values.
+
+    ``projection``: the stored names of what the index holds beside keys on DynamoDB; None: all.
+    """
 
     name: str
     kind: Literal["primary", "global", "local"]
@@ -61,6 +64,7 @@ class PatternLock(_Description):
     sort: TemplateLock | None = None
     when: str | None = None
     shards: ShardsLock | None = None
+    projection: tuple[str, ...] | None = None
 
 
 class FieldLock(_Description):

@@ -13,7 +13,7 @@ items must be written again before the new model does all that it says. "safe": 
 OF_KEYS: Final = frozenset(
     {
         *("key names", "sort key", "primary key", "index", "kind", "template", "when", "shards"),
-        *("new pattern", "removed pattern"),
+        *("projection", "new pattern", "removed pattern"),
     }
 )
 """The kinds of change that concern under which keys items and their index entries lie on DynamoDB."""

@@ -7,7 +7,7 @@ import pytest
 # Before they are imported: the asserts of the suite are to explain themselves.
 pytest.register_assert_rewrite(*(module.name for module in iter_modules(__path__, f"{__name__}.")))
 
-from odm.testing.fixtures import colour, db, indexed, known_faults, local, offline, sharded, stores
+from odm.testing.fixtures import colour, db, indexed, known_faults, lean, local, offline, sharded, stores
 from odm.testing.suite.actions import (
     TestIncrement,
     TestLists,
@@ -27,6 +27,7 @@ from odm.testing.suite.gets import TestGet, TestGetMany
 from odm.testing.suite.indexes import TestIndexedTable, TestIndexPuts, TestIndexReads, TestIndexUpdates
 from odm.testing.suite.invalid import TestInvalidItems
 from odm.testing.suite.keep import TestKeep
+from odm.testing.suite.lean_indexes import TestLeanIndexes
 from odm.testing.suite.local_indexes import TestLocalIndexes, TestLocalIndexWrites
 from odm.testing.suite.meters import TestMeter, TestMeterIndexes, TestMeterTransactions, TestMeterUpdates
 from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
@@ -85,6 +86,7 @@ __all__ = [
     "TestInvalidItems",
     "TestKeep",
     "TestKeys",
+    "TestLeanIndexes",
     "TestLimit",
     "TestLimits",
     "TestLists",
@@ -142,6 +144,7 @@ __all__ = [
     "db",
     "indexed",
     "known_faults",
+    "lean",
     "local",
     "offline",
     "sharded",

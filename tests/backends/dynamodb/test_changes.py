@@ -158,6 +158,28 @@ def test_keys_that_differ_are_refused() -> None:
     assert "the models need PK (HASH, S), SK (RANGE, S): name its key attributes in Table(" in changes[0].text
 
 
+def test_an_index_may_hold_more_than_is_asked_for_and_not_less() -> None:
+    def refused(asked: tuple[str, ...] | None, found: dict[str, Any]) -> bool:
+        layout = Layout(
+            "shop",
+            ("pk", "sk"),
+            {"by_email": INDEXES["by_email"]},
+            projections={} if asked is None else {"by_email": asked},
+        )
+        table = there(by_email="ACTIVE")
+        table["GlobalSecondaryIndexes"][0]["Projection"] = found
+        changes = differences(layout, table)
+        assert all((change.kind, change.what) == ("refused", "index 'by_email'") for change in changes)
+        return bool(changes)
+
+    everything, keys = {"ProjectionType": "ALL"}, {"ProjectionType": "KEYS_ONLY"}
+    name = {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["name", "_t"]}
+    assert [refused(None, found) for found in (everything, keys, name)] == [False, True, True]
+    assert [refused((), found) for found in (everything, keys, name)] == [False, False, False]
+    assert [refused(("name",), found) for found in (everything, keys, name)] == [False, True, False]
+    assert refused(("name", "age"), name)
+
+
 def test_expiry() -> None:
     def found(status: str, attribute: str = "_ttl", *, has_ttl: bool = True) -> Change | None:
         return expiry_difference(shop(has_ttl=has_ttl), {"TimeToLiveStatus": status, "AttributeName": attribute})

@@ -1,0 +1,138 @@
+"""Queries through indexes that do not hold whole items: the requests, and entries that are older than their items."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from odm import AccessPattern, Entity, PrimaryKey, SchemaError, Table
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.native import Call
+from odm.expressions.nodes import Compare, Condition, Const, Path
+from odm.operations.backend import run
+from odm.operations.ir import CreateTables, Page, Query
+from odm.schema.model import IndexSchema, Key, Schema
+
+SCHEMA = Schema(
+    "shop", {}, {"lean": IndexSchema("lean", (), projection=()), "some": IndexSchema("some", (), projection=("name",))}
+)
+
+
+def is_(name: str, value: str) -> Condition:
+    return Compare("=", Path((name,)), Const(value))
+
+
+def keys(number: int, entry: str = "P", index: str = "lean") -> dict[str, Any]:
+    """The attributes of an entry."""
+    values = {"pk": "C", "sk": str(number), f"{index}pk": entry, f"{index}sk": str(number)}
+    return {name: {"S": value} for name, value in values.items()}
+
+
+def ask(query: Query, entries: list[Any], items: list[Any], **more: Any) -> tuple[list[Call], Page]:
+    """The calls that a query makes, and its answer."""
+    calls: list[Call] = []
+
+    def answer(call: Call) -> Any:
+        calls.append(call)
+        if call.operation == "query":
+            return {"Items": entries, "Count": len(entries), **more}
+        wanted = call.kwargs["RequestItems"]["shop"]["Keys"]
+        assert wanted == [{"pk": entry["pk"], "sk": entry["sk"]} for entry in entries]
+        return {"Responses": {"shop": items[::-1]}}  # in no order
+
+    page: Page = run(DynamoDB().connect(SCHEMA).steps(query), answer)
+    return calls, page
+
+
+def test_entries_are_read_and_then_items_in_their_order() -> None:
+    items = [keys(n) | {"name": {"S": f"n{n}"}} for n in range(3)]
+    calls, page = ask(Query("P", index="lean", limit=7), [keys(n) for n in range(3)], items, LastEvaluatedKey=keys(2))
+    assert [call.operation for call in calls] == ["query", "batch_get_item"]
+    assert calls[0].kwargs["Limit"] == 7
+    assert "ConsistentRead" not in calls[1].kwargs["RequestItems"]["shop"]
+    assert list(page.items) == [{"name": f"n{n}"} for n in range(3)]
+    assert [position.key for position in page.positions] == [Key("C", str(n)) for n in range(3)]
+    assert page.next == page.positions[-1]
+
+
+def test_no_more_entries_are_read_than_items_are_fetched_at_once() -> None:
+    for query in (Query("P", index="lean"), Query("P", index="lean", limit=500, filter=is_("name", "x"))):
+        calls, page = ask(query, [], [])
+        assert [call.operation for call in calls] == ["query"]
+        assert calls[0].kwargs["Limit"] == 100
+        assert list(page.items) == []
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        None,
+        keys(1, entry="Q"),  # moved in the index
+        {"pk": {"S": "C"}, "sk": {"S": "1"}},  # left the index
+        keys(1) | {"name": {"S": "other"}},  # the filter does not hold any more
+    ],
+)
+def test_an_entry_that_is_older_than_its_item_is_no_result(now: Mapping[str, Any] | None) -> None:
+    there = keys(0) | {"name": {"S": "x"}}
+    query = Query("P", index="lean", filter=is_("name", "x"))
+    calls, page = ask(query, [keys(0), keys(1)], [there, *([now] if now else [])])
+    assert "FilterExpression" not in calls[0].kwargs
+    assert list(page.items) == [{"name": "x"}]
+    assert [position.key.sort for position in page.positions] == ["0"]
+    assert page.next is None
+
+
+def test_a_filter_on_what_the_index_holds_is_judged_there_first_and_again_on_the_items() -> None:
+    query = Query("P", index="some", filter=is_("name", "x") & is_("_t", "T"))
+    entries = [keys(n, index="some") for n in range(2)]
+    items = [entries[0] | {"name": {"S": "x"}, "_t": {"S": "T"}}, entries[1] | {"name": {"S": "y"}}]
+    calls, page = ask(query, entries, items)
+    assert calls[0].kwargs["FilterExpression"] == "#1 = :1 AND #2 = :2"
+    assert list(page.items) == [{"name": "x", "_t": "T"}]
+
+
+def test_an_index_counts_alone_when_it_holds_what_the_filter_looks_at() -> None:
+    for query in (Query("P", index="lean", count=True), Query("P", index="some", count=True, filter=is_("name", "x"))):
+        calls, page = ask(query, [keys(1)], [])
+        assert [call.operation for call in calls] == ["query"]
+        assert calls[0].kwargs["Select"] == "COUNT"
+        assert page.count == 1
+    calls, page = ask(Query("P", index="lean", count=True, filter=is_("name", "x")), [keys(1)], [keys(1)])
+    assert [call.operation for call in calls] == ["query", "batch_get_item"]
+    assert page.count == 0
+
+
+def test_the_table_is_made_with_its_projections() -> None:
+    created = next(DynamoDB().connect(SCHEMA).steps(CreateTables())).kwargs
+    assert [index["Projection"] for index in created["GlobalSecondaryIndexes"]] == [
+        {"ProjectionType": "KEYS_ONLY"},
+        {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["name", "_t", "_ttl"]},
+    ]
+
+
+def test_an_index_names_few_attributes() -> None:
+    def connect(*fields: int) -> None:
+        held = {f"i{n}ndex": tuple(f"f{f}" for f in range(count)) for n, count in enumerate(fields)}
+        indexes = {name: IndexSchema(name, (), projection=names) for name, names in held.items()}
+        DynamoDB().connect(Schema("shop", {}, indexes))
+
+    connect(18, 18, 18, 18, 18)
+    with pytest.raises(SchemaError, match="holds 21 attributes beside keys with _t and _ttl, and DynamoDB allows 20"):
+        connect(19)
+    with pytest.raises(SchemaError, match="hold 103 attributes beside keys, and DynamoDB allows 100 together"):
+        connect(18, 18, 18, 18, 18, 1)
+
+
+def test_fields_are_projected_by_their_stored_names_and_the_whole_index_is_preferred() -> None:
+    table = Table("shop")
+
+    class Order(Entity, table=table):
+        order_id: str
+        total: int
+        primary = PrimaryKey("ORDER#{order_id}")
+        lean = AccessPattern("TOTAL#{total}", projection=("total", "order_id"))
+        whole = AccessPattern("TOTAL#{total}", index="whole")
+
+    schema = table.compile()
+    assert schema.indexes["lean"].projection == ("order_id", "total")
+    assert "projection=('order_id', 'total')" in schema.entity(Order).patterns["lean"].text
