@@ -22,6 +22,7 @@ CONTENDERS: Final[Mapping[str, str]] = {
     "boto3 resource + Pydantic": "boto:Resource",
     "boto3 client + Pydantic": "boto:Client",
     "PynamoDB": "pynamo:Pynamo",
+    "by hand": "floor:ByHand",
     "odm, async": "ours:AsyncOdm",
     "dynamoxy, async": "dynamoxy_http:Dynamoxy",
     "pydynox": "pydynox_http:Pydynox",
@@ -132,7 +133,8 @@ def _racers(found: Mapping[str, Contender], name: Call) -> dict[str, Racer]:
 
 
 def _decode(run: _Run) -> None:
-    run.pages([pages.orders(run.settings.size), pages.three_classes(run.settings.size)], SYNC)
+    run.pages([pages.orders(run.settings.size)], (*SYNC, "by hand"))
+    run.pages([pages.three_classes(run.settings.size)], SYNC)
 
 
 def _validators(run: _Run) -> None:
@@ -163,7 +165,7 @@ def _canned(run: _Run) -> None:
 
 
 def _http(run: _Run) -> None:
-    run.calls(Loopback.start, list(CONTENDERS))
+    run.calls(Loopback.start, [name for name in CONTENDERS if name != "by hand"])
 
 
 SECTIONS: Final[Mapping[str, Callable[[_Run], None]]] = {
