@@ -115,12 +115,22 @@ def write_item(codec: EntityCodec, entity: Any) -> Item:
 
 def write_put(layout: Layout, put: Put) -> Attributes:
     """All attributes that a put writes: the item's own, its key, and the keys of its index entries."""
+    if type(put.item) is Draft:
+        return AttributesText(f"{{{_key_texts(layout, put)}{put.item.text[1:]}")
     attributes = write_key(layout.keys, put.key)
     for index, key in put.entries.items():
         attributes |= write_key(layout.indexes[index], key)
-    if type(put.item) is Draft:
-        return AttributesText(f"{text_of(attributes)[:-1]},{put.item.text[1:]}")
     return attributes | {name: to_attribute(value) for name, value in put.item.items()}
+
+
+def _key_texts(layout: Layout, put: Put) -> str:
+    """The JSON text of the key attributes, with a comma behind each."""
+    texts = [f'{quoted(name)}:{{"S":{quoted(text)}}},' for name, text in zip(layout.keys, put.key, strict=False)]
+    for index, key in put.entries.items():
+        for name, text in zip(layout.indexes[index], key, strict=True):
+            if name not in layout.keys:  # a local index has the partition key of the table
+                texts.append(f'{quoted(name)}:{{"S":{quoted(text)}}},')
+    return "".join(texts)
 
 
 def read_item(layout: Layout, attributes: Attributes) -> dict[str, Value]:

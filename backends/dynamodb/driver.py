@@ -14,9 +14,7 @@ from odm.backends.dynamodb.patience import attempts_of
 from odm.backends.dynamodb.requests import procedure
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.backends.dynamodb.units import MeteredConnection
-from odm.codec import EntityCodec
 from odm.errors import BadValue
-from odm.expressions.nodes import Item
 from odm.operations.backend import PATIENCE, Gen, Patience, Sleep
 from odm.operations.ir import Request
 from odm.operations.limits import Limits
@@ -106,9 +104,7 @@ class DynamoDBConnection:
         twin._patience = patience
         return twin
 
-    def encode(self, codec: EntityCodec, entity: Any) -> Item:
-        """The item of an entity as it is sent; see `odm.operations.backend.Connection`."""
-        return write_item(codec, entity)
+    encode = staticmethod(write_item)
 
     def steps(self, request: Request) -> Gen[Any]:
         """The native requests (`Call`, `Sleep`) that answer a request; see `odm.operations.backend.Connection`."""

@@ -45,8 +45,10 @@ def delete(layout: Layout, request: Delete, attempts: int) -> Gen[Written | Refu
 
 def put_arguments(layout: Layout, request: Put) -> Arguments:
     """The arguments of a put, alone or in a transaction."""
-    expressions = Expressions()
     arguments = {"TableName": layout.table, "Item": write_put(layout, request)}
+    if request.condition is None:
+        return arguments
+    expressions = Expressions()
     return arguments | _conditioned(expressions, request.condition) | expressions.arguments()
 
 

@@ -18,7 +18,7 @@ class Draft(LazyDict):
     __slots__ = ("_read", "most", "text")
 
     def __init__(self, text: str, most: int, read: Callable[[str], dict[str, Value]]) -> None:
-        super().__init__()
+        self._made = None  # as the base does, without a call
         self.text = text
         self.most = most
         self._read = read

@@ -40,16 +40,18 @@ def target_of(context: Context, target: object) -> Target:
 
 def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:
     """The unconditional put of an entity, and the entity as it will be stored (its revision counted up)."""
-    if not isinstance(instance, Entity):
+    known = context.schema.by_class.get(type(instance))  # sooner than to ask whether it is an entity
+    if known is None and not isinstance(instance, Entity):
         raise BadValue(f"{instance!r} is not an entity: give an instance of a class declared with table=...")
-    target = target_of(context, instance)
-    name = target.entity.revision
-    stored = instance if name is None else instance.model_copy(update={name: vars(instance)[name] + 1})
-    item = context.encode(target.entity.codec, stored)
-    target.entity.codec.check(item)
-    entries = target.entity.entries(vars(stored), item, context.random)
-    check_item(item, target.key, entries, target.entity, context.limits, target.entity.local)
-    return target, stored, ir.Put(target.key, item, entries, pattern=target.entity.primary.full_name)
+    entity, values = known or context.schema.entity(type(instance)), vars(instance)
+    target = Target(entity, entity.key(values), values, instance)
+    name = entity.revision
+    stored = instance if name is None else instance.model_copy(update={name: values[name] + 1})
+    item = context.encode(entity.codec, stored)
+    entity.codec.check(item)
+    entries = entity.entries(vars(stored), item, context.random)
+    check_item(item, target.key, entries, entity, context.limits, entity.local)
+    return target, stored, ir.Put(target.key, item, entries, pattern=entity.primary.full_name)
 
 
 class Write(NamedTuple):
