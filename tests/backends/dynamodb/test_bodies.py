@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -204,6 +205,25 @@ async def test_without_an_event_botocore_writes_the_body(
         assert last(server)["Item"]["text"] == {"S": TEXT}
         await aperform(connection, BatchWrite((Put(KEY, draft()),)))
         assert last(server)["RequestItems"]["shop"][0]["PutRequest"]["Item"]["text"] == {"S": TEXT}
+
+
+async def test_a_long_body_arrives_whole(server: Any, send: Ask) -> None:
+    item = draft("é" * 150_000)
+    puts = tuple(Put(Key("C#1", str(n)), item) for n in range(4))
+    for _ in range(2):
+        await send(BatchWrite(puts))
+        assert server.received[-1][1].count(item.text[1:].encode()) == 4
+
+
+def test_threads_do_not_mix_their_bodies(server: Any, connection: DynamoDBConnection) -> None:
+    perform(connection, Get(KEY))
+    server.received.clear()
+    names = [f"name-{n}" for n in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: perform(connection, Put(Key(name, "1"), draft(name))), names))
+    items = [json.loads(body)["Item"] for _, body in server.received]
+    assert sorted(item["pk"]["S"] for item in items) == sorted(names)
+    assert all(item["pk"] == item["text"] for item in items)
 
 
 async def test_operations_on_tables_go_the_ordinary_way(server: Any, connection: DynamoDBConnection) -> None:
