@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from odm.backends.dynamodb.codec import read_key, write_key, write_put
-from odm.backends.dynamodb.errors import hot_spots, is_throttled
+from odm.backends.dynamodb.errors import hot_spots, is_conflict, is_throttled
 from odm.backends.dynamodb.loading import AttributesItem
 from odm.backends.dynamodb.native import Call, backoff
 from odm.backends.dynamodb.schema import Layout
@@ -79,16 +79,19 @@ def _until_done(
     left, fruitless = list(work), 0
     while left:
         chunk, rest = left[:size], left[size:]
+        failure: Exception | None = None
         try:
             undone = yield from send(chunk)
         except Exception as error:
-            if not is_throttled(error):
+            if is_throttled(error):
+                raise Throttled(_given_up(layout, len(left), len(work)) + hot_spots(error), left) from error
+            if not is_conflict(error):
                 raise
-            raise Throttled(_given_up(layout, len(left), len(work)) + hot_spots(error), left) from error
+            undone, failure = list(chunk), error
         left = rest + undone
         fruitless = fruitless + 1 if len(undone) == len(chunk) else 0
         if fruitless == attempts:
-            raise Throttled(_given_up(layout, len(left), len(work)), left)
+            raise Throttled(_given_up(layout, len(left), len(work)), left) from failure
         if undone:
             yield backoff(fruitless)
 
@@ -96,6 +99,6 @@ def _until_done(
 def _given_up(layout: Layout, left: int, whole: int) -> str:
     return (
         f"{left} of {whole} operations of a batch on table {layout.table!r} were not done, because DynamoDB has no "
-        f"capacity for them now: the {left} left are in .left of this error; send these again later, or spread the "
-        "load over more partitions"
+        f"capacity for them now, or transactions write the same items: the {left} left are in .left of this error; "
+        "send these again later, or spread the load over more partitions"
     )

@@ -19,7 +19,7 @@ from odm.errors import (
     OutcomeUnknown,
     Throttled,
 )
-from odm.operations.ir import Operation, Request, repeatable
+from odm.operations.ir import BatchWrite, Operation, Put, Request, repeatable
 
 
 @frozen
@@ -44,6 +44,9 @@ class _Row:
 def _row(kinds: str, error: type[OdmError], advice: str, said: str = "", lost: bool = False) -> _Row:
     return _Row(frozenset(kinds.split()), error, advice, said, lost)
 
+
+CONFLICTS = "TransactionConflictException ReplicatedWriteConflictException"
+"""A transaction, or another region, is writing the item; botocore does not know the first as one to try again after."""
 
 CONDITION_FAILED = "ConditionalCheckFailedException"
 TABLE_IN_USE = "ResourceInUseException"
@@ -97,7 +100,7 @@ _TABLE = (
     _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "38 digits"),  # DynamoDB Local
     _row(_THROTTLED, Throttled, "try again later, or spread the load over more partitions"),
     _row(_INVALID, ItemTooLarge, "split the work into several transactions", "payload size"),
-    _row("TransactionConflictException", Throttled, "a transaction is writing this item: try again"),
+    _row(CONFLICTS, Throttled, "a transaction or another region is writing the same item: try again"),
     _row("TransactionInProgressException", BackendError, "DynamoDB is still working at it", lost=True),
     _row(_REFUSED, BackendError, "check the credentials and their permissions on table {table!r}"),
     _row(_NO_CREDENTIALS, BackendError, "configure AWS credentials, or pass DynamoDB(session=boto3.Session(...))"),
@@ -118,6 +121,11 @@ def code_of(error: BaseException) -> str:
 def is_throttled(error: BaseException) -> bool:
     """Whether the service refused the request for now."""
     return code_of(error) in _THROTTLED.split()
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether the request was refused because somebody else is just writing an item of it."""
+    return code_of(error) in CONFLICTS.split()
 
 
 def did_nothing(error: Exception) -> bool:
@@ -173,12 +181,15 @@ def translated(error: Exception, request: Request, table: str) -> OdmError | Non
             f"{place}: the answer was lost, and the write may or may not have been done: read the item before you "
             f"write again; {advice} ({error})"
         )
+    if row.lost and isinstance(request, Put | BatchWrite):
+        advice += "; what it writes may or may not have been written, and can safely be written again"
     return row.error(f"{place}: {advice} ({error}{hot_spots(error)})")
 
 
 def hot_spots(error: BaseException) -> str:
     """Which table or index refused work, and why, where the service says so."""
-    reasons = _response(error).get("ThrottlingReasons", [])
+    answer = _response(error)
+    reasons = answer.get("ThrottlingReasons") or answer.get("throttlingReasons", [])  # so in ThrottlingException
     return "".join(f"; {reason.get('reason')} at {reason.get('resource')}" for reason in reasons)
 
 
@@ -197,7 +208,7 @@ def _is_unsent(error: Exception) -> bool:
     """Whether there was no connection that could have carried the request."""
     kinds = {base.__name__ for base in type(error).__mro__}
     if "EndpointConnectionError" not in kinds:
-        return "ConnectTimeoutError" in kinds
+        return not kinds.isdisjoint(("ConnectTimeoutError", "ProxyConnectionError"))
     # aiobotocore raises this one also when an open connection breaks; what lies beneath tells them apart.
     beneath = getattr(error, "kwargs", {}).get("error")
     return not _NO_CONNECTION.isdisjoint(base.__name__ for base in type(beneath).__mro__)

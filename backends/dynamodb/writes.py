@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from odm.backends.dynamodb.codec import read_item, write_key, write_put
-from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, did_nothing
+from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, did_nothing, is_conflict
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.native import Call, backoff
 from odm.backends.dynamodb.schema import Layout
@@ -91,8 +91,9 @@ def _write(layout: Layout, call: Call, attempts: int) -> Gen[Any]:
             if code_of(error) == CONDITION_FAILED:
                 return refused(layout, getattr(error, "response", {}))
             failures += 1
-            # What may be sent twice, botocore has retried already.
-            if not call.once or failures == attempts or not did_nothing(error):
+            # What may be sent twice, botocore has retried already, but not after a conflict.
+            may_pass = did_nothing(error) if call.once else is_conflict(error)
+            if not may_pass or failures == attempts:
                 raise
         yield backoff(failures)
 

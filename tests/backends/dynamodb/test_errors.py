@@ -22,6 +22,7 @@ from botocore.exceptions import (
     NoCredentialsError,
     NoRegionError,
     ParamValidationError,
+    ProxyConnectionError,
     ReadTimeoutError,
 )
 from urllib3.connection import HTTPConnection
@@ -146,6 +147,7 @@ def test_a_missing_index_is_not_a_missing_table(error: Exception) -> None:
 
 UNSENT = [
     ConnectTimeoutError(endpoint_url="http://nowhere"),
+    ProxyConnectionError(proxy_url="http://nowhere"),
     EndpointConnectionError(endpoint_url="http://nowhere", error=socket.gaierror()),
     EndpointConnectionError(
         endpoint_url="http://nowhere", error=NewConnectionError(HTTPConnection("nowhere"), "refused")
@@ -214,6 +216,21 @@ def test_a_write_that_is_not_repeatable_is_sent_again_only_when_it_did_nothing(r
 
 def test_a_put_that_is_repeatable_is_left_to_botocores_retries() -> None:
     assert sent(Put(KEY, {}), [answered("ThrottlingException")]) == [False]
+
+
+@pytest.mark.parametrize("request_", [Put(KEY, {}), BatchWrite((Delete(KEY),)), *ONCE])
+@pytest.mark.parametrize("code", ["TransactionConflictException", "ReplicatedWriteConflictException"])
+def test_a_conflict_with_a_transaction_is_waited_for(request_: Request, code: str) -> None:
+    assert len(sent(request_, [answered(code)] * 3)) == 4
+    found = outcome(request_, answered(code))
+    assert type(found) is Throttled
+    assert getattr(found, "left", ()) == getattr(request_, "operations", ())
+
+
+def test_what_may_have_been_written_and_can_be_written_again_is_said() -> None:
+    for request in (Put(KEY, {}), BatchWrite((Delete(KEY),))):
+        assert "can safely be written again" in str(outcome(request, LOST[0]))
+    assert "written" not in str(outcome(Get(KEY), LOST[0]))
 
 
 @pytest.mark.parametrize("request_", REPEATABLE + ONCE)

@@ -1,0 +1,160 @@
+"""A service that refuses, over real sockets and in both colours: one clear error each, and nothing done twice."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import boto3
+import pytest
+
+from odm import AsyncStore, BackendError, OdmError, Store, Throttled, increment
+from odm.backends.dynamodb import DynamoDB
+from odm.testing.bridge import blocking
+from odm.testing.entities import Account, Tally, plain
+
+ANN = Account.primary(name="ann")
+HITS = Tally.primary(name="t")
+SESSION = boto3.Session("key", "secret", region_name="eu-west-1")
+RETRIES = 2
+
+
+def transfer(db: Store) -> None:
+    with db.transaction() as tx:
+        tx.insert(Account(name="bob"))
+        tx.update(HITS, increment(Tally.hits))
+
+
+def fill(db: Store) -> None:
+    with db.batch() as batch:
+        batch.put(Account(name="ann"))
+        batch.delete(HITS)
+
+
+CALLS: dict[str, Callable[[Store], object]] = {
+    "GetItem": lambda db: db.get(ANN),
+    "BatchGetItem": lambda db: db.get_many([ANN, HITS]),
+    "Query": lambda db: db.first(ANN),
+    "Scan": lambda db: list(db.scan()),
+    "PutItem": lambda db: db.put(Account(name="ann")),
+    "UpdateItem": lambda db: db.update(HITS, increment(Tally.hits)),
+    "DeleteItem": lambda db: db.delete(ANN),
+    "BatchWriteItem": fill,
+    "TransactWriteItems": transfer,
+}
+
+
+class Refusing(ThreadingHTTPServer):
+    """Answers every request with one error."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Refuse)
+        self.error: dict[str, Any] = {}
+        self.asked: list[str] = []
+
+
+class _Refuse(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        server = self.server
+        assert isinstance(server, Refusing)
+        self.rfile.read(int(self.headers["Content-Length"]))
+        server.asked.append(self.headers["X-Amz-Target"].split(".")[1])
+        content = json.dumps(server.error).encode()
+        self.send_response(400)
+        self.send_header("Content-Type", "application/x-amz-json-1.0")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Refusing]:
+    with Refusing() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(params=["sync", "async"])
+def db(request: pytest.FixtureRequest, server: Refusing) -> Iterator[Store]:
+    backend = DynamoDB(SESSION, endpoint_url=f"http://127.0.0.1:{server.server_port}")
+    with asyncio.Runner() as runner:
+        if request.param == "async":
+            store = blocking(AsyncStore(plain, backend, retries=RETRIES), runner)
+        else:
+            store = Store(plain, backend, retries=RETRIES)
+        yield store
+        store.close()
+
+
+@pytest.mark.parametrize("operation", CALLS)
+@pytest.mark.parametrize(
+    ("code", "kind", "says"),
+    [
+        ("AccessDeniedException", BackendError, "permissions on table 'plain'"),
+        ("UnrecognizedClientException", BackendError, "check the credentials"),
+        ("ExpiredTokenException", BackendError, "check the credentials"),
+        (
+            "ResourceNotFoundException",
+            BackendError,
+            r"not exist in this account and region: call store\.create\(\)",
+        ),
+    ],
+)
+def test_what_will_not_pass_is_said_at_once(
+    db: Store, server: Refusing, operation: str, code: str, kind: type[OdmError], says: str
+) -> None:
+    server.error = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "no"}
+    with pytest.raises(kind, match=says) as caught:
+        CALLS[operation](db)
+    assert type(caught.value) is kind
+    assert server.asked == [operation]
+
+
+@pytest.mark.parametrize("operation", CALLS)
+@pytest.mark.parametrize(
+    ("code", "member"),  # as the service model writes them
+    [
+        ("ThrottlingException", "throttlingReasons"),
+        ("ProvisionedThroughputExceededException", "ThrottlingReasons"),
+    ],
+)
+def test_throttling_is_waited_for_as_often_as_the_store_says(
+    db: Store, server: Refusing, operation: str, code: str, member: str
+) -> None:
+    server.error = {
+        "__type": f"com.amazonaws.dynamodb.v20120810#{code}",
+        "message": "slow down",
+        member: [{"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:of:the:table"}],
+    }
+    with pytest.raises(Throttled, match="TableWriteKeyRangeThroughputExceeded at arn:of:the:table") as caught:
+        CALLS[operation](db)
+    assert server.asked == [operation] * (RETRIES + 1)
+    left = {"BatchGetItem": (ANN, HITS), "BatchWriteItem": (Account(name="ann"), HITS)}
+    assert caught.value.left == left.get(operation, ())
+
+
+async def test_another_region_has_no_such_table(dynamodb_local: str) -> None:
+    here, there = (
+        DynamoDB(boto3.Session("regions", "secret"), region=region, endpoint_url=dynamodb_local)
+        for region in ("eu-west-1", "us-east-1")
+    )
+    with Store(plain, here) as db:
+        db.create()
+        assert db.get(ANN) is None
+    with Store(plain, there) as db, pytest.raises(BackendError, match="in this account and region"):
+        db.get(ANN)
+    async with AsyncStore(plain, there) as asynchronous:
+        with pytest.raises(BackendError, match="in this account and region"):
+            await asynchronous.get(ANN)
