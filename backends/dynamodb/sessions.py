@@ -4,7 +4,7 @@ This module imports aiobotocore, and so is itself imported only for an async cal
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from aiobotocore.credentials import AioCredentials
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from botocore.credentials import Credentials
 
 
-_LOADERS: "Final[WeakKeyDictionary[boto3.Session, Any]]" = WeakKeyDictionary()
+_LOADERS: "WeakKeyDictionary[boto3.Session, Any]" = WeakKeyDictionary()
 """What was read of botocore's files for a session: reading takes far longer than all else that makes a client."""
 
 

@@ -136,5 +136,6 @@ def outcome(service: Service, probe: Callable[[Service], Any]) -> str:
     try:
         found = probe(service)
     except ClientError as error:
-        return "refuses it" if error.response["ResponseMetadata"]["HTTPStatusCode"] < 500 else "breaks"
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return "refuses it" if 400 <= status < 500 else "breaks"
     return "takes it" if found is None else f"`{found}`"
