@@ -97,7 +97,7 @@ _TABLE = (
     _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "significant digits"),
     _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "precision up to"),
     _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "magnitude"),
-    _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "38 digits"),  # DynamoDB Local
+    _row(_INVALID, BadValue, "use fewer or smaller values in conditions and actions", "Expression size"),
     _row(_THROTTLED, Throttled, "try again later, or spread the load over more partitions"),
     _row(_INVALID, ItemTooLarge, "split the work into several transactions", "payload size"),
     _row(CONFLICTS, Throttled, "a transaction or another region is writing the same item: try again"),

@@ -42,6 +42,7 @@ from odm.expressions.nodes import (
     StartsWith,
     Value,
 )
+from odm.operations.limits import item_size
 
 MAX_BYTES = 4096
 """Most bytes of one expression (AWS: Service, account, and table quotas)."""
@@ -51,6 +52,9 @@ MAX_OPERATORS = 300
 
 MAX_CHOICES = 100
 """Most operands of one IN (same source)."""
+
+MAX_VALUES = 2 * 1024 * 1024
+"""Most bytes of all names and values of one request's expressions (same source)."""
 
 # An expression holds only placeholders, so what it is made of can be read off its text. The = of a SET is no operator.
 _CONDITION_OPERATOR = re.compile(r"\bBETWEEN \S+ AND\b|\b(?:AND|OR|NOT|IN)\b|[a-z_]+\(|[<>=]+")
@@ -71,9 +75,19 @@ class Expressions:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._values: dict[str, dict[str, Any]] = {}
+        self._size = 0
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the request that explain the placeholders; empty ones are not allowed and left out."""
+        """The arguments of the request that explain the placeholders; empty ones are not allowed and left out.
+
+        Raises:
+            BadValue: names and values are too large together.
+        """
+        if self._size > MAX_VALUES:
+            raise BadValue(
+                f"the values in the conditions and actions have {self._size} bytes together, and DynamoDB allows "
+                f"{MAX_VALUES} in one request: compare with smaller or fewer values, or change less in one call"
+            )
         names = {alias: name for name, alias in self._names.items()}
         explained = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": self._values}
         return {argument: content for argument, content in explained.items() if content}
@@ -124,6 +138,7 @@ class Expressions:
         attribute = to_attribute(value)
         alias = f":{len(self._values)}"
         self._values[alias] = attribute
+        self._size += item_size({alias: value})
         return alias
 
     def _path(self, path: Path) -> str:

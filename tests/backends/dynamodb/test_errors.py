@@ -108,6 +108,14 @@ def outcome(request: Request, error: Exception) -> OdmError:
         (answered("ValidationException", "Aggregated size of all range keys has"), KeyValueError, "1,024 bytes"),
         (answered("ValidationException", "The provided starting key is outside query boundaries"), BadCursor, "cursor"),
         (answered("ValidationException", "The document path provided in the update"), BadValue, "parent of the path"),
+        (
+            answered(
+                "ValidationException",
+                "Invalid FilterExpression: Expression size has exceeded the maximum allowed size;",
+            ),
+            BadValue,
+            "fewer or smaller values",
+        ),
         (answered("ValidationException", "An operand in the update has an incorrect data type"), BadValue, "the type"),
         (answered("ValidationException", "something else"), BackendError, "something else"),
         (answered("ThrottlingException"), Throttled, "try again later"),

@@ -179,6 +179,12 @@ def test_limits_are_met_before_anything_is_sent() -> None:
         Expressions().condition(IsIn(TOTAL, tuple(map(Const, range(700)))))
     with pytest.raises(BadValue, match="put the whole item"):
         Expressions().update([Set(Path((f"a{n}",)), n) for n in range(400)])
+    large = Expressions()
+    large.condition(IsIn(STATUS, tuple(Const(f"{n}" + "ä" * 200_000) for n in range(5))))
+    assert large.arguments()
+    large.condition(IsIn(STATUS, (Const(["x" * 200_000]),)))
+    with pytest.raises(BadValue, match=r"\d+ bytes together, and DynamoDB allows 2097152"):
+        large.arguments()
 
 
 _LEAVES = st.sampled_from([IS_OPEN, Exists(TOTAL), IsIn(TOTAL, ()), Between(TOTAL, TWENTY, TEN), IsIn(TOTAL, (TEN,))])
