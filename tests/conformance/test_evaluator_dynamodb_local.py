@@ -5,6 +5,7 @@
 
 import os
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import boto3
@@ -48,8 +49,10 @@ from odm.schema.model import Schema
 EXAMPLES = int(os.environ.get("ODM_EVALUATOR_EXAMPLES", "100"))
 KEY = ir.Key("a", "b")
 
-NUMBERS = st.integers(-20, 20) | st.decimals("-5", "5", places=2).map(
-    lambda d: int(d) if d == d.to_integral_value() else d.normalize()
+NUMBERS: st.SearchStrategy[Any] = st.one_of(
+    st.integers(-20, 20),
+    st.decimals("-5", "5", places=2).map(lambda d: int(d) if d == d.to_integral_value() else d.normalize()),
+    st.sampled_from([10**37, Decimal("1E-130"), 10**125]),  # sums of these have too many digits
 )
 TEXTS = st.text("aé𝄞", max_size=3)
 BYTES = st.binary(max_size=2)
@@ -71,9 +74,13 @@ ORDERED_CONST = st.builds(Const, ORDERED)
 LEAVES = st.one_of(
     st.builds(Compare, st.sampled_from(["=", "<>"]), OPERANDS, st.builds(Const, VALUES)),
     st.builds(Compare, st.sampled_from(["<", "<=", ">", ">="]), OPERANDS, ORDERED_CONST),
-    st.builds(Compare, st.sampled_from(["=", "<>", "<", ">="]), PATHS, PATHS).filter(lambda c: c.left != c.right),
+    st.builds(Compare, st.sampled_from(["=", "<>", "<", "<=", ">", ">="]), OPERANDS, OPERANDS),
+    st.builds(lambda operand: Compare("<=", operand, operand), OPERANDS),
+    st.builds(Compare, st.sampled_from(["=", "<>", "<", ">="]), ORDERED_CONST, OPERANDS),
     st.builds(lambda operand, ends: Between(operand, *map(Const, ends)), OPERANDS, RANGES),
-    st.builds(IsIn, OPERANDS, st.lists(st.builds(Const, VALUES), min_size=1, max_size=3).map(tuple)),
+    st.builds(Between, OPERANDS, OPERANDS | ORDERED_CONST, OPERANDS | ORDERED_CONST),
+    st.builds(Between, ORDERED_CONST, OPERANDS, OPERANDS),
+    st.builds(IsIn, OPERANDS, st.lists(st.builds(Const, VALUES), max_size=3).map(tuple)),
     st.builds(StartsWith, PATHS, st.builds(Const, TEXTS | BYTES)),
     st.builds(Contains, PATHS, st.builds(Const, VALUES)),
     st.builds(Exists, PATHS),
@@ -92,7 +99,7 @@ ACTIONS = st.one_of(
     st.builds(Set, PATHS, VALUES),
     st.builds(SetIfMissing, PATHS, VALUES),
     st.builds(Remove, PATHS),
-    st.builds(Increment, PATHS, NUMBERS),
+    st.builds(Increment, PATHS, NUMBERS, NUMBERS),
     st.builds(Append, PATHS, st.lists(VALUES, min_size=1, max_size=2).map(tuple)),
     st.builds(Prepend, PATHS, st.lists(VALUES, min_size=1, max_size=2).map(tuple)),
     st.builds(AddTo, PATHS, SETS),
