@@ -1,6 +1,6 @@
 """What type checkers know of every public entry; read by them, never run. See test_checkers.py."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from random import Random
@@ -15,6 +15,7 @@ from odm import (
     Condition,
     Entity,
     Explanation,
+    Meter,
     Page,
     PrimaryKey,
     Query,
@@ -23,6 +24,7 @@ from odm import (
     Store,
     Table,
     Transaction,
+    Usage,
     add_to,
     append,
     between,
@@ -175,6 +177,17 @@ def blocking(db: Store) -> None:
         assert_type(batch.delete(Order, customer_id="c", order_id="o"), None)
     with db as same:
         assert_type(same, Store)
+
+
+def metering(db: Store, other: AsyncStore) -> None:
+    with db.meter() as meter, other.meter() as another:
+        assert_type(meter, Meter)
+        assert_type(another, Meter)
+    assert_type(meter.calls, int)
+    assert_type(meter.read_units, float)
+    assert_type(meter.write_units, float)
+    assert_type(meter.by_pattern, Mapping[str, Usage])
+    assert_type(meter.by_index[None].read_units, float)
 
 
 def transacting(db: Store) -> None:

@@ -7,7 +7,7 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from odm import AccessPattern, Entity, PrimaryKey, Store, Table, collection, increment, remove, set_
+from odm import AccessPattern, Entity, PrimaryKey, Store, Table, Usage, collection, increment, remove, set_
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.units import asking, units_of
@@ -117,6 +117,16 @@ def test_in_a_transaction_dynamodb_is_followed(dynamodb_local: str) -> None:
             fill(db, [order(3), Customer(customer_id="2", email="z")])
         assert _used(engine, _transaction)[1:3] == [0.0, 18.0]
         assert _used(service, _transaction)[1:3] == [0.0, 36.0]
+
+
+def test_a_store_of_other_patience_counts_with_its_origin(dynamodb_local: str) -> None:
+    with Store(table, _local(dynamodb_local)) as db:
+        db.create()
+        with db.meter() as meter:
+            db.with_options(timeout=30).get(FIRST)
+        with db.with_options(retries=2).meter() as other:
+            db.get(FIRST)
+    assert meter.by_pattern == other.by_pattern == {"Order.primary": Usage(1, 1.0, 0.0)}
 
 
 @pytest.mark.parametrize("operation", ["get_item", "query", "batch_write_item", "transact_write_items"])
