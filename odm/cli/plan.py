@@ -91,13 +91,13 @@ def plan(target: str, options: Options, *, as_json: bool) -> int:
         BadUsage: an option can not be used.
         OdmError: the models do not compile, or the table can not be read.
     """
-    found, _, made = _look(target, options)
+    _, made = _look(target, options)
     if as_json:
         _print_json(made, ok=made.done)
     else:
         _print(made)
     if not made.done:
-        again = "see to what is refused" if made.refusals else f"odm apply {found.text} --backend dynamodb makes them"
+        again = "see to what is refused" if made.refusals else "odm apply with the same options makes them"
         hint = again if made.to_make or made.refusals else "write the items again"
         echo(f"odm: table {made.table} is not as the models ask: {_count(made)}; {hint}", err=True)
     return int(not made.done)
@@ -119,7 +119,7 @@ def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
         BadUsage: an option can not be used.
         OdmError: the models do not compile, or the table can not be read or changed.
     """
-    _, admin, made = _look(target, options)
+    admin, made = _look(target, options)
     if not as_json:
         _print(made)
     stop = ""
@@ -139,13 +139,13 @@ def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
     return int(bool(stop))
 
 
-def _look(target: str, options: Options) -> tuple[Target, Admin, Plan]:
+def _look(target: str, options: Options) -> tuple[Admin, Plan]:
     found = load_target(target)
     schema = evolve(found.schema, name=options.prefix + found.schema.name, prefix=options.prefix)
     admin = Admin(_backend(options), schema)
     survey = admin.survey(options.sample)
     findings = (*_locked(found, options.file, survey), *survey.findings)
-    return found, admin, Plan(schema.name, survey.changes, findings, survey.read, options.accept, options.drop)
+    return admin, Plan(schema.name, survey.changes, findings, survey.read, options.accept, options.drop)
 
 
 def _backend(options: Options) -> DynamoDB:
@@ -187,7 +187,7 @@ def _only_stranded(made: Plan) -> bool:
 
 def _agreed(made: Plan) -> bool:
     """Ask whoever sits at the terminal."""
-    echo(f"Make {len(made.to_make)} changes to table {made.table}? [y/N] ", nl=False, err=True)
+    echo(f"Make {_changes(made)} to table {made.table}? [y/N] ", nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -212,9 +212,13 @@ def _count(made: Plan) -> str:
     levels = Counter(finding.level for finding in made.findings)
     refused = sum(change.kind == "refused" for change in made.changes)
     words = [
-        (len(made.to_make), "change" if len(made.to_make) == 1 else "changes"),
         (refused, "refused"),
         (levels["strands"], "strands stored data" if levels["strands"] == 1 else "strand stored data"),
         (levels["backfill"], "needs a backfill" if levels["backfill"] == 1 else "need a backfill"),
     ]
-    return ", ".join(f"{number} {text}" for number, text in words if number)
+    said = [f"{number} {text}" for number, text in words if number]
+    return ", ".join([_changes(made), *said] if made.to_make else said)
+
+
+def _changes(made: Plan) -> str:
+    return "1 change" if len(made.to_make) == 1 else f"{len(made.to_make)} changes"

@@ -78,8 +78,7 @@ def test_the_life_of_a_table(
     create = f"create    table '{prefix}shop': key pk and sk; on-demand; indexes by_email, by_date\n"
     assert (planned.code, planned.out) == (1, create)
     assert planned.line == (
-        f"odm: table {prefix}shop is not as the models ask: 1 change; "
-        "odm apply shop:shop --backend dynamodb makes them\n"
+        f"odm: table {prefix}shop is not as the models ask: 1 change; odm apply with the same options makes them\n"
     )
     made = cloud("apply", "--yes")
     assert (made.code, made.out) == (0, f"{create}table {prefix}shop is as the models ask\n")
@@ -195,7 +194,7 @@ def test_somebody_is_asked(cloud: Run, monkeypatch: pytest.MonkeyPatch, prefix: 
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     refused = cloud("apply")
     assert refused.code == 1
-    assert refused.err.startswith(f"Make 1 changes to table {prefix}shop? [y/N] ")
+    assert refused.err.startswith(f"Make 1 change to table {prefix}shop? [y/N] ")
     assert refused.err.endswith("nobody said yes; where nobody is asked, add --yes\n")
     assert cloud("plan").code == 1
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))

@@ -3,13 +3,16 @@
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from odm.backends.dynamodb import DynamoDB, Provisioned
 from odm.backends.dynamodb.changes import Change, differences, expiry_difference
 from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.options import Options
 from odm.backends.dynamodb.schema import Layout, create_table
-from odm.errors import BadValue
+from odm.backends.dynamodb.tables import apply
+from odm.errors import BackendError, BadValue
+from odm.operations.backend import Sleep, run
 from odm.schema.model import IndexSchema, Schema
 from tests.backends.dynamodb.conftest import described
 
@@ -197,6 +200,63 @@ def test_expiry() -> None:
     left = found("ENABLED", has_ttl=False)
     assert left is not None
     assert (left.kind, left.call) == ("extra", None)
+
+
+def play(answers: list[Any], layout: Layout, *, drop: bool = False) -> tuple[list[str], list[str]]:
+    """What is sent and what is told while changes are made, on a service that gives these answers."""
+    left, sent, told = iter(answers), [], []
+
+    def answer(native: Call | Sleep) -> Any:
+        if isinstance(native, Sleep):
+            return None
+        sent.append(native.operation)
+        found = next(left)
+        if isinstance(found, str):
+            raise ClientError({"Error": {"Code": found}}, native.operation)
+        return found if not found or "TimeToLiveDescription" in found else {"Table": found}
+
+    run(apply(layout, drop=drop, tell=lambda change: told.append(change.what)), answer)
+    assert next(left, None) is None
+    return sent, told
+
+
+def test_apply_goes_on_where_it_stopped() -> None:
+    """The table is there and one index is being made by the run that was interrupted."""
+    sent, told = play(
+        [
+            there(by_email="CREATING"),
+            there(by_email="CREATING"),
+            there(by_email="ACTIVE"),
+            "LimitExceededException",  # not yet over
+            there(by_email="ACTIVE"),
+            {},
+            there(by_email="ACTIVE", by_date="CREATING"),
+            there(by_email="ACTIVE", by_date="ACTIVE"),
+            {"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}},
+            {},
+        ],
+        shop(None, "by_email", "by_date", has_ttl=True),
+    )
+    assert told == ["index 'by_date'", "expiry"]
+    assert [operation for operation in sent if "describe" not in operation] == [
+        *("update_table", "update_table", "update_time_to_live")
+    ]
+
+
+def test_apply_makes_what_is_missing_and_waits_for_what_goes() -> None:
+    missing = "ResourceNotFoundException"
+    sent, told = play([missing, "ResourceInUseException", missing, there()], shop())  # somebody else was faster
+    assert (sent[1], told) == ("create_table", ["table 'shop'"])
+    going = [there(old="ACTIVE"), there(old="ACTIVE"), {}, there(old="DELETING"), there()]
+    sent, told = play(going, shop(), drop=True)
+    assert (sent.count("update_table"), told) == (1, ["index 'old'"])
+    assert play([there(old="DELETING"), there(old="DELETING")], shop()) == (["describe_table"] * 2, [])
+
+
+def test_what_a_service_accepts_and_does_not_do_is_given_up() -> None:
+    answers = [there(), *([there(), {}] * 21)]
+    with pytest.raises(BackendError, match=r"stream of table 'shop' is still absent after \d+ seconds: call it again"):
+        play(answers, shop(Options(stream="keys_only")))
 
 
 @pytest.mark.parametrize(
