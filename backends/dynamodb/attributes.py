@@ -27,11 +27,16 @@ def from_attribute(attribute: Attribute) -> Value:
     Raises:
         BackendError: the type is unknown.
     """
-    ((kind, content),) = attribute.items()
-    read = _READERS.get(kind)
-    if read is None:
-        raise BackendError(f"DynamoDB sent an attribute of the unknown type {kind!r}: update odm")
-    return read(content)
+    for kind, content in attribute.items():
+        if kind == "S":
+            return content
+        if kind == "M":
+            return {name: part["S"] if "S" in part else from_attribute(part) for name, part in content.items()}
+        if kind == "L":
+            return [part["S"] if "S" in part else from_attribute(part) for part in content]
+        if kind in _READERS:
+            return _READERS[kind](content)
+    raise BackendError(f"DynamoDB sent an attribute of an unknown type, {attribute!r}: update odm")
 
 
 def read_binary(content: str | bytes) -> bytes:
@@ -41,7 +46,7 @@ def read_binary(content: str | bytes) -> bytes:
 
 def read_number(text: str) -> int | Decimal:
     """The canonical number that a text holds."""
-    if text.lstrip("-").isdigit():
+    if text.isdigit() or text.lstrip("-").isdigit():
         return int(text)
     number = Decimal(text)
     return int(number) if number == number.to_integral_value() else number.normalize(_EXACT)
@@ -52,13 +57,10 @@ def _as_it_is(content: Any) -> Any:
 
 
 _READERS: Final[Mapping[str, Callable[[Any], Value]]] = {
-    "S": _as_it_is,
     "BOOL": _as_it_is,
     "N": read_number,
     "B": read_binary,
     "NULL": lambda _: None,
-    "L": lambda content: list(map(from_attribute, content)),
-    "M": lambda content: {name: from_attribute(part) for name, part in content.items()},
     "SS": frozenset,
     "NS": lambda content: frozenset(map(read_number, content)),
     "BS": lambda content: frozenset(map(read_binary, content)),

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias, cast
 
 from odm.backends.dynamodb.attributes import Attributes, from_attribute, read_binary, read_number
-from odm.codec import VERSION, EntityCodec
+from odm.codec import TAG, VERSION, EntityCodec
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
 from odm.codec.moments import DATE, DATETIME, DURATION, TIME
@@ -73,13 +73,11 @@ _SCALARS: Final[Mapping[StoredType, tuple[str, str, str]]] = {
 
 
 def generated_load(codec: EntityCodec) -> Load:
-    """A function that loads items of the entity from their attributes; what it raises means nothing.
-
-    It takes only items of the entity's version.
-    """
+    """A function that loads items of this entity and version from attributes; what it raises means nothing."""
     module = _Module()
     version = codec.marks.get(VERSION)
-    other = f"{VERSION!r} in item" if version is None else f"item[{VERSION!r}]['N'] != {str(version)!r}"
+    other = f"item[{TAG!r}]['S'] != {codec.tag!r} or "
+    other += f"{VERSION!r} in item" if version is None else f"item[{VERSION!r}]['N'] != {str(version)!r}"
     lines = [
         "def load(items, validate):",
         "    made = []",

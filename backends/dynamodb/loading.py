@@ -78,13 +78,20 @@ class Loader:
 
     def load_all(self, parts: Sequence[Attributes]) -> list[Any] | None:
         """The entities of a page, as `NativeItems.load_all` gives them: each kind together, then back in order."""
+        if not parts:
+            return []
         try:
-            tags = [part[TAG]["S"] for part in parts]
-            kinds = {tag: self._loads(tag) for tag in set(tags)}
+            tag = parts[0][TAG]["S"]
+            found = self._loads(tag).all(parts) if parts[-1][TAG]["S"] == tag else None
+            return self._load_each(parts) if found is None else found
         except (KeyError, TypeError):
             return None
+
+    def _load_each(self, parts: Sequence[Attributes]) -> list[Any] | None:
+        tags = [part[TAG]["S"] for part in parts]
+        kinds = {tag: self._loads(tag) for tag in set(tags)}
         if len(kinds) == 1:
-            return kinds[tags[0]].all(parts)
+            return None  # they were tried together
         found: dict[str, Iterator[Any]] = {}
         for tag, loads in kinds.items():
             entities = loads.all([part for part, its in zip(parts, tags, strict=True) if its == tag])
