@@ -25,8 +25,6 @@ MAX_INCLUDED: Final = 20
 MAX_INCLUDED_TOGETHER: Final = 100
 """The same of all indexes of a table together, each counted in each (same source)."""
 
-_ALWAYS: Final = (TAG, TTL_ATTRIBUTE)
-
 
 @frozen
 class Layout:
@@ -86,15 +84,8 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
 
 
 def _projections(schema: Schema) -> dict[str, tuple[str, ...]]:
-    """What indexes hold that do not hold all.
-
-    Where some fields are held, so are tag and expiry: most queries ask for these.
-    """
-    found = {
-        name: (*index.projection, *_ALWAYS) if index.projection else ()
-        for name, index in schema.indexes.items()
-        if index.projection is not None
-    }
+    """What indexes hold that do not hold all."""
+    found = {name: index.held for name, index in schema.indexes.items() if index.held is not None}
     for name, held in found.items():
         if len(held) > MAX_INCLUDED:
             raise SchemaError(

@@ -10,7 +10,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Final, NamedTuple, assert_never
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from odm.backends.local.codec import decode, encode
 from odm.backends.local.storage import Record, Row, Rows, Storage, View, not_created, position_of
@@ -59,6 +59,8 @@ class Engine:
         loader: of the entities.
         page_bytes: a page ends when so much was read.
         local: the names of those indexes that are local.
+        held: by the names of indexes that do not hold whole items on DynamoDB, the attributes that they hold there, by
+            which units are computed; here every entry leads to its item.
     """
 
     table: str
@@ -67,6 +69,7 @@ class Engine:
     loader: TextLoader
     page_bytes: int = PAGE_BYTES
     local: Collection[str] = ()
+    held: Mapping[str, Collection[str]] = Factory(dict)
 
     def perform(self, request: Request) -> Any:
         """The response that the request's docstring names.

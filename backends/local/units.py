@@ -13,7 +13,8 @@ from attrs import define, evolve, field, frozen
 from odm.backends.local.codec import decode
 from odm.backends.local.engine import Engine
 from odm.backends.local.storage import Record, Row, Rows, Storage, View, position_of
-from odm.operations.ir import Key, Query, Refusals, Refused, Request, Scan, Transact
+from odm.expressions.nodes import Item, Value, paths
+from odm.operations.ir import Key, Page, Query, Refusals, Refused, Request, Scan, Transact
 from odm.operations.limits import stored_size
 from odm.operations.units import TRANSACTION, Units, read_units, summed, write_units
 
@@ -27,9 +28,16 @@ class Measured(NamedTuple):
 
 def measured(engine: Engine, request: Request) -> Measured:
     """Perform a request and measure it."""
-    tally = _Tally(request, engine.local, engine.page_bytes)
+    tally = _Tally(request, engine)
     response = evolve(engine, storage=_TalliedStorage(engine.storage, tally)).perform(request)
-    return Measured(response, None if isinstance(response, Refused | Refusals) else tally.units())
+    return Measured(response, None if isinstance(response, Refused | Refusals) else tally.units(response))
+
+
+class _Copy(NamedTuple):
+    """What an index holds of an item, and what it costs to write that."""
+
+    content: object
+    units: float
 
 
 @define
@@ -37,25 +45,36 @@ class _Tally:
     """What a request read and wrote.
 
     Attributes:
-        sizes: of the items that it read, in bytes, by key.
+        sizes: of what it read, in bytes, by the key of the item.
+        items: of the whole items.
         writes: what it found and what it left, by key; the same where it has changed nothing.
     """
 
     request: Request
-    local: Collection[str]
-    page_bytes: int
+    engine: Engine
     sizes: dict[Key, int] = field(factory=dict)
+    items: dict[Key, int] = field(factory=dict)
     writes: dict[Key, tuple[Record | None, Record | None]] = field(factory=dict)
 
-    def read(self, key: Key, record: Record | None) -> None:
-        self.sizes[key] = self._size(key, record)
+    @property
+    def index(self) -> str | None:
+        """The index that is read."""
+        return self.request.index if isinstance(self.request, Query) else None
 
-    def units(self) -> Units:
+    @property
+    def needs_items(self) -> bool:
+        """Whether the index that is read can not judge the filter by what it holds."""
+        held, filter_ = self.engine.held.get(self.index or ""), getattr(self.request, "filter", None)
+        return held is not None and filter_ is not None and not all(path.root in held for path in paths(filter_))
+
+    def read(self, key: Key, record: Record | None) -> None:
+        self.items[key] = self._size(key, record)
+        self.sizes[key] = self._size(key, record, self.index)
+
+    def units(self, response: Any) -> Units:
         request = self.request
-        if isinstance(request, Query | Scan):  # a page is rounded up as a whole
-            index = request.index if isinstance(request, Query) else None
-            consistent = request.consistent and (index is None or index in self.local)
-            return Units({index: read_units(sum(self.sizes.values()), consistent=consistent)})
+        if isinstance(request, Query | Scan):
+            return Units(self._of_page(request, response))
         consistent = getattr(request, "consistent", True)
         reads = {key: read_units(size, consistent=consistent) for key, size in self.sizes.items()}
         times = TRANSACTION if isinstance(request, Transact) else 1
@@ -64,25 +83,50 @@ class _Tally:
         written = summed(part for parts in writes.values() for part in parts.items())
         return Units({None: sum(reads.values())} if reads else {}, written, by_key)
 
+    def _of_page(self, request: Query | Scan, page: Page) -> dict[str | None, float]:
+        """A page is rounded up as a whole; each item that is fetched because the index has not all of it, by itself."""
+        index = self.index
+        consistent = request.consistent and (index is None or index in self.engine.local)
+        parts = [(index, read_units(sum(self.sizes.values()), consistent=consistent))]
+        if index in self.engine.held:
+            found = () if request.count else [position.key for position in page.positions]
+            fetched = self.items if self.needs_items else found
+            parts += [(None, read_units(self.items[key], consistent=consistent)) for key in fetched]
+        return summed(parts)
+
     def _written(self, key: Key, old: Record | None, new: Record | None) -> Iterator[tuple[str | None, float]]:
         """Of the table the larger of two items; of an index what is new, changed or gone, and both for a new key."""
-        before, after = write_units(self._size(key, old)), write_units(self._size(key, new))
-        yield None, max(before, after)
-        if old == new:
-            return
+        yield None, write_units(max(self._size(key, old), self._size(key, new)))
         had, has = old.entries if old is not None else {}, new.entries if new is not None else {}
         for index in had.keys() | has.keys():
             was, now = had.get(index), has.get(index)
+            before, after = self._copy(key, old, index), self._copy(key, new, index)
             if was == now:
-                yield index, max(before, after)
+                yield index, max(before.units, after.units) if before.content != after.content else 0.0
                 continue
             if was is not None:
-                yield index, before
+                yield index, before.units
             if now is not None:
-                yield index, after
+                yield index, after.units
 
-    def _size(self, key: Key, record: Record | None) -> int:
-        return 0 if record is None else stored_size(decode(record.data), key, record.entries, self.local)
+    def _copy(self, key: Key, record: Record | None, index: str) -> _Copy:
+        held = self.engine.held.get(index)
+        content = record if record is None or held is None else _part(decode(record.data), held)
+        return _Copy(content, write_units(self._size(key, record, index)))
+
+    def _size(self, key: Key, record: Record | None, index: str | None = None) -> int:
+        """The bytes of an item, or of what an index holds of it."""
+        if record is None:
+            return 0
+        item, entries = decode(record.data), record.entries
+        held = None if index is None else self.engine.held.get(index)
+        if held is not None:
+            item, entries = _part(item, held), {name: key for name, key in entries.items() if name == index}
+        return stored_size(item, key, entries, self.engine.local)
+
+
+def _part(item: Item, names: Collection[str]) -> dict[str, Value]:
+    return {name: item[name] for name in names if name in item}
 
 
 @frozen
@@ -142,8 +186,8 @@ class _TalliedView:
                 try:
                     yield row
                 except GeneratorExit:
-                    if request.filter is not None and request.limit is not None:
-                        self._read_on(row, rows, request, self.tally.page_bytes - read)
+                    if request.filter is not None and request.limit is not None and not self.tally.needs_items:
+                        self._read_on(row, rows, request, self.tally.engine.page_bytes - read)
                     raise
                 read += len(row[0])
                 self._tell(row, request)

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from attrs import Factory, field, frozen
 
+from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.entity import EntityCodec
 from odm.codec.texts import TextLoader
 from odm.errors import BadValue, KeyValueError, SchemaError
@@ -227,6 +228,14 @@ class IndexSchema:
     local: bool = False
     projection: tuple[str, ...] | None = None
     keys: tuple[str, str] = field(default=Factory(lambda self: (f"{self.name}pk", f"{self.name}sk"), takes_self=True))
+
+    @property
+    def held(self) -> tuple[str, ...] | None:
+        """The attributes that it holds on DynamoDB beside keys; None: all.
+
+        Where some fields are held, so are tag and expiry: most queries ask for these.
+        """
+        return (*self.projection, TAG, TTL_ATTRIBUTE) if self.projection else self.projection
 
 
 @frozen

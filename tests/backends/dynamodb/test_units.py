@@ -129,6 +129,43 @@ def test_a_store_of_other_patience_counts_with_its_origin(dynamodb_local: str) -
     assert meter.by_pattern == other.by_pattern == {"Order.primary": Usage(1, 1.0, 0.0)}
 
 
+thin = Table("thin")
+
+
+class Thin(Entity, table=thin):
+    thin_id: str
+    group: str
+    rank: int = 0
+    note: str = ""
+
+    primary = PrimaryKey("THIN#{thin_id}", "X")
+    keys_alone = AccessPattern("KEYS#{group}", "{thin_id}", projection="keys")
+    with_rank = AccessPattern("RANK#{group}", "{thin_id}", projection=["rank"])
+
+
+def test_an_index_that_holds_less_costs_less_to_write_and_more_to_read(dynamodb_local: str) -> None:
+    def thing(number: int, **values: Any) -> Thin:
+        return Thin(thin_id=str(number), group="g", note="n" * 5000, **values)
+
+    calls: list[Callable[[Store], Any]] = [
+        lambda db: fill(db, map(thing, range(5))),
+        lambda db: db.put(thing(1, rank=2)),
+        lambda db: db.update(Thin.primary(thin_id="1"), set_(Thin.note, "n" * 3000)),
+        lambda db: db.update(Thin.primary(thin_id="1"), set_(Thin.group, "h")),
+        lambda db: list(db.query(Thin.keys_alone(group="g"))),
+        lambda db: list(db.query(Thin.with_rank(group="g"))),
+        lambda db: list(db.query(Thin.with_rank(group="g").where(Thin.rank == 0))),
+        lambda db: list(db.query(Thin.with_rank(group="g").where(Thin.note == ""))),
+        lambda db: db.count(Thin.with_rank(group="g").where(Thin.rank == 2)),
+        lambda db: db.delete(Thin, thin_id="2"),
+    ]
+    with Store(thin, Memory()) as engine, Store(thin, _local(dynamodb_local)) as service:
+        for db in (engine, service):
+            db.create()
+        for number, call in enumerate(calls):
+            assert (number, _used(engine, call)[1:3]) == (number, _used(service, call)[1:3])
+
+
 @pytest.mark.parametrize("operation", ["get_item", "query", "batch_write_item", "transact_write_items"])
 def test_requests_ask_for_capacity(operation: str) -> None:
     assert asking(Call(operation, {"TableName": "t"}, once=True)) == Call(
