@@ -37,7 +37,7 @@ class Change:
         kind: whether the item came, changed or went.
         key: its key, as text.
         old, new: the item before and after; None where there was none, or where the stream does not have it: that
-            depends on the table's StreamViewType.
+            depends on ``DynamoDB(stream=...)``, the table's StreamViewType.
         at: about when, in UTC, to the second; None where the record does not tell.
         sequence: the record's number, of up to 40 digits. Within one key, later ones are larger. Lambda wants it
             as ``itemIdentifier`` of a failure.

@@ -14,6 +14,7 @@ import pytest
 
 from odm import TTL, AccessPattern, BadValue, Entity, ItemInvalid, PrimaryKey, Store, Stored, Table, set_, upgrade
 from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.options import Stream as StreamView
 from odm.backends.dynamodb.streams import Change, decode, decode_all
 from odm.schema.model import Key
 
@@ -53,15 +54,13 @@ KEY = Key("BOX#a$Sb", "LETTER#Z2")
 class Stream:
     """A table with a stream, which the models' own store writes."""
 
-    def __init__(self, endpoint: str, view: str) -> None:
+    def __init__(self, endpoint: str, view: StreamView) -> None:
         prefix = f"{PREFIX}{view}-"
         self.client = SESSION.client("dynamodbstreams", endpoint_url=endpoint)
-        self.db = Store(mail, DynamoDB(SESSION, endpoint_url=endpoint), prefix=prefix)
+        self.db = Store(mail, DynamoDB(SESSION, endpoint_url=endpoint, stream=view), prefix=prefix)
         self.prefix = prefix
         self.db.create()
         tables = SESSION.client("dynamodb", endpoint_url=endpoint)
-        specification: Any = {"StreamEnabled": True, "StreamViewType": view}
-        tables.update_table(TableName=f"{prefix}mail", StreamSpecification=specification)
         self.arn = tables.describe_table(TableName=f"{prefix}mail")["Table"]["LatestStreamArn"]
 
     def response(self) -> dict[str, Any]:
@@ -98,20 +97,20 @@ def form(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def view() -> str:
+def view() -> StreamView:
     """The StreamViewType of the stream."""
-    return "NEW_AND_OLD_IMAGES"
+    return "new_and_old_images"
 
 
 @pytest.fixture
-def stream(served: str, view: str) -> Iterator[Stream]:
+def stream(served: str, view: StreamView) -> Iterator[Stream]:
     stream = Stream(served, view)
     yield stream
     stream.db.drop()
     stream.db.close()
 
 
-@pytest.mark.parametrize("view", ["NEW_AND_OLD_IMAGES", "NEW_IMAGE", "OLD_IMAGE", "KEYS_ONLY"])
+@pytest.mark.parametrize("view", ["new_and_old_images", "new_image", "old_image", "keys_only"])
 def test_records_of_every_view_hold_the_entities_that_were_written(stream: Stream, view: str, form: str) -> None:
     before = datetime.now(UTC) - timedelta(minutes=2)  # DynamoDB Local tells the minute
     second = LETTER.model_copy(update={"subject": "b", "seal": b""})
@@ -122,7 +121,7 @@ def test_records_of_every_view_hold_the_entities_that_were_written(stream: Strea
 
     found = list(decode_all(stream.response() if form == "boto3" else stream.event(), mail, prefix=stream.prefix))
 
-    old, new = view in ("NEW_AND_OLD_IMAGES", "OLD_IMAGE"), view in ("NEW_AND_OLD_IMAGES", "NEW_IMAGE")
+    old, new = view in ("new_and_old_images", "old_image"), view in ("new_and_old_images", "new_image")
     assert [(change.kind, change.old, change.new) for change in found] == [
         ("insert", None, LETTER if new else None),
         ("modify", LETTER if old else None, second if new else None),
