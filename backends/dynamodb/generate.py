@@ -14,7 +14,7 @@ from odm.codec import TAG, VERSION, EntityCodec
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
 from odm.codec.moments import DATE, DATETIME, DURATION, TIME
-from odm.codec.records import RecordField, RecordType
+from odm.codec.records import RecordType
 from odm.codec.scalars import BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR, TextType
 from odm.codec.stored import StoredType
 from odm.codec.unions import NullableType, RootType
@@ -107,19 +107,17 @@ class _Module:
 
     def fields(self, record: RecordType) -> list[str]:
         """Statements that make `values`, the input of validation, from `item`."""
-        always = [f for f in record.fields.values() if f.required and not f.is_set]
-        parts = [f"{f.name!r}: {self.value(f.type, f'item[{f.stored!r}]', raw=f.load is None)}" for f in always]
-        lines = [f"values = {{{', '.join(parts)}}}"]
+        always, lines = [], []
         for found in record.fields.values():
-            if not found.required or found.is_set:
-                lines += self._maybe(found)
-        return lines
-
-    def _maybe(self, found: RecordField) -> list[str]:
-        """Statements for a field whose attribute may be absent."""
-        value = self.value(found.type, "v", raw=found.load is None)
-        lines = [f"v = item.get({found.stored!r})", f"if v is not None: values[{found.name!r}] = {value}"]
-        return [*lines, f"else: values[{found.name!r}] = set()"] if found.fills_in else lines
+            at = f"item[{found.stored!r}]"
+            value = self.value(found.type, at, raw=found.load is None)
+            if found.required and not found.is_set:
+                always.append(f"{found.name!r}: {value}")
+                continue
+            lines.append(f"if {found.stored!r} in item: values[{found.name!r}] = {value}")
+            if found.fills_in:
+                lines.append(f"else: values[{found.name!r}] = set()")
+        return [f"values = {{{', '.join(always)}}}", *lines]
 
     def record(self, record: RecordType) -> str:
         """The name of the function that makes the input of a record inside an item."""
