@@ -101,7 +101,6 @@ def _compare(resolver: Resolver, node: Compare) -> Condition:
     else:
         _check_ordered(resolver, subject, node.left, node.right)
     left, right = _operand(resolver, subject, node.left), _operand(resolver, subject, node.right)
-    _check_distinct(resolver, subject, left, right)
     return _or_absent_set(resolver, node, Compare(node.op, left, right))
 
 
@@ -117,14 +116,7 @@ def _between(resolver: Resolver, node: Between) -> Condition:
     operands = node.operand, node.low, node.high
     subject = _subject(resolver, node, *operands)
     _check_ordered(resolver, subject, *operands)
-    operand, low, high = (_operand(resolver, subject, operand) for operand in operands)
-    _check_distinct(resolver, subject, operand, low, high)
-    return _or_absent_set(resolver, node, Between(operand, low, high))
-
-
-def _check_distinct(resolver: Resolver, subject: _Subject, operand: Operand, *others: Operand) -> None:
-    if operand in others:
-        raise resolver.fault(subject.path, "is compared with itself, which DynamoDB refuses: leave the comparison out")
+    return _or_absent_set(resolver, node, Between(*(_operand(resolver, subject, operand) for operand in operands)))
 
 
 def _is_in(resolver: Resolver, node: IsIn) -> Condition:
