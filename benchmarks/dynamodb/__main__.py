@@ -17,7 +17,8 @@ from benchmarks.engine import list_of, one_of
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what the arguments ask for, and print it."""
     given = parser().parse_args(arguments)
-    figures = measure(Settings(given.only, given.size, given.rounds, given.turn / 1000))
+    sections = given.only or list(report.README_SECTIONS if given.readme else SECTIONS)
+    figures = measure(Settings(sections, given.size, given.rounds, given.turn / 1000))
     if given.json:
         text = json.dumps(figures.as_json(), indent=2) + "\n"
     else:
@@ -29,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     options = argparse.ArgumentParser("python -m benchmarks.dynamodb", description=(__doc__ or "").split("\n\n")[0])
     add = options.add_argument
-    add("--only", type=list_of(_section), default=list(SECTIONS), help=f"sections: {', '.join(SECTIONS)} (all)")
+    add("--only", type=list_of(_section), help=f"sections: {', '.join(SECTIONS)} (all, or those of the README's table)")
     add("--size", type=int, default=1000, help="items of a page that is decoded (1000)")
     add("--rounds", type=int, default=15, help="turns of each contender (15)")
     add("--turn", type=float, default=30, help="length of a turn, in milliseconds (30)")

@@ -23,7 +23,8 @@ TITLES: Final[Mapping[str, str]] = {
     "http": "Calls over HTTP on the loopback: row 6",
 }
 README: Final = (
-    "odm", "by hand", "boto3 resource + Pydantic", "PynamoDB", "odm, async", "dynamoxy, async", "pydynox", "pydynox, async",
+    "odm", "by hand", "boto3 resource + Pydantic", "PynamoDB", "odm, async", "dynamoxy, async", "pydynox",
+    "pydynox, async",
 )  # fmt: skip
 COLUMNS: Final[Mapping[str, str]] = {"boto3": "boto3 resource + Pydantic"}
 """Encoders that stand in the column of a contender."""

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from benchmarks.dynamodb import boto, encoding, ours, pages
-from benchmarks.dynamodb.__main__ import main
+from benchmarks.dynamodb.__main__ import main, parser
 from benchmarks.dynamodb.answers import Canned, Loopback
 from benchmarks.dynamodb.races import CONTENDERS, SECTIONS, Figures
 from benchmarks.dynamodb.verdicts import TARGETS, judge
 from benchmarks.timing import Samples
+from tests.readme import command
 
 TINY = ("--size", "6", "--rounds", "1", "--turn", "0")
 
@@ -36,6 +37,8 @@ def test_a_run_prints_times_and_verdicts(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_table_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
+    words = command("dynamodb benchmarks").split()
+    assert parser().parse_args(words[words.index("benchmarks.dynamodb") + 1 :]).readme
     main(["--only", "decode,encode", "--readme", *TINY])
     head, _, *rows = capsys.readouterr().out.splitlines()
     assert head.startswith("| µs | odm | boto3 resource + Pydantic |")
