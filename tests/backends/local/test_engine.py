@@ -108,7 +108,7 @@ def test_nothing_that_was_handed_in_or_out_reaches_the_store(send: Send) -> None
         assert seen == {"list": [1], "map": {"a": [1]}, "new": [1]}
         seen["list"].append(3)
         seen["map"]["a"].clear()
-        getattr(seen, "item", seen)["new"] = 3
+        getattr(seen, "made", seen)["new"] = 3
 
 
 def test_a_condition_is_judged_on_the_item_as_it_is(send: Send) -> None:
