@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 Cut: TypeAlias = Literal["before", "closed", "reset", "half", "silent"]
@@ -43,7 +43,7 @@ class Line(ThreadingHTTPServer):
         cuts = self.cuts.get(operation)
         return cuts.pop(0) if cuts else None
 
-    def handle_error(self, *_: object) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """Cut connections are what this is for."""
 
 
