@@ -41,7 +41,7 @@ def test_the_table_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
     assert parser().parse_args(words[words.index("benchmarks.dynamodb") + 1 :]).readme
     main(["--only", "decode,encode", "--readme", *TINY])
     head, _, *rows = capsys.readouterr().out.splitlines()
-    assert head.startswith("| µs | odm | boto3 resource + Pydantic |")
+    assert head.startswith("| µs | odm | by hand | boto3 resource + Pydantic |")
     assert [row.split(" | ")[0] for row in rows if row.startswith("|")] == [
         "| decode a page of 6 orders, an item",
         "| decode a page of 6 items of 3 classes, an item",
