@@ -190,14 +190,12 @@ async def test_what_a_handler_of_the_session_adds_is_sent(server: Any, backend: 
     connection.close()
 
 
-@pytest.mark.parametrize(
-    "missing", [("before-parameter-build.dynamodb", "odm-build"), ("before-call.dynamodb", "odm-body")]
-)
+@pytest.mark.parametrize("missing", ["before-parameter-build", "before-call"])
 async def test_without_an_event_botocore_writes_the_body(
-    server: Any, connection: DynamoDBConnection, missing: tuple[str, str]
+    server: Any, connection: DynamoDBConnection, missing: str
 ) -> None:
-    connection._client.get().meta.events.unregister(missing[0], unique_id=missing[1])
-    (await connection._async_clients.get()).meta.events.unregister(missing[0], unique_id=missing[1])
+    for client in (connection._client.get(), await connection._async_clients.get()):
+        client.meta.events.unregister(f"{missing}.dynamodb", unique_id=f"odm-{missing}")
     for _ in range(2):
         perform(connection, Put(KEY, draft()))
         assert last(server)["Item"]["text"] == {"S": TEXT}
@@ -205,6 +203,7 @@ async def test_without_an_event_botocore_writes_the_body(
         assert last(server)["Item"]["text"] == {"S": TEXT}
         await aperform(connection, BatchWrite((Put(KEY, draft()),)))
         assert last(server)["RequestItems"]["shop"][0]["PutRequest"]["Item"]["text"] == {"S": TEXT}
+    assert [connection._client.bodies._proved, connection._async_clients.bodies._proved] == [False, False]
 
 
 async def test_a_long_body_arrives_whole(server: Any, send: Ask) -> None:
