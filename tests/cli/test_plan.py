@@ -4,11 +4,10 @@ import io
 import json
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from odm import Store
 from odm.backends.dynamodb import DynamoDB
@@ -22,15 +21,6 @@ BY_STATUS = (
     "add       index 'by_status': key by_statuspk and by_statussk; "
     "stored items enter it when they have these attributes\n"
 )
-
-
-@pytest.fixture(scope="session")
-def moto_server() -> Iterator[str]:
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
 
 
 @pytest.fixture(params=["moto_server", "dynamodb_local"])

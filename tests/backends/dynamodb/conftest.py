@@ -1,12 +1,11 @@
 """Real parts only: moto's server answers both colours, botocore and aiobotocore run as they are."""
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.driver import DynamoDBConnection
@@ -18,13 +17,9 @@ Ask = Callable[[Request], Awaitable[Any]]
 
 
 @pytest.fixture(scope="session")
-def endpoint() -> Iterator[str]:
+def endpoint(moto_server: str) -> str:
     """The address of a DynamoDB that lives as long as the session."""
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    return moto_server
 
 
 @pytest.fixture(scope="session")
