@@ -68,10 +68,6 @@ class Admin:
         """Make the changes; see `odm.backends.dynamodb.tables.apply`."""
         self._run(apply(self._connection.layout, drop=drop, tell=tell))
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._connection.close()
-
     def _run(self, steps: Gen[R]) -> R:
         try:
             return run(steps, self._connection.call)

@@ -6,6 +6,7 @@ local index has ``<index>sk`` alone, beside the table's own partition key.
 """
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, Final
 
 from attrs import Factory, field, frozen
@@ -18,6 +19,9 @@ from odm.schema.checks import NAMES, is_name
 from odm.schema.model import Schema
 
 _KEY_TYPES = ("HASH", "RANGE")
+
+MAX_NAME: Final = 255
+"""Characters of the name of a key attribute, or of one that a projection names (AWS: CreateTable)."""
 
 MAX_INCLUDED: Final = 20
 """Attributes that an index names in its projection (AWS: Service, account, and table quotas)."""
@@ -61,13 +65,14 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
     """Lay out the table of a schema.
 
     Raises:
-        SchemaError: DynamoDB does not allow the name of the table or of an index.
+        SchemaError: DynamoDB does not allow the name of the table, of an index or of an attribute of them.
         BadValue: the options give capacity to an index that is not there, or is a local one.
     """
     _check_name("table", schema.name, "rename it in Table(...)")
     for index in schema.indexes:
         _check_name("index", index, f"name it with AccessPattern(..., index=...) in table {schema.name!r}")
     _check_capacity(schema, options)
+    _check_attributes(schema)
     return Layout(
         table=schema.name,
         keys=schema.keys[:1] if schema.hash_only else schema.keys,
@@ -101,7 +106,7 @@ def _projections(schema: Schema) -> dict[str, tuple[str, ...]]:
 
 
 def create_table(layout: Layout) -> dict[str, Any]:
-    """The arguments of CreateTable: on-demand unless the options say otherwise, every index with all attributes."""
+    """The arguments of CreateTable: on-demand and without a stream unless the options say otherwise."""
     billing, stream = layout.options.billing, layout.options.stream
     arguments: dict[str, Any] = {
         "TableName": layout.table,
@@ -193,6 +198,16 @@ def _check_capacity(schema: Schema, options: Options) -> None:
             raise BadValue(
                 f"billing=Provisioned(indexes=...) has {index!r}, and the global indexes of table {schema.name!r} are "
                 f"{', '.join(paid) or 'none'}; a local index shares the capacity of the table"
+            )
+
+
+def _check_attributes(schema: Schema) -> None:
+    indexes = schema.indexes.values()
+    for name in chain(schema.keys, *(index.keys for index in indexes), *(index.held or () for index in indexes)):
+        if len(name) > MAX_NAME:
+            raise SchemaError(
+                f"table {schema.name!r}: DynamoDB allows {MAX_NAME} characters in the name of a key attribute or of one "
+                f"that an index holds, and {name[:40]!r}... has {len(name)}: give it a shorter one"
             )
 
 

@@ -75,6 +75,20 @@ def test_names_that_dynamodb_does_not_allow(name: str) -> None:
         DynamoDB().connect(Schema(name="shop", entities={}, indexes={name: IndexSchema(name, ())}))
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Schema(name="old", entities={}, indexes={}, keys=("P" * 256, "SK")),
+        Schema(name="old", entities={}, indexes={"gsi": IndexSchema("gsi", (), keys=("G" * 256, "GSK"))}),
+        Schema(name="old", entities={}, indexes={"i" * 254: IndexSchema("i" * 254, ())}),
+        Schema(name="old", entities={}, indexes={"gsi": IndexSchema("gsi", (), projection=("f" * 256,))}),
+    ],
+)
+def test_names_of_attributes_that_dynamodb_does_not_allow(schema: Schema) -> None:
+    with pytest.raises(SchemaError, match=r"'old': DynamoDB allows 255 characters .* has 256"):
+        DynamoDB().connect(schema)
+
+
 def test_a_range_without_keys_is_answered_without_a_request() -> None:
     steps = DynamoDB().connect(SHOP).steps(Query("C#1", "\U0010ffff" * 300))
     with pytest.raises(StopIteration) as done:
