@@ -97,6 +97,7 @@ _TABLE = (
     _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "significant digits"),
     _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "precision up to"),
     _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "magnitude"),
+    _row(_INVALID, BadValue, "keep the keys of dicts to 65,535 bytes", "name is too large"),
     _row(_INVALID, BadValue, "use fewer or smaller values in conditions and actions", "Expression size"),
     _row(_THROTTLED, Throttled, "try again later, or spread the load over more partitions"),
     _row(_INVALID, ItemTooLarge, "split the work into several transactions", "payload size"),

@@ -117,6 +117,11 @@ def outcome(request: Request, error: Exception) -> OdmError:
             "fewer or smaller values",
         ),
         (answered("ValidationException", "An operand in the update has an incorrect data type"), BadValue, "the type"),
+        (
+            answered("ValidationException", "Attribute name is too large, must be less than 65536 bytes"),
+            BadValue,
+            "65,535 bytes",
+        ),
         (answered("ValidationException", "something else"), BackendError, "something else"),
         (answered("ThrottlingException"), Throttled, "try again later"),
         (answered("ProvisionedThroughputExceededException"), Throttled, "spread the load"),
