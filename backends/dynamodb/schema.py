@@ -206,8 +206,8 @@ def _check_attributes(schema: Schema) -> None:
     for name in chain(schema.keys, *(index.keys for index in indexes), *(index.held or () for index in indexes)):
         if len(name) > MAX_NAME:
             raise SchemaError(
-                f"table {schema.name!r}: DynamoDB allows {MAX_NAME} characters in the name of a key attribute or of one "
-                f"that an index holds, and {name[:40]!r}... has {len(name)}: give it a shorter one"
+                f"table {schema.name!r}: DynamoDB allows {MAX_NAME} characters in the name of a key attribute or of "
+                f"one that an index holds, and {name[:40]!r}... has {len(name)}: give it a shorter one"
             )
 
 
