@@ -37,10 +37,10 @@ from odm.testing.suite.queries import TestDescending, TestLimit, TestLossy, Test
 from odm.testing.suite.revision import TestNewRevision, TestRevision, TestRevisionRefused, TestRevisionUpdates
 from odm.testing.suite.scans import TestRefusedSegments, TestScan, TestSegments
 from odm.testing.suite.shards import TestShardedPages, TestShardedReads, TestShardedWrites
+from odm.testing.suite.transaction_indexes import TestTransactionIndexes
 from odm.testing.suite.transactions import (
     TestTransaction,
     TestTransactionCalls,
-    TestTransactionIndexes,
     TestTransactionReasons,
     TestTransactionRevision,
     TestTransactionTTL,

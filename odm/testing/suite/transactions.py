@@ -1,4 +1,4 @@
-"""Transactions: all operations or none, a reason for each that failed, derived keys, revisions, expiry, limits."""
+"""Transactions: all operations or none, a reason for each that failed, revisions, expiry, limits."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from collections.abc import Callable
@@ -28,13 +28,11 @@ from odm import (
 )
 from odm.expressions.nodes import Action
 from odm.operations import ir
-from odm.operations.updates import ATTEMPTS
 from odm.stores.sync import Store
 from odm.stores.transactions import Transaction
 from odm.testing.capabilities import needs
 from odm.testing.entities import (
     Account,
-    Contract,
     Customer,
     Document,
     Order,
@@ -42,12 +40,10 @@ from odm.testing.entities import (
     Setting,
     Sheet,
     Tally,
-    Ticket,
     hashes,
 )
 from odm.testing.stores import Stores
-from odm.testing.suite.helpers import FUTURE, PAST, at, fill
-from odm.testing.suite.indexes import KEY, TICKET, but, entries, expected
+from odm.testing.suite.helpers import FUTURE, PAST, fill
 
 Call: TypeAlias = Callable[[Transaction], Any]
 
@@ -409,99 +405,3 @@ class TestTransactionTTL:
         with db.transaction() as tx:
             tx.update(Session.primary(user="u", session_id="gone"), increment(Session.hits), upsert=True)
         assert db.one(Session, user="u", session_id="gone") == Session(user="u", session_id="gone", hits=1)
-
-
-@needs("transactions", "indexes")
-class TestTransactionIndexes:
-    def test_every_operation_keeps_entries_right(self, indexed: Store) -> None:
-        old = Ticket(member_id="m", ticket_id="old", filed_at=at(1))
-        indexed.put(old)
-        with indexed.transaction() as tx:
-            tx.put(TICKET)
-            tx.delete(old)
-        assert entries(indexed) == expected(TICKET)
-        with indexed.transaction() as tx:
-            tx.update(KEY, increment(Ticket.level), set_(Ticket.due_at, at(7)), remove(Ticket.assignee))
-        new = but(level=TICKET.level + 1, due_at=at(7), assignee=None)
-        assert indexed.one(KEY) == new
-        assert entries(indexed) == expected(new)
-
-    def test_one_read_for_all_that_is_needed(self, indexed: Store, stores: Stores) -> None:
-        other = but(ticket_id="u")
-        fill(indexed, [TICKET, other])
-        stores.forget()
-        with indexed.transaction() as tx:
-            tx.update(KEY, set_(Ticket.assignee, "bob"))
-            tx.update(Ticket.primary(member_id="m", ticket_id="u"), increment(Ticket.level))
-            tx.update(Contract.primary(contract_id="c"), set_(Contract.party, "p"), upsert=True)
-        kinds = [type(request) for request in stores.requests]
-        assert kinds == [ir.BatchGet, ir.Transact, ir.Transact]  # again, because the contract is not there
-        assert indexed.one(KEY).assignee == "bob"
-        assert indexed.one(Contract, contract_id="c").revision == 1
-
-    def test_a_stale_entity_leaves_no_stale_key(self, indexed: Store) -> None:
-        indexed.put(TICKET)
-        indexed.update(KEY, set_(Ticket.level, 9))
-        with indexed.transaction() as tx:
-            tx.update(TICKET, set_(Ticket.assignee, "bob"))
-        assert entries(indexed) == expected(but(level=9, assignee="bob"))
-
-    def test_a_rival_between_read_and_commit_is_taken_in(self, indexed: Store, stores: Stores) -> None:
-        for which in (KEY, TICKET):
-            indexed.put(TICKET)
-            stores.rival_puts(but(level=8), but(level=9, due_at=at(4)))
-            with indexed.transaction() as tx:
-                tx.update(which, set_(Ticket.assignee, "bob"))
-                tx.put(Contract(contract_id=which.__class__.__name__, party="p"))
-            assert entries(indexed) == expected(but(level=9, due_at=at(4), assignee="bob"))
-        assert indexed.count(Contract.by_party(party="p")) == 2
-
-    def test_conditions_are_judged_again_after_a_rival(self, indexed: Store, stores: Stores) -> None:
-        indexed.put(TICKET)
-        stores.rival_puts(but(level=8, note="theirs"))
-        failure = failed(
-            indexed,
-            lambda tx: tx.put(Contract(contract_id="c", party="p")),
-            lambda tx: tx.update(KEY, set_(Ticket.assignee, "bob"), when=Ticket.note == ""),
-        )
-        assert kinds(failure) == [None, ConditionFailed]
-        assert isinstance(failure.reasons[1], ConditionFailed)
-        assert failure.reasons[1].item == but(level=8, note="theirs")
-        assert entries(indexed) == expected(but(level=8, note="theirs"))
-
-    def test_a_rival_that_deletes_leaves_nothing_behind(self, indexed: Store, stores: Stores) -> None:
-        for which in (KEY, TICKET):
-            indexed.put(TICKET)
-            stores.rival_deletes(TICKET)
-            assert kinds(failed(indexed, update(which, set_(Ticket.assignee, "bob")))) == [ItemNotFound]
-            assert not any(entries(indexed).values())
-
-    def test_an_item_that_never_rests_is_a_conflict(self, indexed: Store, stores: Stores) -> None:
-        indexed.put(TICKET)
-        stores.rival_puts(*(but(level=n % 2) for n in range(ATTEMPTS)))
-        failure = failed(
-            indexed,
-            lambda tx: tx.put(Contract(contract_id="c", party="p")),
-            lambda tx: tx.update(KEY, set_(Ticket.assignee, "bob")),
-        )
-        assert kinds(failure) == [None, Conflict]
-        assert "other writers" in str(failure)
-        assert indexed.one(KEY).assignee == "ann"
-
-    def test_reasons_are_complete_where_an_update_fails_on_what_it_read(self, indexed: Store) -> None:
-        indexed.put(TICKET)
-        failure = failed(
-            indexed,
-            lambda tx: tx.update(Ticket.primary(member_id="m", ticket_id="gone"), set_(Ticket.assignee, "b")),
-            lambda tx: tx.update(KEY, increment(Ticket.level, 1000)),
-            lambda tx: tx.check(Contract, contract_id="gone"),
-            lambda tx: tx.put(Contract(contract_id="c", party="p")),
-        )
-        assert kinds(failure) == [ItemNotFound, ConditionFailed, ItemNotFound, None]
-        assert entries(indexed) == expected(TICKET)
-
-    def test_a_rival_that_mends_what_was_read_lets_it_pass(self, indexed: Store, stores: Stores) -> None:
-        stores.rival_puts(TICKET)
-        with indexed.transaction() as tx:
-            tx.update(KEY, set_(Ticket.assignee, "bob"))
-        assert entries(indexed) == expected(but(assignee="bob"))
