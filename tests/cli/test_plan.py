@@ -13,6 +13,7 @@ from odm import Store
 from odm.backends.dynamodb import DynamoDB
 from odm.cli.target import load_target
 from tests.cli.conftest import Application, Done, Run
+from tests.readme import blocks
 
 WITH_STATUS = ("    by_date", '    by_status = AccessPattern("STATUS#{status}")\n    by_date')
 EMAIL_MOVED = ('"EMAIL#{email}"', '"MAIL#{email}"')
@@ -152,6 +153,24 @@ def test_entries_that_lack_are_named_until_they_are_written(
     assert planned.line.endswith("is not as the models ask: 1 needs a backfill; write the items again\n")
     fill()
     assert cloud("plan").code == 0
+
+
+def test_it_prints_what_the_readme_shows(cloud: Run, application: Application, address: str, prefix: str) -> None:
+    [shown] = [block.text for block in blocks() if block.text.startswith("$ odm plan")]
+    application.write(next(block.text for block in blocks() if block.language == "python").split("\nbackend = ")[0])
+    renamed = ("    by_date =", "    by_day =")
+    application.change(renamed)
+    cloud("apply", "--yes")
+    found = load_target("shop:shop")
+    order: Any = found.schema.entities["Order"].cls
+    with Store(found.table, DynamoDB(endpoint_url=address), prefix=prefix) as db, db.batch() as batch:
+        for number in range(1, 58):
+            batch.put(order(customer_id="c1", order_id=f"o{number}", placed_at="2026-01-05T00:00:00Z", total=1))
+    application.change((renamed[1], renamed[0]))
+    planned = cloud("plan")
+    printed = (planned.out + planned.err).replace(prefix, "").splitlines()
+    for said, line in zip(shown.splitlines()[1:], printed, strict=True):
+        assert line.startswith(said.removesuffix("...")) if said.endswith("...") else line == said
 
 
 def test_items_that_no_model_can_read_are_named_and_refuse_nothing(
