@@ -16,7 +16,7 @@ from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import apply, plan
 from odm.operations.backend import Gen, run
-from odm.operations.ir import CreateTables
+from odm.operations.ir import CreateTables, Request, Scan
 from odm.schema.evidence import Stored, judge
 from odm.schema.lockfile import Finding
 from odm.schema.model import Schema
@@ -58,21 +58,22 @@ class Admin:
             BackendError: the table can not be described or read.
         """
         layout = self._connection.layout
-        changes = self._run(plan(layout))
+        changes = self._run(plan(layout), Scan())
         if not sample or any(change.what == f"table {layout.table!r}" for change in changes):
             return Survey(changes)  # no table, or one with another key
-        items, more = self._run(_sample(layout, sample))
+        items, more = self._run(_sample(layout, sample), Scan())
         return Survey(changes, judge(self._schema, items), len(items), more)
 
     def apply(self, *, drop: bool, tell: Callable[[Change], None]) -> None:
         """Make the changes; see `odm.backends.dynamodb.tables.apply`."""
-        self._run(apply(self._connection.layout, drop=drop, tell=tell))
+        self._run(apply(self._connection.layout, drop=drop, tell=tell), CreateTables())
 
-    def _run(self, steps: Gen[R]) -> R:
+    def _run(self, steps: Gen[R], request: Request) -> R:
+        """Run the steps; an error names the request, and nobody who only looks is told of a table being made."""
         try:
             return run(steps, self._connection.call)
         except Exception as error:
-            mended = translated(error, CreateTables(), self._connection.layout.table)
+            mended = translated(error, request, self._connection.layout.table)
             if mended is None:
                 raise
             raise mended from error

@@ -97,9 +97,7 @@ def plan(target: str, options: Options, *, as_json: bool) -> int:
     else:
         _print(made)
     if not made.done:
-        again = "see to what is refused" if made.refusals else "odm apply with the same options makes them"
-        hint = again if made.to_make or made.refusals else "write the items again"
-        echo(f"odm: table {made.table} is not as the models ask: {_count(made)}; {hint}", err=True)
+        echo(f"odm: table {made.table} is not as the models ask: {_count(made)}; {_next(made)}", err=True)
     return int(not made.done)
 
 
@@ -129,11 +127,12 @@ def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
     elif made.to_make and not yes and not _agreed(made):
         stop = f"table {made.table} stays as it is: nobody said yes; where nobody is asked, add --yes"
     elif made.to_make:
-        admin.apply(drop=made.drop, tell=lambda change: echo(f"... {change.kind} {change.what}", err=True))
-        if not as_json:
-            echo(f"table {made.table} is as the models ask")
+        admin.apply(drop=made.drop, tell=_tell)
     if as_json:
         _print_json(made, ok=not stop)
+    elif not (stop or made.done):
+        left = _count(evolve(made, changes=()))  # no change of the table mends what is stored
+        echo(f"table {made.table} is as the models ask{left and f', its items are not: {left}'}")
     if stop:
         echo(f"odm: {stop}", err=True)
     return int(bool(stop))
@@ -189,6 +188,18 @@ def _agreed(made: Plan) -> bool:
     """Ask whoever sits at the terminal."""
     echo(f"Make {_changes(made)} to table {made.table}? [y/N] ", nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _tell(change: Change) -> None:
+    """Say which change is begun."""
+    echo(f"... {'remove' if change.kind == 'extra' else change.kind} {change.what}", err=True)
+
+
+def _next(made: Plan) -> str:
+    """What to do about a plan."""
+    if made.refusals:
+        return "see to the stored data first" if _only_stranded(made) else "see to what is refused"
+    return "odm apply with the same options makes them" if made.to_make else "write the items again"
 
 
 def _print(made: Plan) -> None:
