@@ -3,6 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from odm.backends.dynamodb.profiles import configuration_of
 from odm.operations.backend import Patience
 
 if TYPE_CHECKING:
@@ -48,8 +49,5 @@ def _is_configured(session: "boto3.Session") -> bool:
     """Whether the environment or the profile says how often to try."""
     if "AWS_MAX_ATTEMPTS" in os.environ or "AWS_RETRY_MODE" in os.environ:
         return True
-    from botocore.session import Session
-
-    name = session.profile_name
-    profile = Session(profile=None if name == "default" else name).get_scoped_config()
+    profile = configuration_of(session).get_scoped_config()
     return "max_attempts" in profile or "retry_mode" in profile

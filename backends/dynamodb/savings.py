@@ -3,6 +3,8 @@
 import platform
 from typing import TYPE_CHECKING
 
+from odm.backends.dynamodb.profiles import configuration_of
+
 if TYPE_CHECKING:
     import boto3
     from botocore.config import Config
@@ -23,10 +25,9 @@ def saving(given: "Config | None", session: "boto3.Session") -> "Config":
 def _user_agent(given: "Config", session: "boto3.Session") -> str:
     """What botocore says of itself that stays the same; it adds the extra of session and config, not the app's id."""
     import botocore
-    from botocore.session import Session
 
-    profile = None if session.profile_name == "default" else session.profile_name
-    app = getattr(given, "user_agent_appid", None) or Session(profile=profile).get_config_variable("user_agent_appid")
+    app = getattr(given, "user_agent_appid", None)
+    app = app or configuration_of(session).get_config_variable("user_agent_appid")
     parts = (
         f"Botocore/{botocore.__version__}",
         f"os/{platform.system().lower()}#{platform.release()}",

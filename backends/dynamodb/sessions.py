@@ -10,6 +10,8 @@ from weakref import WeakKeyDictionary
 from aiobotocore.credentials import AioCredentials
 from aiobotocore.session import AioSession
 
+from odm.backends.dynamodb.profiles import profile_of
+
 if TYPE_CHECKING:
     import boto3
     from botocore.credentials import Credentials
@@ -21,8 +23,7 @@ _LOADERS: "WeakKeyDictionary[boto3.Session, Any]" = WeakKeyDictionary()
 
 def twin_of(session: "boto3.Session") -> AioSession:
     """A new aiobotocore session with the profile and the credentials of a boto3 session."""
-    # A profile that is named must exist; boto3 says "default" when none is named.
-    twin = AioSession(profile=None if session.profile_name == "default" else session.profile_name)
+    twin = AioSession(profile=profile_of(session))
     twin.register_component("credential_provider", _CredentialsOf(session))
     twin.register_component("data_loader", _LOADERS.setdefault(session, twin.get_component("data_loader")))
     return twin

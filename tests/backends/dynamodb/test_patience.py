@@ -168,6 +168,15 @@ def test_what_is_configured_for_boto3_is_kept(nothing_said: Path, monkeypatch: p
     assert retries() is None
 
 
+def test_a_session_of_the_default_profile_is_not_of_that_in_the_environment(
+    nothing_said: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing_said.write_text("[default]\nregion = eu-west-1\n[profile slow]\nmax_attempts = 9\n")
+    monkeypatch.setenv("AWS_PROFILE", "slow")
+    assert retries(session=boto3.Session()) is None
+    assert retries(session=boto3.Session(profile_name="default")) == {"total_max_attempts": ATTEMPTS}
+
+
 def test_a_timeout_of_a_client_is_that_of_its_patience(endpoint: str) -> None:
     client = SyncClient(Settings(SESSION, endpoint_url=endpoint))
     quick, slow = client.get(patience=Patience(1.0)), client.get()
