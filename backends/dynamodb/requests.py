@@ -1,7 +1,7 @@
 """IR request → native requests: a generator a request, which does no I/O and returns the IR response."""
 
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from odm.backends.dynamodb.batches import batch_get, batch_write
 from odm.backends.dynamodb.codec import read_position, write_key, write_position
@@ -32,6 +32,9 @@ from odm.operations.ir import (
     Transact,
     Update,
 )
+
+MAX_LIMIT: Final = 2**31 - 1
+"""The largest Limit of a page, an Integer of DynamoDB's API; 1 MB end it long before."""
 
 
 def procedure(layout: Layout, request: Request, attempts: int) -> Gen[Any]:
@@ -115,7 +118,7 @@ def _paged(layout: Layout, request: Query | Scan, expressions: Expressions, cons
         arguments["FilterExpression"] = expressions.condition(request.filter)
     arguments |= expressions.arguments()
     if request.limit is not None and request.filter is None:
-        arguments["Limit"] = request.limit  # DynamoDB counts before the filter
+        arguments["Limit"] = min(request.limit, MAX_LIMIT)  # DynamoDB counts before the filter
     if _is_count(request):
         arguments["Select"] = "COUNT"
     if consistent:

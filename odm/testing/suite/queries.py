@@ -216,6 +216,13 @@ class TestLimit:
         assert db.count(ALL.where(Event.name == "ab").limit(5)) == 5
         assert db.count(ALL.where(Event.name == "ab").limit(50)) == 6
 
+    @pytest.mark.parametrize("limit", [2**31, 2**63])
+    def test_may_be_larger_than_any_service_counts(self, db: Store, limit: int) -> None:
+        fill(db, EVENTS)
+        assert list(db.query(ALL.limit(limit))) == list(db.query(ALL))
+        assert db.count(ALL.limit(limit)) == len(EVENTS)
+        assert db.page(ALL, size=limit).items == list(db.query(ALL))
+
     @pytest.mark.parametrize("bad", [0, -1, True, 1.5])
     def test_refuses_what_is_no_number_of_results(self, bad: Any) -> None:
         with pytest.raises(BadValue):
