@@ -49,7 +49,7 @@ class DynamoDB:
             or "keys_only". ``create()`` switches a stream on where there is none; None: leaves it alone.
 
     Raises:
-        BadValue: the endpoint is no URL, or billing or stream is none of these.
+        BadValue: the endpoint is no URL, the session or config another thing, or billing or stream none of these.
     """
 
     def __init__(
@@ -64,6 +64,13 @@ class DynamoDB:
     ) -> None:
         if endpoint_url is not None and not endpoint_url.startswith(("http://", "https://")):
             raise BadValue(f"endpoint_url={endpoint_url!r} is no URL: write it like 'http://localhost:8000'")
+        if session is not None and not hasattr(session, "region_name"):  # boto3 is not imported to look
+            raise BadValue(
+                f"the session is a {type(session).__name__}, not a boto3.Session: write DynamoDB(endpoint_url=...) or "
+                "DynamoDB(region=...) for an address or a region"
+            )
+        if config is not None and not hasattr(config, "merge"):
+            raise BadValue(f"the config is a {type(config).__name__}, not a botocore.config.Config")
         self._settings = Settings(session, region, endpoint_url, config)
         self._options = checked_options(billing, stream)
 

@@ -5,6 +5,7 @@ as sending it once; what could be sent again was sent again before an error arri
 """
 
 from collections.abc import Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
 from attrs import frozen
@@ -27,7 +28,8 @@ class _Row:
     """A kind of failure.
 
     Attributes:
-        kinds: error codes of the service, names of botocore's exception classes (bases count), "5xx" or "unsent".
+        kinds: error codes of the service, names of botocore's exception classes (bases count), "5xx", "unsent" or
+            "foreign".
         error: what the user gets.
         advice: what to do; ``{table}`` is the table's name, ``{index}`` that of the index that is read.
         said: a part of the service's message that must be there.
@@ -69,11 +71,15 @@ _NO_CREDENTIALS = (
 )
 _NO_ENDPOINT = "BaseEndpointResolverError EndpointProviderError InvalidRegionError InvalidEndpointConfigurationError"
 
-_SERVER_FAULT, _UNSENT = "5xx", "unsent"
+_SERVER_FAULT, _UNSENT, _FOREIGN = "5xx", "unsent", "foreign"
 
 _NO_CONNECTION = frozenset({"NewConnectionError", "gaierror", "ClientConnectorError"})
 """What urllib3, the resolver and aiohttp raise when no connection came about."""
 
+_OTHER_KEY = (
+    "the keys of table {table!r} or of an index are not those of the models, which odm plan compares: name them in "
+    "Table(..., keys=..., index_keys=...), or use another table"
+)
 _NO_INDEX = "index {index!r} of table {table!r} does not exist: call store.create()"
 
 _TABLE = (
@@ -89,6 +95,15 @@ _TABLE = (
     _row(_INVALID, KeyValueError, "make the partition key at most 2,048 bytes long", "Size of hashkey"),
     _row(_INVALID, KeyValueError, "make the sort key at most 1,024 bytes long", "size of all range keys"),
     _row(_INVALID, BadCursor, "start again without the cursor: it lies outside this query", "starting key"),
+    _row(_INVALID, BackendError, _OTHER_KEY, "element does not match the schema"),
+    _row(_INVALID, BackendError, _OTHER_KEY, "Missing the key"),
+    _row(_INVALID, BackendError, _OTHER_KEY, "missed key schema element"),
+    _row(_INVALID, BackendError, _OTHER_KEY, "required keys was not given"),  # so says DynamoDB Local
+    _row(_INVALID, BackendError, _OTHER_KEY, "conditions on the keys"),  # and this of a table without a sort key
+    _row(_INVALID, BackendError, _OTHER_KEY, "key condition not supported"),
+    _row(_INVALID, BackendError, _OTHER_KEY, "does not match schema type"),
+    _row(_INVALID, BackendError, _OTHER_KEY, "mismatch for key"),
+    _row(_INVALID, BackendError, _OTHER_KEY, "mismatch for Index Key"),
     _row(_INVALID, BadValue, "set the parent of the path first: it is missing or no map or list", "document path"),
     _row(_INVALID, BadValue, "set the attribute first: the path leads to nothing", "does not exist in the item"),
     _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "incorrect data type"),
@@ -110,6 +125,7 @@ _TABLE = (
     _row("ConnectionError HTTPClientError", BackendError, "check the network, region and endpoint_url", lost=True),
     _row("ChecksumError IncompleteReadError", BackendError, "the answer arrived damaged: check the network", lost=True),
     _row(_SERVER_FAULT, BackendError, "try again later", lost=True),
+    _row(_FOREIGN, BackendError, "what answers is not DynamoDB: check endpoint_url, and any proxy in between"),
 )
 _ELSE = _row("", BackendError, "DynamoDB refused it for the reason given here")
 
@@ -180,11 +196,16 @@ def translated(error: Exception, request: Request, table: str) -> OdmError | Non
     if row.lost and not repeatable(request):
         return OutcomeUnknown(
             f"{place}: the answer was lost, and the write may or may not have been done: read the item before you "
-            f"write again; {advice} ({error})"
+            f"write again; {advice} ({_said(error)})"
         )
     if row.lost and isinstance(request, Put | BatchWrite):
         advice += "; what it writes may or may not have been written, and can safely be written again"
-    return row.error(f"{place}: {advice} ({error}{hot_spots(error)})")
+    return row.error(f"{place}: {advice} ({_said(error)}{hot_spots(error)})")
+
+
+def _said(error: Exception) -> str:
+    """The error's own words; of a page of HTML only the beginning."""
+    return shorten(str(error), 300) if code_of(error).isdecimal() else str(error)
 
 
 def hot_spots(error: BaseException) -> str:
@@ -199,6 +220,8 @@ def _row_of(error: Exception) -> _Row:
     kinds = {code} if code else {base.__name__ for base in type(error).__mro__}
     if status >= 500:
         kinds.add(_SERVER_FAULT)
+    if code.isdecimal():  # botocore found no error code in the answer, and gives its status
+        kinds.add(_FOREIGN)
     if _is_unsent(error):
         kinds.add(_UNSENT)
     said = str(error)

@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import boto3
+import botocore.session
 import pytest
 from botocore.config import Config
 from botocore.exceptions import (
@@ -122,6 +123,7 @@ def outcome(request: Request, error: Exception) -> OdmError:
             BadValue,
             "65,535 bytes",
         ),
+        (answered("404", "<html>"), BackendError, "not DynamoDB: check endpoint_url"),
         (answered("ValidationException", "something else"), BackendError, "something else"),
         (answered("ThrottlingException"), Throttled, "try again later"),
         (answered("ProvisionedThroughputExceededException"), Throttled, "spread the load"),
@@ -143,6 +145,33 @@ def test_errors_say_what_to_do(error: Exception, expected: type[OdmError], says:
     with pytest.raises(expected, match=says):
         raise found
     assert "Put on table 'shop', Key(partition='C#1', sort='O#2')" in str(found)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The provided key element does not match the schema",
+        "One or more parameter values were invalid: Missing the key PK in the item",
+        "Query condition missed key schema element: PK",
+        "One of the required keys was not given a value",
+        "The number of conditions on the keys is invalid",
+        "Query key condition not supported",
+        "One or more parameter values were invalid: Condition parameter type does not match schema type",
+        "One or more parameter values were invalid: Type mismatch for key pk expected: N actual: S",
+        "One or more parameter values were invalid: Type mismatch for Index Key gpk Expected: N Actual: S IndexName: g",
+    ],
+)
+def test_a_table_with_another_key(message: str) -> None:
+    found = outcome(Put(KEY, {}), answered("ValidationException", message))
+    assert type(found) is BackendError
+    assert "the keys of table 'shop' or of an index are not those of the models, which odm plan compares" in str(found)
+    assert "Table(..., keys=..., index_keys=...)" in str(found)
+
+
+def test_a_page_of_html_is_cut() -> None:
+    found = outcome(Get(KEY), answered("404", "<html>\n" * 1_000))
+    assert len(str(found)) < 500
+    assert "\n" not in str(found)
 
 
 @pytest.mark.parametrize(
@@ -359,6 +388,15 @@ async def test_a_service_that_is_not_there() -> None:
 def test_an_endpoint_that_is_no_url() -> None:
     with pytest.raises(BadValue, match="endpoint_url='localhost:8000'"):
         DynamoDB(endpoint_url="localhost:8000")
+
+
+def test_what_is_no_session_and_no_config() -> None:
+    with pytest.raises(BadValue, match=r"is a str, not a boto3.Session: write DynamoDB\(endpoint_url="):
+        DynamoDB("http://localhost:8000")  # type: ignore[arg-type]
+    with pytest.raises(BadValue, match=r"is a Session, not a boto3.Session"):
+        DynamoDB(botocore.session.Session())  # type: ignore[arg-type]
+    with pytest.raises(BadValue, match=r"is a dict, not a botocore.config.Config"):
+        DynamoDB(config={"retries": 3})  # type: ignore[arg-type]
 
 
 @pytest.fixture
