@@ -120,6 +120,10 @@ def decode_all(
     Raises:
         ItemInvalid, BadValue, SchemaError: as `decode`.
     """
+    if not isinstance(event, Mapping):
+        raise BadValue(
+            f"an event of a stream has 'Records', and this is a {type(event).__name__}: pass the event itself"
+        )
     if "Records" not in event:
         raise BadValue(f"an event of a stream has 'Records', and this one has {', '.join(event) or 'nothing'}")
     reader = _reader(table, prefix, on_unknown)

@@ -207,6 +207,8 @@ def test_what_is_no_record_of_this_table_is_refused() -> None:
         decode(whole | {"eventName": "UPDATE"}, mail)
     with pytest.raises(BadValue, match="has 'Records', and this one has eventID"):
         decode_all(whole, mail)
+    with pytest.raises(BadValue, match="has 'Records', and this is a list: pass the event itself"):
+        decode_all([whole], mail)  # type: ignore[arg-type]
     with pytest.raises(BadValue, match=r"key of the record is id, and that of table 'mail' is pk, sk"):
         decode(whole | {"dynamodb": whole["dynamodb"] | {"Keys": {"id": {"S": "x"}}}}, mail)
     with pytest.raises(BadValue, match="say 'raise' or 'skip'"):
