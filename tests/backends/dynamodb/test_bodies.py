@@ -3,8 +3,6 @@
 import json
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import boto3
@@ -23,6 +21,7 @@ from odm.expressions.nodes import Compare, Const, Missing, Path, Set
 from odm.operations.backend import aperform, perform
 from odm.operations.ir import BatchGet, BatchWrite, Check, Delete, Get, Put, Query, Request, Scan, Transact, Update
 from odm.schema.model import IndexSchema, Key, Schema
+from tests.backends.dynamodb.canned import Answer, Canned, serving
 from tests.backends.dynamodb.conftest import Ask
 from tests.backends.dynamodb.test_driver import KEY, RICH
 
@@ -67,39 +66,23 @@ REQUESTS: list[Request] = [
 ]
 
 
-class Recorder(BaseHTTPRequestHandler):
-    """Keeps what it is sent in the server's list, and answers with the next of its statuses, else 200."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        server: Any = self.server
-        server.received.append((dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(server.statuses.pop(0) if server.statuses else 200)
-        self.send_header("Content-Type", "application/x-amz-json-1.0")
-        body = b'{"Items": [], "Count": 0, "Responses": {}}'
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+@pytest.fixture
+def statuses() -> list[int]:
+    """Those of the next answers, before those that are right."""
+    return []
 
 
 @pytest.fixture
-def server() -> Iterator[Any]:
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
-    server.daemon_threads, server.received, server.statuses = True, [], []
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+def server(statuses: list[int]) -> Iterator[Canned]:
+    body = b'{"Items": [], "Count": 0, "Responses": {}}'
+    with serving(lambda: Answer(body, statuses.pop(0) if statuses else 200)) as server:
+        yield server
 
 
 @pytest.fixture
-def backend(server: Any) -> DynamoDB:
+def backend(server: Canned) -> DynamoDB:
     session = boto3.Session("key", "secret", region_name="eu-west-1")
-    return DynamoDB(session, endpoint_url=f"http://127.0.0.1:{server.server_port}")
+    return DynamoDB(session, endpoint_url=server.endpoint)
 
 
 @pytest.fixture
@@ -114,16 +97,16 @@ def schema() -> Schema:
     return SHOP
 
 
-def last(server: Any) -> Any:
+def last(server: Canned) -> Any:
     return json.loads(server.received[-1][1])
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=[f"{type(one).__name__}-{n}" for n, one in enumerate(REQUESTS)])
 async def test_the_body_is_what_botocore_makes_of_the_arguments(
-    server: Any, connection: DynamoDBConnection, send: Ask, request_: Request
+    server: Canned, connection: DynamoDBConnection, send: Ask, request_: Request
 ) -> None:
     native = next(connection.steps(request_))
-    plain = boto3.client("dynamodb", "eu-west-1", None, True, None, f"http://127.0.0.1:{server.server_port}", "k", "s")
+    plain = boto3.client("dynamodb", "eu-west-1", None, True, None, server.endpoint, "k", "s")
     getattr(plain, native.operation)(**Bodies().arguments(native.kwargs))
     expected = last(server)
     for _ in range(3):  # before and after the events are proved
@@ -135,7 +118,7 @@ async def test_the_body_is_what_botocore_makes_of_the_arguments(
     assert connection._client.bodies._proved or connection._async_clients.bodies._proved
 
 
-async def test_the_text_of_the_item_is_sent_as_it_is(server: Any, send: Ask) -> None:
+async def test_the_text_of_the_item_is_sent_as_it_is(server: Canned, send: Ask) -> None:
     item = draft()
     await send(Get(KEY))
     await send(Put(KEY, item))
@@ -143,7 +126,7 @@ async def test_the_text_of_the_item_is_sent_as_it_is(server: Any, send: Ask) -> 
     assert [body.count(item.text[1:].encode()) for _, body in server.received] == [0, 1, 2]
 
 
-async def test_the_signature_is_that_of_the_body_that_is_sent(server: Any, send: Ask) -> None:
+async def test_the_signature_is_that_of_the_body_that_is_sent(server: Canned, send: Ask) -> None:
     credentials: Any = boto3.Session("key", "secret").get_credentials()
     for text in ("a", "b"):
         await send(Put(KEY, draft(text)))
@@ -159,17 +142,17 @@ async def test_the_signature_is_that_of_the_body_that_is_sent(server: Any, send:
         assert headers["Authorization"].endswith(f"Signature={signature}")
 
 
-async def test_a_retry_sends_the_same_body(server: Any, send: Ask) -> None:
+async def test_a_retry_sends_the_same_body(server: Canned, statuses: list[int], send: Ask) -> None:
     await send(Get(KEY))
     server.received.clear()
-    server.statuses[:] = [500, 200]
+    statuses[:] = [500, 200]
     await send(Put(KEY, draft()))
     (_, first), (_, second) = server.received
     assert first == second
     assert json.loads(first)["Item"]["text"] == {"S": TEXT}
 
 
-async def test_what_a_handler_of_the_session_adds_is_sent(server: Any, backend: DynamoDB) -> None:
+async def test_what_a_handler_of_the_session_adds_is_sent(server: Canned, backend: DynamoDB) -> None:
     def ask_for_units(params: Any, **_: Any) -> None:
         params["ReturnConsumedCapacity"] = "TOTAL"
 
@@ -192,7 +175,7 @@ async def test_what_a_handler_of_the_session_adds_is_sent(server: Any, backend: 
 
 @pytest.mark.parametrize("missing", ["before-parameter-build", "before-call"])
 async def test_without_an_event_botocore_writes_the_body(
-    server: Any, connection: DynamoDBConnection, missing: str
+    server: Canned, connection: DynamoDBConnection, missing: str
 ) -> None:
     for client in (connection._client.get(), await connection._async_clients.get()):
         client.meta.events.unregister(f"{missing}.dynamodb", unique_id=f"odm-{missing}")
@@ -206,7 +189,7 @@ async def test_without_an_event_botocore_writes_the_body(
     assert [connection._client.bodies._proved, connection._async_clients.bodies._proved] == [False, False]
 
 
-async def test_a_long_body_arrives_whole(server: Any, send: Ask) -> None:
+async def test_a_long_body_arrives_whole(server: Canned, send: Ask) -> None:
     item = draft("é" * 150_000)
     puts = tuple(Put(Key("C#1", str(n)), item) for n in range(4))
     for _ in range(2):
@@ -214,7 +197,7 @@ async def test_a_long_body_arrives_whole(server: Any, send: Ask) -> None:
         assert server.received[-1][1].count(item.text[1:].encode()) == 4
 
 
-def test_threads_do_not_mix_their_bodies(server: Any, connection: DynamoDBConnection) -> None:
+def test_threads_do_not_mix_their_bodies(server: Canned, connection: DynamoDBConnection) -> None:
     perform(connection, Get(KEY))
     server.received.clear()
     names = [f"name-{n}" for n in range(40)]
@@ -225,7 +208,7 @@ def test_threads_do_not_mix_their_bodies(server: Any, connection: DynamoDBConnec
     assert all(item["pk"] == item["text"] for item in items)
 
 
-async def test_operations_on_tables_go_the_ordinary_way(server: Any, connection: DynamoDBConnection) -> None:
+async def test_operations_on_tables_go_the_ordinary_way(server: Canned, connection: DynamoDBConnection) -> None:
     perform(connection, Get(KEY))
     connection.call(Call("describe_table", {"TableName": "shop"}))
     assert last(server) == {"TableName": "shop"}
@@ -241,7 +224,7 @@ def test_a_request_prints_what_its_text_holds(connection: DynamoDBConnection) ->
     assert len(str(text)) < 1000
 
 
-def test_what_is_no_text_is_left_to_botocore(server: Any, connection: DynamoDBConnection) -> None:
+def test_what_is_no_text_is_left_to_botocore(server: Canned, connection: DynamoDBConnection) -> None:
     perform(connection, Get(KEY))
     perform(connection, Put(KEY, {"text": "\ud800"}))
     assert last(server)["Item"]["text"] == {"S": "\ud800"}  # for the service to refuse

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import boto3
@@ -14,6 +12,7 @@ from odm import AsyncStore, BackendError, OdmError, Store, Throttled, increment
 from odm.backends.dynamodb import DynamoDB
 from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
+from tests.backends.dynamodb.canned import Answer, Canned, serving
 
 ANN = Account.primary(name="ann")
 HITS = Tally.primary(name="t")
@@ -46,49 +45,30 @@ CALLS: dict[str, Callable[[Store], object]] = {
 }
 
 
-class Refusing(ThreadingHTTPServer):
-    """Answers every request with one error."""
-
-    daemon_threads = True
+class Refusing:
+    """A service that answers every request with one error."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Refuse)
         self.error: dict[str, Any] = {}
-        self.asked: list[str] = []
 
-
-class _Refuse(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        server = self.server
-        assert isinstance(server, Refusing)
-        self.rfile.read(int(self.headers["Content-Length"]))
-        server.asked.append(self.headers["X-Amz-Target"].split(".")[1])
-        content = json.dumps(server.error).encode()
-        self.send_response(400)
-        self.send_header("Content-Type", "application/x-amz-json-1.0")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+    def answer(self) -> Answer:
+        return Answer(json.dumps(self.error).encode(), 400)
 
 
 @pytest.fixture
-def server() -> Iterator[Refusing]:
-    with Refusing() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+def refusing() -> Refusing:
+    return Refusing()
+
+
+@pytest.fixture
+def server(refusing: Refusing) -> Iterator[Canned]:
+    with serving(refusing.answer) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture(params=["sync", "async"])
-def db(request: pytest.FixtureRequest, server: Refusing) -> Iterator[Store]:
-    backend = DynamoDB(SESSION, endpoint_url=f"http://127.0.0.1:{server.server_port}")
+def db(request: pytest.FixtureRequest, server: Canned) -> Iterator[Store]:
+    backend = DynamoDB(SESSION, endpoint_url=server.endpoint)
     with asyncio.Runner() as runner:
         if request.param == "async":
             store = blocking(AsyncStore(plain, backend, retries=RETRIES), runner)
@@ -113,9 +93,9 @@ def db(request: pytest.FixtureRequest, server: Refusing) -> Iterator[Store]:
     ],
 )
 def test_what_will_not_pass_is_said_at_once(
-    db: Store, server: Refusing, operation: str, code: str, kind: type[OdmError], says: str
+    db: Store, server: Canned, refusing: Refusing, operation: str, code: str, kind: type[OdmError], says: str
 ) -> None:
-    server.error = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "no"}
+    refusing.error = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "no"}
     with pytest.raises(kind, match=says) as caught:
         CALLS[operation](db)
     assert type(caught.value) is kind
@@ -131,9 +111,9 @@ def test_what_will_not_pass_is_said_at_once(
     ],
 )
 def test_throttling_is_waited_for_as_often_as_the_store_says(
-    db: Store, server: Refusing, operation: str, code: str, member: str
+    db: Store, server: Canned, refusing: Refusing, operation: str, code: str, member: str
 ) -> None:
-    server.error = {
+    refusing.error = {
         "__type": f"com.amazonaws.dynamodb.v20120810#{code}",
         "message": "slow down",
         member: [{"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:of:the:table"}],

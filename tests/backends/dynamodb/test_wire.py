@@ -1,9 +1,6 @@
 """Answers decoded from their bytes hold what botocore's parser would have made of them, in both colours."""
 
 import json
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 from zlib import crc32
 
@@ -18,6 +15,7 @@ from odm.expressions.nodes import Missing, Path, Set
 from odm.operations.backend import aperform, perform
 from odm.operations.ir import BatchGet, Get, Put, Query, Refused, Scan, Update
 from odm.schema.model import Key, Schema
+from tests.backends.dynamodb.canned import Answer, serving
 from tests.backends.dynamodb.conftest import Ask
 from tests.backends.dynamodb.test_driver import KEY, RICH
 
@@ -77,51 +75,21 @@ def test_the_parser_keeps_what_is_no_answer(answer: tuple[int, bytes]) -> None:
     assert (response["body"], more) == (body, {})
 
 
-class _Canned(BaseHTTPRequestHandler):
-    """Answers with the next of the server's bodies, each under the checksum of the last."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        server: Any = self.server
-        self.rfile.read(int(self.headers["Content-Length"]))
-        body = server.bodies.pop(0)
-        self.send_response(200)
-        self.send_header("Content-Type", "application/x-amz-json-1.0")
-        self.send_header("x-amz-crc32", str(server.checksum))
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@pytest.fixture
-def canned() -> Iterator[Any]:
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Canned)
-    server.daemon_threads = True
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
 @pytest.mark.parametrize("mode", ["legacy", "standard"])
-async def test_a_damaged_answer_is_fetched_again(canned: Any, mode: Any) -> None:
-    session = boto3.Session("key", "secret", region_name="eu-west-1")
-    config = Config(retries={"mode": mode, "total_max_attempts": 3})
-    backend = DynamoDB(session, endpoint_url=f"http://127.0.0.1:{canned.server_port}", config=config)
-    connection = backend.connect(Schema("shop", {}, {}))
+async def test_a_damaged_answer_is_fetched_again(mode: Any) -> None:
     right = json.dumps({"Item": {"n": {"N": "1"}}}).encode()
-    canned.checksum = crc32(right)
-    for damaged in (right.replace(b"1", b"2"), right[:-1] + b"x"):
-        canned.bodies = [right, damaged, right]
-        for _ in range(2):
-            assert perform(connection, Get(KEY)) == {"n": 1}
-        assert not canned.bodies
-        canned.bodies = [right, damaged, right]
-        for _ in range(2):
-            assert await aperform(connection, Get(KEY)) == {"n": 1}
-        assert not canned.bodies
-    await connection.aclose()
+    bodies: list[bytes] = []
+    with serving(lambda: Answer(bodies.pop(0), checksum=crc32(right))) as server:
+        session = boto3.Session("key", "secret", region_name="eu-west-1")
+        config = Config(retries={"mode": mode, "total_max_attempts": 3})
+        connection = DynamoDB(session, endpoint_url=server.endpoint, config=config).connect(Schema("shop", {}, {}))
+        for damaged in (right.replace(b"1", b"2"), right[:-1] + b"x"):
+            bodies += [right, damaged, right]
+            for _ in range(2):
+                assert perform(connection, Get(KEY)) == {"n": 1}
+            assert not bodies
+            bodies += [right, damaged, right]
+            for _ in range(2):
+                assert await aperform(connection, Get(KEY)) == {"n": 1}
+            assert not bodies
+        await connection.aclose()
