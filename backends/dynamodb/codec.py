@@ -95,6 +95,8 @@ _SPELLING: Final = Spelling(
     number=('{"N":"', '"}'),
     list=('{"L":[', "]}"),
     map=('{"M":{', "}}"),
+    texts=('{"SS":[', "]}"),
+    numbers=('{"NS":[', "]}"),
     other=lambda value: text_of(to_attribute(value)),
 )
 

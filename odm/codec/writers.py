@@ -14,7 +14,7 @@ from attrs import frozen
 
 from odm.codec.attributes import TTL_ATTRIBUTE, ttl_seconds
 from odm.codec.choices import LiteralType
-from odm.codec.containers import DictType, ListType
+from odm.codec.containers import DictType, ListType, SetType
 from odm.codec.depth import LEVELS, check_levels
 from odm.codec.generate import FOUR_DIGITS, IS_DECIMAL, IS_INT, MOMENT, UNUSUAL_MOMENT, Module
 from odm.codec.moments import DATETIME, in_utc
@@ -38,14 +38,28 @@ class Spelling:
         text: around the JSON text of a str.
         number: around digits.
         list, map: around the parts, between which are commas.
-        other: the text of any stored value.
+        texts, numbers: around the members of a set, which are sorted and in quotes, with commas between.
+        other: the text of a stored value of any other kind.
     """
 
     text: tuple[str, str]
     number: tuple[str, str]
     list: tuple[str, str]
     map: tuple[str, str]
+    texts: tuple[str, str]
+    numbers: tuple[str, str]
     other: Callable[[Value], str]
+
+    def any(self, value: Value) -> str:
+        """The text of any stored value."""
+        kind = type(value)
+        if kind is str:
+            return quoted(value).join(self.text)
+        if kind is int:
+            return str(value).join(self.number)
+        if kind is dict:
+            return ",".join([f"{quoted(name)}:{self.any(part)}" for name, part in value.items()]).join(self.map)
+        return ",".join(map(self.any, value)).join(self.list) if kind is list else self.other(value)
 
 
 def generated_writer(
@@ -59,7 +73,7 @@ def generated_writer(
         ttl: the field that says when the item expires.
         spelling: of the values.
     """
-    head = ",".join(f"{quoted(name)}:{spelling.other(value)}" for name, value in marks.items())
+    head = ",".join(f"{quoted(name)}:{spelling.any(value)}" for name, value in marks.items())
     return _Writes(spelling, ttl).compiled(record, head)
 
 
@@ -126,7 +140,7 @@ class _Writes(Module):
             "moment": _moment,
             "shallow": _shallow,
             "ttl_seconds": ttl_seconds,
-            "other": spelling.other,
+            "other": spelling.any,
         }
         self._spelling = spelling
         self._ttl = ttl
@@ -152,7 +166,7 @@ class _Writes(Module):
         name = _literal(f",{quoted(field.stored)}:")
         if isinstance(type_, NullableType):
             there, type_ = f"{var} is not None", type_.inner
-            absent = absent if field.omits_none else _f_string(name + _literal(self._spelling.other(None)))
+            absent = absent if field.omits_none else _f_string(name + _literal(self._spelling.any(None)))
         lines = []
         if type_ == DATETIME:
             unusual = UNUSUAL_MOMENT.format(var)
@@ -178,7 +192,7 @@ class _Writes(Module):
         match type_:
             case NullableType():
                 inner = self._joined(self._part(type_.inner, var))
-                return _Part("", f"({self._constant(self._spelling.other(None))} if {var} is None else {inner})", "")
+                return _Part("", f"({self._constant(self._spelling.any(None))} if {var} is None else {inner})", "")
             case RecordType():
                 return _Part("", self.called(type_, var), "")
             case ListType():
@@ -186,6 +200,9 @@ class _Writes(Module):
                 return _Part("", f"({made} if {usual} and {var} else other({dump}))", "")
             case DictType() if type_.key == STR:
                 usual, made = f"type({var}) is dict and {self._constant('')} not in {var}", self._map(type_, var)
+                return _Part("", f"({made} if {usual} and {var} else other({dump}))", "")
+            case SetType() if type_.item == STR or type_.item in _NUMBERS:
+                usual, made = f"type({var}) is {type_.of.__name__}", self._set(type_, var)
                 return _Part("", f"({made} if {usual} and {var} else other({dump}))", "")
             case LiteralType():
                 return self._chosen(type_.stored, var)
@@ -208,7 +225,7 @@ class _Writes(Module):
 
     def _chosen(self, stored: Mapping[tuple[type, Any], Value], var: str) -> _Part:
         """The text is one of a few."""
-        texts = {key: self._spelling.other(value) for key, value in stored.items()}
+        texts = {key: self._spelling.any(value) for key, value in stored.items()}
         return _Part("", f"{self.name(texts)}[type({var}), {var}]", "")
 
     def _list(self, type_: ListType, var: str) -> str:
@@ -217,6 +234,15 @@ class _Writes(Module):
         texts = f"map(quoted, {var})" if type_.item == STR else f"[{part.text} for {var}_ in {var}]"
         between = self._constant(f"{part.end},{part.start}")
         return f"{self._constant(start + part.start)} + {between}.join({texts}) + {self._constant(part.end + end)}"
+
+    def _set(self, type_: SetType, var: str) -> str:
+        """The text of a set that is not empty; its members are sorted, so that one value always gives one text."""
+        spelling, part = self._spelling, self._part(type_.item, f"{var}_")
+        start, end = spelling.texts if type_.item == STR else spelling.numbers
+        quote = "" if type_.item == STR else '"'
+        members = f"[{part.made if type_.item == STR else f'str({part.made})'} for {var}_ in sorted({var})]"
+        between = self._constant(f"{quote},{quote}")
+        return f"{self._constant(start + quote)} + {between}.join({members}) + {self._constant(quote + end)}"
 
     def _map(self, type_: DictType, var: str) -> str:
         """The text of a dict that is not empty, with keys of type str."""

@@ -94,6 +94,10 @@ class Odd(BaseModel):
     ats: list[datetime] = []
     until: Annotated[datetime | None, TTL] = None
     money: list[Decimal] = []
+    counts: set[int] = set()
+    prices: frozenset[Decimal] = frozenset()
+    rows: list[set[str]] = []
+    free: Any = None
 
 
 ODD = compile_codec(Odd, 'o"dd')
@@ -113,6 +117,21 @@ def test_no_text_breaks_what_is_written(text: str) -> None:
     )
     assert isinstance(write_item(ODD, entity), Draft)
     check_written(ODD, entity)
+
+
+def test_sets_are_written_sorted_and_by_their_type() -> None:
+    entity = Odd(
+        at=None,
+        counts={10, 9, -3, 10**37},
+        prices=frozenset({Decimal("10.50"), Decimal(9), Decimal("-1E+2")}),
+        rows=[{"b", "a", 'c"'}, {"x"}],
+        free=[{"s": {"b", "a"}, "n": {2, 10}, "b": {b"b", b"a"}}, 1, 1.5, True, None, "text", []],
+    )
+    assert isinstance(write_item(ODD, entity), Draft)
+    check_written(ODD, entity)
+    for field, value in {"counts": {True}, "prices": {1}, "rows": [set()]}.items():
+        unlike = entity.model_copy(update={field: value})
+        assert outcome(lambda: write_item(ODD, unlike)) == outcome(lambda: ODD.encode(unlike))  # noqa: B023  # at once
 
 
 @pytest.mark.parametrize(
