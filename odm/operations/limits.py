@@ -230,6 +230,11 @@ def item_size(item: Item) -> int:
     return sum([_text_size(name) + _value_size(value) for name, value in item.items()])
 
 
+def size_at_most(item: Item) -> int:
+    """As `item_size`, or more where a draft tells that without being read."""
+    return item.most if type(item) is Draft else item_size(item)
+
+
 def _value_size(value: Value) -> int:
     if type(value) is str:  # most values are; the sizes of all are taken at every write
         return _text_size(value)

@@ -18,7 +18,7 @@ from odm.operations.backend import Gen
 from odm.operations.context import Context, Target
 from odm.operations.guards import ABSENT, EXISTS
 from odm.operations.left import send_batch
-from odm.operations.limits import check_transaction, item_size
+from odm.operations.limits import check_transaction, item_size, size_at_most
 from odm.operations.trim import trim_after
 from odm.operations.updates import ATTEMPTS, Change, attempt, fault, restless, start, understand
 from odm.operations.watching import LOG
@@ -78,6 +78,7 @@ class Pending:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._steps: dict[Key, _Step] = {}
+        self._items: list[Item] = []
         self._size = 0
         self.open = False
 
@@ -138,16 +139,20 @@ class Pending:
                 "transaction has one operation an item, so say both in one"
             )
         operation = step.first(self._context)
-        size = self._size + (item_size(operation.item) if isinstance(operation, ir.Put) else 0)
+        items, size, most = self._items, self._size, self._context.limits.transaction_bytes
+        if isinstance(operation, ir.Put):
+            items, size = [*items, operation.item], size + size_at_most(operation.item)
+        if most is not None and size > most:
+            size = sum(map(item_size, items))  # drafts are only read where the limit is near
         check_transaction(len(self._steps) + 1, size, self._context.limits)
         self._steps[step.target.key] = step
-        self._size = size
+        self._items, self._size = items, size
 
     def close(self) -> None:
         """End the block: what has not been committed is dropped."""
         self.open = False
         self._steps.clear()
-        self._size = 0
+        self._items, self._size = [], 0
 
     def commit(self) -> Gen[None]:
         """Do all operations, or none.

@@ -1,14 +1,17 @@
 """Sizes as DynamoDB counts them, and the portable limits of keys and items."""
 
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from odm import AccessPattern, Entity, PrimaryKey, Store, Table, set_
+from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
+from odm.codec import compile_codec
 from odm.errors import ItemTooLarge, KeyValueError
-from odm.operations.limits import check_item, check_keys, item_size
+from odm.operations.limits import TRANSACTION_BYTES, check_item, check_keys, item_size
 from odm.schema.model import Key
 
 
@@ -150,3 +153,43 @@ def test_a_local_index_has_the_partition_key_of_the_item() -> None:
         db.put(largest.model_copy(update={"text": f"{largest.text}x"}))
     with pytest.raises(ItemTooLarge, match="409601 bytes"):
         db.update(largest, set_(Note.text, f"{largest.text}x"))
+
+
+_ROWS = Table("rows")
+
+
+class Row(Entity, table=_ROWS):
+    """Round numbers, which are shorter in the store than as text."""
+
+    row_id: int
+    text: str = ""
+    numbers: list[int] = [10**37] * 2000
+
+    primary = PrimaryKey("ROW#{row_id}")
+
+
+def abandon(store: Store, rows: list[Row]) -> None:
+    """Put rows in a transaction that is not committed."""
+    with suppress(_Stop), store.transaction() as tx:
+        for row in rows:
+            tx.put(row)
+        raise _Stop
+
+
+class _Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("backend", [Memory(), DynamoDB()], ids=lambda backend: str(backend.name))
+def test_a_transaction_is_measured_as_its_items_are_stored(backend: Any) -> None:
+    rows = [Row(row_id=number, text="x" * 390_000) for number in range(10, 30)]
+    size = item_size(compile_codec(Row, "Row").encode(rows[0]))
+    fitting = TRANSACTION_BYTES // size
+    abandon(Store(_ROWS, backend), rows[:fitting])
+    with pytest.raises(ItemTooLarge, match=f"have {(fitting + 1) * size} bytes"):
+        abandon(Store(_ROWS, backend), rows[: fitting + 1])
+
+
+def test_a_transaction_that_fits_by_far_reads_no_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odm.backends.dynamodb.codec.read_text", None)
+    abandon(Store(_ROWS, DynamoDB()), [Row(row_id=1)])
