@@ -8,6 +8,7 @@ these are values only for who looks at them.
 from base64 import b64encode
 from collections.abc import Iterable
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final
 
 from pydantic_core import from_json
@@ -58,7 +59,7 @@ class AttributesText(LazyDict):
     __slots__ = ("text",)
 
     def __init__(self, text: str) -> None:
-        super().__init__()
+        self._made = None  # as the base does, without a call
         self.text = text
 
     def _make(self) -> dict[str, Any]:
@@ -127,12 +128,18 @@ def write_put(layout: Layout, put: Put) -> Attributes:
 
 def _key_texts(layout: Layout, put: Put) -> str:
     """The JSON text of the key attributes, with a comma behind each."""
-    texts = [f'{quoted(name)}:{{"S":{quoted(text)}}},' for name, text in zip(layout.keys, put.key, strict=False)]
+    texts = [f"{_start(name)}{quoted(text)}}}," for name, text in zip(layout.keys, put.key, strict=False)]
     for index, key in put.entries.items():
         for name, text in zip(layout.indexes[index], key, strict=True):
             if name not in layout.keys:  # a local index has the partition key of the table
-                texts.append(f'{quoted(name)}:{{"S":{quoted(text)}}},')
+                texts.append(f"{_start(name)}{quoted(text)}}},")
     return "".join(texts)
+
+
+@cache
+def _start(name: str) -> str:
+    """What stands before the JSON text of a key attribute's value."""
+    return f'{quoted(name)}:{{"S":'
 
 
 def read_item(layout: Layout, attributes: Attributes) -> dict[str, Value]:
