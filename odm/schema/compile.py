@@ -3,7 +3,7 @@
 Each step works on one entity; the checks that need several entities are in `odm.schema.checks`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from attrs import evolve
@@ -111,13 +111,14 @@ def _projection(cls: "type[Entity]", codec: EntityCodec, pattern: Pattern) -> tu
     projection = pattern.projection if isinstance(pattern, AccessPattern) else "all"
     if projection in ("all", "keys"):
         return None if projection == "all" else ()
-    for name in (projection,) if isinstance(projection, str) else projection:
-        if isinstance(projection, str) or name not in codec.stored:
-            raise SchemaError(
-                f'{cls.__name__}.{pattern.name}: projection={projection!r}: write "all", "keys" or names of fields, as '
-                f'in projection=("{next(iter(codec.stored))}",); its fields are {", ".join(codec.stored)}'
-            )
-    return tuple(sorted({codec.stored[name] for name in projection})) or ()
+    fields = (*codec.stored,)
+    named = isinstance(projection, Collection) and not isinstance(projection, str)
+    if not named or any(name not in fields for name in projection):
+        raise SchemaError(
+            f'{cls.__name__}.{pattern.name}: projection={projection!r}: write "all", "keys" or names of fields, as in '
+            f'projection=("{fields[0]}",); its fields are {", ".join(fields)}'
+        )
+    return tuple(sorted({codec.stored[name] for name in projection}))
 
 
 def _complete(cls: "type[Entity]") -> None:

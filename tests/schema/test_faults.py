@@ -427,7 +427,7 @@ def test_key_attributes_of_indexes_that_can_not_be(names: dict[str, tuple[str, s
         table.compile()
 
 
-@pytest.mark.parametrize("projection", ["none", "total", ("total", "nope"), ("order_id", "pk")])
+@pytest.mark.parametrize("projection", ["none", "total", ("total", "nope"), ("order_id", "pk"), None, 5, [["total"]]])
 def test_projections_that_can_not_be(projection: Any) -> None:
     table = Table("shop")
 
