@@ -1,10 +1,14 @@
-"""DynamoDB: one table a schema, secondary patterns on global secondary indexes.
+"""DynamoDB: one table a schema, secondary patterns on its global and local secondary indexes.
 
-The flow, a file a step: `schema` (Schema → layout of the table) → `requests` (IR → native requests; `batches` and
-`tables` hold the procedures of many steps, `expressions` and `ranges` the texts) → `driver` (I/O, over the clients
-of `clients`) → `wire` (bytes → attributes) → `loading` (attributes → entities, by the code of `generate`; `codec` and
-`attributes` hold what is between the two); `errors` turns what goes wrong into `odm.errors`.
-`streams` stands apart: it decodes the records of a table's stream.
+The flow, a file a step: `schema` (Schema → layout of the table, with its `options`) → `requests` (IR → native requests,
+which are values of `native`; `writes`, `batches`, `transactions`, `projections` and `tables` hold the procedures,
+`expressions` and `ranges` the texts) → `driver` (I/O, over the clients of `clients`, whose settings are in `patience`,
+`savings`, `profiles` and `sessions`) → `bodies` and `wire` (the JSON of requests and answers, past botocore's
+serializer and parser) → `loading` (attributes → entities, by the code of `generate`; `codec` and `attributes` hold what
+is between the two); `errors` turns what goes wrong into `odm.errors`, and `units` reads what was consumed.
+
+Two stand apart: `streams` decodes the records of a table's stream, and `admin` does for the command line what
+`changes` finds between the layout and the table as it is.
 """
 
 from odm.backends.dynamodb.driver import DynamoDB
