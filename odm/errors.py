@@ -134,7 +134,7 @@ class OutcomeUnknown(OdmError):
     """The answer to a write was lost: it may or may not have been applied.
 
     Read the item to know. Writes that may safely happen twice were sent again before, and so were transactions and
-    updates with ``retry_safe=True``, which happen once however often they are sent.
+    updates ``with_options(retry_safe=True)``, which happen once however often they are sent.
     """
 
 

@@ -156,7 +156,6 @@ class AsyncStore(BaseStore):
         when: Condition | bool | None = None,
         returning: Literal["none"] = "none",
         upsert: bool = False,
-        retry_safe: bool = False,
     ) -> None: ...
     @overload
     async def update(
@@ -186,7 +185,6 @@ class AsyncStore(BaseStore):
         when: Condition | bool | None = None,
         returning: Literal["none", "old", "new"] = "none",
         upsert: bool = False,
-        retry_safe: bool = False,
     ) -> Any:
         """Change attributes of an existing item; every index entry stays right.
 
@@ -196,19 +194,16 @@ class AsyncStore(BaseStore):
             when: a condition on the item as it is stored now.
             returning: "new" or "old" to get the item as it is now or was.
             upsert: create the item if it is not there; the actions must set every required field.
-            retry_safe: the update may be sent again when its answer was lost, and is done once all the same: for an
-                increment that must count exactly. On DynamoDB it is a transaction, at twice the write units; it goes
-                with ``returning="none"`` only.
 
         Raises:
             ItemNotFound: there is no such item.
             ConditionFailed: ``when`` does not hold, or an increment would leave the field's bounds.
             Conflict: somebody else changed the item (Revision), or it never rests.
             BadValue: an action does not fit the model; nothing was sent.
-            OutcomeUnknown: the answer was lost, with ``retry_safe`` every time, and the update may have been done.
+            OutcomeUnknown: the answer was lost, and the update may have been done; see `with_options` (``retry_safe``).
         """
         return await self._run(
-            updates.update(self._context, which, actions, when, returning, upsert=upsert, retry_safe=retry_safe)
+            updates.update(self._context, which, actions, when, returning, upsert=upsert, retry_safe=self._retry_safe)
         )
 
     @overload

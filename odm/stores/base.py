@@ -91,6 +91,7 @@ class BaseStore:
             "skip_unknown": on_unknown == "skip",
         }
         self._patience = _patience(timeout, retries)
+        self._retry_safe = False
         self._on_request = on_request
         self._secret = cursor_secret.encode() if isinstance(cursor_secret, str) else cursor_secret
         self._lock = Lock()
@@ -100,8 +101,10 @@ class BaseStore:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.table!r}, {self.backend!r})"
 
-    def with_options(self, *, timeout: float | None = None, retries: int | None = None) -> Self:
-        """This store with another patience, for some of its calls: ``db.with_options(timeout=0.5).get(...)``.
+    def with_options(
+        self, *, timeout: float | None = None, retries: int | None = None, retry_safe: bool | None = None
+    ) -> Self:
+        """This store with other options, for some of its calls: ``db.with_options(timeout=0.5).get(...)``.
 
         It shares all else with this one, connections included: closing one closes both. Each pair of values has
         connections of its own within, so use few different ones.
@@ -109,15 +112,21 @@ class BaseStore:
         Args:
             timeout: as for the store itself; None: as it is in this one.
             retries: likewise.
+            retry_safe: True: an update may be sent again when its answer was lost, and is done once all the same: for
+                an increment that must count exactly. On DynamoDB such an update is a transaction, at twice the write
+                units; it goes with ``returning="none"`` only. None: as it is in this store.
 
         Raises:
-            BadValue: a number makes no sense.
+            BadValue: a value makes no sense.
         """
+        if retry_safe not in (None, True, False):
+            raise BadValue(f"retry_safe={retry_safe!r}: say True or False")
         now = self._patience
         twin = copy(self)
         twin._patience = _patience(
             now.timeout if timeout is None else timeout, now.retries if retries is None else retries
         )
+        twin._retry_safe = self._retry_safe if retry_safe is None else retry_safe
         twin._origin = self._origin or self
         twin._open = None
         return twin

@@ -149,7 +149,7 @@ def blocking(db: Store) -> None:
     assert_type(db.insert(order), Order)
     assert_type(db.update(order, set_(Order.total, Decimal(1))), None)
     assert_type(db.update(key, remove(Order.note), returning="none"), None)
-    assert_type(db.update(key, remove(Order.note), retry_safe=True), None)
+    assert_type(db.with_options(retry_safe=True).update(key, remove(Order.note)), None)
     assert_type(db.update(key, remove(Order.note), returning="new", when=Order.total > 5), Order)
     assert_type(db.update(key, remove(Order.note), returning="old", upsert=True), Order | None)
     assert_type(db.delete(order), bool)

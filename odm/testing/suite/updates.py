@@ -119,31 +119,31 @@ class TestUpsert:
 class TestRetrySafe:
     def test_is_done_once(self, db: Store) -> None:
         db.put(ORDER)
-        assert db.update(KEY, increment(Order.total, 3), set_(Order.note, "m"), retry_safe=True) is None
+        assert db.with_options(retry_safe=True).update(KEY, increment(Order.total, 3), set_(Order.note, "m")) is None
         assert db.one(KEY) == ORDER.model_copy(update={"total": Decimal(8), "note": "m"})
 
     def test_fails_as_without_it(self, db: Store) -> None:
         with pytest.raises(ItemNotFound):
-            db.update(KEY, increment(Order.total), retry_safe=True)
+            db.with_options(retry_safe=True).update(KEY, increment(Order.total))
         db.put(ORDER)
         with pytest.raises(ConditionFailed) as caught:
-            db.update(KEY, increment(Order.total), when=Order.total > 5, retry_safe=True)
+            db.with_options(retry_safe=True).update(KEY, increment(Order.total), when=Order.total > 5)
         assert caught.value.item == ORDER
         db.put(Sheet(sheet_id="s", meta={"n": 1}))
         with pytest.raises(BadValue):
-            db.update(Sheet.primary(book="b", sheet_id="s"), append(Sheet.meta["n"], "x"), retry_safe=True)
+            db.with_options(retry_safe=True).update(Sheet.primary(book="b", sheet_id="s"), append(Sheet.meta["n"], "x"))
         assert db.one(KEY) == ORDER
 
     def test_upserts(self, db: Store) -> None:
         for count in (1, 2):
-            db.update(KEY, increment(Order.total, 3), upsert=True, retry_safe=True)
+            db.with_options(retry_safe=True).update(KEY, increment(Order.total, 3), upsert=True)
             assert db.one(KEY).total == 3 * count
 
 
 class TestUpdateCalls:
     def test_an_update_that_is_safe_to_retry_gives_no_item(self, offline: Store) -> None:
         with pytest.raises(BadValue, match="retry_safe"):
-            offline.update(KEY, increment(Order.total), retry_safe=True, returning=cast(Any, "new"))
+            offline.with_options(retry_safe=True).update(KEY, increment(Order.total), returning=cast(Any, "new"))
 
     def test_an_upsert_must_set_every_required_field(self, offline: Store) -> None:
         with pytest.raises(BadValue, match="'name'"):

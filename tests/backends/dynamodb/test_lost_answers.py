@@ -108,7 +108,7 @@ def test_a_transaction_is_done_once(db: Store, line: Line, cut: Cut, times: int)
 def test_an_increment_that_is_safe_to_retry_counts_once(db: Store, line: Line, cut: Cut) -> None:
     for hits in (1, 2, 3):
         line.cuts["TransactWriteItems"] = [cut, cut]
-        db.update(HITS, increment(Tally.hits), retry_safe=True)
+        db.with_options(retry_safe=True).update(HITS, increment(Tally.hits))
         assert db.one(HITS).hits == hits
     assert "UpdateItem" not in line.passed
 
@@ -117,9 +117,9 @@ def test_one_that_is_safe_to_retry_is_not_fooled_by_who_comes_between(
     db: Store, line: Line, session: boto3.Session
 ) -> None:
     with Store(plain, DynamoDB(session, endpoint_url=f"http://{line.service}")) as rival:
-        line.meanwhile = lambda: rival.update(HITS, increment(Tally.hits, 10), retry_safe=True)
+        line.meanwhile = lambda: rival.with_options(retry_safe=True).update(HITS, increment(Tally.hits, 10))
         line.cuts["TransactWriteItems"] = ["closed"]
-        db.update(HITS, increment(Tally.hits), retry_safe=True)
+        db.with_options(retry_safe=True).update(HITS, increment(Tally.hits))
     assert db.one(HITS).hits == 11
 
 
