@@ -115,9 +115,14 @@ class Context:
         if entity is None and self.skip_unknown:
             return None
         if entity is None:
+            has = (
+                f"the tag {item[TAG]!r}, and no entity of the table has: declare one with tag=..."
+                if TAG in item
+                else f"no tag: did another program write it? Give its attribute {TAG!r} the tag of an entity"
+            )
             raise ItemInvalid(
-                f"the item under {key} of table {self.schema.name!r} has the tag {item.get(TAG)!r}, and no entity "
-                'of the table has: declare one with tag=..., remove the item, or open the store with on_unknown="skip"',
+                f"the item under {key} of table {self.schema.name!r} has {has}, remove the item, or open the store "
+                'with on_unknown="skip"',
                 str(key),
                 item,
             )

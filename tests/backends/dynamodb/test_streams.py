@@ -178,6 +178,10 @@ def test_an_unknown_tag_is_refused_or_left_out() -> None:
     strange = record(NewImage={"_t": {"S": "Parcel"}})
     with pytest.raises(ItemInvalid, match=r"'Parcel'.*on_unknown=\"skip\""):
         decode(strange, mail)
+    foreign = record(NewImage={})
+    del foreign["dynamodb"]["NewImage"]["_t"]
+    with pytest.raises(ItemInvalid, match=r"has no tag: did another program write it\? Give its attribute '_t'"):
+        decode(foreign, mail)
     assert decode(strange, mail, on_unknown="skip") is None
     known = record(NewImage={})
     assert [change.kind for change in decode_all({"Records": [strange, known]}, mail, on_unknown="skip")] == ["insert"]
