@@ -113,12 +113,20 @@ def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
     types = {definition["AttributeName"]: definition["AttributeType"] for definition in table["AttributeDefinitions"]}
     what, mend = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
     yield from _key_conflict(what, what, layout.keys, table["KeySchema"], types, mend)
-    for index in (*table.get("GlobalSecondaryIndexes", ()), *table.get("LocalSecondaryIndexes", ())):
+    for index in _indexes(table):
         if names := layout.indexes.get(index["IndexName"]):
             part = f"index {index['IndexName']!r}"
             mend = "remove it from the table, or name another one with AccessPattern(..., index=...)"
             yield from _key_conflict(part, f"{part} of {what}", names, index["KeySchema"], types, mend)
             yield from _projection_conflict(layout, index)
+    for name in _absent(layout, table):
+        others = [f"{key} is of type {types[key]}" for key in layout.indexes[name] if types.get(key, "S") != "S"]
+        if others:
+            text = (
+                f"index {name!r} of {what} needs the key attributes {', '.join(layout.indexes[name])} as text, and "
+                f"{', '.join(others)} in another index: name others in Table(..., index_keys=...)"
+            )
+            yield Change("refused", f"index {name!r}", text)
     found = {index["IndexName"] for index in table.get("LocalSecondaryIndexes", ())}
     for name in sorted(layout.local - found):
         yield Change(
@@ -159,11 +167,20 @@ def _projection_conflict(layout: Layout, index: Mapping[str, Any]) -> Iterator[C
 
 
 def _lacking(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
-    found = {index["IndexName"] for index in table.get("GlobalSecondaryIndexes", ())}
-    for index in global_indexes(layout):
-        if index not in found:
-            text = f"key {' and '.join(layout.indexes[index])}; stored items enter it when they have these attributes"
-            yield Change("add", f"index {index!r}", text, Call("update_table", add_index(layout, index, table)))
+    for index in _absent(layout, table):
+        text = f"key {' and '.join(layout.indexes[index])}; stored items enter it when they have these attributes"
+        yield Change("add", f"index {index!r}", text, Call("update_table", add_index(layout, index, table)))
+
+
+def _absent(layout: Layout, table: Mapping[str, Any]) -> list[str]:
+    """The global indexes in whose place there is none."""
+    found = {index["IndexName"] for index in _indexes(table)}
+    return [index for index in global_indexes(layout) if index not in found]
+
+
+def _indexes(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from table.get("GlobalSecondaryIndexes", ())
+    yield from table.get("LocalSecondaryIndexes", ())
 
 
 def _extra(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:

@@ -99,6 +99,25 @@ def test_a_local_index_of_nobody_can_not_be_removed() -> None:
     assert (change.kind, change.what, change.call) == ("extra", "index 'near'", None)
 
 
+def test_an_index_is_not_made_of_attributes_that_are_no_text() -> None:
+    table = there(old="ACTIVE")
+    table["AttributeDefinitions"].append({"AttributeName": "by_datesk", "AttributeType": "N"})
+    refused, *others = said(shop(None, "by_date"), table)
+    assert refused == (
+        "refused   index 'by_date': index 'by_date' of table 'shop' needs the key attributes by_datepk, by_datesk as "
+        "text, and by_datesk is of type N in another index: name others in Table(..., index_keys=...)"
+    )
+    assert [line.split()[0] for line in others] == ["add", "extra"]
+
+
+def test_a_local_index_in_the_place_of_another_is_refused_and_nothing_else() -> None:
+    table = there()
+    keys = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "by_datesk", "KeyType": "RANGE"}]
+    table["LocalSecondaryIndexes"] = [{"IndexName": "by_date", "KeySchema": keys}]
+    table["AttributeDefinitions"].append({"AttributeName": "by_datesk", "AttributeType": "S"})
+    assert [change.kind for change in differences(shop(None, "by_date"), table)] == ["refused"]
+
+
 @pytest.mark.parametrize(
     ("billing", "paid"),
     [
