@@ -10,7 +10,7 @@ keys; keys sort as the tuples of values; the keys that share leading components 
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from attrs import frozen
 from pydantic.fields import FieldInfo
@@ -83,12 +83,17 @@ class Template:
         return heads(self.parts)
 
     @cached_property
-    def _whole(self) -> str:
-        return self._heads[-1]
-
-    @cached_property
-    def _steps(self) -> tuple[tuple[str, Callable[[Any], str]], ...]:
-        return tuple((slot.name, slot.type.encode) for slot in self.slots)
+    def _encode(self) -> Callable[[Mapping[str, Any]], str | None]:
+        """What `encode` does, in one go; it raises `Refused` for a value that can not stand in a key."""
+        lines, text, names = ["def encode(values):"], "", {}
+        for at, part in enumerate(self.parts):
+            if isinstance(part, Slot):
+                names[f"write{at}"] = part.type.encode
+                lines.append(f"    if (value := values[{part.name!r}]) is None: return None")
+                lines.append(f"    text{at} = write{at}(value)")
+            text += f"{{text{at}}}" if isinstance(part, Slot) else part.text  # which has no braces
+        exec("\n".join((*lines, f"    return f{text!r}")), names)  # made here, of reprs and names of its own
+        return cast("Callable[[Mapping[str, Any]], str | None]", names["encode"])
 
     def encode(self, values: Mapping[str, Any]) -> str | None:
         """The key of an item.
@@ -102,17 +107,12 @@ class Template:
         Raises:
             KeyValueError: a value can not stand in a key.
         """
-        texts: tuple[str, ...] = ()
-        name, value = "", None
         try:
-            for name, write in self._steps:
-                value = values[name]
-                if value is None:
-                    return None
-                texts += (write(value),)
-        except Refused as why:
-            raise self._refusal(name, value, why) from None
-        return self._whole % texts
+            return self._encode(values)
+        except Refused:
+            for slot in self.slots:
+                self._write(slot, values[slot.name])  # names the value
+            raise
 
     def span(self, given: Mapping[str, Any], bounds: Sequence[tuple[Op, Any]] = ()) -> Span:
         """The keys with the given leading values, and the next one within the bounds.
