@@ -111,9 +111,11 @@ def write_item(codec: EntityCodec, entity: Any) -> Item:
     try:
         text = codec.writer(_SPELLING)(entity)
         size = len(text) if text.isascii() else len(text.encode())
+        # Where it is to be checked, it is looked at right away, and made sooner than it is read from the text.
+        made = None if codec.sure else codec.encode(entity)
     except Exception:  # noqa: BLE001  # generated code does not say what is wrong
         return codec.encode(entity)
-    return Draft(text, size, read_text)  # every byte of names and values is in the text, and more
+    return Draft(text, size, read_text, made)  # every byte of names and values is in the text, and more
 
 
 def write_put(layout: Layout, put: Put) -> Attributes:

@@ -13,12 +13,15 @@ class Draft(LazyDict):
         text: of the item.
         most: bytes that the item has at most, as `odm.operations.limits.item_size` counts them.
         read: the item of a text.
+        made: the item, where it is made already.
     """
 
     __slots__ = ("_read", "most", "text")
 
-    def __init__(self, text: str, most: int, read: Callable[[str], dict[str, Value]]) -> None:
-        self._made = None  # as the base does, without a call
+    def __init__(
+        self, text: str, most: int, read: Callable[[str], dict[str, Value]], made: dict[str, Value] | None = None
+    ) -> None:
+        self._made = made  # without a call of the base
         self.text = text
         self.most = most
         self._read = read

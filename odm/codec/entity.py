@@ -44,6 +44,7 @@ class EntityCodec:
         upgrades: the entity's version, and how older items come to it.
         marks: the attributes that tell whose item it is: the tag, and the version from 2 on.
         json_schema: validates the JSON text of an item as `decode` does the item; None where that is not proved.
+        sure: `decode` takes whatever `encode` makes.
     """
 
     cls: type[Any]
@@ -53,7 +54,7 @@ class EntityCodec:
     _schema: ModelSchema
     _ttl: str | None
     json_schema: CoreSchema | None
-    _sure: bool
+    sure: bool
     upgrades: Upgrades = FIRST
     _actions: ActionLowering = field(
         init=False,
@@ -141,7 +142,7 @@ class EntityCodec:
         Raises:
             BadValue: a value breaks a constraint of the model, as one that was assigned unchecked can.
         """
-        if self._sure:
+        if self.sure:
             return
         try:
             validated(self._record.validator, self._record.input(item))

@@ -120,7 +120,7 @@ def test_the_generated_dump_is_the_dump(entity: Wide | Direct, data: st.DataObje
 @settings(max_examples=500)
 @given(changes_of(Sure))
 def test_what_needs_no_check_can_be_read_back(changes: dict[str, Any]) -> None:
-    assert SURE._sure
+    assert SURE.sure
     entity = changed(Sure(text=""), changes)
     check_generated(SURE, entity)
     try:
@@ -159,7 +159,7 @@ class _Finished(BaseModel):
     ids=str,
 )
 def test_what_could_be_refused_is_checked(type_: Any) -> None:
-    assert not compile_codec(create_model("M", value=type_), "M")._sure
+    assert not compile_codec(create_model("M", value=type_), "M").sure
 
 
 def test_nothing_is_generated_for_an_entity_that_is_only_read(monkeypatch: pytest.MonkeyPatch) -> None:

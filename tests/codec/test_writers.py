@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
 from odm.backends.dynamodb.codec import _SPELLING, read_text, text_of, to_attribute, write_item
 from odm.codec import Draft, EntityCodec, compile_codec
@@ -179,3 +179,19 @@ def test_what_is_nested_too_deep_is_refused() -> None:
     check_written(codec, Deep(thing=deep))
     with pytest.raises(BadValue, match="deeper than 32 levels"):
         write_item(codec, Deep(thing=[deep]))
+
+
+class Bounded(BaseModel):
+    """Not everything that can be written can be read."""
+
+    number: Annotated[int, Field(gt=0)]
+
+
+def test_an_item_that_is_to_be_checked_is_not_read_from_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odm.backends.dynamodb.codec.read_text", None)
+    codec = compile_codec(Bounded, "Bounded")
+    item = write_item(codec, Bounded(number=1))
+    assert isinstance(item, Draft)
+    codec.check(item)
+    with pytest.raises(BadValue, match="greater than 0"):
+        codec.check(write_item(codec, Bounded.model_construct(number=0)))
