@@ -123,11 +123,20 @@ _TABLE = (
     _row(_NO_ENDPOINT, BackendError, "name the AWS region, such as DynamoDB(region='eu-west-1')"),
     _row(_UNSENT, BackendError, "check the network, region and endpoint_url"),
     _row("ConnectionError HTTPClientError", BackendError, "check the network, region and endpoint_url", lost=True),
-    _row("ChecksumError IncompleteReadError", BackendError, "the answer arrived damaged: check the network", lost=True),
+    _row(
+        "ChecksumError IncompleteReadError DamagedAnswer",
+        BackendError,
+        "the answer arrived damaged: check the network, and what stands in between, such as a proxy",
+        lost=True,
+    ),
     _row(_SERVER_FAULT, BackendError, "try again later", lost=True),
     _row(_FOREIGN, BackendError, "what answers is not DynamoDB: check endpoint_url, and any proxy in between"),
 )
 _ELSE = _row("", BackendError, "DynamoDB refused it for the reason given here")
+
+
+class DamagedAnswer(Exception):
+    """A request was answered as one that was done, with what is no answer of DynamoDB."""
 
 
 def code_of(error: BaseException) -> str:
@@ -177,7 +186,7 @@ def misfit(message: str, operation: Operation, table: str) -> BadValue | None:
 
 
 def translated(error: Exception, request: Request, table: str) -> OdmError | None:
-    """The error that the user gets in place of a native one; None when the error is none of botocore's.
+    """The error that the user gets in place of a native one; None when the error is none of the client's.
 
     Args:
         error: what was raised while the request was performed.
@@ -188,7 +197,7 @@ def translated(error: Exception, request: Request, table: str) -> OdmError | Non
         return None
     from botocore.exceptions import BotoCoreError, ClientError
 
-    if not isinstance(error, BotoCoreError | ClientError):
+    if not isinstance(error, BotoCoreError | ClientError | DamagedAnswer):
         return None
     row, key = _row_of(error), getattr(request, "key", None)
     place = f"{type(request).__name__} on table {table!r}" + (f", {key}" if key else "")

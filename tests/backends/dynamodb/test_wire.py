@@ -11,9 +11,22 @@ from botocore.config import Config
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.wire import _Hooks
+from odm.errors import BackendError, OutcomeUnknown
 from odm.expressions.nodes import Missing, Path, Set
-from odm.operations.backend import aperform, perform
-from odm.operations.ir import BatchGet, Get, Put, Query, Refused, Scan, Update
+from odm.operations.backend import Patience, aperform, perform
+from odm.operations.ir import (
+    BatchGet,
+    BatchWrite,
+    Delete,
+    Get,
+    Put,
+    Query,
+    Refused,
+    Request,
+    Scan,
+    Transact,
+    Update,
+)
 from odm.schema.model import Key, Schema
 from tests.backends.dynamodb.canned import Answer, serving
 from tests.backends.dynamodb.conftest import Ask
@@ -44,13 +57,17 @@ async def test_the_parser_is_passed_by_from_the_second_answer_on(ask: Ask, conne
     assert not any("odm" in name for answer in answers for name in answer)
 
 
+class _Query:
+    name = "Query"
+
+
 def test_nothing_is_taken_from_the_parser_before_a_mark_has_arrived() -> None:
     hooks = _Hooks()
 
     def answered() -> tuple[dict[str, Any], dict[str, Any]]:
-        answer: dict[str, Any] = {"status_code": 200, "body": b'{"Count": 1}'}
+        answer: dict[str, Any] = {"status_code": 200, "headers": {}, "body": b'{"Count": 1}'}
         more: dict[str, Any] = {}
-        hooks.before_parse(answer, more)
+        hooks.before_parse(_Query, answer, more)
         return answer, more
 
     for _ in range(2):  # a botocore that does not merge what a handler returns
@@ -61,17 +78,17 @@ def test_nothing_is_taken_from_the_parser_before_a_mark_has_arrived() -> None:
     parsed = {"Count": 1, **answered()[1]}
     hooks.after_call(parsed)
     assert parsed == {"Count": 1}
-    assert answered() == ({"status_code": 200, "body": b""}, {"Count": 1})
+    assert answered() == ({"status_code": 200, "headers": {}, "body": b""}, {"Count": 1})
 
 
-@pytest.mark.parametrize("answer", [(500, b"{}"), (200, b'{"Count": '), (200, b'"\\ud800"'), (200, b"[1]")])
-def test_the_parser_keeps_what_is_no_answer(answer: tuple[int, bytes]) -> None:
+@pytest.mark.parametrize("answer", [(500, b"{}"), (400, b"x")])
+def test_the_parser_keeps_errors(answer: tuple[int, bytes]) -> None:
     hooks = _Hooks()
     hooks._proved = True
     status, body = answer
-    response: dict[str, Any] = {"status_code": status, "body": body}
+    response: dict[str, Any] = {"status_code": status, "headers": {}, "body": body}
     more: dict[str, Any] = {}
-    hooks.before_parse(response, more)
+    hooks.before_parse(_Query, response, more)
     assert (response["body"], more) == (body, {})
 
 
@@ -92,4 +109,41 @@ async def test_a_damaged_answer_is_fetched_again(mode: Any) -> None:
             for _ in range(2):
                 assert await aperform(connection, Get(KEY)) == {"n": 1}
             assert not bodies
+        await connection.aclose()
+
+
+_WRITES: list[Request] = [
+    Put(KEY, {}, condition=Missing(Path(("_t",)))),
+    Update(KEY, (Set(Path(("n",)), 1),)),
+    Delete(KEY),
+    Transact((Put(KEY, {}),)),
+]
+_OTHERS: list[Request] = [Get(KEY), Query("C#1"), Scan(), BatchGet((KEY,)), Put(KEY, {}), BatchWrite((Delete(KEY),))]
+_NO_ANSWERS = [b"<html>Please log in</html>", b"", b'{"Item": {', b'"x"', b"\xff"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "standard"])
+async def test_what_is_no_answer_is_not_taken_for_one(mode: Any) -> None:
+    answers = [Answer(b"{}", checksum=1)]
+    with serving(lambda: answers[0]) as server:
+        session = boto3.Session("key", "secret", region_name="eu-west-1")
+        config = Config(retries={"mode": mode, "total_max_attempts": 1})
+        backend = DynamoDB(session, endpoint_url=server.endpoint, config=config)
+        connection = backend.connect(Schema("shop", {}, {})).patient(Patience(retries=0))
+        for answer in [Answer(b"{}", checksum=1), *map(Answer, _NO_ANSWERS)]:
+            answers[0] = answer
+            for request in [*_WRITES, *_OTHERS]:
+                with pytest.raises(OutcomeUnknown if request in _WRITES else BackendError, match="arrived damaged"):
+                    perform(connection, request)
+                with pytest.raises(OutcomeUnknown if request in _WRITES else BackendError, match="arrived damaged"):
+                    await aperform(connection, request)
+        await connection.aclose()
+
+
+async def test_text_that_is_none_is_left_to_the_parser() -> None:
+    with serving(lambda: Answer(b'{"Item": {"a": {"S": "\\ud800"}}}')) as server:
+        session = boto3.Session("key", "secret", region_name="eu-west-1")
+        connection = DynamoDB(session, endpoint_url=server.endpoint).connect(Schema("shop", {}, {}))
+        for _ in range(2):
+            assert perform(connection, Get(KEY)) == {"a": "\ud800"}
         await connection.aclose()
