@@ -120,7 +120,7 @@ _TABLE = (
     _row("TransactionInProgressException", BackendError, "DynamoDB is still working at it", lost=True),
     _row(_REFUSED, BackendError, "check the credentials and their permissions on table {table!r}"),
     _row(_NO_CREDENTIALS, BackendError, "configure AWS credentials, or pass DynamoDB(session=boto3.Session(...))"),
-    _row(_NO_ENDPOINT, BackendError, "name the AWS region, such as DynamoDB(region='eu-west-1')"),
+    _row(_NO_ENDPOINT, BackendError, "name the AWS region: DynamoDB(region='eu-west-1'), or AWS_DEFAULT_REGION"),
     _row(_UNSENT, BackendError, "check the network, region and endpoint_url"),
     _row("ConnectionError HTTPClientError", BackendError, "check the network, region and endpoint_url", lost=True),
     _row(
