@@ -5,12 +5,13 @@ condition is rewritten to say for an expired item what it says for no item at al
 """
 
 from collections.abc import Iterable
+from decimal import Decimal
 
 from attrs import frozen
 
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Item, Missing, Or, Path, Value
+from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Item, Missing, Not, Or, Path, Value
 from odm.schema.model import EntitySchema, Schema
 
 EXISTS = Exists(Path((TAG,)))
@@ -26,9 +27,9 @@ class Now:
     seconds: int
 
     def expired(self, item: Item | None) -> bool:
-        """Whether the item's TTL has passed."""
+        """Whether the item's TTL has passed; what is no number, which only others write, says nothing of a moment."""
         ttl = None if item is None else item.get(TTL_ATTRIBUTE)
-        return ttl is not None and ttl <= self.seconds
+        return isinstance(ttl, int | Decimal) and not isinstance(ttl, bool) and ttl <= self.seconds
 
     def living(self, item: Item | None) -> Item | None:
         """The item, or None if it has expired."""
@@ -37,7 +38,12 @@ class Now:
     @property
     def alive(self) -> Condition:
         """The item has not expired; true for an absent item."""
-        return Or((Missing(_EXPIRY), Compare(">", _EXPIRY, Const(self.seconds))))
+        return Not(self.gone)
+
+    @property
+    def gone(self) -> Condition:
+        """The item has expired; false for an absent item."""
+        return Compare("<=", _EXPIRY, Const(self.seconds))
 
 
 def every(*conditions: Condition | None) -> Condition | None:
@@ -55,7 +61,7 @@ def judged(entity: EntitySchema, condition: Condition | None, now: Now) -> Condi
         return condition
     if not holds(condition, None):
         return every(now.alive, condition)
-    return Or((Compare("<=", _EXPIRY, Const(now.seconds)), condition))
+    return Or((now.gone, condition))
 
 
 def reading_filter(

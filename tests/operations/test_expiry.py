@@ -1,0 +1,74 @@
+"""An attribute ``_ttl`` that odm did not write: as for DynamoDB, only a number says when an item expires."""
+
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Any
+
+import boto3
+import pytest
+
+from odm import TTL, Entity, ItemExists, PrimaryKey, Store, Table, increment
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.local import Memory
+from odm.operations.ir import Put
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC).timestamp()
+table = Table("expiry")
+
+
+class Session(Entity, table=table):
+    user: str
+    hits: int = 0
+    until: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("SESSIONS", "{user}")
+
+
+KEY = Session.primary(user="u")
+
+
+@pytest.fixture(params=["memory", "dynamodb_local"])
+def db(request: pytest.FixtureRequest) -> Iterator[Store]:
+    if request.param == "memory":
+        backend: Any = Memory()
+    else:
+        session = boto3.Session(aws_access_key_id=uuid.uuid4().hex, aws_secret_access_key="secret", region_name="x-1")
+        backend = DynamoDB(session, endpoint_url=request.getfixturevalue("dynamodb_local"))
+    with Store(table, backend, clock=lambda: NOW) as db:
+        db.create()
+        yield db
+
+
+def write(db: Store, expiry: Any) -> None:
+    """Store an item past the codec."""
+    db._send(Put(db._context.key_of(KEY).key, {"_t": "Session", "user": "u", "_ttl": expiry}))
+
+
+@pytest.mark.parametrize("expiry", ["2020-01-01T00:00:00Z", "", b"0", None, True, [0], {"at": 0}, NOW + 0.5], ids=repr)
+def test_what_is_no_moment_that_has_passed_expires_nothing(db: Store, expiry: Any) -> None:
+    write(db, Decimal(str(expiry)) if isinstance(expiry, float) else expiry)
+    found = Session(user="u")
+    assert db.get(KEY) == found
+    assert db.exists(KEY)
+    assert db.get_many([KEY]) == [found]
+    assert list(db.query(Session.primary())) == list(db.scan(Session)) == [found]
+    assert db.count(Session.primary()) == 1
+    with pytest.raises(ItemExists):
+        db.insert(found)
+    assert db.update(KEY, increment(Session.hits, 1), returning="new") == Session(user="u", hits=1)
+    with db.transaction() as tx:
+        tx.update(KEY, increment(Session.hits, 1))
+    db.put(Session(user="u", hits=3), when=Session.hits == 2)
+    assert db.delete(KEY)
+
+
+@pytest.mark.parametrize("expiry", [Decimal("1.5"), int(NOW), 0], ids=repr)
+def test_a_number_that_has_passed_expires_the_item(db: Store, expiry: Any) -> None:
+    write(db, expiry)
+    found = Session(user="u")
+    assert db.get(KEY) is None
+    assert not db.exists(KEY)
+    assert list(db.query(Session.primary())) == []
+    assert db.insert(found) == found
