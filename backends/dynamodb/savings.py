@@ -19,7 +19,8 @@ def saving(given: "Config | None", session: "boto3.Session") -> "Config":
 
     given = given or Config()
     # Of the class given: aiobotocore has one of its own, with options of its own. What was given wins.
-    return type(given)(parameter_validation=False, user_agent=_user_agent(given, session)).merge(given)
+    cheaper = type(given)(parameter_validation=False, user_agent=_user_agent(given, session)).merge(given)
+    return given.merge(cheaper)  # old versions of aiobotocore keep its options only this way round
 
 
 def _user_agent(given: "Config", session: "boto3.Session") -> str:

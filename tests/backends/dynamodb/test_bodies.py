@@ -186,6 +186,8 @@ async def test_without_an_event_botocore_writes_the_body(
         assert last(server)["Item"]["text"] == {"S": TEXT}
         await aperform(connection, BatchWrite((Put(KEY, draft()),)))
         assert last(server)["RequestItems"]["shop"][0]["PutRequest"]["Item"]["text"] == {"S": TEXT}
+    assert not connection._client.bodies._proved
+    assert not connection._async_clients.bodies._proved
     assert [connection._client.bodies._proved, connection._async_clients.bodies._proved] == [False, False]
 
 
