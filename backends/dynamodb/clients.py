@@ -7,14 +7,14 @@ boto3 and aiobotocore are imported here alone, and only when a client is needed.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from io import BytesIO
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 from attrs import Factory, define, evolve, frozen
 
@@ -63,12 +63,18 @@ class SyncClient:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._lock = threading.Lock()
         self.bodies = Bodies()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
         self._clients: dict[_Kind, Any] = {}
 
     def get(self, once: bool = False, patience: Patience = PATIENCE) -> Any:
         """The client, made by the first caller; ``once``: the one that sends nothing again by itself."""
+        if self._process != os.getpid():
+            self._begin()  # after a fork: two processes on one connection read each other's answers
         kind = (once, patience)
         client = self._clients.get(kind)
         if client is None:
@@ -102,6 +108,12 @@ class _Slot:
     clients: dict[_Kind, Any] = Factory(dict)
     session: Any = None
 
+    async def close(self) -> None:
+        """Close the clients, also one that is just being made."""
+        async with self.lock:
+            self.clients.clear()
+            await self.stack.aclose()
+
 
 class AsyncClients:
     """The aiobotocore clients of each event loop: their connections can not move to another loop."""
@@ -109,12 +121,16 @@ class AsyncClients:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.bodies = Bodies()
-        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, _Slot] = WeakKeyDictionary()
+        self._slots: dict[asyncio.AbstractEventLoop, _Slot] = {}
 
     async def get(self, once: bool = False, patience: Patience = PATIENCE) -> Any:
         """The client of the running loop, made by the first caller; the arguments are those of `SyncClient.get`."""
         kind = (once, patience)
-        slot = self._slots.setdefault(asyncio.get_running_loop(), _Slot())
+        loop = asyncio.get_running_loop()
+        slot = self._slots.get(loop)
+        if slot is None:
+            await self._close_left()
+            slot = self._slots.setdefault(loop, _Slot())
         async with slot.lock:
             if kind not in slot.clients:
                 # Credentials may be asked of a metadata service, which is I/O.
@@ -124,13 +140,21 @@ class AsyncClients:
                 read_bytes(client)
                 self.bodies.register(client)
                 slot.clients[kind] = client
-        return slot.clients[kind]
+            return slot.clients[kind]
 
     async def aclose(self) -> None:
         """Close the clients of the running loop; a later `get` makes a new one."""
-        slot = self._slots.pop(asyncio.get_running_loop(), None)
+        slot = self._slots.get(asyncio.get_running_loop())
         if slot is not None:
-            await slot.stack.aclose()
+            await slot.close()
+
+    async def _close_left(self) -> None:
+        """Close the clients of loops that ended without `aclose`, as after each `asyncio.run`: they would add up."""
+        for loop in [loop for loop in list(self._slots) if loop.is_closed()]:
+            slot = self._slots.pop(loop, None)
+            if slot is not None:
+                with suppress(Exception):  # what it was open on is gone
+                    await slot.stack.aclose()
 
     def _create(self, slot: _Slot, kind: _Kind) -> Any:
         try:

@@ -1,8 +1,11 @@
 """Both colours use the user's session, region, endpoint and config."""
 
+import asyncio
+import gc
 import os
 import re
 import threading
+import weakref
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -227,4 +230,52 @@ def test_both_clients_look_for_credentials_once(endpoint: str, monkeypatch: pyte
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     sync = SyncClient(Settings(region="eu-west-1", endpoint_url=endpoint))
     assert sync.get()._request_signer._credentials is sync.get(once=True)._request_signer._credentials
+    sync.close()
+
+
+def test_a_loop_that_ended_leaves_no_clients(endpoint: str) -> None:
+    session = boto3.Session("mine", "secret", region_name="eu-west-1")
+    clients = AsyncClients(Settings(session, endpoint_url=endpoint))
+    made: list[Any] = []
+
+    async def ask() -> None:
+        client = await clients.get()
+        made.append(weakref.ref(client))
+        await client.meta.events.emit("odm")  # no connection: asyncio would warn that nobody closed it
+
+    for _ in range(3):
+        asyncio.run(ask())
+    gc.collect()
+    assert [one() is None for one in made] == [True, True, False]
+
+    async def close() -> None:
+        await clients.get()
+        await clients.aclose()
+
+    asyncio.run(close())
+
+
+async def test_closing_waits_for_a_client_that_is_being_made(endpoint: str) -> None:
+    session = boto3.Session("mine", "secret", region_name="eu-west-1")
+    clients = AsyncClients(Settings(session, endpoint_url=endpoint))
+    first = asyncio.create_task(clients.get())
+    await asyncio.sleep(0)
+    await clients.aclose()
+    again = await clients.get()
+    assert again is not await first
+    await again.list_tables()
+    await clients.aclose()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork beside threads
+def test_a_forked_process_has_clients_of_its_own(endpoint: str) -> None:
+    sync = SyncClient(Settings(boto3.Session("mine", "secret", region_name="eu-west-1"), endpoint_url=endpoint))
+    client = sync.get()
+    assert sync.get() is client
+    child = os.fork()
+    if not child:
+        os._exit(0 if sync.get() is not client and sync.get() is sync.get() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert sync.get() is client
     sync.close()
