@@ -13,9 +13,9 @@ from odm.backends.dynamodb.native import Call, backoff
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.writes import item_arguments, put_arguments, refused, update_arguments
 from odm.errors import BadValue, Throttled
-from odm.expressions.nodes import Or
+from odm.expressions.nodes import Not, Or
 from odm.operations.backend import Gen
-from odm.operations.guards import ABSENT, EXISTS
+from odm.operations.guards import EXISTS
 from odm.operations.ir import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 TOKEN_SECONDS: Final = 9 * 60
@@ -24,7 +24,7 @@ TOKEN_SECONDS: Final = 9 * 60
 _BUSY: Final = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 """Reasons that go away."""
 
-_ALWAYS: Final = Or((EXISTS, ABSENT))
+_ALWAYS: Final = Or((EXISTS, Not(EXISTS)))
 
 
 def transact(layout: Layout, request: Transact, attempts: int) -> Gen[Written | Refusals]:

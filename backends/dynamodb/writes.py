@@ -8,8 +8,9 @@ from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, did_nothing,
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.native import Call, backoff
 from odm.backends.dynamodb.schema import Layout
-from odm.expressions.nodes import Action, Condition, Path, Remove, Set
+from odm.expressions.nodes import Action, And, Condition, Missing, Or, Path, Remove, Set
 from odm.operations.backend import Gen
+from odm.operations.guards import ABSENT
 from odm.operations.ir import Delete, Put, Refused, Update, Written, repeatable
 from odm.schema.model import Key
 
@@ -49,7 +50,7 @@ def put_arguments(layout: Layout, request: Put) -> Arguments:
     if request.condition is None:
         return arguments
     expressions = Expressions()
-    return arguments | _conditioned(expressions, request.condition) | expressions.arguments()
+    return arguments | _conditioned(layout, expressions, request.condition) | expressions.arguments()
 
 
 def update_arguments(layout: Layout, request: Update) -> Arguments:
@@ -58,14 +59,14 @@ def update_arguments(layout: Layout, request: Update) -> Arguments:
     arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
     if text := expressions.update((*request.actions, *_entry_actions(layout, request))):
         arguments["UpdateExpression"] = text
-    return arguments | _conditioned(expressions, request.condition) | expressions.arguments()
+    return arguments | _conditioned(layout, expressions, request.condition) | expressions.arguments()
 
 
 def item_arguments(layout: Layout, key: Key, condition: Condition | None) -> Arguments:
     """The arguments of a delete, alone or in a transaction, and of a condition check."""
     expressions = Expressions()
     arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout.keys, key)}
-    return arguments | _conditioned(expressions, condition) | expressions.arguments()
+    return arguments | _conditioned(layout, expressions, condition) | expressions.arguments()
 
 
 def refused(layout: Layout, reason: Mapping[str, Any]) -> Refused:
@@ -74,11 +75,20 @@ def refused(layout: Layout, reason: Mapping[str, Any]) -> Refused:
     return Refused(read_item(layout, item) if item else None)
 
 
-def _conditioned(expressions: Expressions, condition: Condition | None) -> Arguments:
+def _conditioned(layout: Layout, expressions: Expressions, condition: Condition | None) -> Arguments:
     if condition is None:
         return {}
-    text = expressions.condition(condition)
+    text = expressions.condition(_of_key(layout, condition))
     return {"ConditionExpression": text, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+
+
+def _of_key(layout: Layout, condition: Condition) -> Condition:
+    """The condition, with the absence of an item told by its key: one that another program wrote may have no tag."""
+    if condition == ABSENT:
+        return Missing(Path(layout.keys[:1]))
+    if isinstance(condition, And | Or):
+        return type(condition)(tuple(_of_key(layout, part) for part in condition.conditions))
+    return condition
 
 
 def _write(layout: Layout, call: Call, attempts: int) -> Gen[Any]:

@@ -7,7 +7,19 @@ from typing import Annotated, Any
 import boto3
 import pytest
 
-from odm import TTL, AccessPattern, Entity, PrimaryKey, Shards, Store, Table, field, set_
+from odm import (
+    TTL,
+    AccessPattern,
+    Entity,
+    ItemExists,
+    PrimaryKey,
+    Shards,
+    Store,
+    Table,
+    TransactionFailed,
+    field,
+    set_,
+)
 from odm.backends.dynamodb import DynamoDB, Provisioned
 from odm.backends.dynamodb.admin import Admin, Survey
 from odm.errors import BackendError
@@ -220,3 +232,25 @@ def test_a_table_that_somebody_else_made_is_used_as_it_is(address: str, client: 
     stored = client.get_item(TableName=name, Key={"PK": {"S": "ORDER#1"}, "SK": {"S": "ORDER"}})["Item"]
     assert (stored["GSI1PK"], stored["GSI1SK"]) == ({"S": "CUSTOMER#bob"}, {"S": "ORDER#1"})
     assert survey(backend, table).findings == ()
+
+
+def test_what_another_program_stored_is_in_the_way_of_an_insert(address: str, client: Any) -> None:
+    name = new_name()
+    table = Table(name)
+
+    class Order(Entity, table=table):
+        order: str
+        primary = PrimaryKey("ORDER#{order}", "ORDER")
+
+    foreign = {"pk": {"S": "ORDER#1"}, "sk": {"S": "ORDER"}, "theirs": {"S": "x"}}
+    with Store(table, DynamoDB(SESSION, endpoint_url=address)) as db:
+        db.create()
+        client.put_item(TableName=name, Item=foreign)
+        with pytest.raises(ItemExists):
+            db.insert(Order(order="1"))
+        with pytest.raises(TransactionFailed) as caught, db.transaction() as tx:
+            tx.insert(Order(order="1"))
+        assert isinstance(caught.value.reasons[0], ItemExists)
+        assert client.get_item(TableName=name, Key={key: foreign[key] for key in ("pk", "sk")})["Item"] == foreign
+        db.put(Order(order="1"))  # which asks for nothing
+        assert db.get(Order, order="1") == Order(order="1")

@@ -88,7 +88,7 @@ def test_the_request() -> None:
     assert "ReturnValues" not in update["Update"]
     assert delete == {"Delete": {**conditioned, "Key": {**key, "sk": {"S": "c"}}}}
     assert check == {"ConditionCheck": {**conditioned, "Key": {**key, "sk": {"S": "d"}}}}
-    assert always["ConditionCheck"]["ConditionExpression"] == "attribute_exists(#0) OR attribute_not_exists(#0)"
+    assert always["ConditionCheck"]["ConditionExpression"] == "attribute_exists(#0) OR (NOT attribute_exists(#0))"
 
 
 def test_what_failed_is_told_for_each_operation() -> None:
