@@ -19,7 +19,8 @@ class Table:
 
     Args:
         name: the table's name on every backend: 3 to 255 of ``A-Z a-z 0-9 _ . -`` (on Bigtable at most 50).
-        keys: the names of the partition and sort key attributes, for tables that exist already on DynamoDB.
+        keys: the names of the partition and sort key attributes, for tables that exist already on DynamoDB. The
+            second is not used where no primary key has a sort template.
         index_keys: by index name, those of an index that exists already: ``{"GSI1": ("GSI1PK", "GSI1SK")}``. Default:
             the name of the index with ``pk`` and ``sk`` behind it.
         row_key_join: what joins partition and sort key to a Bigtable row key; ``"##"`` is unambiguous whatever
@@ -42,9 +43,11 @@ class Table:
         if row_key_join not in ("#", "##"):
             raise SchemaError(f"Table({name!r}): row_key_join is '#' or '##', not {row_key_join!r}")
         self.name = name
-        self.keys = _two_names(keys, f"Table({name!r}): keys takes")
+        takes = "takes two attribute names, partition and sort"
+        unused = "(which is not used where no primary key has a sort template)"
+        self.keys = _two_names(keys, f"Table({name!r}): keys {takes} {unused}")
         self.index_keys = {
-            index: _two_names(names, f"Table({name!r}): index_keys[{index!r}] takes")
+            index: _two_names(names, f"Table({name!r}): index_keys[{index!r}] {takes}")
             for index, names in index_keys.items()
         }
         self.row_key_join = row_key_join
@@ -92,5 +95,5 @@ class Table:
 
 def _two_names(names: Sequence[str], takes: str) -> tuple[str, str]:
     if isinstance(names, str) or len(names) != 2 or len(set(names)) != 2 or not all(names):
-        raise SchemaError(f"{takes} two attribute names, partition and sort, not {names!r}")
+        raise SchemaError(f"{takes}, not {names!r}")
     return names[0], names[1]

@@ -374,6 +374,14 @@ def test_tables_that_can_not_be(make: Callable[[], object]) -> None:
         make()
 
 
+def test_one_key_attribute_is_told_what_becomes_of_the_second() -> None:
+    with pytest.raises(SchemaError, match=r"not used where no primary key has a sort template\), not \('id',\)"):
+        Table("shop", keys=("id",))
+    table = Table("shop", keys=("id", "unused"))
+    declare_entity(table, {"id": str}, primary=PrimaryKey("ORDER#{id}"))
+    assert table.compile().hash_only
+
+
 def test_a_table_that_is_none_is_refused_where_it_stands() -> None:
     with pytest.raises(SchemaError, match=r"class Order: table='shop' is not a Table.*Table\('name'\)"):
 
