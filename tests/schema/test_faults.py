@@ -375,9 +375,9 @@ def test_tables_that_can_not_be(make: Callable[[], object]) -> None:
 
 
 def test_one_key_attribute_is_told_what_becomes_of_the_second() -> None:
-    with pytest.raises(SchemaError, match=r"not used where no primary key has a sort template\), not \('id',\)"):
-        Table("shop", keys=("id",))
-    table = Table("shop", keys=("id", "unused"))
+    with pytest.raises(SchemaError, match=r"not used where no primary key has a sort template\), not \('key',\)"):
+        Table("shop", keys=("key",))
+    table = Table("shop", keys=("key", "unused"))
     declare_entity(table, {"id": str}, primary=PrimaryKey("ORDER#{id}"))
     assert table.compile().hash_only
 
