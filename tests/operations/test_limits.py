@@ -190,6 +190,12 @@ def test_a_transaction_is_measured_as_its_items_are_stored(backend: Any) -> None
         abandon(Store(_ROWS, backend), rows[: fitting + 1])
 
 
-def test_a_transaction_that_fits_by_far_reads_no_item(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_that_is_put_is_read_from_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odm.backends.dynamodb.codec.read_text", None)
-    abandon(Store(_ROWS, DynamoDB()), [Row(row_id=1)])
+    monkeypatch.setattr("odm.backends.dynamodb.driver.DynamoDBConnection.call", lambda *_: {})
+    db, row = Store(_ROWS, DynamoDB()), Row(row_id=1)
+    db.put(row)
+    with db.transaction() as tx:
+        tx.put(row)
+    with db.batch() as batch:
+        batch.put(row)
