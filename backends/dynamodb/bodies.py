@@ -2,9 +2,9 @@
 
 These walk every attribute value with Python functions. So an item comes as text (`AttributesText`), and two of
 botocore's events let a request go out as it is: the last ``before-parameter-build`` takes the arguments of a call, as
-all other handlers left them, and leaves botocore what it needs itself; ``before-call`` puts their JSON in the place of
-the body, before that is signed. Until a call has shown that both events do as their names say, the arguments are what
-botocore's serializer takes, and it does the work.
+all other handlers left them, and leaves botocore what it needs itself; the first ``before-call`` puts their JSON in the
+place of the body, before others see it and it is signed. Until a call has shown that both events do as their names say,
+the arguments are what botocore's serializer takes, and it does the work.
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,9 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The operations on items of one table, and what botocore demands beside its name."""
 
+WRITTEN: Final = (*_NEEDED, "BatchGetItem", "BatchWriteItem", "TransactWriteItems")
+"""The operations whose requests are written here."""
+
 _BODY: Final = "odm-body"
 
 
@@ -33,11 +36,11 @@ class Bodies:
 
     def register(self, client: Any) -> None:
         """Let a client send what is written here."""
-        # Under an id of its own, a handler can not be there twice. The last one sees what the others have changed.
-        client.meta.events.register_last(
-            "before-parameter-build.dynamodb", self.before_build, "odm-before-parameter-build"
-        )
-        client.meta.events.register("before-call.dynamodb", self.before_call, "odm-before-call")
+        # Under an id of its own, a handler can not be there twice. Those of the shortest event are called last.
+        client.meta.events.register_last("before-parameter-build", self.before_build, "odm-before-parameter-build")
+        for operation in WRITTEN:  # those of the longest are first, so that others see what is sent
+            event = f"before-call.dynamodb.{operation}"
+            client.meta.events.register_first(event, self.before_call, f"odm-{event}")
 
     def arguments(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments to call a client with."""

@@ -12,7 +12,7 @@ from botocore.awsrequest import AWSRequest
 from pydantic import BaseModel
 
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.bodies import Bodies
+from odm.backends.dynamodb.bodies import WRITTEN, Bodies
 from odm.backends.dynamodb.codec import AttributesText, write_item
 from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.native import Call
@@ -173,12 +173,38 @@ async def test_what_a_handler_of_the_session_adds_is_sent(server: Canned, backen
     connection.close()
 
 
-@pytest.mark.parametrize("missing", ["before-parameter-build", "before-call"])
+async def test_handlers_of_the_session_see_and_change_what_is_sent(server: Canned, backend: DynamoDB) -> None:
+    seen: list[bytes] = []
+
+    def ask_for_units(params: Any, **_: Any) -> None:
+        params["ReturnConsumedCapacity"] = "TOTAL"
+
+    def note(params: Any, **_: Any) -> None:
+        seen.append(params["body"])
+
+    events = backend._settings.session.events  # type: ignore[union-attr]
+    events.register_last("before-parameter-build", ask_for_units)
+    for event in ("before-call", "before-call.dynamodb", "before-call.dynamodb.PutItem"):
+        events.register(event, note)
+    connection = backend.connect(SHOP)
+    for _ in range(2):
+        seen.clear()
+        perform(connection, Put(KEY, draft()))
+        assert last(server)["ReturnConsumedCapacity"] == "TOTAL"
+        assert seen == [server.received[-1][1]] * 3
+    connection.close()
+
+
+_CALLS = [f"before-call.dynamodb.{name}" for name in WRITTEN]
+
+
+@pytest.mark.parametrize("missing", [["before-parameter-build"], _CALLS], ids=["build", "call"])
 async def test_without_an_event_botocore_writes_the_body(
-    server: Canned, connection: DynamoDBConnection, missing: str
+    server: Canned, connection: DynamoDBConnection, missing: list[str]
 ) -> None:
     for client in (connection._client.get(), await connection._async_clients.get()):
-        client.meta.events.unregister(f"{missing}.dynamodb", unique_id=f"odm-{missing}")
+        for event in missing:
+            client.meta.events.unregister(event, unique_id=f"odm-{event}")
     for _ in range(2):
         perform(connection, Put(KEY, draft()))
         assert last(server)["Item"]["text"] == {"S": TEXT}
