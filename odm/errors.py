@@ -116,6 +116,9 @@ class ItemInvalid(OdmError):
         self.key = key
         self.item = item
 
+    def __reduce__(self) -> tuple[Any, ...]:  # an exception is copied and pickled by its message alone
+        return type(self), (self.args[0], self.key, self.item), self.__dict__
+
 
 class Throttled(OdmError):
     """The store refused the work for now, after all retries.

@@ -72,6 +72,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
 def backoff(failures: int) -> Sleep:
     """A pause of random length, whose bound doubles with every failure in a row."""
     # Full jitter: many clients that were throttled together do not come back together.
-    pause = Sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**failures)))
+    pause = Sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures, 10))))
     _LOG.warning("DynamoDB has not done all (failure %d in a row): trying again in %.2f s", failures, pause.seconds)
     return pause

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from inspect import iscoroutinefunction
-from math import inf
 from random import Random, SystemRandom
-from threading import Lock
+from threading import TIMEOUT_MAX, Lock
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from attrs import evolve, frozen
@@ -329,9 +328,11 @@ def _check_options(
 
 def _patience(timeout: float | None, retries: int | None) -> Patience:
     """Refuse numbers that make no sense. Raises BadValue."""
-    number = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout < inf
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout <= TIMEOUT_MAX
     if timeout is not None and not number:
-        raise BadValue(f"timeout={timeout!r}: give the seconds to wait for an answer, more than 0")
+        raise BadValue(
+            f"timeout={timeout!r}: give the seconds to wait for an answer, more than 0, at most {TIMEOUT_MAX:g}"
+        )
     count = isinstance(retries, int) and not isinstance(retries, bool) and retries >= 0
     if retries is not None and not count:
         raise BadValue(f"retries={retries!r}: give how often a request is sent again, an int of 0 or more")

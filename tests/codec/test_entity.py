@@ -1,5 +1,7 @@
 """`EntityCodec`: reading items, single fields, expiry, and the errors of stored data."""
 
+import copy
+import pickle
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Annotated
@@ -129,3 +131,11 @@ def test_encoded_items_share_nothing_with_the_entity() -> None:
     item = CODEC.encode(entity)
     entity.lines.append(3)
     assert item["lines"] == [1, 2]
+
+
+def test_an_invalid_item_can_be_copied_and_pickled() -> None:
+    error = ItemInvalid("it does not fit", "C#1", {"n": 1})
+    error.add_note("seen by a worker")
+    for other in (copy.copy(error), copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
+        assert (str(other), other.key, other.item) == ("it does not fit", "C#1", {"n": 1})
+        assert other.__notes__ == ["seen by a worker"]

@@ -222,6 +222,8 @@ def test_a_lost_race_is_logged_without_values(caplog: pytest.LogCaptureFixture) 
         {"timeout": True},
         {"timeout": "2"},
         {"retries": -1},
+        {"timeout": 1e30},  # longer than a clock can hold
+        {"timeout": 10**400},
         {"retries": 1.5},
         {"retries": True},
     ],

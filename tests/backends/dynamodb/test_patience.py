@@ -13,6 +13,7 @@ from botocore.config import Config
 from odm import AsyncStore, BackendError, OutcomeUnknown, Store, increment
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.clients import Settings, SyncClient
+from odm.backends.dynamodb.native import backoff
 from odm.backends.dynamodb.patience import ATTEMPTS, config_of
 from odm.operations.backend import Patience
 from odm.testing.bridge import blocking
@@ -184,3 +185,7 @@ def test_a_timeout_of_a_client_is_that_of_its_patience(endpoint: str) -> None:
     assert quick.meta.config.read_timeout == 1.0
     assert slow.meta.config.read_timeout == 60
     client.close()
+
+
+def test_pauses_do_not_grow_without_end() -> None:
+    assert all(0 <= backoff(failures).seconds <= 5 for failures in (1, 100, 2000))
