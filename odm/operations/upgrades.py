@@ -6,7 +6,7 @@ item with the change in it, on the condition that the item is still as it was re
 
 from attrs import evolve
 
-from odm.codec import TTL_ATTRIBUTE, VERSION
+from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path, Value
 from odm.operations.context import Context
 from odm.operations.guards import equals, every
@@ -25,9 +25,9 @@ def up_to_date(context: Context, entity: EntitySchema, item: Item, key: Key) -> 
     Attributes that the model does not know stay.
 
     Raises:
-        ItemInvalid: it can not be upgraded.
+        ItemInvalid: it can not be upgraded, or has no tag.
     """
-    if entity.codec.upgrades.current(item):
+    if entity.codec.upgrades.current(item) and TAG in item:
         return item
     instance = evolve(context, skip_unknown=False).decode(item, key)  # to pass over it would not change it
     attributes = entity.codec.upgrades.apply(entity.name, item, str(key))

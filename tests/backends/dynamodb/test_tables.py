@@ -12,6 +12,7 @@ from odm import (
     AccessPattern,
     Entity,
     ItemExists,
+    ItemInvalid,
     PrimaryKey,
     Shards,
     Store,
@@ -234,12 +235,13 @@ def test_a_table_that_somebody_else_made_is_used_as_it_is(address: str, client: 
     assert survey(backend, table).findings == ()
 
 
-def test_what_another_program_stored_is_in_the_way_of_an_insert(address: str, client: Any) -> None:
+def test_what_another_program_stored_is_neither_overwritten_nor_changed(address: str, client: Any) -> None:
     name = new_name()
     table = Table(name)
 
     class Order(Entity, table=table):
         order: str
+        total: int = 0
         primary = PrimaryKey("ORDER#{order}", "ORDER")
 
     foreign = {"pk": {"S": "ORDER#1"}, "sk": {"S": "ORDER"}, "theirs": {"S": "x"}}
@@ -251,6 +253,9 @@ def test_what_another_program_stored_is_in_the_way_of_an_insert(address: str, cl
         with pytest.raises(TransactionFailed) as caught, db.transaction() as tx:
             tx.insert(Order(order="1"))
         assert isinstance(caught.value.reasons[0], ItemExists)
+        for upsert in (False, True):
+            with pytest.raises(ItemInvalid, match="has no tag"):
+                db.update(Order.primary(order="1"), set_(Order.total, 1), upsert=upsert)
         assert client.get_item(TableName=name, Key={key: foreign[key] for key in ("pk", "sk")})["Item"] == foreign
         db.put(Order(order="1"))  # which asks for nothing
         assert db.get(Order, order="1") == Order(order="1")
