@@ -69,7 +69,7 @@ class Bigtable:
     def limits(self) -> Limits:
         """What Bigtable itself can hold."""
         most = KEY_BYTES - 2
-        return Limits(most, most, entry_bytes=most, item_bytes=CELL_BYTES, key_bytes=most)
+        return Limits(most, most, entry_bytes=most, item_bytes=CELL_BYTES, key_bytes=most, copies=False)
 
     @property
     def name(self) -> str:

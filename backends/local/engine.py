@@ -39,7 +39,7 @@ from odm.operations.ir import (
     Update,
     Written,
 )
-from odm.operations.limits import check_item, check_transaction, item_size
+from odm.operations.limits import Local, check_item, check_transaction, item_size
 
 PAGE_BYTES: Final = 1 << 20
 """A page ends when this much was read, as on DynamoDB."""
@@ -58,7 +58,7 @@ class Engine:
         storage: where the table is.
         loader: of the entities.
         page_bytes: a page ends when so much was read.
-        local: the names of those indexes that are local.
+        local: the local indexes, with what each holds of an item on DynamoDB; None: all.
         held: by the names of indexes that do not hold whole items on DynamoDB, the attributes that they hold there, by
             which units are computed; here every entry leads to its item.
     """
@@ -68,7 +68,7 @@ class Engine:
     storage: Storage
     loader: TextLoader
     page_bytes: int = PAGE_BYTES
-    local: Collection[str] = ()
+    local: Local = Factory(dict)
     held: Mapping[str, Collection[str]] = Factory(dict)
 
     def perform(self, request: Request) -> Any:
@@ -199,7 +199,7 @@ class _Change(NamedTuple):
     answer: Written = Written()
 
 
-def _updated(request: Update, old: Record | None, before: Item | None, local: Collection[str]) -> _Change:
+def _updated(request: Update, old: Record | None, before: Item | None, local: Local) -> _Change:
     try:
         after = apply(request.actions, before or {})
     except BadValue as error:

@@ -71,7 +71,7 @@ class AccessPattern(Pattern):
             names as well. Queries give whole items in any case: with less than all they fetch them by key, so it saves
             room and writes, and costs reads. Patterns that share an index have the same.
         local: keep the index beside the items of each partition (LSI): its partition template is the primary key's, and
-            it can be read consistently.
+            it can be read consistently. What it holds of an item counts with the item, of which 400 KB are the most.
     """
 
     def __init__(

@@ -7,7 +7,8 @@ of an index key and its item's key together is Bigtable's, whose index rows hold
 """
 
 from collections.abc import Collection, Mapping
-from typing import Final, assert_never
+from types import MappingProxyType
+from typing import Final, TypeAlias, assert_never
 
 from attrs import frozen
 
@@ -36,6 +37,7 @@ class Limits:
         actions: the operations of a transaction.
         transaction_bytes: the items of a transaction together.
         key_bytes: both parts of an item's key together.
+        copies: what local indexes hold of an item counts with it.
     """
 
     partition_bytes: int | None = PARTITION_BYTES
@@ -45,11 +47,16 @@ class Limits:
     actions: int | None = ACTIONS
     transaction_bytes: int | None = TRANSACTION_BYTES
     key_bytes: int | None = None
+    copies: bool = True
 
 
 PORTABLE: Final = Limits()
 """What every backend can hold: the default of every store."""
 
+Local: TypeAlias = Mapping[str, Collection[str] | None]
+"""Local indexes, with what each holds of an item on DynamoDB beside keys; None: all."""
+
+_NO_LOCAL: Final[Local] = MappingProxyType({})
 _KEY_NAMES: Final = len("pk") + len("sk")
 _CONTAINER: Final = 3
 _ELEMENT: Final = 1
@@ -67,7 +74,7 @@ def check_item(
     entries: Mapping[str, Key],
     entity: EntitySchema | None = None,
     limits: Limits = PORTABLE,
-    local: Collection[str] = (),
+    local: Local = _NO_LOCAL,
 ) -> None:
     """Refuse an item that a backend would refuse: its keys, its index keys, its size.
 
@@ -77,28 +84,31 @@ def check_item(
         entries: index name to index key.
         entity: whose item it is, for messages.
         limits: what the store allows.
-        local: the local indexes, which have the partition key of the item.
+        local: the local indexes, which have the partition key of the item, and what each holds of it; None: all.
 
     Raises:
         KeyValueError: a partition key is empty.
-        ItemTooLarge: a key is over its limit, or the item is (portably 400 KB), names and keys counted.
+        ItemTooLarge: a key is over its limit, or the item is (portably 400 KB), names and keys counted, and what local
+            indexes hold of it.
     """
-    if _surely_fits(item, key, entries, limits):
+    if _surely_fits(item, key, entries, limits, len(local)):
         return
     check_keys(key, entries, entity, limits)
     if limits.item_bytes is None:
         return
     size = stored_size(item, key, entries, local)
-    if size > limits.item_bytes:
+    copies = _copied_size(item, key, entries, local, size) if limits.copies else 0
+    if size + copies > limits.item_bytes:
         largest = max(item, key=lambda name: _value_size(item[name]))
+        inside = f", {copies} of them in local indexes" if copies else ""
         raise ItemTooLarge(
-            f"the {item.get(TAG, 'item')} under {key} has {size} bytes with its names and keys, and "
+            f"the {item.get(TAG, 'item')} under {key} has {size + copies} bytes with its names and keys{inside}, and "
             f"{limits.item_bytes} are the most; the largest attribute is {largest!r} with "
             f"{_value_size(item[largest])} bytes: keep large values elsewhere, or split the item"
         )
 
 
-def _surely_fits(item: Item, key: Key, entries: Mapping[str, Key], limits: Limits) -> bool:
+def _surely_fits(item: Item, key: Key, entries: Mapping[str, Key], limits: Limits, copies: int) -> bool:
     """Whether no limit is near, told from the numbers of characters alone, of which each has 4 bytes at most."""
     written = item.most if type(item) is Draft else 4 * (sum(map(len, item)) + _at_most(item.values()))
     most = 2 * sum(map(len, entries))
@@ -107,7 +117,7 @@ def _surely_fits(item: Item, key: Key, entries: Mapping[str, Key], limits: Limit
         if not one.partition or length > _SHORT_KEY:
             return False
         most += 1 + length
-    return limits.item_bytes is None or written + 4 * most <= limits.item_bytes
+    return limits.item_bytes is None or (written + 4 * most) * (1 + copies) <= limits.item_bytes
 
 
 def _at_most(values: Collection[Value]) -> int:
@@ -218,6 +228,20 @@ def stored_size(item: Item, key: Key, entries: Mapping[str, Key], local: Collect
         size += _text_size(index) + len("sk") + _text_size(index_key.sort)
         if index not in local:
             size += _text_size(index) + len("pk") + _text_size(index_key.partition)
+    return size
+
+
+def _copied_size(item: Item, key: Key, entries: Mapping[str, Key], local: Local, whole: int) -> int:
+    """The bytes of an item's entries in local indexes, which DynamoDB counts with the item."""
+    size = 0
+    for index, held in local.items():
+        if index not in entries:
+            continue
+        if held is None:
+            size += whole
+        else:
+            part = {name: item[name] for name in held if name in item}
+            size += stored_size(part, key, {index: entries[index]}, local)
     return size
 
 

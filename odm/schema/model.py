@@ -115,7 +115,7 @@ class EntitySchema:
         counters: the fields marked as Counter.
         optional: the fields whose value may be None.
         keep: how many items stay in a partition, the newest; None: all.
-        local: the names of the local indexes.
+        local: the local indexes, with what each holds of an item on DynamoDB; see `IndexSchema.held`.
     """
 
     cls: type[Any]
@@ -128,7 +128,7 @@ class EntitySchema:
     counters: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
     keep: int | None = None
-    local: frozenset[str] = field(
+    local: Mapping[str, tuple[str, ...] | None] = field(
         init=False, repr=False, default=Factory(lambda self: _local(self.patterns.values()), takes_self=True)
     )
 
@@ -209,8 +209,13 @@ class EntitySchema:
             )
 
 
-def _local(patterns: Iterable[PatternSchema]) -> frozenset[str]:
-    return frozenset(str(pattern.index) for pattern in patterns if pattern.kind == "local")
+def _local(patterns: Iterable[PatternSchema]) -> dict[str, tuple[str, ...] | None]:
+    return {str(pattern.index): _held(pattern.projection) for pattern in patterns if pattern.kind == "local"}
+
+
+def _held(projection: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """What an index of this projection holds beside keys: where it is some fields, tag and expiry too."""
+    return (*projection, TAG, TTL_ATTRIBUTE) if projection else projection
 
 
 @frozen
@@ -235,7 +240,7 @@ class IndexSchema:
 
         Where some fields are held, so are tag and expiry: most queries ask for these.
         """
-        return (*self.projection, TAG, TTL_ATTRIBUTE) if self.projection else self.projection
+        return _held(self.projection)
 
 
 @frozen

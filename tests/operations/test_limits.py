@@ -1,9 +1,11 @@
 """Sizes as DynamoDB counts them, and the portable limits of keys and items."""
 
+import uuid
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
+import boto3
 import pytest
 
 from odm import AccessPattern, Entity, PrimaryKey, Store, Table, set_
@@ -11,7 +13,9 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
 from odm.codec import compile_codec
 from odm.errors import ItemTooLarge, KeyValueError
-from odm.operations.limits import TRANSACTION_BYTES, check_item, check_keys, item_size
+from odm.operations.context import Context
+from odm.operations.limits import TRANSACTION_BYTES, Limits, check_item, check_keys, item_size
+from odm.operations.writes import put_request
 from odm.schema.model import Key
 
 
@@ -140,19 +144,72 @@ def test_a_local_index_has_the_partition_key_of_the_item() -> None:
         text: str = ""
 
         primary = PrimaryKey("{owner}", "{name}")
-        by_text = AccessPattern("{owner}", "{name}", local=True)
+        by_text = AccessPattern("{owner}", "{name}", local=True, projection="keys")
 
     names = len("pksk") + len("_towner") + len("nametext") + len("by_textsk")
     values = len("Note") + 2 * 2000 + 3 * len("n")  # the owner as a field and in the key, the name in two keys as well
-    largest = Note(owner="o" * 2000, name="n", text="x" * (400 * 1024 - names - values))
+    entry = len("pksk") + 2000 + len("n") + len("by_textsk") + len("n")
+    _check_largest(Note, table, Note(owner="o" * 2000, name="n", text="x" * (400 * 1024 - names - values - entry)))
+
+
+def test_an_item_counts_with_what_local_indexes_hold_of_it() -> None:
+    table = Table("local")
+
+    class Note(Entity, table=table):
+        owner: str
+        name: str
+        text: str = ""
+        more: str = ""
+        rank: str | None = None
+
+        primary = PrimaryKey("{owner}", "{name}")
+        whole = AccessPattern("{owner}", "W#{name}", local=True)
+        part = AccessPattern("{owner}", "P#{name}", local=True, projection=("more",))
+        sparse = AccessPattern("{owner}", "{rank}", local=True)
+
+    keys = len("pksk") + len("on") + len("wholesk") + len("W#n") + len("partsk") + len("P#n")
+    item = keys + len("_tNote") + len("ownero") + len("namen") + len("text") + len("more") + 1000
+    part = len("pksk") + len("on") + len("partsk") + len("P#n") + len("_tNote") + len("more") + 1000
+    most = (400 * 1024 - part) // 2 - item
+    note = Note(owner="o", name="n", text="x" * most, more="y" * 1000)
+    _check_largest(Note, table, note)
+
+
+def test_dynamodb_counts_what_local_indexes_hold(dynamodb_local: str) -> None:
+    table = Table("local")
+
+    class Note(Entity, table=table):
+        owner: str
+        text: str = ""
+
+        primary = PrimaryKey("{owner}", "NOTE")
+        whole = AccessPattern("{owner}", "W", local=True)
+
+    item = len("pksk") + len("oNOTE") + len("wholesk") + len("W") + len("_tNote") + len("ownero") + len("text")
+    largest = Note(owner="o", text="x" * (200 * 1024 - item))
+    larger = largest.model_copy(update={"text": f"{largest.text}x"})
+    session = boto3.Session(aws_access_key_id=uuid.uuid4().hex, aws_secret_access_key="secret", region_name="x-1")
+    with Store(table, DynamoDB(session, endpoint_url=dynamodb_local)) as db:
+        db.create()
+        db.put(largest)
+        with pytest.raises(ItemTooLarge, match="409602 bytes"):
+            db.put(larger)
+        _, _, unchecked = put_request(Context(table.compile(), limits=Limits(item_bytes=None)), larger)
+        with pytest.raises(ItemTooLarge, match="Item size has exceeded"):
+            db._send(unchecked)
+
+
+def _check_largest(entity: Any, table: Table, largest: Any) -> None:
+    """One character more is too many, in a put as in an update."""
+    too_large = r"40960\d bytes .*, \d+ of them in local indexes, and 409600 are"
     db = Store(table, Memory())
     db.create()
     db.put(largest)
-    db.update(largest, set_(Note.text, largest.text))
-    with pytest.raises(ItemTooLarge, match="409601 bytes"):
+    db.update(largest, set_(entity.text, largest.text))
+    with pytest.raises(ItemTooLarge, match=too_large):
         db.put(largest.model_copy(update={"text": f"{largest.text}x"}))
-    with pytest.raises(ItemTooLarge, match="409601 bytes"):
-        db.update(largest, set_(Note.text, f"{largest.text}x"))
+    with pytest.raises(ItemTooLarge, match=too_large):
+        db.update(largest, set_(entity.text, f"{largest.text}x"))
 
 
 _ROWS = Table("rows")
