@@ -32,13 +32,11 @@ class Survey:
         changes: what would be done, in order; what is refused or extra as well.
         findings: what the keys of stored items say about the models.
         read: how many items were looked at; None: none were to be.
-        more: whether there are others.
     """
 
     changes: tuple[Change, ...]
     findings: tuple[Finding, ...] = ()
     read: int | None = None
-    more: bool = False
 
 
 class Admin:
@@ -61,8 +59,8 @@ class Admin:
         changes = self._run(plan(layout), Scan())
         if not sample or any(change.what == f"table {layout.table!r}" for change in changes):
             return Survey(changes)  # no table, or one with another key
-        items, more = self._run(_sample(layout, sample), Scan())
-        return Survey(changes, judge(self._schema, items), len(items), more)
+        items = self._run(_sample(layout, sample), Scan())
+        return Survey(changes, judge(self._schema, items), len(items))
 
     def apply(self, *, drop: bool, tell: Callable[[Change], None]) -> None:
         """Make the changes; see `odm.backends.dynamodb.tables.apply`."""
@@ -79,10 +77,10 @@ class Admin:
             raise mended from error
 
 
-def _sample(layout: Layout, most: int) -> Gen[tuple[list[Stored], bool]]:
-    """Some items with all of their keys, and whether there are more."""
+def _sample(layout: Layout, most: int) -> Gen[list[Stored]]:
+    """Some items with all of their keys."""
     response = yield Call("scan", {"TableName": layout.table, "Limit": most})
-    return [_stored(layout, attributes) for attributes in response["Items"]], "LastEvaluatedKey" in response
+    return [_stored(layout, attributes) for attributes in response["Items"]]
 
 
 def _stored(layout: Layout, attributes: Any) -> Stored:

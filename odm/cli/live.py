@@ -21,7 +21,7 @@ StreamName = Annotated[
     typer.Option("--stream", help="What stream records hold; else as it is."),
 ]
 Drop = Annotated[bool, typer.Option("--drop", help="Remove global indexes that no model has.")]
-Accept = Annotated[bool, typer.Option("--accept", help="Do it even if stored data is stranded.")]
+Accept = Annotated[bool, typer.Option("--accept", help="Do not refuse because of stranded data.")]
 Sample = Annotated[int, typer.Option("--sample", min=0, max=10_000, help="Compare the keys of so many items.")]
 Lock = Annotated[Path, typer.Option("--file", metavar="PATH", help="The lock file, if there is one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
