@@ -7,12 +7,26 @@ are not made here (`retry` decides), so each native request is one attempt with 
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from google.api_core.exceptions import GoogleAPICallError
 
 from odm.backends.bigtable.clients import Clients
-from odm.backends.bigtable.native import CheckAndMutateRow, Mutated, MutateRows, Native, ReadRows, Status
+from odm.backends.bigtable.errors import NATIVE_FAILURES
+from odm.backends.bigtable.native import (
+    Call,
+    Cell,
+    CheckAndMutateRow,
+    Mutated,
+    MutateRows,
+    Native,
+    ReadModifyWriteRow,
+    ReadRows,
+    Row,
+    Status,
+    Together,
+)
 from odm.backends.bigtable.requests import Procedures, now_micros
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.rows import RowMerger
@@ -49,6 +63,9 @@ class BigtableConnection:
         if isinstance(native, Sleep):
             time.sleep(native.seconds)
             return None
+        if isinstance(native, Together):
+            with ThreadPoolExecutor(max_workers=min(len(native.calls), 16)) as pool:
+                return tuple(pool.map(self._outcome, native.calls))
         message = self._wire.message(native)
         method = getattr(self._clients.sync(message.service), message.method)
         if not isinstance(native, ReadRows | MutateRows):
@@ -66,6 +83,8 @@ class BigtableConnection:
         if isinstance(native, Sleep):
             await asyncio.sleep(native.seconds)
             return None
+        if isinstance(native, Together):
+            return tuple(await asyncio.gather(*map(self._aoutcome, native.calls)))
         message = self._wire.message(native)
         method = getattr(self._clients.of_loop(message.service), message.method)
         if not isinstance(native, ReadRows | MutateRows):
@@ -77,6 +96,19 @@ class BigtableConnection:
         except GoogleAPICallError as failure:
             return collector.finish(failure)
         return collector.finish()
+
+    def _outcome(self, call: Call) -> Any:
+        """What a call brings, or its failure."""
+        try:
+            return self.call(call)
+        except NATIVE_FAILURES as failure:
+            return failure
+
+    async def _aoutcome(self, call: Call) -> Any:
+        try:
+            return await self.acall(call)
+        except NATIVE_FAILURES as failure:
+            return failure
 
     def close(self) -> None:
         """Close the sync clients."""
@@ -116,5 +148,17 @@ def _arguments(message: Message) -> dict[str, Any]:
     return {"request": message.request, "retry": None, "timeout": message.timeout, "metadata": message.metadata}
 
 
-def _result(native: Native, response: Any) -> bool | None:
-    return bool(response.predicate_matched) if isinstance(native, CheckAndMutateRow) else None
+def _result(native: Native, response: Any) -> bool | Row | None:
+    if isinstance(native, CheckAndMutateRow):
+        return bool(response.predicate_matched)
+    return _written(_bare(response).row) if isinstance(native, ReadModifyWriteRow) else None
+
+
+def _written(row: Any) -> Row:
+    cells = (
+        Cell(family.name, column.qualifier, cell.value, cell.timestamp_micros)
+        for family in row.families
+        for column in family.columns
+        for cell in column.cells
+    )
+    return Row(row.key, tuple(cells))

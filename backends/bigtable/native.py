@@ -11,10 +11,22 @@ from typing import NamedTuple, TypeAlias
 
 from attrs import Factory, evolve, field, frozen
 
+from odm.backends.bigtable.filters import Filter, Newest
 from odm.operations.backend import Sleep
 
 FAMILY = "d"
-"""The one column family of a table that is stored one item a row."""
+"""The column family of an item's attributes."""
+
+COUNTERS = "c"
+"""The column family of an item's Counters: 64-bit numbers, which the server adds to."""
+
+ENTRIES = "i"
+"""The column family of an index table."""
+
+SERVER_TIME = -1
+"""The timestamp of a cell that gets the server's time."""
+
+NEWEST = Newest()
 
 _SHOWN = 60
 
@@ -52,9 +64,9 @@ class RowRange:
 
 @frozen
 class ReadRows:
-    """Read the newest cell of every column of rows: those of ``keys``, or those in ``range``.
+    """Read of rows what the filter leaves: of those of ``keys``, or of those in ``range``. Response: `Read`.
 
-    ``limit`` is the most rows; ``keys_only`` leaves out the values and all cells but one a row. Response: `Read`.
+    ``limit`` is the most rows. A row of which the filter leaves nothing is not in the answer.
     """
 
     table: str
@@ -62,15 +74,15 @@ class ReadRows:
     range: RowRange = RowRange()
     limit: int | None = None
     reverse: bool = False
-    keys_only: bool = False
+    filter: Filter = NEWEST
 
     def __str__(self) -> str:
         if self.keys:
-            return f"lookup {self.table} {' '.join(map(_quoted, self.keys))} cells-per-column=1"
+            return f"lookup {self.table} {' '.join(map(_quoted, self.keys))} {self.filter}"
         words = [f"read {self.table}", str(self.range)]
         words += [f"count={self.limit}"] * (self.limit is not None)
         words += ["reversed=true"] * self.reverse
-        words += ["keys-only=true" if self.keys_only else "cells-per-column=1"]
+        words += [str(self.filter)]
         return " ".join(word for word in words if word)
 
 
@@ -83,19 +95,33 @@ class DeleteRow:
 
 
 @frozen
+class DeleteColumn:
+    """Take away the cells of one column; only those before ``before``, in microseconds, where that is given."""
+
+    qualifier: str
+    family: str = FAMILY
+    before: int | None = None
+
+    def __str__(self) -> str:
+        until = "" if self.before is None else f" before {self.before}"
+        return f"deletecolumn {_quoted(f'{self.family}:{self.qualifier}')}{until}"
+
+
+@frozen
 class SetCell:
-    """Write one cell; ``timestamp`` in microseconds since 1970, whole milliseconds."""
+    """Write one cell; ``timestamp`` in microseconds since 1970, whole milliseconds, or `SERVER_TIME`."""
 
     qualifier: str
     value: bytes
     timestamp: int
+    family: str = FAMILY
 
     def __str__(self) -> str:
         text = self.value.decode("utf-8", "backslashreplace")
-        return f"{FAMILY}:{self.qualifier}={_quoted(text if len(text) <= _SHOWN else text[:_SHOWN] + '…')}"
+        return f"{self.family}:{self.qualifier}={_quoted(text if len(text) <= _SHOWN else text[:_SHOWN] + '…')}"
 
 
-Mutation: TypeAlias = DeleteRow | SetCell
+Mutation: TypeAlias = DeleteRow | DeleteColumn | SetCell
 
 
 @frozen
@@ -133,17 +159,58 @@ class MutateRows:
 
 @frozen
 class CheckAndMutateRow:
-    """Change one row by whether it is there. Response: bool, whether it was."""
+    """Change one row by whether the predicate leaves a cell of it. Response: bool, whether it did.
+
+    ``predicate`` None: any cell, so whether the row is there.
+    """
 
     table: str
     key: str
-    present: tuple[Mutation, ...] = ()
-    absent: tuple[Mutation, ...] = ()
+    predicate: Filter | None = None
+    matched: tuple[Mutation, ...] = ()
+    unmatched: tuple[Mutation, ...] = ()
 
     def __str__(self) -> str:
-        cases = (("if it exists", self.present), ("if it does not exist", self.absent))
+        what = "there" if self.predicate is None else str(self.predicate)
+        cases = ((f"if {what}:", self.matched), (f"if not {what}:", self.unmatched))
         actions = "; ".join(f"{case} {_listed(mutations)}" for case, mutations in cases if mutations)
         return f"check-and-mutate {self.table} {_quoted(self.key)} {actions}"
+
+
+@frozen
+class Increment:
+    """Add to the number in a cell, 8 bytes, big-endian and signed; an absent one is 0."""
+
+    qualifier: str
+    by: int
+    family: str = COUNTERS
+
+    def __str__(self) -> str:
+        return f"{self.family}:{self.qualifier}+={self.by}"
+
+
+@frozen
+class AppendValue:
+    """Add bytes to the end of a cell; an absent one is empty."""
+
+    qualifier: str
+    value: bytes
+    family: str = FAMILY
+
+    def __str__(self) -> str:
+        return f"{self.family}:{self.qualifier}.={_quoted(self.value.decode('utf-8', 'backslashreplace'))}"
+
+
+@frozen
+class ReadModifyWriteRow:
+    """Change cells by what they hold, whatever the row is. Response: `Row` of the cells that it wrote."""
+
+    table: str
+    key: str
+    rules: tuple[Increment | AppendValue, ...]
+
+    def __str__(self) -> str:
+        return f"read-modify-write {self.table} {_quoted(self.key)} {_listed(self.rules)}"
 
 
 @frozen
@@ -168,8 +235,20 @@ class DeleteTable:
         return f"deletetable {self.table}"
 
 
-Call: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | CreateTable | DeleteTable
-Native: TypeAlias = Call | Sleep
+Call: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow | CreateTable | DeleteTable
+
+
+@frozen
+class Together:
+    """Make calls at the same time. Response: what each brought, in order: a response, or the native failure itself."""
+
+    calls: tuple[Call, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.calls))
+
+
+Native: TypeAlias = Call | Together | Sleep
 
 
 class Cell(NamedTuple):
@@ -221,8 +300,8 @@ class Mutated:
     failure: Exception | None = None
 
 
-def _listed(mutations: tuple[Mutation, ...]) -> str:
-    return " ".join(map(str, mutations))
+def _listed(changes: tuple[object, ...]) -> str:
+    return " ".join(map(str, changes))
 
 
 def _quoted(text: str) -> str:

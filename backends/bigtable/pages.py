@@ -7,6 +7,7 @@ the decoded item.
 from collections.abc import Callable
 
 from odm.backends.bigtable.codec import decode
+from odm.backends.bigtable.filters import Chain, First, Newest, Stripped
 from odm.backends.bigtable.native import ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.expressions.evaluate import holds
@@ -16,6 +17,9 @@ from odm.operations.ir import Page, Position, Query, Scan
 
 PAGE_ROWS = 1000
 """Rows of one read, so that a page has a bounded size."""
+
+KEYS_ONLY = Chain((First(1), Stripped()))
+"""One cell a row, and no values."""
 
 Place = Callable[[str], Position]
 """Gives the position of a row key."""
@@ -56,7 +60,7 @@ def _read(request: Query | Scan, table: str, span: RowRange, found: int) -> Read
         range=span,
         limit=PAGE_ROWS if filtered or request.limit is None else min(PAGE_ROWS, request.limit - found),
         reverse=isinstance(request, Query) and request.reverse,
-        keys_only=request.count and not filtered,
+        filter=KEYS_ONLY if request.count and not filtered else Newest(),
     )
 
 

@@ -165,7 +165,7 @@ class Procedures:
     def _write_if(self, wanted: Presence, entry: Entry) -> Gen[bool]:
         """Write to the row if it is, or is not, there; gives whether it was."""
         present, absent = (entry.mutations, ()) if wanted == "present" else ((), entry.mutations)
-        exists: bool = yield from once(CheckAndMutateRow(self.table, entry.key, present, absent))
+        exists: bool = yield from once(CheckAndMutateRow(self.table, entry.key, None, present, absent))
         return exists
 
     def batch_write(self, request: BatchWrite) -> Gen[None]:

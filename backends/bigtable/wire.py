@@ -3,6 +3,7 @@
 Messages are built as bare protobuf and only wrapped for the client: its own wrapper classes are several times slower.
 """
 
+import re
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias, assert_never
@@ -10,16 +11,34 @@ from typing import Any, Literal, TypeAlias, assert_never
 from attrs import frozen
 from google.cloud.bigtable_v2 import types as data
 
+from odm.backends.bigtable.filters import (
+    Before,
+    Behind,
+    Chain,
+    Column,
+    ColumnRange,
+    Family,
+    Filter,
+    First,
+    Interleave,
+    Newest,
+    Stripped,
+    ValueIs,
+    ValueMatches,
+    ValueRange,
+)
 from odm.backends.bigtable.native import (
-    FAMILY,
     Call,
     CheckAndMutateRow,
     CreateTable,
+    DeleteColumn,
     DeleteRow,
     DeleteTable,
+    Increment,
     MutateRow,
     MutateRows,
     Mutation,
+    ReadModifyWriteRow,
     ReadRows,
     SetCell,
 )
@@ -70,6 +89,8 @@ class Wire:
                 return self._data("mutate_rows", data.MutateRowsRequest, call, _fill_mutate_rows)
             case CheckAndMutateRow():
                 return self._data("check_and_mutate_row", data.CheckAndMutateRowRequest, call, _fill_check)
+            case ReadModifyWriteRow():
+                return self._data("read_modify_write_row", data.ReadModifyWriteRowRequest, call, _fill_rules)
             case CreateTable():
                 create = _admin().CreateTableRequest.pb()(parent=self.instance, table_id=call.table)
                 for name, versions in call.families.items():
@@ -101,12 +122,7 @@ def _admin() -> Any:
 def _fill_read(request: Any, call: ReadRows) -> None:
     request.rows_limit = call.limit or 0
     request.reversed = call.reverse
-    if call.keys_only:
-        filters = request.filter.chain.filters
-        filters.add().cells_per_row_limit_filter = 1
-        filters.add().strip_value_transformer = True
-    else:
-        request.filter.cells_per_column_limit_filter = 1
+    _fill_filter(request.filter, call.filter)
     if call.keys:
         request.rows.row_keys.extend(map(_key, call.keys))
         return
@@ -134,8 +150,68 @@ def _fill_mutate_rows(request: Any, call: MutateRows) -> None:
 def _fill_check(request: Any, call: CheckAndMutateRow) -> None:
     """Without a predicate the server asks whether the row holds anything."""
     request.row_key = _key(call.key)
-    _fill_mutations(request.true_mutations, call.present)
-    _fill_mutations(request.false_mutations, call.absent)
+    if call.predicate is not None:
+        _fill_filter(request.predicate_filter, call.predicate)
+    _fill_mutations(request.true_mutations, call.matched)
+    _fill_mutations(request.false_mutations, call.unmatched)
+
+
+def _fill_rules(request: Any, call: ReadModifyWriteRow) -> None:
+    request.row_key = _key(call.key)
+    for rule in call.rules:
+        added = request.rules.add()
+        added.family_name, added.column_qualifier = rule.family, rule.qualifier.encode()
+        if isinstance(rule, Increment):
+            added.increment_amount = rule.by
+        else:
+            added.append_value = rule.value
+
+
+def _fill_filter(target: Any, wanted: Filter) -> None:
+    match wanted:
+        case Newest():
+            target.cells_per_column_limit_filter = 1
+        case Column(family, qualifier):
+            columns = target.column_range_filter
+            columns.family_name = family
+            columns.start_qualifier_closed = columns.end_qualifier_closed = qualifier.encode()
+        case ColumnRange(family, start, end):
+            columns = target.column_range_filter
+            columns.family_name = family
+            columns.start_qualifier_closed, columns.end_qualifier_open = start.encode(), end.encode()
+        case Family(name):
+            target.family_name_regex_filter = re.escape(name)
+        case ValueIs(value):
+            target.value_range_filter.start_value_closed = target.value_range_filter.end_value_closed = value
+        case ValueRange(start, end, is_open):
+            _fill_values(target.value_range_filter, start, end, is_open=is_open)
+        case ValueMatches(pattern):
+            target.value_regex_filter = pattern
+        case Before(micros):
+            target.timestamp_range_filter.end_timestamp_micros = micros
+        case First(cells):
+            target.cells_per_row_limit_filter = cells
+        case Behind(cells):
+            target.cells_per_row_offset_filter = cells
+        case Stripped():
+            target.strip_value_transformer = True
+        case Chain(filters):
+            for part in filters:
+                _fill_filter(target.chain.filters.add(), part)
+        case Interleave(filters):
+            for part in filters:
+                _fill_filter(target.interleave.filters.add(), part)
+        case _:
+            assert_never(wanted)
+
+
+def _fill_values(values: Any, start: bytes, end: bytes | None, *, is_open: bool) -> None:
+    if is_open:
+        values.start_value_open = start
+    else:
+        values.start_value_closed = start
+    if end is not None:
+        values.end_value_open = end
 
 
 def _fill_mutations(target: Any, mutations: Iterable[Mutation]) -> None:
@@ -143,6 +219,11 @@ def _fill_mutations(target: Any, mutations: Iterable[Mutation]) -> None:
         match mutation:
             case DeleteRow():
                 target.add().delete_from_row.SetInParent()
+            case DeleteColumn():
+                column = target.add().delete_from_column
+                column.family_name, column.column_qualifier = mutation.family, mutation.qualifier.encode()
+                if mutation.before is not None:
+                    column.time_range.end_timestamp_micros = mutation.before
             case SetCell():
                 target.add().set_cell.MergeFrom(_cell(mutation))
             case _:
@@ -151,7 +232,7 @@ def _fill_mutations(target: Any, mutations: Iterable[Mutation]) -> None:
 
 def _cell(mutation: SetCell) -> Any:
     return data.Mutation.SetCell.pb()(
-        family_name=FAMILY,
+        family_name=mutation.family,
         column_qualifier=mutation.qualifier.encode(),
         timestamp_micros=mutation.timestamp,
         value=mutation.value,

@@ -1,17 +1,23 @@
 import pytest
 
+from odm.backends.bigtable.filters import Stripped, newest
 from odm.backends.bigtable.native import (
+    AppendValue,
     CheckAndMutateRow,
     CreateTable,
+    DeleteColumn,
     DeleteRow,
     DeleteTable,
     Entry,
+    Increment,
     MutateRow,
     MutateRows,
     Native,
+    ReadModifyWriteRow,
     ReadRows,
     RowRange,
     SetCell,
+    Together,
 )
 from odm.operations.backend import Sleep
 
@@ -26,7 +32,7 @@ REPLACE = (DeleteRow(), SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 100
             ReadRows("shop", range=RowRange("hats#a", "hats$"), limit=20, reverse=True),
             "read shop start='hats#a' end='hats$' count=20 reversed=true cells-per-column=1",
         ),
-        (ReadRows("shop", range=RowRange("k", open=True), keys_only=True), "read shop after=k keys-only=true"),
+        (ReadRows("shop", range=RowRange("k", open=True), filter=Stripped()), "read shop after=k strip-value"),
         (ReadRows("shop"), "read shop cells-per-column=1"),
         (MutateRow("shop", Entry("k", REPLACE)), "mutate shop k deleterow d:_t=Hat d:raw='\\xff'"),
         (
@@ -34,10 +40,18 @@ REPLACE = (DeleteRow(), SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 100
             "mutate shop, 2 rows:\n  k deleterow d:_t=Hat\n  l deleterow",
         ),
         (
-            CheckAndMutateRow("shop", "k", absent=REPLACE[:2]),
-            "check-and-mutate shop k if it does not exist deleterow d:_t=Hat",
+            CheckAndMutateRow("shop", "k", unmatched=REPLACE[:2]),
+            "check-and-mutate shop k if not there: deleterow d:_t=Hat",
         ),
-        (CheckAndMutateRow("shop", "k", (DeleteRow(),)), "check-and-mutate shop k if it exists deleterow"),
+        (
+            CheckAndMutateRow("shop", "k", newest("d", "_t"), (DeleteColumn("x"), DeleteColumn("y", "i", 5000))),
+            "check-and-mutate shop k if (d:_t | cells-per-column=1): deletecolumn d:x deletecolumn i:y before 5000",
+        ),
+        (
+            ReadModifyWriteRow("shop", "k", (Increment("views", 2), AppendValue("_t", b""))),
+            "read-modify-write shop k c:views+=2 d:_t.=''",
+        ),
+        (Together((ReadRows("a"), ReadRows("b"))), "read a cells-per-column=1\nread b cells-per-column=1"),
         (CreateTable("shop", {"d": 1}), "createtable shop families=d:maxversions=1"),
         (DeleteTable("shop"), "deletetable shop"),
         (Sleep(0.0512), "sleep 0.051s"),

@@ -3,11 +3,13 @@
 import pytest
 
 from odm.backends.bigtable import pages
+from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
     Read,
     ReadRows,
     RowRange,
 )
+from odm.backends.bigtable.pages import KEYS_ONLY
 from odm.operations.ir import (
     Page,
     Position,
@@ -103,14 +105,14 @@ def test_a_filter_without_a_limit_may_give_an_empty_page(monkeypatch: pytest.Mon
 
 def test_count_reads_keys_alone() -> None:
     sent, answer = play(Query("hats", count=True), Read((row("hats#a"), row("hats#b"))))
-    assert sent[0].keys_only
+    assert sent[0].filter == KEYS_ONLY
     assert answer == Page(count=2)
 
 
 def test_count_with_a_filter_reads_items() -> None:
     read = Read((row("hats#a", status="open"), row("hats#b", status="no")))
     sent, answer = play(Query("hats", count=True, filter=OPEN), read)
-    assert not sent[0].keys_only
+    assert sent[0].filter == Newest()
     assert answer == Page(count=1)
 
 

@@ -69,31 +69,31 @@ class TestOneRow:
     def test_put_if_absent(self, exists: bool) -> None:
         answers = (True, Read((ROW_OF_HAT,))) if exists else (False,)
         sent, answer = play(Put(HAT, ITEM, condition=ABSENT), *answers)
-        assert sent[0] == CheckAndMutateRow("shop", HAT_ROW, absent=HAT_CELLS)
+        assert sent[0] == CheckAndMutateRow("shop", HAT_ROW, unmatched=HAT_CELLS)
         assert answer == (Refused({"price": 9}) if exists else Written())
 
     @pytest.mark.parametrize("exists", [False, True])
     def test_put_if_present(self, exists: bool) -> None:
         sent, answer = play(Put(HAT, ITEM, condition=EXISTS), exists)
-        assert sent == [CheckAndMutateRow("shop", HAT_ROW, present=HAT_CELLS)]
+        assert sent == [CheckAndMutateRow("shop", HAT_ROW, matched=HAT_CELLS)]
         assert answer == (Written() if exists else Refused(None))
 
     @pytest.mark.parametrize("exists", [False, True])
     def test_delete(self, exists: bool) -> None:
         sent, answer = play(Delete(HAT), exists)
-        assert sent == [CheckAndMutateRow("shop", HAT_ROW, present=(DeleteRow(),))]
+        assert sent == [CheckAndMutateRow("shop", HAT_ROW, matched=(DeleteRow(),))]
         assert answer == Written(existed=exists)
 
     @pytest.mark.parametrize("exists", [False, True])
     def test_delete_if_present(self, exists: bool) -> None:
         sent, answer = play(Delete(HAT, EXISTS), exists)
-        assert sent == [CheckAndMutateRow("shop", HAT_ROW, present=(DeleteRow(),))]
+        assert sent == [CheckAndMutateRow("shop", HAT_ROW, matched=(DeleteRow(),))]
         assert answer == (Written(existed=True) if exists else Refused(None))
 
     @pytest.mark.parametrize("exists", [False, True])
     def test_delete_if_absent_deletes_nothing(self, exists: bool) -> None:
         sent, answer = play(Delete(HAT, ABSENT), *((True, Read((ROW_OF_HAT,))) if exists else (False,)))
-        assert sent[0] == CheckAndMutateRow("shop", HAT_ROW, absent=(DeleteRow(),))
+        assert sent[0] == CheckAndMutateRow("shop", HAT_ROW, unmatched=(DeleteRow(),))
         assert answer == (Refused({"price": 9}) if exists else Written(existed=False))
 
     @pytest.mark.parametrize(

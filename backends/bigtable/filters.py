@@ -1,0 +1,186 @@
+"""Row filters: which cells of a row a read brings. A predicate of a row holds if its filter leaves any cell.
+
+The nodes only hold data; `odm.backends.bigtable.wire` writes them as google.bigtable.v2.RowFilter. Their text is
+close to the language of ``cbt``.
+"""
+
+from typing import TypeAlias
+
+from attrs import frozen
+
+
+@frozen
+class Newest:
+    """The newest cell of every column: older ones stay until they are collected."""
+
+    def __str__(self) -> str:
+        return "cells-per-column=1"
+
+
+@frozen
+class Column:
+    """The cells of one column."""
+
+    family: str
+    qualifier: str
+
+    def __str__(self) -> str:
+        return f"{self.family}:{self.qualifier}"
+
+
+@frozen
+class ColumnRange:
+    """The cells of the columns of a family from ``start`` up to but not including ``end``."""
+
+    family: str
+    start: str
+    end: str
+
+    def __str__(self) -> str:
+        return f"{self.family}:[{self.start}, {self.end})"
+
+
+@frozen
+class Family:
+    """The cells of a family."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name}:*"
+
+
+@frozen
+class ValueRange:
+    """The cells whose value lies in ``[start, end)``, or ``(start, end)`` if ``open``; ``end`` None is no end."""
+
+    start: bytes = b""
+    end: bytes | None = None
+    open: bool = False
+
+    def __str__(self) -> str:
+        end = "" if self.end is None else repr(self.end)[1:]
+        return f"value in {'(' if self.open else '['}{repr(self.start)[1:]}, {end})"
+
+
+@frozen
+class ValueIs:
+    """The cells with this value."""
+
+    value: bytes
+
+    def __str__(self) -> str:
+        return f"value = {repr(self.value)[1:]}"
+
+
+@frozen
+class ValueMatches:
+    """The cells whose whole value matches an RE2 expression, over bytes."""
+
+    pattern: bytes
+
+    def __str__(self) -> str:
+        return f"value ~ {repr(self.pattern)[1:]}"
+
+
+@frozen
+class Before:
+    """The cells with a timestamp before this one, in microseconds."""
+
+    micros: int
+
+    def __str__(self) -> str:
+        return f"timestamp < {self.micros}"
+
+
+@frozen
+class First:
+    """The first cells of a row, so many."""
+
+    cells: int
+
+    def __str__(self) -> str:
+        return f"cells-per-row={self.cells}"
+
+
+@frozen
+class Behind:
+    """The cells of a row behind the first so many: any is left if there are more than that."""
+
+    cells: int
+
+    def __str__(self) -> str:
+        return f"cells-per-row-offset={self.cells}"
+
+
+@frozen
+class Stripped:
+    """All cells, without their values."""
+
+    def __str__(self) -> str:
+        return "strip-value"
+
+
+@frozen
+class Chain:
+    """The cells that pass all of the filters, one after the other; two filters or more."""
+
+    filters: "tuple[Filter, ...]"
+
+    def __str__(self) -> str:
+        return f"({' | '.join(map(str, self.filters))})"
+
+
+@frozen
+class Interleave:
+    """The cells that pass one of the filters, as often as they pass one; two filters or more."""
+
+    filters: "tuple[Filter, ...]"
+
+    def __str__(self) -> str:
+        return f"({' + '.join(map(str, self.filters))})"
+
+
+Filter: TypeAlias = (
+    Newest
+    | Column
+    | ColumnRange
+    | Family
+    | ValueRange
+    | ValueIs
+    | ValueMatches
+    | Before
+    | First
+    | Behind
+    | Stripped
+    | Chain
+    | Interleave
+)
+
+
+def chain(*filters: Filter) -> Filter:
+    """All of the filters, one after the other; one filter is itself, and chains in it are joined."""
+    parts = [part for one in filters for part in (one.filters if isinstance(one, Chain) else (one,))]
+    return parts[0] if len(parts) == 1 else Chain(tuple(parts))
+
+
+def interleave(*filters: Filter) -> Filter:
+    """What passes one of the filters; one filter is itself."""
+    return filters[0] if len(filters) == 1 else Interleave(filters)
+
+
+def newest(family: str, qualifier: str) -> Filter:
+    """The newest cell of a column."""
+    return Chain((Column(family, qualifier), Newest()))
+
+
+def together(*filters: Filter) -> Filter:
+    """A predicate that holds if each of the filters leaves a cell.
+
+    Each leaves one at most, and equal cells count separately (google.bigtable.v2, data.proto: RowFilter.Interleave), so
+    as many cells are there as filters hold.
+    """
+    if len(filters) == 1:
+        return filters[0]
+    ones = tuple(chain(one, First(1)) for one in filters)
+    return Chain((Interleave(ones), Behind(len(ones) - 1)))
