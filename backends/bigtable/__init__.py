@@ -4,7 +4,8 @@ An operation becomes a native request (`native`) in a procedure without I/O (`re
 through the official generated clients. Nothing of Google's packages is imported before `Bigtable.connect`.
 
 A table is stored one item a row: the row key is the item's partition, ``#`` and sort; each attribute is one cell.
-Updates, other conditions than "the item is there" and "is not there", and secondary patterns are refused.
+An index is a table of its own (`entries`).
+Updates, and other conditions than "the item is there" and "is not there", are refused.
 """
 
 import os
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Bigtable"]
 
 KEY_BYTES = 4096
-"""A row key (https://cloud.google.com/bigtable/quotas); two bytes of it may join partition and sort."""
+"""A row key (https://cloud.google.com/bigtable/quotas); two bytes of it may join partition and sort, and six
+those of an index key and of the item's."""
 
 CELL_BYTES = 100 * 1024 * 1024
 """A cell, and a row is to stay below as much."""
@@ -69,7 +71,7 @@ class Bigtable:
     def limits(self) -> Limits:
         """What Bigtable itself can hold."""
         most = KEY_BYTES - 2
-        return Limits(most, most, entry_bytes=most, item_bytes=CELL_BYTES, key_bytes=most, copies=False)
+        return Limits(most, most, entry_bytes=KEY_BYTES - 6, item_bytes=CELL_BYTES, key_bytes=most, copies=False)
 
     @property
     def name(self) -> str:
@@ -85,8 +87,9 @@ class Bigtable:
         """Check what Bigtable can not do for this schema, and prepare a connection; sends nothing.
 
         Raises:
-            SchemaError: the table's name is not one for Bigtable, or its row keys would be ambiguous.
-            Unsupported: the schema has a secondary index, or google-cloud-bigtable is not installed.
+            SchemaError: the name of the table or of an index is not one for Bigtable, row keys would be ambiguous, or
+                the entries of an index not in order.
+            Unsupported: google-cloud-bigtable is not installed.
         """
         check(schema)
         try:

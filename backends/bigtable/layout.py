@@ -11,6 +11,9 @@ from odm.errors import ItemTooLarge
 from odm.keys import next_prefix
 from odm.schema.model import Key
 
+UNAMBIGUOUS = "##"
+"""No component is empty, so no partition or sort key holds this."""
+
 MAX_ROW_KEY = 4096
 """Bytes of a row key (google.bigtable.v2, data.proto: Row.key)."""
 
@@ -33,7 +36,7 @@ class Layout:
         Raises:
             ItemTooLarge: it has more bytes than a row key may have.
         """
-        return _checked(key.partition if self.hash_only else f"{key.partition}{self.join}{key.sort}")
+        return checked(key.partition if self.hash_only else f"{key.partition}{self.join}{key.sort}")
 
     def key(self, row_key: str, partition: str) -> Key:
         """The key of a row that was found in the partition."""
@@ -48,10 +51,15 @@ class Layout:
         if self.hash_only:
             return RowRange(partition, partition if lo else partition + "\0")
         head = partition + self.join
-        return RowRange(_checked(head + lo), next_prefix(head) if hi is None else _checked(head + hi))
+        return RowRange(checked(head + lo), next_prefix(head) if hi is None else checked(head + hi))
 
 
-def _checked(row_key: str) -> str:
+def checked(row_key: str) -> str:
+    """The row key itself.
+
+    Raises:
+        ItemTooLarge: it has more bytes than a row key may have.
+    """
     size = len(row_key.encode("utf-8", "surrogateescape"))
     if size > MAX_ROW_KEY:
         raise ItemTooLarge(

@@ -32,7 +32,7 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.pages import read_page
 from odm.backends.bigtable.retry import Retry, once, read_all, until_answered
-from odm.backends.bigtable.schema import create_table
+from odm.backends.bigtable.schema import tables
 from odm.errors import BackendError, Throttled, Unsupported
 from odm.expressions.nodes import Item
 from odm.operations.backend import Gen
@@ -200,20 +200,22 @@ class Procedures:
         return read_page(request, self.table, span, lambda row_key: Position(Key(row_key)), self.retry)
 
     def create(self) -> Gen[None]:
-        """Make the table unless it is there."""
-        try:
-            yield from until_answered(create_table(self.schema), self.retry)
-        except BackendError as error:
-            if not isinstance(error.__cause__, AlreadyExists):
-                raise
+        """Make the table and those of its indexes, unless they are there."""
+        for wanted in tables(self.schema):
+            try:
+                yield from until_answered(wanted, self.retry)
+            except BackendError as error:
+                if not isinstance(error.__cause__, AlreadyExists):
+                    raise
 
     def drop(self) -> Gen[None]:
-        """Delete the table unless it is absent."""
-        try:
-            yield from until_answered(DeleteTable(self.table), self.retry)
-        except BackendError as error:
-            if not isinstance(error.__cause__, NotFound):
-                raise
+        """Delete the tables, unless they are absent."""
+        for made in tables(self.schema):
+            try:
+                yield from until_answered(DeleteTable(made.table), self.retry)
+            except BackendError as error:
+                if not isinstance(error.__cause__, NotFound):
+                    raise
 
     def _entry(self, operation: Put | Delete) -> Entry:
         """What a write does to its row."""

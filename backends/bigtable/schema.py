@@ -3,37 +3,31 @@
 import re
 from itertools import combinations
 
-from odm.backends.bigtable.native import FAMILY, CreateTable
-from odm.errors import SchemaError, Unsupported
+from odm.backends.bigtable.entries import check_entries, index_table
+from odm.backends.bigtable.layout import UNAMBIGUOUS
+from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, CreateTable
+from odm.errors import SchemaError
 from odm.keys import heads_can_equal
-from odm.schema.model import EntitySchema, Schema
+from odm.schema.model import EntitySchema, IndexSchema, Schema
 
 TABLE_NAME = re.compile(r"[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}")
 """google.bigtable.admin.v2, CreateTableRequest.table_id; at most 50 characters."""
-
-UNAMBIGUOUS = "##"
-"""No component is empty, so no partition or sort key holds this."""
 
 
 def check(schema: Schema) -> None:
     """Refuse what Bigtable can not keep.
 
     Raises:
-        SchemaError: the table's name, or row keys that could be read in two ways.
-        Unsupported: a secondary index.
+        SchemaError: the name of the table or of an index, row keys that could be read in two ways, or an index whose
+            entries would not be in order.
     """
     if not TABLE_NAME.fullmatch(schema.name):
         raise SchemaError(
             f"table {schema.name!r}: a Bigtable table has a name of 1 to 50 letters, digits, '_', '-' and '.', which "
             "begins with a letter, digit or '_': choose another name (a store's prefix counts)"
         )
-    if index := next(iter(schema.indexes.values()), None):
-        patterns = ", ".join(f"{pattern.entity}.{pattern.name}" for pattern in index.patterns) or "no pattern"
-        raise Unsupported(
-            f"table {schema.name!r}: the Bigtable backend does not serve secondary patterns yet, such as index "
-            f"{index.name!r} ({patterns}): make the pattern the primary key of an entity of its own, "
-            "or use another backend"
-        )
+    for index in schema.indexes.values():
+        _check_index(schema, index)
     if not schema.hash_only and schema.row_key_join != UNAMBIGUOUS:
         for one, other in combinations(schema.entities.values(), 2):
             _check_heads(schema, one, other)
@@ -51,6 +45,18 @@ def _check_heads(schema: Schema, one: EntitySchema, other: EntitySchema) -> None
     )
 
 
-def create_table(schema: Schema) -> CreateTable:
-    """The request that makes the table: one family, of whose cells the newest is kept."""
-    return CreateTable(schema.name, {FAMILY: 1})
+def _check_index(schema: Schema, index: IndexSchema) -> None:
+    table = index_table(schema.name, index.name)
+    if not TABLE_NAME.fullmatch(table):
+        raise SchemaError(
+            f"table {schema.name!r}: index {index.name!r} is the Bigtable table {table!r} of {len(table)} characters, "
+            "and 50 letters, digits, '_', '-' and '.' are the most: give the index a shorter name with index=..., or "
+            "the table (a store's prefix counts)"
+        )
+    check_entries(schema.name, index)
+
+
+def tables(schema: Schema) -> tuple[CreateTable, ...]:
+    """The requests that make the table and those of its indexes; of every cell the newest is kept."""
+    indexes = (CreateTable(index_table(schema.name, name), {ENTRIES: 1}) for name in schema.indexes)
+    return (CreateTable(schema.name, {FAMILY: 1, COUNTERS: 1}), *indexes)

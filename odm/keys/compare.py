@@ -3,8 +3,10 @@
 The answers are conservative: True unless no values can make it so.
 """
 
+from collections.abc import Iterator
+
 from odm.keys.grammar import Literal
-from odm.keys.shapes import ANY, Shape, can_meet, exactly
+from odm.keys.shapes import ANY, LOW, Shape, can_meet, exactly, meets
 from odm.keys.template import Template
 
 
@@ -27,6 +29,39 @@ def can_overlap(a: Template, b: Template) -> bool:
     if not all(can_meet((exactly(text),), shapes) for text, shapes in zip(whole, b.components, strict=False)):
         return False
     return can_meet((Shape(exactly(rest).head, ANY),), b.components[len(whole)])
+
+
+def can_go_on_low(a: Template, b: Template) -> bool:
+    """Whether a key of `a` can be the beginning of a key of `b` that goes on with a character below '#'.
+
+    Such are the spaces of padding, and those of a time's format. The two keys sort in another order once something that
+    begins with '#' is written behind both.
+    """
+    *whole, last = a.components
+    if len(b.components) <= len(whole) or not all(map(can_meet, whole, b.components)):
+        return False
+    if not _holds_low(b, len(whole)):
+        return False
+    return any(can_meet(last, (cut,)) for cut in _cuts(b.components[len(whole)]))
+
+
+def _holds_low(template: Template, component: int) -> bool:
+    """Whether a placeholder of that component can write what sorts below '#'; literals never do."""
+    at = 0
+    for part in template.parts:
+        if isinstance(part, Literal):
+            at += part.text.count("#")
+        elif at == component and any(meets(chars, LOW) for shape in part.type.shapes() for chars in shape.head):
+            return True
+    return False
+
+
+def _cuts(alternatives: tuple[Shape, ...]) -> Iterator[Shape]:
+    """What can stand before a character below '#'."""
+    for shape in alternatives:
+        if meets(shape.tail, LOW):
+            yield shape
+        yield from (Shape(shape.head[:at]) for at, chars in enumerate(shape.head) if meets(chars, LOW))
 
 
 def _begin_alike(a: Template, b: Template) -> bool:

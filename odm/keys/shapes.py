@@ -16,7 +16,9 @@ DIGITS: Charset = (("0", "9"),)
 HEX: Charset = (("0", "9"), ("a", "f"))
 ESCAPED: Charset = (("$", "\U0010ffff"),)
 """What escaped text is made of; '#' is not in it."""
-ANY: Charset = ((" ", '"'), *ESCAPED)
+LOW: Charset = ((" ", '"'),)
+"""What sorts below '#': the spaces of padding, and what the format of a time may hold."""
+ANY: Charset = (*LOW, *ESCAPED)
 """Whatever a component can hold: escaped text, spaces of padding, printable literals; all but '#'."""
 
 _MOST_ALTERNATIVES = 256
@@ -67,12 +69,13 @@ def can_meet(left: tuple[Shape, ...], right: tuple[Shape, ...]) -> bool:
 
 def _share(left: Shape, right: Shape) -> bool:
     length = max(len(left.head), len(right.head))
-    return all(_overlap(a, b) for a, b in zip(_stretch(left, length), _stretch(right, length), strict=True))
+    return all(meets(a, b) for a, b in zip(_stretch(left, length), _stretch(right, length), strict=True))
 
 
 def _stretch(shape: Shape, length: int) -> tuple[Charset, ...]:
     return shape.head + (shape.tail,) * (length - len(shape.head))
 
 
-def _overlap(left: Charset, right: Charset) -> bool:
+def meets(left: Charset, right: Charset) -> bool:
+    """Whether the two have a character in common."""
     return any(max(a[0], b[0]) <= min(a[1], b[1]) for a, b in product(left, right))

@@ -73,13 +73,6 @@ def test_the_request_to_dynamodb_needs_no_credentials_and_no_client(application:
 
 
 def test_the_request_to_bigtable(run: Run, application: Application) -> None:
-    refused = run("explain", "shop", QUERY, "--backend", "bigtable")
-    assert refused.code == 1
-    assert "Bigtable backend does not serve secondary patterns yet" in refused.line
-    application.change(
-        ('    by_email = AccessPattern("EMAIL#{email}")\n', ""),
-        ('    by_date = AccessPattern("CUSTOMER#{customer_id}", "PLACED#{placed_at}#{order_id}")\n', ""),
-    )
     query = 'Order.primary(customer_id="c1")'
     assert "native     read shop start=" in run("explain", "shop", query, "--backend", "bigtable").out
     native = json.loads(run("explain", "shop", query, "--backend", "bigtable", "--json").out)["native"]

@@ -12,7 +12,6 @@ import pytest
 from google.cloud.bigtable.data import BigtableDataClient, ReadRowsQuery
 
 from examples import pets, places, product_catalog, shop_orders, stream_handler, testing_your_app
-from odm import Unsupported
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
@@ -116,11 +115,6 @@ def test_shop_orders(indexed_backend: Backend) -> None:
         "open orders, one shipped": ["o7", "o6", "o8"],
         "open orders, asked by asyncio": ["o7", "o6", "o8"],
     }
-
-
-def test_shop_orders_needs_secondary_patterns(bigtable_emulator: str) -> None:
-    with pytest.raises(Unsupported, match="secondary patterns"):
-        shop_orders.main(Bigtable("project", "instance", endpoint=bigtable_emulator))
 
 
 def test_stream_handler() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import create_model
 
-from odm.keys import Template, can_equal, can_overlap, compile_template, heads_can_equal
+from odm.keys import Template, can_equal, can_go_on_low, can_overlap, compile_template, heads_can_equal
 from tests.keys.cases import PROPERTY, TEMPLATES, compiled, components, values_of
 
 
@@ -147,3 +147,32 @@ def test_templates_that_write_one_key_are_found(
     assert heads_can_equal(longer, one)
     assert can_overlap(one, longer)
     assert not can_equal(one, longer)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ("{text}", "{symbol:<5}", True),
+        ("{symbol:<5}", "{text}", False),
+        ("{symbol:<5}", "{symbol:<5}", False),
+        ("A#{text}", "A#{symbol:<5}#X", True),
+        ("A#{text}", "B#{symbol:<5}#X", False),
+        ("{text}#X", "{symbol:<5}#X", False),
+        ("S", "{symbol:<5}", True),
+        ("SYMBOLS", "{symbol:<5}", False),
+        ("{symbol:<3}", "{symbol:<5}", True),
+        ("{at:%Y%m%d}", "{at:%Y%m%d %H}", True),
+        ("{at:%Y%m%d}", "{at:%Y%m%d%H}", False),
+        ("{text}", "{other}", False),
+        ("{text}", "{status}", False),
+    ],
+)
+def test_can_go_on_low(a: str, b: str, expected: bool) -> None:
+    assert can_go_on_low(compiled(a), compiled(b)) is expected
+
+
+def test_padding_elsewhere_does_not_make_many_alternatives_low() -> None:
+    names = [f"C{n}" for n in range(300)]
+    codes: Any = StrEnum("codes", names)  # type: ignore[misc]
+    wide = compile_template("{code}", create_model("Wide", code=codes).model_fields, owner="Wide.p")
+    assert not can_go_on_low(compiled("{text}"), wide)

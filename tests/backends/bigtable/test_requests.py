@@ -16,6 +16,7 @@ from odm.backends.bigtable.native import (
     ReadRows,
     Status,
 )
+from odm.backends.bigtable.requests import Procedures
 from odm.errors import BackendError, ItemTooLarge, Throttled, Unsupported
 from odm.expressions.nodes import Path, Set
 from odm.operations.backend import Sleep
@@ -33,7 +34,7 @@ from odm.operations.ir import (
     Update,
     Written,
 )
-from odm.schema.model import Key
+from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.bigtable.playing import (
     ABSENT,
     BUSY,
@@ -206,7 +207,7 @@ def done_and_busy() -> Mutated:
 
 class TestTables:
     def test_create(self) -> None:
-        assert play(CreateTables(), None) == ([CreateTable("shop", {"d": 1})], None)
+        assert play(CreateTables(), None) == ([CreateTable("shop", {"d": 1, "c": 1})], None)
 
     def test_create_again(self) -> None:
         assert play(CreateTables(), google.AlreadyExists("there"))[1] is None
@@ -216,6 +217,13 @@ class TestTables:
 
     def test_drop_again(self) -> None:
         assert play(DropTables(), google.NotFound("gone"))[1] is None
+
+    def test_an_index_is_a_table(self) -> None:
+        schema = Schema(name="shop", entities={}, indexes={"by_date": IndexSchema("by_date", ())})
+        sent, _ = play(CreateTables(), google.AlreadyExists("there"), None, on=Procedures(schema))
+        assert sent == [CreateTable("shop", {"d": 1, "c": 1}), CreateTable("shop.by_date", {"i": 1})]
+        sent, _ = play(DropTables(), google.NotFound("gone"), None, on=Procedures(schema))
+        assert sent == [DeleteTable("shop"), DeleteTable("shop.by_date")]
 
     @pytest.mark.parametrize("request_", [CreateTables(), DropTables()])
     def test_a_failure(self, request_: Request) -> None:

@@ -1,0 +1,87 @@
+"""Where the entries of a secondary index stand: row keys from index keys and back, and the row range of a query.
+
+An index is a table of its own. The row key of an entry is index partition, index sort, item partition, item sort,
+joined by ``##``; items of a table without sort keys end with their partition::
+
+    OPEN  ##2024-01-01#o1##CUSTOMER#c1##ORDER#o1
+
+No component of a key is empty, so no key holds ``##``, and a row key is read in one way. Entries sort by index sort,
+then by item key, because the next component, and every other character of it, sorts above ``##``. A space of padding
+does not; `check_entries` refuses the indexes in which that would show.
+"""
+
+from itertools import permutations
+
+from odm.backends.bigtable.layout import UNAMBIGUOUS, checked
+from odm.backends.bigtable.native import RowRange
+from odm.errors import SchemaError
+from odm.keys import can_go_on_low, next_prefix
+from odm.operations.ir import Position
+from odm.schema.model import IndexSchema, Key
+
+
+def index_table(table: str, index: str) -> str:
+    """The table of an index."""
+    return f"{table}.{index}"
+
+
+def entry_row(index_key: Key, key: Key) -> str:
+    """The row key of an item's entry.
+
+    Args:
+        index_key: the key of the item in the index.
+        key: the item's own.
+
+    Raises:
+        ItemTooLarge: it has more bytes than a row key may have.
+    """
+    parts = (*index_key, *key) if key.sort else (*index_key, key.partition)
+    return checked(UNAMBIGUOUS.join(parts))
+
+
+def position(row_key: str) -> Position:
+    """The index key and the key of the item that an entry stands for."""
+    partition, sort, *key = row_key.split(UNAMBIGUOUS)
+    return Position(Key(*key), Key(partition, sort))
+
+
+def entry_range(partition: str, lo: str = "", hi: str | None = None) -> RowRange:
+    """The entries of a partition whose sort key lies in ``[lo, hi)``; ``hi`` None is the partition's end.
+
+    Raises:
+        ItemTooLarge: a bound has more bytes than a row key may have.
+    """
+    head = partition + UNAMBIGUOUS
+    return RowRange(
+        checked(head + _bound(lo)), checked(head + _bound(hi)) if hi is not None else str(next_prefix(head))
+    )
+
+
+def _bound(sort: str) -> str:
+    """What parts the rows of the sort keys below a bound from those of the others.
+
+    The rows of a sort key that the bound begins with go on with ``##``: they belong below it. A component begins with
+    ``$`` or higher, so that is where what is stored under the same components begins.
+    """
+    key = sort.removesuffix("\0")
+    if key.endswith("#"):
+        return key + "$"
+    return sort if key == sort else key + "#$"
+
+
+def check_entries(table: str, index: IndexSchema) -> None:
+    """Refuse an index whose entries would not sort as their keys do.
+
+    Raises:
+        SchemaError: a sort key of one pattern can be what another one pads with spaces.
+    """
+    for one, other in permutations(index.patterns, 2):
+        if one.sort is None or other.sort is None or not can_go_on_low(one.sort, other.sort):
+            continue
+        raise SchemaError(
+            f"table {table!r}: index {index.name!r} is shared by {one.full_name} ({one.sort.text!r}) and "
+            f"{other.full_name} ({other.sort.text!r}), and a sort key of the first can be the beginning of one of the "
+            "second that goes on with a space or another character below '#'; in a Bigtable index they would not be in "
+            f"order: give {other.full_name} an index of its own with index=..., or begin the two with different "
+            "literals"
+        )
