@@ -6,7 +6,7 @@ are not made here (`retry` decides), so each native request is one attempt with 
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from odm.backends.bigtable.rows import RowMerger
 from odm.backends.bigtable.wire import Message, Wire
 from odm.operations.backend import Gen, Sleep
 from odm.operations.ir import Request
-from odm.schema.model import Schema
+from odm.schema.model import Key, Schema
 
 if TYPE_CHECKING:
     from odm.backends.bigtable import Bigtable
@@ -57,6 +57,10 @@ class BigtableConnection:
     def steps(self, request: Request) -> Gen[Any]:
         """Turn a request into native requests; see `odm.operations.backend.Connection`."""
         return self._procedures.steps(request)
+
+    def apart(self, keys: Sequence[Key]) -> str | None:
+        """Why items can not be written in one transaction; see `odm.operations.backend.Connection`."""
+        return self._procedures.apart(keys)
 
     def call(self, native: Native) -> Any:
         """Make one attempt at a native request, blocking."""

@@ -10,7 +10,7 @@ puts and single deletes, whose answer can not be had a second time. They raise `
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
 from attrs import Factory, field, frozen
@@ -33,6 +33,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.pages import read_page
 from odm.backends.bigtable.retry import Retry, once, read_all, until_answered
 from odm.backends.bigtable.schema import tables
+from odm.backends.bigtable.transactions import ONCE, apart
 from odm.errors import BackendError, Throttled, Unsupported
 from odm.expressions.nodes import Item
 from odm.operations.backend import Gen
@@ -115,6 +116,10 @@ class Procedures:
                     f"table {self.table!r}: the Bigtable backend does not do update() yet: get() the item, change it "
                     "and put() it back where nobody else writes it, or use another backend"
                 )
+            case Transact() if request.once:
+                raise Unsupported(f"table {self.table!r}: {ONCE}")
+            case Transact() if reason := self.apart([operation.key for operation in request.operations]):
+                raise Unsupported(f"table {self.table!r}: no transaction of several items: {reason}")
             case Transact():
                 raise Unsupported(
                     f"table {self.table!r}: the Bigtable backend does not do transactions yet: write the items one by "
@@ -127,6 +132,10 @@ class Procedures:
     def table(self) -> str:
         """The table's name."""
         return self.schema.name
+
+    def apart(self, keys: Sequence[Key]) -> str | None:
+        """Why items can not be written in one transaction; see `odm.operations.backend.Connection`."""
+        return apart(tuple(map(self.layout.row_key, keys)))
 
     def get(self, key: Key) -> Gen[Item | None]:
         """Read one row."""

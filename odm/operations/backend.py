@@ -63,6 +63,9 @@ class Connection(Protocol):
     It may have a method ``encode(codec, entity)``, in place of `EntityCodec.encode`: it makes an item in the form in
     which it is sent (`odm.codec.Draft`), and comes back in a `Put`.
 
+    One that can not write any items together has a method ``apart(keys)``, which is given the keys of a transaction
+    each time when one joins them, the newest last: why they can not be written in one, and what to do, or None.
+
     One whose requests may wait or fail on a network has a method ``patient(patience)``: a twin of itself on the same
     connections with another `Patience`, which closes them too. Without a network, it is the connection itself.
 

@@ -64,6 +64,7 @@ class Context:
         random: draws random shards; safe to use from several threads.
         skip_unknown: items whose tag no entity has are left out, and not an error.
         encode: makes the item of an entity: `EntityCodec.encode`, or what the backend has in its place.
+        apart: tells why items can not be written in one transaction, as a `Connection` may; None: they always can.
     """
 
     schema: Schema
@@ -72,6 +73,7 @@ class Context:
     random: Random = field(default=Factory(SystemRandom), repr=False)  # safe in threads and after a fork
     skip_unknown: bool = False
     encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
+    apart: Callable[[Sequence[Key]], str | None] | None = None
 
     def now(self) -> Now:
         """The moment of a call."""

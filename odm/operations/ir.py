@@ -127,10 +127,12 @@ class Transact(_Printed):
 
     Every condition is judged, and every update applied, on the state before the transaction. Nobody sees a part of it.
     ``returning`` of updates does not count. ``limits`` bounds the items that come of it, as for an `Update`.
+    ``once``: it is to be sent again when its answer was lost, until that is known, and done once all the same.
     """
 
     operations: tuple[Operation, ...]
     limits: Limits = PORTABLE
+    once: bool = False
 
 
 @frozen

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 from attrs import frozen
 
 from odm.entities.entity import Entity
-from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
+from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed, Unsupported
 from odm.expressions.nodes import Action, And, Condition, Item
 from odm.operations import ir
 from odm.operations.backend import Gen
@@ -138,6 +138,7 @@ class Pending:
                 f"{step.target} is in this transaction already, by {earlier.name}(), and now by {step.name}(): a "
                 "transaction has one operation an item, so say both in one"
             )
+        self._check_together(step)
         operation = step.first(self._context)
         items, size, most = self._items, self._size, self._context.limits.transaction_bytes
         if isinstance(operation, ir.Put):
@@ -147,6 +148,15 @@ class Pending:
         check_transaction(len(self._steps) + 1, size, self._context.limits)
         self._steps[step.target.key] = step
         self._items, self._size = items, size
+
+    def _check_together(self, step: _Step) -> None:
+        """Refuse an operation on an item that the backend can not write together with the others."""
+        apart = self._context.apart
+        if apart is None or not self._steps:
+            return
+        if (reason := apart((*self._steps, step.target.key))) is not None:
+            others = ", ".join(str(one.target) for one in self._steps.values())
+            raise Unsupported(f"{step.target} can not be in a transaction with {others}: {reason}")
 
     def close(self) -> None:
         """End the block: what has not been committed is dropped."""

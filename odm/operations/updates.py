@@ -99,7 +99,7 @@ def update(
 
 def _as_transaction(request: ir.Update | ir.Put, context: Context) -> Gen[ir.Written | ir.Refused]:
     """Send a write as a transaction of its own: of these, backends know one that they have done already."""
-    answer = yield ir.Transact((request,), context.limits)
+    answer = yield ir.Transact((request,), context.limits, once=True)
     if isinstance(answer, ir.Written):
         return answer
     (reason,) = answer.reasons

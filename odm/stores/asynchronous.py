@@ -349,7 +349,7 @@ class AsyncStore(BaseStore):
 
         Raises:
             TransactionFailed: at the end of the block: nothing was written, and its ``reasons`` say why.
-            Unsupported: the backend has no transactions.
+            Unsupported: at the operation on a second item, where the backend has no transactions of several (Bigtable).
         """
         return AsyncTransaction(self, self._run)
 

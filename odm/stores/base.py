@@ -113,7 +113,8 @@ class BaseStore:
             retries: likewise.
             retry_safe: True: an update may be sent again when its answer was lost, and is done once all the same: for
                 an increment that must count exactly. On DynamoDB such an update is a transaction, at twice the write
-                units; it goes with ``returning="none"`` only. None: as it is in this store.
+                units; it goes with ``returning="none"`` only. Bigtable can not do that: Unsupported. None: as it is in
+                this store.
 
         Raises:
             BadValue: a value makes no sense.
@@ -146,7 +147,8 @@ class BaseStore:
                     )
                     connection = self._patient(self.backend.connect(named))
                     encode = getattr(connection, "encode", EntityCodec.encode)
-                    opened = (schema, (Context(named, **self._settings, encode=encode), connection))
+                    apart = getattr(connection, "apart", None)
+                    opened = (schema, (Context(named, **self._settings, encode=encode, apart=apart), connection))
                     self._open = opened
         return opened[1]
 

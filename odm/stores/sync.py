@@ -345,7 +345,7 @@ class Store(BaseStore):
 
         Raises:
             TransactionFailed: at the end of the block: nothing was written, and its ``reasons`` say why.
-            Unsupported: the backend has no transactions.
+            Unsupported: at the operation on a second item, where the backend has no transactions of several (Bigtable).
         """
         return Transaction(self, self._run)
 

@@ -10,7 +10,7 @@ from attrs import Factory, frozen
 
 from odm.errors import Unsupported
 
-Flag: TypeAlias = Literal["conditions", "indexes", "segments", "transactions", "updates"]
+Flag: TypeAlias = Literal["conditions", "indexes", "retry_safe", "segments", "transactions", "updates"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -24,7 +24,9 @@ class Capabilities:
             only `insert` and writes without a condition work.
         indexes: secondary patterns. Without, a table that has one is refused.
         segments: scans in parts.
-        transactions: several items are written together or not at all.
+        retry_safe: updates that are sent again when their answer was lost, and done once all the same.
+        transactions: several items are written together or not at all. Without, the second operation of a transaction
+            is refused at its call, and one of a single operation works.
         updates: `update` and all its actions.
         units: a meter knows what was read and written, and not only what was sent and answered.
         faults: what the *service behind* the backend is known to get wrong: name of a test to the reason. The test must
@@ -33,6 +35,7 @@ class Capabilities:
 
     conditions: bool = True
     indexes: bool = True
+    retry_safe: bool = True
     segments: bool = True
     transactions: bool = True
     updates: bool = True

@@ -18,7 +18,7 @@ from odm.operations.context import Context
 from odm.operations.limits import PORTABLE, Limits
 from odm.operations.units import Units
 from odm.operations.writes import delete_request, put_request
-from odm.schema.model import Schema
+from odm.schema.model import Key, Schema
 from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncStore
 from odm.stores.sync import Store
@@ -77,6 +77,10 @@ class WatchedConnection:
     def metered(self) -> "WatchedConnection":
         metered = getattr(self.inner, "metered", None)
         return self if metered is None else evolve(self, inner=metered())
+
+    def apart(self, keys: Sequence[Key]) -> str | None:
+        apart = getattr(self.inner, "apart", None)
+        return None if apart is None else apart(keys)
 
     def units(self, native: Any, response: Any) -> Units | None:
         units = getattr(self.inner, "units", None)

@@ -14,4 +14,12 @@ def backend(bigtable_emulator: str) -> Bigtable:
 
 @pytest.fixture
 def capabilities() -> Capabilities:
-    return Capabilities(conditions=False, indexes=False, segments=False, transactions=False, updates=False, units=False)
+    return Capabilities(
+        conditions=False,
+        indexes=False,
+        retry_safe=False,
+        segments=False,
+        transactions=False,
+        updates=False,
+        units=False,
+    )

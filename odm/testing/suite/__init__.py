@@ -43,6 +43,11 @@ from odm.testing.suite.transactions import (
     TestTransactionCalls,
     TestTransactionReasons,
     TestTransactionRevision,
+)
+from odm.testing.suite.transactions_of_one import (
+    TestTransactionOfOne,
+    TestTransactionOfOneIndexes,
+    TestTransactionOfSeveral,
     TestTransactionTTL,
 )
 from odm.testing.suite.ttl import TestExpiredReads, TestExpiredWrites, TestTTLUpdates
@@ -126,6 +131,9 @@ __all__ = [
     "TestTransaction",
     "TestTransactionCalls",
     "TestTransactionIndexes",
+    "TestTransactionOfOne",
+    "TestTransactionOfOneIndexes",
+    "TestTransactionOfSeveral",
     "TestTransactionReasons",
     "TestTransactionRevision",
     "TestTransactionTTL",

@@ -10,7 +10,7 @@ from odm.testing.entities import Contract, Ticket
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import at, fill
 from odm.testing.suite.indexes import KEY, TICKET, but, entries, expected
-from odm.testing.suite.transactions import failed, kinds, update
+from odm.testing.suite.transactions import failed, kinds
 
 
 @needs("transactions", "indexes")
@@ -41,13 +41,6 @@ class TestTransactionIndexes:
         assert indexed.one(KEY).assignee == "bob"
         assert indexed.one(Contract, contract_id="c").revision == 1
 
-    def test_a_stale_entity_leaves_no_stale_key(self, indexed: Store) -> None:
-        indexed.put(TICKET)
-        indexed.update(KEY, set_(Ticket.level, 9))
-        with indexed.transaction() as tx:
-            tx.update(TICKET, set_(Ticket.assignee, "bob"))
-        assert entries(indexed) == expected(but(level=9, assignee="bob"))
-
     def test_a_rival_between_read_and_commit_is_taken_in(self, indexed: Store, stores: Stores) -> None:
         for which in (KEY, TICKET):
             indexed.put(TICKET)
@@ -70,13 +63,6 @@ class TestTransactionIndexes:
         assert isinstance(failure.reasons[1], ConditionFailed)
         assert failure.reasons[1].item == but(level=8, note="theirs")
         assert entries(indexed) == expected(but(level=8, note="theirs"))
-
-    def test_a_rival_that_deletes_leaves_nothing_behind(self, indexed: Store, stores: Stores) -> None:
-        for which in (KEY, TICKET):
-            indexed.put(TICKET)
-            stores.rival_deletes(TICKET)
-            assert kinds(failed(indexed, update(which, set_(Ticket.assignee, "bob")))) == [ItemNotFound]
-            assert not any(entries(indexed).values())
 
     def test_an_item_that_never_rests_is_a_conflict(self, indexed: Store, stores: Stores) -> None:
         indexed.put(TICKET)
@@ -101,9 +87,3 @@ class TestTransactionIndexes:
         )
         assert kinds(failure) == [ItemNotFound, ConditionFailed, ItemNotFound, None]
         assert entries(indexed) == expected(TICKET)
-
-    def test_a_rival_that_mends_what_was_read_lets_it_pass(self, indexed: Store, stores: Stores) -> None:
-        stores.rival_puts(TICKET)
-        with indexed.transaction() as tx:
-            tx.update(KEY, set_(Ticket.assignee, "bob"))
-        assert entries(indexed) == expected(but(assignee="bob"))

@@ -18,7 +18,6 @@ from odm import (
     ItemTooLarge,
     Query,
     TransactionFailed,
-    add_to,
     append,
     exists,
     increment,
@@ -36,14 +35,13 @@ from odm.testing.entities import (
     Customer,
     Document,
     Order,
-    Session,
     Setting,
     Sheet,
     Tally,
     hashes,
 )
 from odm.testing.stores import Stores
-from odm.testing.suite.helpers import FUTURE, PAST, fill
+from odm.testing.suite.helpers import fill
 
 Call: TypeAlias = Callable[[Transaction], Any]
 
@@ -147,12 +145,14 @@ class TestTransactionCalls:
             with tx:
                 pass
 
+    @needs("transactions")
     def test_takes_100_operations(self, offline: Store) -> None:
         with pytest.raises(BadValue, match="100"), offline.transaction() as tx:  # noqa: PT012  # only the last is refused
             for n in range(100):
                 tx.put(Order(customer_id="c", order_id=str(n)))
             tx.check(ORDER)
 
+    @needs("transactions")
     def test_takes_4_mb(self, offline: Store) -> None:
         with pytest.raises(ItemTooLarge, match="4194304"), offline.transaction() as tx:  # noqa: PT012  # only the last
             for n in range(10):
@@ -223,13 +223,6 @@ class TestTransaction:
                 tx.insert(Order(customer_id="c", order_id=name))
         assert [order.order_id for order in db.query(Order.primary(customer_id="c"))] == names
 
-    def test_can_be_used_again(self, db: Store) -> None:
-        tx = db.transaction()
-        for name in ("ann", "bob"):
-            with tx:
-                tx.insert(Account(name=name))
-        assert balances(db) == [0, 0]
-
     def test_works_in_a_table_without_sort_key(self, stores: Stores) -> None:
         db = stores.open(hashes)
         with db.transaction() as tx:
@@ -299,11 +292,6 @@ class TestTransactionReasons:
             tx.put(Account(name="bob"))
         assert db.exists(BOB)
 
-    def test_absence_wins_over_the_condition_of_an_update(self, db: Store) -> None:
-        for condition in (Order.status == "open", Order.status != "open"):
-            failure = failed(db, update(ORDER, remove(Order.note), when=condition))
-            assert kinds(failure) == [ItemNotFound]
-
     def test_actions_that_do_not_fit_what_is_stored(self, db: Store) -> None:
         db.put(Sheet(sheet_id="s", meta={"n": 1}))
         failure = failed(
@@ -313,14 +301,6 @@ class TestTransactionReasons:
         )
         assert kinds(failure) == [None, BadValue]
         assert not db.exists(ORDER.primary(customer_id="c", order_id="o"))
-
-    def test_bounds_of_lists_and_sets(self, db: Store) -> None:
-        db.put(Sheet(sheet_id="s"))
-        key = Sheet.primary(book="b", sheet_id="s")
-        with db.transaction() as tx:
-            tx.update(key, append(Sheet.parts, "a"), add_to(Sheet.words, "w"), increment(Sheet.level, 9))
-        assert kinds(failed(db, lambda tx: tx.update(key, increment(Sheet.level)))) == [ConditionFailed]
-        assert db.one(key) == Sheet(sheet_id="s", parts=["a"], words={"w"}, level=9)
 
 
 @needs("transactions")
@@ -355,11 +335,6 @@ class TestTransactionRevision:
             assert failure.reasons[1].item == newest
         assert not db.exists(ORDER.primary(customer_id="c", order_id="o"))
 
-    def test_a_new_entity_does_not_overwrite(self, db: Store) -> None:
-        db.put(Document(document_id="a"))
-        for call in (lambda tx: tx.put(Document(document_id="a")), lambda tx: tx.insert(Document(document_id="a"))):
-            assert kinds(failed(db, call)) == [ItemExists]
-
     def test_what_was_deleted_is_a_conflict(self, db: Store) -> None:
         stored = db.put(Document(document_id="a"))
         db.delete(stored)
@@ -367,41 +342,3 @@ class TestTransactionRevision:
         assert kinds(failure) == [Conflict, None]
         assert kinds(failed(db, lambda tx: tx.check(stored))) == [ItemNotFound]
         assert kinds(failed(db, lambda tx: tx.put(stored))) == [Conflict]
-
-    def test_the_entity_counts_as_it_was_at_the_call(self, db: Store) -> None:
-        stored = db.put(Document(document_id="a"))
-        with db.transaction() as tx:
-            tx.update(stored, set_(Document.text, "x"))
-            stored.revision = 9
-        assert db.one(Document, document_id="a").text == "x"
-
-
-@needs("transactions")
-class TestTransactionTTL:
-    def test_an_expired_item_counts_as_absent(self, db: Store) -> None:
-        gone = Session(user="u", session_id="gone", data="old", hits=5, expires_at=PAST)
-        key = Session.primary(user="u", session_id="gone")
-        db.put(gone)
-        for call in (
-            lambda tx: tx.check(key),
-            lambda tx: tx.update(key, increment(Session.hits)),
-        ):
-            assert kinds(failed(db, call)) == [ItemNotFound]
-        for conditional in (
-            lambda tx: tx.check(key, when=Session.data == "old"),
-            lambda tx: tx.put(gone, when=Session.data == "old"),
-            lambda tx: tx.delete(key, when=Session.data == "old"),
-        ):
-            failure = failed(db, conditional)
-            assert kinds(failure) == [ConditionFailed]
-            assert isinstance(failure.reasons[0], ConditionFailed)
-            assert failure.reasons[0].item is None
-        with db.transaction() as tx:
-            tx.insert(Session(user="u", session_id="gone", expires_at=FUTURE))
-        assert db.one(key).hits == 0
-
-    def test_an_expired_item_is_made_anew_by_an_upsert(self, db: Store) -> None:
-        db.put(Session(user="u", session_id="gone", hits=5, expires_at=PAST))
-        with db.transaction() as tx:
-            tx.update(Session.primary(user="u", session_id="gone"), increment(Session.hits), upsert=True)
-        assert db.one(Session, user="u", session_id="gone") == Session(user="u", session_id="gone", hits=1)

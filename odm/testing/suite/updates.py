@@ -115,7 +115,7 @@ class TestUpsert:
         assert db.one(KEY) == ORDER.model_copy(update={"total": Decimal(8)})
 
 
-@needs("updates", "transactions")
+@needs("updates", "retry_safe")
 class TestRetrySafe:
     def test_is_done_once(self, db: Store) -> None:
         db.put(ORDER)
