@@ -1,178 +1,320 @@
-"""Rows from stored items and back, exactly, with values that ``cbt read`` shows as people write them.
+"""Rows from stored items and back, exactly.
 
-A cell an attribute: the qualifier is its name, the value its text; bytes are as they are, lists, dicts and sets are
-JSON. A text says nothing of its type, so one more cell, ``_types``, lists in JSON the attributes that are not strings::
+A cell an attribute, as `odm.backends.bigtable.cells` writes it, but two kinds of fields, which the server itself can
+change in part: a Counter is a 64-bit number in a family of its own, and each member of Columns has a column::
 
-    d:_t = Order    d:total = 12.5    d:lines = [{"sku": "a"}]    d:_types = {"number": ["total"], "json": ["lines"]}
+    d:_t = Order    d:total = 12.5    c:views = (8 bytes)    d:tags = {"$set": []}    d:tags#new =    d:tags#felt =
 
-In JSON numbers are JSON numbers; a set is ``{"$set": [...]}``, bytes are ``{"$bytes": "<base64>"}``, and a user's own
-map key that begins with ``$`` gets one more in front.
+Rows are read without knowing the fields' kinds, so what was written before a field got its marker still counts: a
+number in a plain cell is added to the counter, and a plain set or map is joined by the members in columns.
+
+Beside the item a row holds ``_r``, the id of the attempt that wrote it last, and ``_ix``, the index entries it has. A
+row without ``_t`` is no item: increments of counters leave such *ghosts* where there was nothing.
 """
 
 import json
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
-from decimal import Decimal
-from functools import lru_cache
-from types import NoneType
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
-from odm.backends.bigtable.native import FAMILY, Row
+from attrs import frozen
+
+from odm.backends.bigtable.cells import (
+    EMPTY_MAP,
+    EMPTY_SET,
+    member_qualifier,
+    qualifier,
+    read,
+    read_counter,
+    read_member,
+    read_qualifier,
+    set_member,
+    write,
+    write_counter,
+)
+from odm.backends.bigtable.native import COUNTERS, FAMILY, Cell, DeleteColumn, DeleteRow, Mutation, Row, SetCell
+from odm.codec import TAG
 from odm.errors import BackendError, BadValue, ItemTooLarge
-from odm.expressions.nodes import Item, Number, Value
+from odm.expressions.nodes import Item, Value
+from odm.schema.model import Key, Schema
 
-TYPES = "_types"
+__all__ = [
+    "LISTED",
+    "REVISION",
+    "TAG",
+    "Form",
+    "Kind",
+    "Listed",
+    "Stored",
+    "attribute_cells",
+    "attribute_gone",
+    "bookkeeping",
+    "cells",
+    "decode",
+    "replacement",
+    "stored",
+]
+
+REVISION: Final = "_r"
+LISTED: Final = "_ix"
 
 MAX_QUALIFIER = 16 * 1024
 MAX_CELL = 100 * 1024 * 1024
-MAX_CELLS = 99_998
-"""google.bigtable.v2, data.proto: bytes of a qualifier and a cell; a row is replaced by at most 100,000 mutations."""
+MAX_CELLS = 99_990
+"""google.bigtable.v2, data.proto: bytes of a qualifier and a cell; a row is replaced by at most 100,000 mutations, of
+which some are for what is no cell of the item."""
 
-_KINDS: Final[Mapping[type, str]] = {
-    NoneType: "null",
-    bool: "bool",
-    int: "number",
-    Decimal: "number",
-    bytes: "bytes",
-    list: "json",
-    dict: "json",
-    frozenset: "json",
-}
+Kind: TypeAlias = Literal["counter", "columns"]
+
+_RESERVED: Final = frozenset({REVISION, LISTED})
+_UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError)
 
 
-def encode(item: Item, row_key: str) -> tuple[tuple[str, bytes], ...]:
-    """The cells of an item: qualifiers and values.
+@frozen
+class Form:
+    """How the attributes of a table are stored, other than in one cell each.
+
+    Attributes:
+        kinds: by stored name.
+        disputed: the names that are of a kind to one entity of the table and not to another: they are written in one
+            cell, and only after the row was read.
+    """
+
+    kinds: Mapping[str, Kind]
+    disputed: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, schema: Schema) -> "Form":
+        """The form of a table's attributes."""
+        said: dict[str, set[Kind | None]] = {}
+        for entity in schema.entities.values():
+            for field, name in entity.codec.stored.items():
+                kind: Kind | None = (
+                    "counter" if field in entity.counters else "columns" if field in entity.columns else None
+                )
+                said.setdefault(name, set()).add(kind)
+        agreed = {name: kind for name, kinds in said.items() if len(kinds) == 1 and (kind := next(iter(kinds)))}
+        return cls(agreed, frozenset(name for name, kinds in said.items() if len(kinds) > 1))
+
+    def kind(self, name: str) -> Kind | None:
+        """How an attribute is written; None: in one plain cell."""
+        return self.kinds.get(name)
+
+
+@frozen
+class Listed:
+    """An index entry as the item's row lists it: where it stands, and in which column."""
+
+    index: str
+    key: Key
+    qualifier: str
+
+
+@frozen
+class Stored:
+    """An item with what its row holds beside it.
+
+    Attributes:
+        item: the stored item.
+        revision: the id of the attempt that wrote it last; "" in a row that something else wrote.
+        entries: the index entries that it has now.
+        row: the row itself.
+    """
+
+    item: Item
+    revision: str
+    entries: tuple[Listed, ...]
+    row: Row
+
+
+def stored(row: Row | None) -> Stored | None:
+    """What a row holds; None if there is no row, or no item in it.
+
+    Raises:
+        BackendError: a cell is not as odm writes it.
+    """
+    item = None if row is None else decode(row)
+    if item is None or row is None:
+        return None
+    found = {cell.qualifier: cell.value for cell in row.cells if cell.family == FAMILY}
+    listed = found.get(LISTED.encode(), b"[]")
+    try:
+        entries = tuple(Listed(index, Key(*key), column) for index, *key, column in json.loads(listed))
+        return Stored(item, found.get(REVISION.encode(), b"").decode(), entries, row)
+    except _UNREADABLE as fault:
+        raise _foreign(row, f"{FAMILY}:{LISTED}", fault) from fault
+
+
+def decode(row: Row) -> dict[str, Value] | None:
+    """The item of a row; None if it holds none.
+
+    Raises:
+        BackendError: a cell is not as odm writes it.
+    """
+    found = _Found(row)
+    for cell in row.cells:
+        try:
+            found.take(cell)
+        except _UNREADABLE as fault:
+            raise _foreign(row, f"{cell.family}:{cell.qualifier.decode(errors='backslashreplace')}", fault) from fault
+    return found.item() if found.plain.get(TAG) else None
+
+
+class _Found:
+    """What the cells of a row hold, by attribute."""
+
+    def __init__(self, row: Row) -> None:
+        self._row = row
+        self.plain: dict[str, Value] = {}
+        self._counters: dict[str, int] = {}
+        self._members: dict[str, dict[str, bytes]] = {}
+
+    def take(self, cell: Cell) -> None:
+        """Take the next cell; those of other families are others' business."""
+        if cell.family == COUNTERS:
+            self._counters[read_qualifier(cell.qualifier)[0]] = read_counter(cell.value)
+        elif cell.family == FAMILY:
+            name, member = read_qualifier(cell.qualifier)
+            if member is not None:
+                self._members.setdefault(name, {})[member] = cell.value
+            elif name not in _RESERVED:
+                self.plain[name] = read(cell.value)
+
+    def item(self) -> dict[str, Value]:
+        """The attributes; an empty set is none."""
+        for name, members in self._members.items():
+            try:
+                self._join(name, members)
+            except _UNREADABLE as fault:
+                raise _foreign(self._row, f"{FAMILY}:{name}#…", fault) from fault
+        for name, count in self._counters.items():
+            before = self.plain.get(name)
+            self.plain[name] = count + (before if type(before) is int else 0)
+        return {name: value for name, value in self.plain.items() if value != frozenset()}
+
+    def _join(self, name: str, members: Mapping[str, bytes]) -> None:
+        """Members in columns win; without the marker beside them they are left over from an attribute that is gone."""
+        whole = self.plain.get(name)
+        if isinstance(whole, frozenset):
+            self.plain[name] = whole.union(map(read_member, members))
+        elif isinstance(whole, dict):
+            whole |= {key: read(value) for key, value in members.items()}
+
+
+def cells(item: Item, form: Form, row_key: str, now: int) -> tuple[SetCell, ...]:
+    """The cells of an item, without the bookkeeping.
 
     Args:
         item: the stored item.
+        form: of its table.
         row_key: where it goes, for messages.
+        now: the cells' timestamp, in microseconds.
 
     Raises:
-        BadValue: an attribute's name or type can not be stored.
-        ItemTooLarge: it has too many attributes, or one has too many bytes.
+        BadValue: an attribute's name or value can not be stored.
+        ItemTooLarge: it has too many cells, or one has too many bytes.
     """
-    if len(item) > MAX_CELLS:
-        raise ItemTooLarge(f"the item {row_key!r} has {len(item)} attributes; a row takes {MAX_CELLS} in one write")
-    cells: list[tuple[str, bytes]] = []
-    kinds: dict[str, list[str]] = {}
-    for name, value in item.items():
-        if type(value) is not str:
-            kinds.setdefault(_kind(name, value, row_key), []).append(name)
-        cells.append((name, _checked(name, _bytes(value), row_key)))
-    if kinds or not item:  # a row without cells would not exist
-        cells.append((TYPES, _dumps(kinds).encode()))
-    return tuple(cells)
+    if not item.get(TAG):
+        raise BadValue(f"the item {row_key!r} has no tag: every item has the name of its entity as {TAG!r}")
+    made = tuple(cell for name, value in item.items() for cell in attribute_cells(name, value, form, row_key, now))
+    if len(made) > MAX_CELLS:
+        raise ItemTooLarge(f"the item {row_key!r} has {len(made)} cells; Bigtable takes {MAX_CELLS} in one write")
+    return made
 
 
-def decode(row: Row) -> dict[str, Value]:
-    """The item of a row.
+def attribute_cells(name: str, value: Value, form: Form, row_key: str, now: int) -> tuple[SetCell, ...]:
+    """The cells of one attribute.
 
     Raises:
-        BackendError: the row was written by something else, and is not as `encode` makes rows.
+        BadValue: its name or value can not be stored.
+        ItemTooLarge: a cell has too many bytes.
     """
+    if name in _RESERVED:
+        raise BadValue(f"the item {row_key!r} has an attribute {name!r}: that name is reserved")
     try:
-        types = next((cell.value for cell in row.cells if cell.qualifier == b"_types" and cell.family == FAMILY), b"{}")
-        readers = _readers(types)
-        return {
-            name: readers.get(name, bytes.decode)(cell.value)
-            for cell in row.cells
-            if cell.family == FAMILY and (name := cell.qualifier.decode()) != TYPES
-        }
-    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as fault:
-        raise BackendError(
-            f"the row {row.text!r} is not one that odm wrote ({fault}): its cells do not fit their list of types in "
-            f"{FAMILY}:{TYPES}. Keep the table to odm, or delete the row"
-        ) from fault
+        made = tuple(_cells(name, value, form.kind(name), now))
+    except BadValue as error:
+        raise BadValue(f"attribute {name!r} of the item {row_key!r}: {error}") from error
+    for cell in made:
+        _check(cell, name, row_key)
+    return made
 
 
-def _kind(name: str, value: Value, row_key: str) -> str:
-    try:
-        return _KINDS[type(value)]
-    except KeyError:
+def _cells(name: str, value: Value, kind: Kind | None, now: int) -> Iterator[SetCell]:
+    if kind == "counter" and type(value) is int:
+        yield SetCell(qualifier(name), write_counter(value), now, COUNTERS)
+    elif kind == "columns" and isinstance(value, frozenset):
+        yield SetCell(qualifier(name), EMPTY_SET, now)
+        for member in sorted(value):
+            yield SetCell(member_qualifier(name, set_member(member)), b"", now)
+    elif kind == "columns" and isinstance(value, dict):
+        yield SetCell(qualifier(name), EMPTY_MAP, now)
+        for key, part in value.items():
+            yield SetCell(member_qualifier(name, key), write(part), now)
+    else:
+        yield SetCell(qualifier(name), write(value), now)
+
+
+def _check(cell: SetCell, name: str, row_key: str) -> None:
+    if (size := len(cell.qualifier.encode())) > MAX_QUALIFIER:
         raise BadValue(
-            f"attribute {name!r} of the item {row_key!r} is a {type(value).__name__}, which is not a stored value"
-        ) from None
-
-
-def _checked(name: str, value: bytes, row_key: str) -> bytes:
-    if name == TYPES:
-        raise BadValue(f"the item {row_key!r} has an attribute {TYPES!r}: that name is reserved")
-    if (size := len(name.encode())) > MAX_QUALIFIER:
-        raise BadValue(
-            f"attribute {name[:40]!r}… of the item {row_key!r} has a name of {size} bytes; the most is {MAX_QUALIFIER}"
+            f"attribute {name[:40]!r} of the item {row_key!r} needs the column {cell.qualifier[:40]!r}… of {size} "
+            f"bytes; Bigtable allows {MAX_QUALIFIER} in a column's name"
         )
-    if len(value) > MAX_CELL:
+    if len(cell.value) > MAX_CELL:
         raise ItemTooLarge(
-            f"attribute {name!r} of the item {row_key!r} has {len(value)} bytes; Bigtable allows {MAX_CELL} in a cell"
+            f"attribute {name!r} of the item {row_key!r} has {len(cell.value)} bytes; Bigtable allows {MAX_CELL} in a "
+            "cell"
         )
-    return value
 
 
-def _bytes(value: Value) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    return (value if isinstance(value, str) else _dumps(value)).encode()
+def attribute_gone(name: str, row: Row | None, form: Form) -> tuple[DeleteColumn, ...]:
+    """What takes an attribute away: all columns in which it stands or may stand.
+
+    Without the row only what its form says: then members in columns stay, and would count again with their attribute.
+    """
+    column = qualifier(name)
+    gone = [DeleteColumn(column)]
+    if row is None:
+        return (*gone, *[DeleteColumn(column, COUNTERS)] * (form.kind(name) == "counter"))
+    whole, member = column.encode(), f"{column}#".encode()
+    for cell in row.cells:
+        if cell.family == COUNTERS and cell.qualifier == whole:
+            gone.append(DeleteColumn(column, COUNTERS))
+        elif cell.family == FAMILY and cell.qualifier.startswith(member):
+            gone.append(DeleteColumn(cell.qualifier.decode()))
+    return tuple(gone)
 
 
-def _dumps(value: Value) -> str:
-    """JSON text; written here because the standard encoder has no exact decimals."""
-    match value:
-        case None | bool() | str():
-            return _text(value)
-        case int() | Decimal():
-            return str(value)
-        case list():
-            return f"[{', '.join(map(_dumps, value))}]"
-        case dict():
-            return f"{{{', '.join(f'{_text(_escaped(key))}: {_dumps(part)}' for key, part in value.items())}}}"
-        case frozenset():
-            return f'{{"$set": {_dumps(sorted(value))}}}'
-        case bytes():
-            return f'{{"$bytes": "{b64encode(value).decode()}"}}'
-        case _:
-            raise BadValue(f"{value!r} is a {type(value).__name__}, which is not a stored value")
+def bookkeeping(revision: str, entries: Sequence[Listed] | None, now: int) -> tuple[Mutation, ...]:
+    """The cells that each write to an item's row leaves.
+
+    Args:
+        revision: the id of the attempt.
+        entries: the index entries that the item has from now on; None: as before.
+        now: the cells' timestamp, in microseconds.
+    """
+    attempt = (DeleteColumn(REVISION), SetCell(REVISION, revision.encode(), now))
+    return attempt if entries is None else (*attempt, DeleteColumn(LISTED), *_listed(entries, now))
 
 
-def _text(value: str | bool | None) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def replacement(
+    item: Item, form: Form, row_key: str, revision: str, entries: Sequence[Listed], now: int
+) -> tuple[Mutation, ...]:
+    """All that makes a row hold the item and nothing else; arguments and errors as of `cells` and `bookkeeping`."""
+    made = cells(item, form, row_key, now)
+    return (DeleteRow(), *made, SetCell(REVISION, revision.encode(), now), *_listed(entries, now))
 
 
-def _escaped(key: str) -> str:
-    return "$" + key if key.startswith("$") else key
+def _listed(entries: Sequence[Listed], now: int) -> tuple[SetCell, ...]:
+    """The list of index entries; none for none."""
+    if not entries:
+        return ()
+    rows: list[list[Any]] = [[entry.index, *entry.key, entry.qualifier] for entry in entries]
+    return (SetCell(LISTED, json.dumps(rows, ensure_ascii=False).encode(), now),)
 
 
-def _loads(value: bytes) -> Value:
-    return json.loads(value, parse_float=Decimal, object_hook=_restore)
-
-
-def _restore(found: dict[str, Any]) -> Value:
-    if len(found) == 1:
-        if "$set" in found:
-            return frozenset(found["$set"])
-        if "$bytes" in found:
-            return b64decode(found["$bytes"], validate=True)
-    return {key.removeprefix("$"): value for key, value in found.items()}
-
-
-def _number(value: bytes) -> Number:
-    text = value.decode("ascii")
-    return int(text) if text.lstrip("-").isdigit() else Decimal(text)
-
-
-def _constant(value: bytes) -> bool | None:
-    return {b"true": True, b"false": False, b"null": None}[value]
-
-
-_READERS: Final[Mapping[str, Callable[[bytes], Value]]] = {
-    "null": _constant,
-    "bool": _constant,
-    "number": _number,
-    "bytes": bytes,
-    "json": _loads,
-}
-
-
-@lru_cache(maxsize=1024)  # the items of an entity mostly share one list
-def _readers(types: bytes) -> Mapping[str, Callable[[bytes], Value]]:
-    kinds: dict[str, list[str]] = json.loads(types)
-    return {name: _READERS[kind] for kind, names in kinds.items() for name in names}
+def _foreign(row: Row, column: str, fault: Exception) -> BackendError:
+    return BackendError(
+        f"the row {row.text!r} is not one that odm wrote: its cell {column} can not be read ({fault}). Keep the table "
+        "to odm, or delete the row or the cell"
+    )

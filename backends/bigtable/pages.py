@@ -6,9 +6,9 @@ the decoded item.
 
 from collections.abc import Callable
 
-from odm.backends.bigtable.codec import decode
-from odm.backends.bigtable.filters import Chain, First, Newest, Stripped
-from odm.backends.bigtable.native import ReadRows, Row, RowRange
+from odm.backends.bigtable.codec import TAG, decode
+from odm.backends.bigtable.filters import Newest, Stripped, ValueRange, chain, newest
+from odm.backends.bigtable.native import FAMILY, ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
@@ -18,8 +18,8 @@ from odm.operations.ir import Page, Position, Query, Scan
 PAGE_ROWS = 1000
 """Rows of one read, so that a page has a bounded size."""
 
-KEYS_ONLY = Chain((First(1), Stripped()))
-"""One cell a row, and no values."""
+KEYS_ONLY = chain(newest(FAMILY, TAG), ValueRange(b"\0"), Stripped())
+"""The tags of items, which rows that are none have not, or have empty; without their values."""
 
 Place = Callable[[str], Position]
 """Gives the position of a row key."""
@@ -65,11 +65,11 @@ def _read(request: Query | Scan, table: str, span: RowRange, found: int) -> Read
 
 
 def _kept(request: Query | Scan, rows: list[Row], place: Place) -> list[tuple[Item, Position]]:
-    """The items that the filter lets through, with their positions; no items where only their number is asked for."""
-    if request.filter is None:
-        return [({} if request.count else decode(row), place(row.text)) for row in rows]
-    found = ((decode(row), row) for row in rows)
-    return [(item, place(row.text)) for item, row in found if holds(request.filter, item)]
+    """The items that the filter lets through, with their positions; empty where only their number is asked for."""
+    if request.count and request.filter is None:
+        return [({}, place(row.text)) for row in rows]
+    found = ((item, row) for row in rows if (item := decode(row)) is not None)
+    return [(item, place(row.text)) for item, row in found if request.filter is None or holds(request.filter, item)]
 
 
 def _answer(request: Query | Scan, kept: list[tuple[Item, Position]], following: Position | None) -> Page:

@@ -9,6 +9,7 @@ with any repeated put, one of another writer in between loses); batches; making 
 puts and single deletes, whose answer can not be had a second time. They raise `OutcomeUnknown`.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, assert_never
@@ -17,7 +18,7 @@ from attrs import Factory, field, frozen
 from google.api_core.exceptions import AlreadyExists, NotFound
 
 from odm.backends.bigtable.batches import READ_BYTES, leading, write_all
-from odm.backends.bigtable.codec import decode, encode
+from odm.backends.bigtable.codec import Form, decode, replacement
 from odm.backends.bigtable.expressions import Presence, presence
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.native import (
@@ -28,7 +29,6 @@ from odm.backends.bigtable.native import (
     MutateRow,
     ReadRows,
     RowRange,
-    SetCell,
 )
 from odm.backends.bigtable.pages import read_page
 from odm.backends.bigtable.retry import Retry, once, read_all, until_answered
@@ -63,6 +63,11 @@ def now_micros() -> int:
     return time.time_ns() // 1_000_000 * 1000
 
 
+def new_id() -> str:
+    """The id of an attempt to write: random, so that nobody else's is equal."""
+    return secrets.token_hex(10)
+
+
 @frozen
 class Procedures:
     """The procedures of one table.
@@ -71,11 +76,14 @@ class Procedures:
         schema: the table.
         retry: how long to try.
         now: the timestamp of the cells that are written, in microseconds.
+        ids: makes the id that each attempt to write leaves in the row.
     """
 
     schema: Schema
     retry: Retry = Factory(Retry)
     now: Callable[[], int] = now_micros
+    ids: Callable[[], str] = new_id
+    form: Form = field(init=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
     layout: Layout = field(
         init=False,
         default=Factory(lambda self: Layout(self.schema.row_key_join, self.schema.hash_only), takes_self=True),
@@ -149,7 +157,7 @@ class Procedures:
         while left:
             some = leading(left, lambda row_key: 4 * len(row_key), READ_BYTES)
             rows = yield from read_all(ReadRows(self.table, keys=some), self.retry)
-            found |= {row.text: decode(row) for row in rows}
+            found |= {row.text: item for row in rows if (item := decode(row)) is not None}
             left = left[len(some) :]
         return tuple(map(found.get, row_keys))
 
@@ -231,9 +239,7 @@ class Procedures:
         row_key = self.layout.row_key(operation.key)
         if isinstance(operation, Delete):
             return Entry(row_key, (DeleteRow(),))
-        now = self.now()
-        cells = (SetCell(qualifier, value, now) for qualifier, value in encode(operation.item, row_key))
-        return Entry(row_key, (DeleteRow(), *cells))
+        return Entry(row_key, replacement(operation.item, self.form, row_key, self.ids(), (), self.now()))
 
     def _refused(self, key: Key, exists: bool) -> Gen[Refused]:
         """The refusal with its item: the server only says that there is one, so it is read, and may have changed."""

@@ -113,6 +113,7 @@ class EntitySchema:
     Attributes:
         revision, ttl: the field that carries the marker, or None.
         counters: the fields marked as Counter.
+        columns: the fields marked as Columns.
         optional: the fields whose value may be None.
         keep: how many items stay in a partition, the newest; None: all.
         local: the local indexes, with what each holds of an item on DynamoDB; see `IndexSchema.held`.
@@ -126,6 +127,7 @@ class EntitySchema:
     revision: str | None = None
     ttl: str | None = None
     counters: frozenset[str] = frozenset()
+    columns: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
     keep: int | None = None
     local: Mapping[str, tuple[str, ...] | None] = field(

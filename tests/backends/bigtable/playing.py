@@ -25,7 +25,7 @@ HAT_CELLS = (
     DeleteRow(),
     SetCell("_t", b"Hat", 5000),
     SetCell("price", b"9", 5000),
-    SetCell("_types", b'{"number": ["price"]}', 5000),
+    SetCell("_r", b"id1", 5000),
 )
 OPEN = Compare("=", Path(("status",)), Const("open"))
 ANSWERED = Read()
@@ -42,7 +42,7 @@ class Clock:
 
 def procedures(*, hash_only: bool = False, join: str = "#", clock: Clock | None = None) -> Procedures:
     schema = Schema(name="shop", entities={}, indexes={}, hash_only=hash_only, row_key_join=join)
-    return Procedures(schema, Retry(clock=clock or Clock(), jitter=lambda: 1.0), lambda: 5000)
+    return Procedures(schema, Retry(clock=clock or Clock(), jitter=lambda: 1.0), lambda: 5000, lambda: "id1")
 
 
 def play(request: Request, *answers: Any, on: Procedures | None = None) -> tuple[list[Any], Any]:
@@ -68,7 +68,8 @@ def play(request: Request, *answers: Any, on: Procedures | None = None) -> tuple
 
 
 def row(key: str, **values: str) -> Row:
-    return Row(key.encode(), tuple(Cell("d", name.encode(), value.encode()) for name, value in values.items()))
+    cells = {"_t": "Hat", **values}
+    return Row(key.encode(), tuple(Cell("d", name.encode(), value.encode()) for name, value in cells.items()))
 
 
 def rows(*keys: str, failure: Exception | None = None, **values: str) -> Read:
@@ -83,4 +84,5 @@ def hat(sort: str) -> Position:
     return Position(Key("hats", sort))
 
 
-ROW_OF_HAT = Row(HAT_ROW.encode(), (Cell("d", b"price", b"9"), Cell("d", b"_types", b'{"number": ["price"]}')))
+ROW_OF_HAT = row(HAT_ROW, price="9")
+GHOST = Row(HAT_ROW.encode(), (Cell("d", b"_t", b""), Cell("c", b"views", b"\0" * 7 + b"\1")))

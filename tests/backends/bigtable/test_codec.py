@@ -1,126 +1,243 @@
-from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from odm.backends.bigtable.codec import MAX_CELL, MAX_CELLS, MAX_QUALIFIER, decode, encode
-from odm.backends.bigtable.native import Cell, Row
+import odm
+from odm.backends.bigtable.codec import (
+    MAX_CELL,
+    MAX_CELLS,
+    MAX_QUALIFIER,
+    Form,
+    Listed,
+    attribute_cells,
+    attribute_gone,
+    bookkeeping,
+    cells,
+    decode,
+    replacement,
+    stored,
+)
+from odm.backends.bigtable.native import Cell, DeleteColumn, DeleteRow, Mutation, Row, SetCell
 from odm.errors import BackendError, BadValue, ItemTooLarge
+from odm.schema.model import Key
+from tests.backends.bigtable.values import texts, typed, values
+
+PLAIN = Form({})
+FORM = Form({"views": "counter", "tags": "columns", "prices": "columns"})
 
 
-def row(cells: dict[str, bytes], family: str = "d") -> Row:
-    return Row(b"hats#brandA", tuple(Cell(family, name.encode(), value) for name, value in cells.items()))
+def row(written: dict[str, bytes], family: str = "d") -> Row:
+    return Row(b"hats#brandA", tuple(Cell(family, name.encode(), value) for name, value in written.items()))
 
 
-def stored(item: dict[str, Any]) -> Row:
-    return row(dict(encode(item, "k")))
+def hat(*more: tuple[str, bytes]) -> Row:
+    """A row of these columns, with the family in front, and a tag."""
+    columns = (("d:_t", b"Hat"), *more)
+    return Row(b"k", tuple(Cell(column[0], column[2:].encode(), value) for column, value in columns))
 
 
-texts = st.text(st.characters(codec="utf-8"), max_size=6)
-fractions = st.builds("{}1E{}".format, st.integers(-(10**36), 10**36), st.integers(-99, -1)).map(Decimal)
-numbers = st.integers(-(10**38) + 1, 10**38 - 1) | fractions
-blobs = st.binary(max_size=6)
-sets = st.one_of([st.frozensets(members, min_size=1, max_size=3) for members in (texts, numbers, blobs)])
-keys = texts | st.sampled_from(["$set", "$bytes", "$$set", "$"])
-scalars = st.none() | st.booleans() | numbers | texts | blobs | sets
-values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3), max_leaves=4
-)
+def applied(mutations: tuple[Mutation, ...]) -> Row:
+    """The row that the mutations leave of an empty one."""
+    left: dict[tuple[str, str], SetCell] = {}
+    for mutation in mutations:
+        if isinstance(mutation, SetCell):
+            left[mutation.family, mutation.qualifier] = mutation
+    return Row(b"k", tuple(Cell(one.family, one.qualifier.encode(), one.value) for one in left.values()))
 
 
-def typed(value: Any) -> Any:
-    """The value with every type spelt out: 1, True and Decimal(1) are equal to Python, not here."""
-    if isinstance(value, dict):
-        return {key: typed(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [typed(part) for part in value]
-    if isinstance(value, frozenset):
-        return frozenset((type(part), part) for part in value)
-    return type(value), value
+def shown(made: tuple[SetCell, ...]) -> dict[str, bytes]:
+    return {f"{cell.family}:{cell.qualifier}": cell.value for cell in made}
 
 
-@settings(max_examples=500)
-@example({})
-@example({"a": "1", "b": 1, "c": b"1", "d": True, "e": "true", "f": None, "g": "null", "h": Decimal("1.5"), "i": "[]"})
-@example({"m": {"$set": [1]}, "n": {"$bytes": "YQ=="}, "o": {"$$set": {"$": 1}}, "p": [frozenset({1}), b"a", True]})
-@given(st.dictionaries(texts.filter(lambda name: name != "_types"), values, max_size=4))
-def test_an_item_comes_back_as_it_was(item: dict[str, Any]) -> None:
-    assert typed(decode(stored(item))) == typed(item)
+fields = st.sampled_from(["views", "tags", "prices"])
+names = (texts | fields | st.text("#$S", max_size=3)).filter(lambda name: name not in ("_t", "_r", "_ix"))
 
 
-def test_values_are_written_as_people_write_them() -> None:
-    item = {
-        "_t": "Order",
-        "total": Decimal("12.5"),
-        "count": 3,
-        "gift": True,
-        "note": None,
-        "raw": b"\x00\xff",
-        "lines": [{"sku": "é", "price": Decimal("0.10")}],
-        "tags": frozenset({"b", "a"}),
-    }
-    assert encode(item, "k") == (
-        ("_t", b"Order"),
-        ("total", b"12.5"),
-        ("count", b"3"),
-        ("gift", b"true"),
-        ("note", b"null"),
-        ("raw", b"\x00\xff"),
-        ("lines", '[{"sku": "é", "price": 0.10}]'.encode()),
-        ("tags", b'{"$set": ["a", "b"]}'),
-        (
-            "_types",
-            (
-                b'{"number": ["total", "count"], "bool": ["gift"], "null": ["note"], "bytes": ["raw"], '
-                b'"json": ["lines", "tags"]}'
-            ),
-        ),
+class TestItems:
+    @settings(max_examples=500)
+    @example({"a": "1", "b": 1, "c": b"1", "d": True, "e": "true", "f": None, "g": "null"})
+    @example({"views": 5, "tags": frozenset({"a#b", ""}), "prices": {"": "", "#": {"": 1}}})
+    @example({"views": None, "tags": frozenset({b"\xff", b""}), "prices": {}})
+    @example({"tags": ["a"], "prices": "x"})
+    @example({"tags": {"a": 1}, "prices": frozenset({1, 2}), "a#b": 1, "a": 2})
+    @given(st.dictionaries(names, values, max_size=5))
+    def test_an_item_comes_back_as_it_was(self, item: dict[str, Any]) -> None:
+        item = {"_t": "Hat", **item}
+        if type(item.get("views")) is int:
+            item["views"] %= 2**63
+        assert typed(decode(applied(cells(item, FORM, "k", 5000)))) == typed(item)
+        assert typed(decode(applied(replacement(item, FORM, "k", "id1", (), 5000)))) == typed(item)
+
+    def test_each_attribute_is_a_cell(self) -> None:
+        item = {"_t": "Order", "total": 12, "views": 3, "tags": frozenset({"x"}), "note": "1"}
+        assert cells(item, PLAIN, "k", 5000) == (
+            SetCell("_t", b"Order", 5000),
+            SetCell("total", b"12", 5000),
+            SetCell("views", b"3", 5000),
+            SetCell("tags", b'{"$set": ["x"]}', 5000),
+            SetCell("note", b"'1", 5000),
+        )
+
+    def test_counters_and_columns_have_cells_of_their_own(self) -> None:
+        item = {"_t": "Hat", "views": -2, "tags": frozenset({"b", "1", "a#"}), "prices": {"eu": 1, "é": "1"}}
+        assert shown(cells(item, FORM, "k", 5000)) == {
+            "d:_t": b"Hat",
+            "c:views": b"\xff" * 7 + b"\xfe",
+            "d:tags": b'{"$set": []}',
+            "d:tags#'1": b"",
+            "d:tags#a#": b"",
+            "d:tags#b": b"",
+            "d:prices": b"{}",
+            "d:prices#eu": b"1",
+            "d:prices#é": b"'1",
+        }
+
+    def test_the_members_of_a_set_are_as_in_cells(self) -> None:
+        made = attribute_cells("tags", frozenset({1, 2}), FORM, "k", 5000)
+        assert [cell.qualifier for cell in made] == ["tags", "tags#1", "tags#2"]
+        (_, member) = attribute_cells("tags", frozenset({b"\xff"}), FORM, "k", 5000)
+        assert member.qualifier == 'tags#{"$bytes": "/w=="}'
+
+
+class TestReading:
+    def test_what_was_written_before_the_marker_counts_still(self) -> None:
+        before = hat(
+            ("d:views", b"40"),
+            ("c:views", b"\0" * 7 + b"\2"),
+            ("d:tags", b'{"$set": ["a", "b"]}'),
+            ("d:tags#c", b""),
+            ("d:prices", b'{"eu": 1, "us": 2}'),
+            ("d:prices#us", b"3"),
+        )
+        assert decode(before) == {
+            "_t": "Hat",
+            "views": 42,
+            "tags": frozenset({"a", "b", "c"}),
+            "prices": {"eu": 1, "us": 3},
+        }
+
+    def test_a_set_without_members_is_absent(self) -> None:
+        assert decode(hat(("d:tags", b'{"$set": []}'))) == {"_t": "Hat"}
+
+    def test_a_map_without_members_is_empty(self) -> None:
+        assert decode(hat(("d:prices", b"{}"))) == {"_t": "Hat", "prices": {}}
+
+    def test_members_without_their_marker_are_left_over(self) -> None:
+        assert decode(hat(("d:tags#a", b""), ("d:prices", b"7"), ("d:prices#eu", b"1"))) == {"_t": "Hat", "prices": 7}
+
+    def test_other_families_are_not_the_items(self) -> None:
+        assert decode(hat(("x:a", b"\xff"), ("d:b", b"2"))) == {"_t": "Hat", "b": 2}
+
+    @pytest.mark.parametrize("ghost", [Row(b"k", ()), row({"_t": b"", "a": b"1"}), row({"_r": b"id"}), row({"x": b""})])
+    def test_a_row_without_a_tag_is_no_item(self, ghost: Row) -> None:
+        assert (decode(ghost), stored(ghost), stored(None)) == (None, None, None)
+
+    @pytest.mark.parametrize(
+        ("column", "value", "named"),
+        [
+            ("d:a", b"\xff", "d:a can"),
+            ("d:a", b"{", "d:a can"),
+            ("d:a", b'{"$set": [[]]}', "d:a can"),
+            ("d:a", b"1" * 5000, "d:a can"),
+            ("d:a", b"[" * 100_000, "d:a can"),
+            ("c:a", b"1", "c:a can"),
+        ],
     )
+    def test_a_cell_of_somebody_else_is_told(self, column: str, value: bytes, named: str) -> None:
+        with pytest.raises(BackendError, match=f"the row 'k' is not one that odm wrote: its cell {named}"):
+            decode(hat((column, value)))
+
+    def test_a_member_of_somebody_else_is_told(self) -> None:
+        with pytest.raises(BackendError, match="its cell d:tags#… can"):
+            decode(hat(("d:tags", b"{}"), ("d:tags#a", b"\xff")))
+
+    def test_a_column_of_somebody_else_is_told(self) -> None:
+        with pytest.raises(BackendError, match=r"its cell d:\\xff can"):
+            decode(Row(b"k", (Cell("d", b"_t", b"Hat"), Cell("d", b"\xff", b""))))
 
 
-def test_an_item_of_strings_needs_no_list_of_types() -> None:
-    assert encode({"_t": "Pet", "name": "Rex"}, "k") == (("_t", b"Pet"), ("name", b"Rex"))
+class TestBookkeeping:
+    LISTED = (Listed("by_price", Key("a", "b"), "q"), Listed("by_size", Key("é"), "q2"))
+
+    def test_what_a_row_holds_beside_its_item(self) -> None:
+        made = applied(replacement({"_t": "Hat"}, PLAIN, "k", "id1", self.LISTED, 5000))
+        found = stored(made)
+        assert found is not None
+        assert (found.item, found.revision, found.entries, found.row) == ({"_t": "Hat"}, "id1", self.LISTED, made)
+
+    def test_a_row_is_replaced(self) -> None:
+        assert replacement({"_t": "Hat"}, PLAIN, "k", "id1", self.LISTED[:1], 5000) == (
+            DeleteRow(),
+            SetCell("_t", b"Hat", 5000),
+            SetCell("_r", b"id1", 5000),
+            SetCell("_ix", b'[["by_price", "a", "b", "q"]]', 5000),
+        )
+
+    def test_a_write_in_part(self) -> None:
+        revision = (DeleteColumn("_r"), SetCell("_r", b"id1", 5000))
+        assert bookkeeping("id1", None, 5000) == revision
+        assert bookkeeping("id1", (), 5000) == (*revision, DeleteColumn("_ix"))
+        listed = SetCell("_ix", b'[["by_price", "a", "b", "q"]]', 5000)
+        assert bookkeeping("id1", self.LISTED[:1], 5000) == (*revision, DeleteColumn("_ix"), listed)
+
+    def test_a_list_of_somebody_else_is_told(self) -> None:
+        with pytest.raises(BackendError, match="its cell d:_ix can"):
+            stored(hat(("d:_ix", b"[1]")))
 
 
-def test_cells_of_other_families_are_not_the_items() -> None:
-    assert decode(Row(b"k", (Cell("d", b"a", b"1"), Cell("x", b"b", b"2"), Cell("x", b"_types", b"no json")))) == {
-        "a": "1"
-    }
+class TestGone:
+    ROW = hat(("d:tags", b""), ("d:tags#a", b""), ("d:tag", b""), ("d:tagsx#a", b""), ("c:tags", b""), ("c:views", b""))
 
+    def test_an_attribute_goes_with_all_its_columns(self) -> None:
+        gone = attribute_gone("tags", self.ROW, PLAIN)
+        assert gone == (DeleteColumn("tags"), DeleteColumn("tags#a"), DeleteColumn("tags", "c"))
 
-@pytest.mark.parametrize(
-    "cells",
-    [
-        {"a": b"\xff"},
-        {"a": b"x", "_types": b'{"number": ["a"]}'},
-        {"a": b"x", "_types": b'{"bool": ["a"]}'},
-        {"a": b"{", "_types": b'{"json": ["a"]}'},
-        {"a": b"x", "_types": b'{"later": ["a"]}'},
-        {"a": b"x", "_types": b"[]"},
-        {"a": b"x", "_types": b"no json"},
-        {"a": b'{"$bytes": 1}', "_types": b'{"json": ["a"]}'},
-        {"a": b'{"$set": [[]]}', "_types": b'{"json": ["a"]}'},
-    ],
-)
-def test_a_row_of_somebody_else_is_told(cells: dict[str, bytes]) -> None:
-    with pytest.raises(BackendError, match=r"'hats#brandA' is not one that odm wrote"):
-        decode(row(cells))
+    def test_without_the_row_its_form_says_where_it_may_be(self) -> None:
+        assert attribute_gone("views", None, FORM) == (DeleteColumn("views"), DeleteColumn("views", "c"))
+        assert attribute_gone("a#", None, FORM) == (DeleteColumn("a$S"),)
 
 
 @pytest.mark.parametrize(
     ("item", "error", "message"),
     [
-        ({"n" * (MAX_QUALIFIER + 1): "x"}, BadValue, "name of 16385 bytes"),
+        ({"n" * (MAX_QUALIFIER + 1): "x"}, BadValue, "'nnn.* the column 'nnn.* of 16385 bytes"),
+        ({"tags": frozenset({"é" * (MAX_QUALIFIER // 2)})}, BadValue, "'tags' .* the column 'tags#é.* of 16389 bytes"),
         ({"a": "x" * (MAX_CELL + 1)}, ItemTooLarge, "'a' of the item 'c1#o1' has 104857601 bytes"),
-        ({str(number): "" for number in range(MAX_CELLS + 1)}, ItemTooLarge, "99999 attributes"),
-        ({"a": 1.5}, BadValue, "'a' of the item 'c1#o1' is a float"),
-        ({"a": [1.5]}, BadValue, "1.5 is a float"),
-        ({"_types": "x"}, BadValue, "reserved"),
+        ({str(number): "" for number in range(MAX_CELLS)}, ItemTooLarge, "99991 cells"),
+        ({"tags": frozenset(range(MAX_CELLS - 1))}, ItemTooLarge, "99991 cells"),
+        ({"a": 1.5}, BadValue, "'a' of the item 'c1#o1': 1.5 is a float"),
+        ({"a": [1.5]}, BadValue, "'a' of the item 'c1#o1': 1.5 is a float"),
+        ({"views": 2**63}, BadValue, "'views' of the item 'c1#o1': 9223372036854775808 is no 64-bit number"),
+        ({"_r": "x"}, BadValue, "'_r': that name is reserved"),
+        ({"_ix": "x"}, BadValue, "'_ix': that name is reserved"),
+        ({"_t": ""}, BadValue, "'c1#o1' has no tag"),
+        ({"_t": None}, BadValue, "'c1#o1' has no tag"),
     ],
-    ids=["name", "cell", "cells", "float", "inner", "reserved"],
+    ids=["name", "member", "cell", "cells", "members", "float", "inner", "counter", "_r", "_ix", "empty tag", "no tag"],
 )
 def test_what_a_row_can_not_hold_is_refused(item: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        encode(item, "c1#o1")
+        cells({"_t": "Hat", **item}, FORM, "c1#o1", 5000)
+
+
+def test_the_form_of_a_table() -> None:
+    table = odm.Table("forms")
+
+    class One(odm.Entity, table=table):
+        id: str
+        views: Annotated[int, odm.Counter] = 0
+        likes: Annotated[int, odm.Counter, odm.Stored("l")] = 0
+        count: Annotated[int, odm.Counter] = 0
+        main = odm.PrimaryKey("ONE#{id}")
+
+    class Two(odm.Entity, table=table):
+        id: str
+        views: Annotated[int, odm.Counter] = 0
+        count: int = 0
+        main = odm.PrimaryKey("TWO#{id}")
+
+    form = Form.of(table.compile())
+    assert form == Form({"views": "counter", "l": "counter"}, frozenset({"count"}))
+    assert [form.kind(name) for name in ("views", "l", "count", "id")] == ["counter", "counter", None, None]

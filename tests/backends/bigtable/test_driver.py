@@ -96,8 +96,8 @@ async def ask(request: pytest.FixtureRequest, connection: BigtableConnection) ->
 def rows(*keys: str, begun: str = "") -> Any:
     message = types.ReadRowsResponse.pb()()
     for key in (*keys, begun) if begun else keys:
-        chunk = message.chunks.add(row_key=key.encode(), value=b"1", commit_row=key != begun)
-        chunk.family_name.value, chunk.qualifier.value = "d", b"x"
+        chunk = message.chunks.add(row_key=key.encode(), value=b"Hat", commit_row=key != begun)
+        chunk.family_name.value, chunk.qualifier.value = "d", b"_t"
     return message
 
 
@@ -144,7 +144,7 @@ async def test_requests_are_routed_to_the_table_and_app_profile(ask: Ask, server
     assert "app_profile_id=one" in metadata["x-goog-request-params"]
 
 
-@pytest.mark.parametrize("wanted", [Get(Key("p", "a")), Put(Key("p", "a"), {}), Delete(Key("p", "a"))])
+@pytest.mark.parametrize("wanted", [Get(Key("p", "a")), Put(Key("p", "a"), {"_t": "x"}), Delete(Key("p", "a"))])
 async def test_an_attempt_has_twenty_seconds(ask: Ask, server: Server, wanted: Request) -> None:
     answers = {Get: (), Put: (types.MutateRowResponse.pb()(),), Delete: (types.CheckAndMutateRowResponse.pb()(),)}
     server.script = [answers[type(wanted)]]

@@ -17,19 +17,21 @@ from odm.operations.ir import (
     Scan,
 )
 from odm.schema.model import Key
-from tests.backends.bigtable.playing import OPEN, hat, numbered, play, procedures, row, rows
+from tests.backends.bigtable.playing import GHOST, OPEN, hat, numbered, play, procedures, row, rows
+
+X = {"_t": "Hat", "x": 1}
 
 
 def test_a_partition() -> None:
     sent, answer = play(Query("hats"), rows("hats#a", "hats#b", x="1"))
     assert sent == [ReadRows("shop", range=RowRange("hats#", "hats$"), limit=1000)]
-    assert answer == Page(({"x": "1"}, {"x": "1"}), (hat("a"), hat("b")), None)
+    assert answer == Page((X, X), (hat("a"), hat("b")), None)
 
 
 def test_a_range_backwards() -> None:
     sent, answer = play(Query("hats", "a", "c", reverse=True, limit=1), rows("hats#b", x="1"))
     assert sent == [ReadRows("shop", range=RowRange("hats#a", "hats#c"), limit=1, reverse=True)]
-    assert answer == Page(({"x": "1"},), (hat("b"),), hat("b"))
+    assert answer == Page((X,), (hat("b"),), hat("b"))
 
 
 def test_the_unambiguous_join() -> None:
@@ -91,7 +93,7 @@ def test_a_filter_is_followed_until_the_limit_is_full(monkeypatch: pytest.Monkey
     second = Read((row("hats#c", status="open"), row("hats#d", status="open")))
     sent, answer = play(Query("hats", filter=OPEN, limit=2), first, second)
     assert [one.range for one in sent] == [RowRange("hats#", "hats$"), RowRange("hats#b", "hats$", open=True)]
-    assert answer == Page(({"status": "open"},) * 2, (hat("a"), hat("c")), hat("c"))
+    assert answer == Page(({"_t": "Hat", "status": "open"},) * 2, (hat("a"), hat("c")), hat("c"))
 
 
 def test_a_filter_that_lets_the_very_last_row_through_leaves_nothing() -> None:
@@ -114,6 +116,11 @@ def test_count_with_a_filter_reads_items() -> None:
     sent, answer = play(Query("hats", count=True, filter=OPEN), read)
     assert sent[0].filter == Newest()
     assert answer == Page(count=1)
+
+
+def test_rows_without_a_tag_are_no_items() -> None:
+    _, answer = play(Query("hats", limit=2), Read((GHOST, row("hats#x", x="1"))), rows("hats#y", x="1"))
+    assert answer == Page((X, X), (hat("x"), hat("y")), hat("y"))
 
 
 def test_scan() -> None:

@@ -1,5 +1,7 @@
 """Golden native requests beside the call that makes them, and what becomes of the answers; no I/O."""
 
+import re
+
 import pytest
 
 from odm.backends.bigtable import batches
@@ -16,7 +18,7 @@ from odm.backends.bigtable.native import (
     ReadRows,
     Status,
 )
-from odm.backends.bigtable.requests import Procedures
+from odm.backends.bigtable.requests import Procedures, new_id
 from odm.errors import BackendError, ItemTooLarge, Throttled, Unsupported
 from odm.expressions.nodes import Path, Set
 from odm.operations.backend import Sleep
@@ -39,6 +41,7 @@ from tests.backends.bigtable.playing import (
     ABSENT,
     BUSY,
     EXISTS,
+    GHOST,
     HAT,
     HAT_CELLS,
     HAT_ROW,
@@ -56,10 +59,23 @@ class TestOneRow:
     def test_get(self) -> None:
         sent, answer = play(Get(HAT), Read((ROW_OF_HAT,)))
         assert sent == [ReadRows("shop", keys=(HAT_ROW,))]
-        assert answer == {"price": 9}
+        assert answer == ITEM
 
     def test_get_of_nothing(self) -> None:
         assert play(Get(HAT), Read())[1] is None
+
+    def test_a_row_without_a_tag_is_no_item(self) -> None:
+        assert play(Get(HAT), Read((GHOST,)))[1] is None
+        assert play(BatchGet((HAT,)), Read((GHOST,)))[1] == (None,)
+
+    def test_each_put_leaves_an_id_of_its_own(self) -> None:
+        ids = iter(["first", "second"])
+        on = Procedures(procedures().schema, ids=lambda: next(ids))
+        for wanted in (b"first", b"second"):
+            sent, _ = play(Put(HAT, ITEM), None, on=on)
+            assert [cell.value for cell in sent[0].entry.mutations[1:] if cell.qualifier == "_r"] == [wanted]
+        assert new_id() != new_id()
+        assert re.fullmatch("[0-9a-f]{20}", new_id())
 
     def test_put(self) -> None:
         sent, answer = play(Put(HAT, ITEM), None)
@@ -71,7 +87,7 @@ class TestOneRow:
         answers = (True, Read((ROW_OF_HAT,))) if exists else (False,)
         sent, answer = play(Put(HAT, ITEM, condition=ABSENT), *answers)
         assert sent[0] == CheckAndMutateRow("shop", HAT_ROW, unmatched=HAT_CELLS)
-        assert answer == (Refused({"price": 9}) if exists else Written())
+        assert answer == (Refused(ITEM) if exists else Written())
 
     @pytest.mark.parametrize("exists", [False, True])
     def test_put_if_present(self, exists: bool) -> None:
@@ -95,7 +111,7 @@ class TestOneRow:
     def test_delete_if_absent_deletes_nothing(self, exists: bool) -> None:
         sent, answer = play(Delete(HAT, ABSENT), *((True, Read((ROW_OF_HAT,))) if exists else (False,)))
         assert sent[0] == CheckAndMutateRow("shop", HAT_ROW, unmatched=(DeleteRow(),))
-        assert answer == (Refused({"price": 9}) if exists else Written(existed=False))
+        assert answer == (Refused(ITEM) if exists else Written(existed=False))
 
     @pytest.mark.parametrize(
         "request_",
@@ -147,7 +163,7 @@ class TestBatches:
         keys = (Key("b", "1"), Key("a", "1"), Key("c", "1"))
         sent, answer = play(BatchGet(keys), rows("a#1", "b#1", x="1"))
         assert sent == [ReadRows("shop", keys=("b#1", "a#1", "c#1"))]
-        assert answer == ({"x": "1"}, {"x": "1"}, None)
+        assert answer == ({"_t": "Hat", "x": 1}, {"_t": "Hat", "x": 1}, None)
 
     def test_batch_get_of_very_many_keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("odm.backends.bigtable.requests.READ_BYTES", 24)
@@ -155,7 +171,7 @@ class TestBatches:
             BatchGet((Key("a", "1"), Key("b", "1"), Key("c", "1"))), rows("a#1", x=""), rows("c#1", x="")
         )
         assert [one.keys for one in sent] == [("a#1", "b#1"), ("c#1",)]
-        assert answer == ({"x": ""}, None, {"x": ""})
+        assert answer == ({"_t": "Hat", "x": ""}, None, {"_t": "Hat", "x": ""})
 
     def test_batch_write(self) -> None:
         sent, answer = play(BatchWrite((Put(HAT, ITEM), Delete(Key("a", "1")))), done(0, 1))

@@ -111,7 +111,7 @@ def test_a_read_of_keys_goes_on_with_the_keys_left() -> None:
     keys = (Key("c", "1"), Key("a", "1"), Key("b", "1"))
     sent, answer = play(BatchGet(keys), rows("a#1", x="1", failure=BUSY), rows("b#1", "c#1", x="1"))
     assert sent[2].keys == ("c#1", "b#1")
-    assert answer == ({"x": "1"},) * 3
+    assert answer == ({"_t": "Hat", "x": 1},) * 3
 
 
 @pytest.mark.parametrize(

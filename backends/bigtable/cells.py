@@ -1,0 +1,199 @@
+"""Stored values ↔ cells, each telling its type by itself, as ``cbt read`` shows them and people write them.
+
+The rule is a spreadsheet's: what reads as a number is one, and an apostrophe in front makes it text::
+
+    number      12.5   -3   0.000001        never with an exponent, one text a number
+    constant    true   false   null
+    JSON        [1, 2]   {"sku": "a"}   {"$set": ["a", "b"]}
+    bytes       a zero byte, then the bytes
+    text        as it is; '12.5   'true   '[x]   ''tis     where it would read as something else
+
+In JSON bytes are ``{"$bytes": "<base64>"}``, and a user's own map key that begins with ``$`` gets one more in front.
+
+A qualifier is the attribute's name, in which ``#`` and ``$`` are escaped as in keys; behind a ``#`` stands a member of
+an attribute in columns of its own.
+"""
+
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final
+
+from odm.errors import BadValue
+from odm.expressions.nodes import Number, Value
+
+NUMBER: Final = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?")
+"""Matches the whole of a cell that holds a number, and of no other."""
+
+EMPTY_MAP: Final = b"{}"
+EMPTY_SET: Final = b'{"$set": []}'
+"""Beside an attribute's members in columns of their own: of what they are the members."""
+
+INT64: Final = range(-(2**63), 2**63)
+"""What a counter's cell holds."""
+
+_COUNTER_BYTES = 8
+_CONSTANTS: Final[Mapping[bytes, bool | None]] = {b"true": True, b"false": False, b"null": None}
+_ESCAPES: Final = str.maketrans({"#": "$S", "$": "$T"})
+_NUMERIC: Final = re.compile(NUMBER.pattern.decode(), re.ASCII)
+_LIKE_OTHERS: Final = frozenset("-0123456789tfn'[{\0")
+"""How a text begins that may need its apostrophe."""
+
+
+def write(value: Value) -> bytes:
+    """The cell of a value.
+
+    Raises:
+        BadValue: it is no stored value, or text that UTF-8 can not hold.
+    """
+    try:
+        if type(value) is str:
+            return _plain(value).encode()
+        return b"\0" + value if isinstance(value, bytes) else _dumps(value).encode()
+    except UnicodeEncodeError as error:
+        raise BadValue(f"{value!r} holds a lone surrogate: give text that UTF-8 can encode") from error
+
+
+def read(cell: bytes) -> Value:
+    """The value of a cell.
+
+    Raises:
+        ValueError, TypeError, LookupError or RecursionError: `write` makes no such cell.
+    """
+    reader = _READERS.get(cell[0]) if cell else None
+    return cell.decode() if reader is None else reader(cell)
+
+
+def write_counter(value: int) -> bytes:
+    """The cell of a counter, to which the server adds: 8 bytes, big-endian and signed.
+
+    Raises:
+        BadValue: it has more than 64 bits.
+    """
+    if value not in INT64:
+        raise BadValue(f"{value} is no 64-bit number, and a Counter holds {INT64[0]} to {INT64[-1]}")
+    return value.to_bytes(_COUNTER_BYTES, "big", signed=True)
+
+
+def read_counter(cell: bytes) -> int:
+    """The number in a counter's cell.
+
+    Raises:
+        ValueError: `write_counter` makes no such cell.
+    """
+    if len(cell) != _COUNTER_BYTES:
+        raise ValueError(f"a counter has {_COUNTER_BYTES} bytes, not {len(cell)}")
+    return int.from_bytes(cell, "big", signed=True)
+
+
+@lru_cache(maxsize=4096)  # the names of fields, again and again
+def qualifier(name: str) -> str:
+    """The column of an attribute."""
+    return name.translate(_ESCAPES)
+
+
+def member_qualifier(name: str, member: str) -> str:
+    """The column of one member of an attribute: a map's key as it is, or what `set_member` gives."""
+    return f"{qualifier(name)}#{member}"
+
+
+def set_member(member: Value) -> str:
+    """How a member of a set stands in its qualifier: as it would in a cell, and bytes as in JSON."""
+    return _plain(member) if type(member) is str else _dumps(member)
+
+
+def read_member(text: str) -> Value:
+    """The member of a set, from what `set_member` gave."""
+    return read(text.encode())
+
+
+@lru_cache(maxsize=4096)
+def read_qualifier(column: bytes) -> tuple[str, str | None]:
+    """The attribute that a column belongs to, and the member, if it is one's.
+
+    Raises:
+        ValueError: it is no text.
+    """
+    name, parted, member = column.decode().partition("#")
+    if "$" in name:
+        name = name.replace("$S", "#").replace("$T", "$")
+    return name, member if parted else None
+
+
+def _plain(text: str) -> str:
+    return "'" + text if text and text[0] in _LIKE_OTHERS and _reads_as_another(text) else text
+
+
+def _reads_as_another(text: str) -> bool:
+    return text[0] in "'[{\0" or text in ("true", "false", "null") or _NUMERIC.fullmatch(text) is not None
+
+
+def _dumps(value: Value) -> str:
+    """JSON text; written here because the standard encoder has no exact decimals."""
+    match value:
+        case None | bool() | str():
+            return json.dumps(value, ensure_ascii=False)
+        case int() | Decimal():
+            return _number(value)
+        case list():
+            return f"[{', '.join(map(_dumps, value))}]"
+        case dict():
+            return f"{{{', '.join(f'{_dumps(_escaped(key))}: {_dumps(part)}' for key, part in value.items())}}}"
+        case frozenset():
+            return f'{{"$set": {_dumps(sorted(value))}}}'
+        case bytes():
+            return f'{{"$bytes": "{b64encode(value).decode()}"}}'
+        case _:
+            raise BadValue(f"{value!r} is a {type(value).__name__}, which is not a stored value")
+
+
+def _number(value: Number) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if not value.is_finite():
+        raise BadValue(f"{value} is no number that can be stored")
+    text = format(value, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _escaped(key: str) -> str:
+    return "$" + key if key.startswith("$") else key
+
+
+def _read_number(cell: bytes) -> Number | str:
+    if NUMBER.fullmatch(cell) is None:
+        return cell.decode()
+    return Decimal(cell.decode()) if b"." in cell else int(cell)
+
+
+def _read_constant(cell: bytes) -> bool | str | None:
+    return _CONSTANTS[cell] if cell in _CONSTANTS else cell.decode()
+
+
+def _read_json(cell: bytes) -> Value:
+    return json.loads(cell.decode(), parse_float=Decimal, parse_constant=_refuse, object_hook=_restore)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no stored value")
+
+
+def _restore(found: dict[str, Any]) -> Value:
+    if len(found) == 1:
+        if "$set" in found:
+            return frozenset(found["$set"])
+        if "$bytes" in found:
+            return b64decode(found["$bytes"], validate=True)
+    return {key.removeprefix("$"): value for key, value in found.items()}
+
+
+_READERS: Final[Mapping[int, Callable[[bytes], Value]]] = {
+    **dict.fromkeys(b"-0123456789", _read_number),
+    **dict.fromkeys(b"tfn", _read_constant),
+    **dict.fromkeys(b"[{", _read_json),
+    ord("'"): lambda cell: cell[1:].decode(),
+    0: lambda cell: cell[1:],
+}
