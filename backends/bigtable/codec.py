@@ -8,7 +8,7 @@ change in part: a Counter is a 64-bit number in a family of its own, and each me
 Rows are read without knowing the fields' kinds, so what was written before a field got its marker still counts: a
 number in a plain cell is added to the counter, and a plain set or map is joined by the members in columns.
 
-Beside the item a row holds ``_r``, the id of the attempt that wrote it last, and ``_ix``, the index entries it has. A
+Beside the item a row holds ``~r``, the id of the attempt that wrote it last, and ``_ix``, the index entries it has. A
 row without ``_t`` is no item: increments of counters leave such *ghosts* where there was nothing.
 """
 
@@ -54,7 +54,13 @@ __all__ = [
     "stored",
 ]
 
-REVISION: Final = "_r"
+REVISION: Final = "~r"
+"""The qualifier of the id of the attempt that wrote the row last.
+
+Every item has it, and it sorts behind the columns of the attributes (all whose names are ASCII): that lets one row
+filter say that an attribute is not there (`odm.backends.bigtable.expressions`).
+"""
+
 LISTED: Final = "_ix"
 
 MAX_QUALIFIER = 16 * 1024

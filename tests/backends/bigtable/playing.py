@@ -25,7 +25,7 @@ HAT_CELLS = (
     DeleteRow(),
     SetCell("_t", b"Hat", 5000),
     SetCell("price", b"9", 5000),
-    SetCell("_r", b"id1", 5000),
+    SetCell("~r", b"id1", 5000),
 )
 OPEN = Compare("=", Path(("status",)), Const("open"))
 ANSWERED = Read()

@@ -52,7 +52,7 @@ def shown(made: tuple[SetCell, ...]) -> dict[str, bytes]:
 
 
 fields = st.sampled_from(["views", "tags", "prices"])
-names = (texts | fields | st.text("#$S", max_size=3)).filter(lambda name: name not in ("_t", "_r", "_ix"))
+names = (texts | fields | st.text("#$S", max_size=3)).filter(lambda name: name not in ("_t", "~r", "_ix"))
 
 
 class TestItems:
@@ -130,7 +130,7 @@ class TestReading:
     def test_other_families_are_not_the_items(self) -> None:
         assert decode(hat(("x:a", b"\xff"), ("d:b", b"2"))) == {"_t": "Hat", "b": 2}
 
-    @pytest.mark.parametrize("ghost", [Row(b"k", ()), row({"_t": b"", "a": b"1"}), row({"_r": b"id"}), row({"x": b""})])
+    @pytest.mark.parametrize("ghost", [Row(b"k", ()), row({"_t": b"", "a": b"1"}), row({"~r": b"id"}), row({"x": b""})])
     def test_a_row_without_a_tag_is_no_item(self, ghost: Row) -> None:
         assert (decode(ghost), stored(ghost), stored(None)) == (None, None, None)
 
@@ -171,12 +171,12 @@ class TestBookkeeping:
         assert replacement({"_t": "Hat"}, PLAIN, "k", "id1", self.LISTED[:1], 5000) == (
             DeleteRow(),
             SetCell("_t", b"Hat", 5000),
-            SetCell("_r", b"id1", 5000),
+            SetCell("~r", b"id1", 5000),
             SetCell("_ix", b'[["by_price", "a", "b", "q"]]', 5000),
         )
 
     def test_a_write_in_part(self) -> None:
-        revision = (DeleteColumn("_r"), SetCell("_r", b"id1", 5000))
+        revision = (DeleteColumn("~r"), SetCell("~r", b"id1", 5000))
         assert bookkeeping("id1", None, 5000) == revision
         assert bookkeeping("id1", (), 5000) == (*revision, DeleteColumn("_ix"))
         listed = SetCell("_ix", b'[["by_price", "a", "b", "q"]]', 5000)
@@ -210,12 +210,12 @@ class TestGone:
         ({"a": 1.5}, BadValue, "'a' of the item 'c1#o1': 1.5 is a float"),
         ({"a": [1.5]}, BadValue, "'a' of the item 'c1#o1': 1.5 is a float"),
         ({"views": 2**63}, BadValue, "'views' of the item 'c1#o1': 9223372036854775808 is no 64-bit number"),
-        ({"_r": "x"}, BadValue, "'_r': that name is reserved"),
+        ({"~r": "x"}, BadValue, "'~r': that name is reserved"),
         ({"_ix": "x"}, BadValue, "'_ix': that name is reserved"),
         ({"_t": ""}, BadValue, "'c1#o1' has no tag"),
         ({"_t": None}, BadValue, "'c1#o1' has no tag"),
     ],
-    ids=["name", "member", "cell", "cells", "members", "float", "inner", "counter", "_r", "_ix", "empty tag", "no tag"],
+    ids=["name", "member", "cell", "cells", "members", "float", "inner", "counter", "~r", "_ix", "empty tag", "no tag"],
 )
 def test_what_a_row_can_not_hold_is_refused(item: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):

@@ -95,7 +95,7 @@ async def test_an_item_comes_back(ask: Ask) -> None:
 async def test_the_row_is_as_the_vendors_client_sees_it(ask: Ask, bigtable_emulator: str, schema: Schema) -> None:
     await ask(Put(Key("NASDAQ#ZXZZT", "1426535612156"), {"_t": "Quote", "bid": Decimal("10.5")}))
     cells = read_raw(bigtable_emulator, schema.name)
-    assert cells == {b"NASDAQ#ZXZZT#1426535612156": {b"_t": [b"Quote"], b"bid": [b"10.5"], b"_r": [ANY]}}
+    assert cells == {b"NASDAQ#ZXZZT#1426535612156": {b"_t": [b"Quote"], b"bid": [b"10.5"], b"~r": [ANY]}}
 
 
 def raw_client(channel: grpc.Channel) -> BigtableClient:
@@ -150,7 +150,7 @@ async def test_a_put_replaces_the_whole_item_and_leaves_no_old_cells(
     assert read_raw(bigtable_emulator, schema.name)[b"hats#fedoras#brandA"] == {
         b"_t": [b"Pet"],
         b"number": [b"2"],
-        b"_r": [ANY],
+        b"~r": [ANY],
     }
 
 

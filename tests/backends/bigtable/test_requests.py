@@ -73,7 +73,7 @@ class TestOneRow:
         on = Procedures(procedures().schema, ids=lambda: next(ids))
         for wanted in (b"first", b"second"):
             sent, _ = play(Put(HAT, ITEM), None, on=on)
-            assert [cell.value for cell in sent[0].entry.mutations[1:] if cell.qualifier == "_r"] == [wanted]
+            assert [cell.value for cell in sent[0].entry.mutations[1:] if cell.qualifier == "~r"] == [wanted]
         assert new_id() != new_id()
         assert re.fullmatch("[0-9a-f]{20}", new_id())
 
