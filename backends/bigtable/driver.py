@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from google.api_core.exceptions import GoogleAPICallError
 
+from odm.backends.bigtable import admin_wire
 from odm.backends.bigtable.clients import Clients
 from odm.backends.bigtable.errors import NATIVE_FAILURES
 from odm.backends.bigtable.native import (
+    AdminCall,
     Call,
     Cell,
     CheckAndMutateRow,
@@ -152,7 +154,9 @@ def _arguments(message: Message) -> dict[str, Any]:
     return {"request": message.request, "retry": None, "timeout": message.timeout, "metadata": message.metadata}
 
 
-def _result(native: Native, response: Any) -> bool | Row | None:
+def _result(native: Call, response: Any) -> Any:
+    if isinstance(native, AdminCall):
+        return admin_wire.read(native, response)
     if isinstance(native, CheckAndMutateRow):
         return bool(response.predicate_matched)
     return _written(_bare(response).row) if isinstance(native, ReadModifyWriteRow) else None

@@ -226,6 +226,25 @@ class CreateTable:
 
 
 @frozen
+class ModifyFamilies:
+    """Change a table's column families, all or none. Response: None.
+
+    Attributes:
+        table: the table.
+        create, update: name to the number of versions kept of each cell.
+    """
+
+    table: str
+    create: Mapping[str, int] = field(default=Factory(dict))
+    update: Mapping[str, int] = field(default=Factory(dict))
+
+    def __str__(self) -> str:
+        made = [f"createfamily {self.table} {name}:maxversions={versions}" for name, versions in self.create.items()]
+        changed = [f"setgcpolicy {self.table} {name} maxversions={versions}" for name, versions in self.update.items()]
+        return "\n".join((*made, *changed))
+
+
+@frozen
 class DeleteTable:
     """Delete a table with all its rows. Response: None."""
 
@@ -235,7 +254,36 @@ class DeleteTable:
         return f"deletetable {self.table}"
 
 
-Call: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow | CreateTable | DeleteTable
+@frozen
+class GetTable:
+    """Ask what column families a table has. Response: `Families`."""
+
+    table: str
+
+    def __str__(self) -> str:
+        return f"ls {self.table}"
+
+
+@frozen
+class ListTables:
+    """Ask for names of the instance's tables, from a page on. Response: `Tables`.
+
+    Attributes:
+        table: the one on whose behalf it is asked, for messages.
+        page: the token of the page; "" is the first.
+    """
+
+    table: str
+    page: str = ""
+
+    def __str__(self) -> str:
+        return "ls"
+
+
+AdminCall: TypeAlias = CreateTable | ModifyFamilies | DeleteTable | GetTable | ListTables
+"""What is asked of the service for tables; all may be sent again."""
+
+Call: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow | AdminCall
 
 
 @frozen
@@ -283,6 +331,18 @@ class Read:
     rows: tuple[Row, ...] = ()
     scanned: str | None = None
     failure: Exception | None = None
+
+
+Families: TypeAlias = Mapping[str, str]
+"""The column families of a table: name to what is collected, in the language of ``cbt``: ``maxversions=1``."""
+
+
+@frozen
+class Tables:
+    """A page of the names of an instance's tables; ``following`` is the token of the next one, "" if it is the last."""
+
+    names: tuple[str, ...]
+    following: str = ""
 
 
 class Status(NamedTuple):

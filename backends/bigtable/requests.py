@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
 from attrs import Factory, field, frozen
-from google.api_core.exceptions import AlreadyExists, NotFound
 
 from odm.backends.bigtable.batches import READ_BYTES, leading, write_all
 from odm.backends.bigtable.codec import Form, decode, replacement
@@ -24,7 +23,6 @@ from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
     DeleteRow,
-    DeleteTable,
     Entry,
     MutateRow,
     ReadRows,
@@ -32,9 +30,9 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.pages import read_page
 from odm.backends.bigtable.retry import Retry, once, read_all, until_answered
-from odm.backends.bigtable.schema import tables
+from odm.backends.bigtable.tables import create, drop
 from odm.backends.bigtable.transactions import ONCE, apart
-from odm.errors import BackendError, Throttled, Unsupported
+from odm.errors import Throttled, Unsupported
 from odm.expressions.nodes import Item
 from odm.operations.backend import Gen
 from odm.operations.ir import (
@@ -116,9 +114,9 @@ class Procedures:
                     "segment= out to read all in one go"
                 )
             case CreateTables():
-                return self.create()
+                return create(self.schema, self.retry)
             case DropTables():
-                return self.drop()
+                return drop(self.schema, self.retry)
             case Update():
                 raise Unsupported(
                     f"table {self.table!r}: the Bigtable backend does not do update() yet: get() the item, change it "
@@ -215,24 +213,6 @@ class Procedures:
         if request.after is not None:
             span = span.beyond(request.after.key.partition, reverse=False)
         return read_page(request, self.table, span, lambda row_key: Position(Key(row_key)), self.retry)
-
-    def create(self) -> Gen[None]:
-        """Make the table and those of its indexes, unless they are there."""
-        for wanted in tables(self.schema):
-            try:
-                yield from until_answered(wanted, self.retry)
-            except BackendError as error:
-                if not isinstance(error.__cause__, AlreadyExists):
-                    raise
-
-    def drop(self) -> Gen[None]:
-        """Delete the tables, unless they are absent."""
-        for made in tables(self.schema):
-            try:
-                yield from until_answered(DeleteTable(made.table), self.retry)
-            except BackendError as error:
-                if not isinstance(error.__cause__, NotFound):
-                    raise
 
     def _entry(self, operation: Put | Delete) -> Entry:
         """What a write does to its row."""

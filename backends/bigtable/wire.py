@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 from attrs import frozen
 from google.cloud.bigtable_v2 import types as data
 
+from odm.backends.bigtable import admin_wire
 from odm.backends.bigtable.filters import (
     Before,
     Behind,
@@ -34,7 +35,10 @@ from odm.backends.bigtable.native import (
     DeleteColumn,
     DeleteRow,
     DeleteTable,
+    GetTable,
     Increment,
+    ListTables,
+    ModifyFamilies,
     MutateRow,
     MutateRows,
     Mutation,
@@ -45,7 +49,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS
 
 ADMIN_SECONDS = 300.0
-"""How long making or deleting a table may take; the vendor's own default."""
+"""How long a change of a table may take; the vendor's own default for making one."""
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -91,14 +95,9 @@ class Wire:
                 return self._data("check_and_mutate_row", data.CheckAndMutateRowRequest, call, _fill_check)
             case ReadModifyWriteRow():
                 return self._data("read_modify_write_row", data.ReadModifyWriteRowRequest, call, _fill_rules)
-            case CreateTable():
-                create = _admin().CreateTableRequest.pb()(parent=self.instance, table_id=call.table)
-                for name, versions in call.families.items():
-                    create.table.column_families[name].gc_rule.max_num_versions = versions
-                return Message("admin", "create_table", _admin().CreateTableRequest.wrap(create), ADMIN_SECONDS)
-            case DeleteTable():
-                delete = _admin().DeleteTableRequest(name=self._table(call))
-                return Message("admin", "delete_table", delete, ADMIN_SECONDS)
+            case CreateTable() | ModifyFamilies() | DeleteTable() | GetTable() | ListTables():
+                seconds = ATTEMPT_SECONDS if isinstance(call, GetTable | ListTables) else ADMIN_SECONDS
+                return Message("admin", *admin_wire.write(call, self.instance), seconds)
             case _:
                 assert_never(call)
 
@@ -111,12 +110,6 @@ class Wire:
 
     def _table(self, call: Call) -> str:
         return f"{self.instance}/tables/{call.table}"
-
-
-def _admin() -> Any:
-    from google.cloud.bigtable_admin_v2 import types  # slow to import, and seldom needed
-
-    return types
 
 
 def _fill_read(request: Any, call: ReadRows) -> None:

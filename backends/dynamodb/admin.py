@@ -1,42 +1,21 @@
-"""What the command line asks of DynamoDB: what would be done to a table, what its items say, and to do it.
+"""What the command line asks of DynamoDB; see `odm.operations.admin`."""
 
-Blocking, and beside the operations of a store: people run this, not programs.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from attrs import frozen
-
-from odm.backends.dynamodb.changes import Change
 from odm.backends.dynamodb.codec import read_item, read_key
 from odm.backends.dynamodb.driver import DynamoDB
 from odm.backends.dynamodb.errors import translated
 from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import apply, plan
+from odm.operations.admin import Survey, Tell
 from odm.operations.backend import Gen, run
 from odm.operations.ir import CreateTables, Request, Scan
 from odm.schema.evidence import Stored, judge
-from odm.schema.lockfile import Finding
 from odm.schema.model import Schema
 
 R = TypeVar("R")
-
-
-@frozen
-class Survey:
-    """What a look at the table gave.
-
-    Attributes:
-        changes: what would be done, in order; what is refused or extra as well.
-        findings: what the keys of stored items say about the models.
-        read: how many items were looked at; None: none were to be.
-    """
-
-    changes: tuple[Change, ...]
-    findings: tuple[Finding, ...] = ()
-    read: int | None = None
 
 
 class Admin:
@@ -62,7 +41,7 @@ class Admin:
         items = self._run(_sample(layout, sample), Scan())
         return Survey(changes, judge(self._schema, items), len(items))
 
-    def apply(self, *, drop: bool, tell: Callable[[Change], None]) -> None:
+    def apply(self, *, drop: bool, tell: Tell) -> None:
         """Make the changes; see `odm.backends.dynamodb.tables.apply`."""
         self._run(apply(self._connection.layout, drop=drop, tell=tell), CreateTables())
 

@@ -5,9 +5,7 @@ Pure: it works on the answers of DescribeTable and DescribeTimeToLive. `odm.back
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal
-
-from attrs import frozen
+from typing import Any
 
 from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.options import ON_DEMAND, Provisioned
@@ -21,32 +19,7 @@ from odm.backends.dynamodb.schema import (
     stream_specification,
 )
 from odm.codec import TTL_ATTRIBUTE
-
-Kind = Literal["refused", "create", "change", "add", "extra"]
-
-ADDITIVE: Final[frozenset[Kind]] = frozenset({"create", "add"})
-"""What takes nothing away and changes nothing that is there."""
-
-
-@frozen
-class Change:
-    """One difference between the models and the table.
-
-    Attributes:
-        kind: "create" a table, "add" what it lacks, "change" what is otherwise; "extra": the table has what no model
-            asks for, which is only removed on demand; "refused": it can not be made.
-        what: the part of the table, such as ``index 'by_email'``.
-        text: what it is and will be, or why it can not be.
-        call: the request that makes it; None where there is none.
-    """
-
-    kind: Kind
-    what: str
-    text: str
-    call: Call | None = None
-
-    def __str__(self) -> str:
-        return f"{self.kind:<8}  {self.what}: {self.text}"
+from odm.operations.admin import Change
 
 
 def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[Change, ...]:

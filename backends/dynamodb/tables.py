@@ -3,15 +3,16 @@
 Each step is found by a look at the table as it is, so whatever was interrupted goes on where it stopped.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, repeat
 from typing import Any, Final
 
-from odm.backends.dynamodb.changes import ADDITIVE, Change, Kind, differences, expiry_difference
+from odm.backends.dynamodb.changes import differences, expiry_difference
 from odm.backends.dynamodb.errors import LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MISSING, code_of
 from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.schema import Layout, create_table
 from odm.errors import BackendError
+from odm.operations.admin import ADDITIVE, Change, Kind, Tell, silent
 from odm.operations.backend import Gen, Sleep
 
 # Seconds between looks, together about ten minutes: the waiters of AWS wait as long.
@@ -23,8 +24,6 @@ _TRIES: Final = 20
 """So often a change is accepted without showing, before it is given up: some services take what they do not have."""
 
 _READY = ("ACTIVE", "UPDATING")
-
-Tell = Callable[[Change], None]
 
 
 def create(layout: Layout) -> Gen[None]:
@@ -38,9 +37,9 @@ def create(layout: Layout) -> Gen[None]:
         BackendError: the table exists with another key, or it is not ready after ten minutes, and ten more an index.
     """
     yield from _unless(Call("create_table", create_table(layout)), TABLE_IN_USE)
-    yield from _settle(layout, ADDITIVE, _PAUSES * (1 + len(layout.indexes)), _silent)
+    yield from _settle(layout, ADDITIVE, _PAUSES * (1 + len(layout.indexes)), silent)
     if layout.has_ttl:
-        yield from _expire(layout, _silent)
+        yield from _expire(layout, silent)
 
 
 def plan(layout: Layout) -> Gen[tuple[Change, ...]]:
@@ -90,10 +89,6 @@ def drop(layout: Layout) -> Gen[None]:
             break
         yield Sleep(pause)
     yield from _gone(layout)
-
-
-def _silent(_change: Change) -> None:
-    """Tell nobody."""
 
 
 def _expire(layout: Layout, tell: Tell) -> Gen[None]:

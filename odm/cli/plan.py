@@ -12,12 +12,12 @@ from attrs import asdict, evolve, frozen
 from typer import echo
 
 from odm.backends.dynamodb import DynamoDB, Provisioned
-from odm.backends.dynamodb.admin import Admin, Survey
-from odm.backends.dynamodb.changes import Change
+from odm.backends.dynamodb.admin import Admin
 from odm.backends.dynamodb.options import ON_DEMAND, Billing, Stream
 from odm.cli.lock import gone_tables, read_file
 from odm.cli.target import Target, load_target
 from odm.cli.usage import BadUsage
+from odm.operations.admin import Change, Survey
 from odm.schema.lockfile import OF_KEYS, Finding, compare, describe
 
 

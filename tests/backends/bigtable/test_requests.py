@@ -7,9 +7,7 @@ import pytest
 from odm.backends.bigtable import batches
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
-    CreateTable,
     DeleteRow,
-    DeleteTable,
     Entry,
     Mutated,
     MutateRow,
@@ -25,9 +23,7 @@ from odm.operations.backend import Sleep
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
-    CreateTables,
     Delete,
-    DropTables,
     Get,
     Put,
     Query,
@@ -36,7 +32,7 @@ from odm.operations.ir import (
     Update,
     Written,
 )
-from odm.schema.model import IndexSchema, Key, Schema
+from odm.schema.model import Key
 from tests.backends.bigtable.playing import (
     ABSENT,
     BUSY,
@@ -48,7 +44,6 @@ from tests.backends.bigtable.playing import (
     ITEM,
     OPEN,
     ROW_OF_HAT,
-    google,
     play,
     procedures,
     rows,
@@ -219,29 +214,3 @@ def done(*indexes: int) -> Mutated:
 
 def done_and_busy() -> Mutated:
     return Mutated({0: Status(0), 1: Status(14, "busy")})
-
-
-class TestTables:
-    def test_create(self) -> None:
-        assert play(CreateTables(), None) == ([CreateTable("shop", {"d": 1, "c": 1})], None)
-
-    def test_create_again(self) -> None:
-        assert play(CreateTables(), google.AlreadyExists("there"))[1] is None
-
-    def test_drop(self) -> None:
-        assert play(DropTables(), None) == ([DeleteTable("shop")], None)
-
-    def test_drop_again(self) -> None:
-        assert play(DropTables(), google.NotFound("gone"))[1] is None
-
-    def test_an_index_is_a_table(self) -> None:
-        schema = Schema(name="shop", entities={}, indexes={"by_date": IndexSchema("by_date", ())})
-        sent, _ = play(CreateTables(), google.AlreadyExists("there"), None, on=Procedures(schema))
-        assert sent == [CreateTable("shop", {"d": 1, "c": 1}), CreateTable("shop.by_date", {"i": 1})]
-        sent, _ = play(DropTables(), google.NotFound("gone"), None, on=Procedures(schema))
-        assert sent == [DeleteTable("shop"), DeleteTable("shop.by_date")]
-
-    @pytest.mark.parametrize("request_", [CreateTables(), DropTables()])
-    def test_a_failure(self, request_: Request) -> None:
-        with pytest.raises(BackendError, match="PERMISSION_DENIED"):
-            play(request_, google.PermissionDenied("no"))

@@ -6,12 +6,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 from odm.backends.dynamodb import DynamoDB, Provisioned
-from odm.backends.dynamodb.changes import Change, differences, expiry_difference
+from odm.backends.dynamodb.changes import differences, expiry_difference
 from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.options import Options
 from odm.backends.dynamodb.schema import Layout, create_table
 from odm.backends.dynamodb.tables import apply
 from odm.errors import BackendError, BadValue
+from odm.operations.admin import Change
 from odm.operations.backend import Sleep, run
 from odm.schema.model import IndexSchema, Schema
 from tests.backends.dynamodb.conftest import described

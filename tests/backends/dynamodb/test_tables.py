@@ -22,8 +22,9 @@ from odm import (
     set_,
 )
 from odm.backends.dynamodb import DynamoDB, Provisioned
-from odm.backends.dynamodb.admin import Admin, Survey
+from odm.backends.dynamodb.admin import Admin
 from odm.errors import BackendError
+from odm.operations.admin import Survey
 from odm.schema.model import Schema
 
 SESSION = boto3.Session(aws_access_key_id="tables", aws_secret_access_key="secret", region_name="eu-west-1")

@@ -1,0 +1,79 @@
+"""What lies between the models and the tables that exist: one `Change` a difference, with the request that makes it.
+
+Pure: it works on the answers of GetTable. `odm.backends.bigtable.tables` makes the changes: ``create()`` those that
+add something, `odm apply` the others as well.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from odm.backends.bigtable.native import CreateTable, DeleteTable, Families, ModifyFamilies
+from odm.backends.bigtable.schema import tables
+from odm.operations.admin import Change
+from odm.schema.model import Schema
+
+
+def differences(schema: Schema, found: Mapping[str, Families]) -> tuple[Change, ...]:
+    """What the tables lack, have otherwise, and have beyond the models.
+
+    Args:
+        schema: what the models ask for.
+        found: the tables that are there, of those that the models ask for, and index tables that no model has.
+
+    Returns:
+        In the order in which they are to be made; what is refused first.
+    """
+    whats = (f"table {schema.name!r}", *(f"index {index!r}" for index in schema.indexes))
+    wanted = dict(zip(whats, tables(schema), strict=True))
+    there = {what: found[call.table] for what, call in wanted.items() if call.table in found}
+    foreign = {what for what, families in there.items() if families and not families.keys() & wanted[what].families}
+    return (
+        *(_foreign(what, wanted[what], there[what]) for what in wanted if what in foreign),
+        *(_create(schema, what, call, found) for what, call in wanted.items() if what not in there),
+        *(
+            change
+            for what, families in there.items()
+            if what not in foreign
+            for change in _of_families(wanted[what], families)
+        ),
+        *(_extra(schema, name) for name in sorted(found.keys() - {call.table for call in wanted.values()})),
+    )
+
+
+def _foreign(what: str, call: CreateTable, families: Families) -> Change:
+    needs, has = (" and ".join(map(repr, names)) for names in (call.families, families))
+    text = (
+        f"table {call.table!r} exists with the column families {has} and without {needs}, so it holds something else: "
+        "choose another name, or give the store a prefix"
+    )
+    return Change("refused", what, text)
+
+
+def _create(schema: Schema, what: str, call: CreateTable, found: Mapping[str, Families]) -> Change:
+    if call.table == schema.name:
+        return Change("create", what, f"families {' and '.join(call.families)}", call)
+    later = "; stored items enter it when they are written again" if schema.name in found else ""
+    return Change("add", what, f"table {call.table!r}{later}", call)
+
+
+def _of_families(call: CreateTable, families: Families) -> Iterator[Change]:
+    """What is to be done to the column families of a table, and which it has besides."""
+    for name, versions in call.families.items():
+        what, rule = f"family {name!r} of table {call.table!r}", f"maxversions={versions}"
+        if name not in families:
+            yield Change("add", what, rule, ModifyFamilies(call.table, create={name: versions}))
+        elif families[name] != rule:
+            text = f"{families[name]} → {rule}: {_effect(families[name])}"
+            yield Change("change", what, text, ModifyFamilies(call.table, update={name: versions}))
+    for name in families.keys() - call.families.keys():
+        yield Change("extra", f"family {name!r} of table {call.table!r}", "no model has it; it is left alone")
+
+
+def _effect(rule: str) -> str:
+    """What becomes of cells when the one that is wanted takes the place of this rule."""
+    kept = "Bigtable deletes all cells of a column but the newest, the only one that odm reads"
+    return f"{kept}, and no longer deletes cells by their age" if "maxage" in rule else kept
+
+
+def _extra(schema: Schema, name: str) -> Change:
+    index = name.removeprefix(f"{schema.name}.")
+    return Change("extra", f"index {index!r}", f"no model has it; table {name!r} takes room", DeleteTable(name))

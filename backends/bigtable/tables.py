@@ -1,0 +1,184 @@
+"""Making, changing and removing the tables of a schema: its own, and one an index.
+
+Each step is found by a look at the tables as they are, so whatever was interrupted goes on where it stopped, and
+several may be at it at once.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from google.api_core.exceptions import AlreadyExists, NotFound
+
+from odm.backends.bigtable.changes import differences
+from odm.backends.bigtable.entries import position
+from odm.backends.bigtable.errors import RETRIED, status
+from odm.backends.bigtable.layout import Layout
+from odm.backends.bigtable.native import (
+    ENTRIES,
+    Call,
+    DeleteTable,
+    Families,
+    GetTable,
+    ListTables,
+    ReadRows,
+    Row,
+    Tables,
+    Together,
+)
+from odm.backends.bigtable.retry import Retry, pause, read_all, until_answered
+from odm.backends.bigtable.schema import tables
+from odm.errors import BackendError
+from odm.operations.admin import ADDITIVE, Change, Kind, Tell, silent
+from odm.operations.backend import Gen
+from odm.schema.model import Schema
+
+
+def create(schema: Schema, retry: Retry) -> Gen[None]:
+    """Make the tables, or add to existing ones the column families that they lack.
+
+    Nothing else about existing tables is changed. Items that were written before their model had a pattern have no
+    entries in its index table, and enter it when they are written again.
+
+    Raises:
+        BackendError: a table holds something else.
+    """
+    yield from _settle(schema, ADDITIVE, retry, silent)
+
+
+def plan(schema: Schema, retry: Retry) -> Gen[tuple[Change, ...]]:
+    """What would be done to the tables as they are now, in order; what is refused or extra as well."""
+    names = yield from _names(schema, retry)
+    beside = sorted(name for name in names if _could_be_index(schema, name))
+    found = yield from _described((*_wanted(schema), *beside), retry)
+    for name in beside:
+        if name in found and not (yield from _holds_entries(schema, name, found[name], retry)):
+            del found[name]
+    return differences(schema, found)
+
+
+def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Gen[None]:
+    """Make the tables what the models ask for.
+
+    Args:
+        schema: what they ask for.
+        retry: how long to try.
+        drop: remove index tables that no model has.
+        tell: is told of each change when it is begun.
+
+    Raises:
+        BackendError: a change is refused.
+    """
+    kinds: set[Kind] = {"create", "add", "change"}
+    if drop:
+        kinds.add("extra")
+    yield from _settle(schema, kinds, retry, tell)
+
+
+def drop(schema: Schema, retry: Retry) -> Gen[None]:
+    """Remove the tables; absent ones are no error.
+
+    The items go first: while they are there, an index table that was made anew would lack the entries that they list.
+    """
+    items, *entries = map(DeleteTable, _wanted(schema))
+    yield from _together((items,), retry, NotFound)
+    yield from _together(entries, retry, NotFound)
+
+
+def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell) -> Gen[None]:
+    """Make the changes of these kinds; look again where somebody else was at it too."""
+    pauses = retry.pauses()
+    while True:
+        if "extra" in kinds:
+            found = yield from plan(schema, retry)
+        else:
+            found = differences(schema, (yield from _described(_wanted(schema), retry)))
+        _refuse(found)
+        left = [change for change in found if change.kind in kinds and change.call is not None]
+        for change in left:
+            tell(change)
+        calls = [change.call for change in left]
+        yield from _together([call for call in calls if isinstance(call, DeleteTable)], retry, NotFound)
+        adding = [call for call in calls if not isinstance(call, DeleteTable)]
+        answers = yield from _together(adding, retry, AlreadyExists)
+        if not any(isinstance(answer, Exception) for answer in answers):
+            return
+        wait = next(pauses, None)
+        if wait is None:
+            raise BackendError(f"table {schema.name!r}: somebody else keeps making and removing it: try again later")
+        yield wait
+
+
+def _refuse(found: Iterable[Change]) -> None:
+    """Raise the first of the changes that can not be made."""
+    for change in found:
+        if change.kind == "refused":
+            raise BackendError(change.text)
+
+
+def _wanted(schema: Schema) -> list[str]:
+    """The names of the schema's tables, its own first."""
+    return [call.table for call in tables(schema)]
+
+
+def _described(names: Iterable[str], retry: Retry) -> Gen[dict[str, Families]]:
+    """The column families of those tables that exist."""
+    calls = [*map(GetTable, names)]
+    answers = yield from _together(calls, retry, NotFound)
+    return {
+        call.table: answer for call, answer in zip(calls, answers, strict=True) if not isinstance(answer, Exception)
+    }
+
+
+def _names(schema: Schema, retry: Retry) -> Gen[list[str]]:
+    """The names of all tables of the instance."""
+    names: list[str] = []
+    page: Tables = yield from until_answered(ListTables(schema.name), retry)
+    names += page.names
+    while page.following:
+        page = yield from until_answered(ListTables(schema.name, page.following), retry)
+        names += page.names
+    return names
+
+
+def _could_be_index(schema: Schema, name: str) -> bool:
+    """Whether a table could be one of an index that no model has.
+
+    ``shop.eu.by_day`` could as well be of an index of a table ``shop.eu``.
+    """
+    head, dot, index = name.partition(f"{schema.name}.")
+    return not head and bool(dot) and "." not in index and name not in _wanted(schema)
+
+
+def _holds_entries(schema: Schema, name: str, families: Families, retry: Retry) -> Gen[bool]:
+    """Whether a table is one of index entries, by its families and its first row."""
+    if families.keys() != {ENTRIES}:
+        return False
+    rows = yield from read_all(ReadRows(name, limit=1), retry)
+    return all(_is_entry(row, Layout(schema.row_key_join, schema.hash_only)) for row in rows)
+
+
+def _is_entry(row: Row, layout: Layout) -> bool:
+    """Whether the row's cells are the row key of the item whose key its own ends with."""
+    try:
+        item = layout.row_key(position(row.text).key)
+    except (TypeError, ValueError):  # it has too many parts, or too few
+        return False
+    return {cell.value for cell in row.cells} == {item.encode()}
+
+
+def _together(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) -> Gen[list[Any]]:
+    """Make calls at the same time, each until it is answered; a failure that is expected is an answer."""
+    answers: dict[int, Any] = {}
+    pauses = retry.pauses()
+    while left := [number for number in range(len(calls)) if number not in answers]:
+        given = yield Together(tuple(calls[number] for number in left))
+        failed: list[tuple[Exception, Call]] = []
+        for number, answer in zip(left, given, strict=True):
+            if isinstance(answer, Exception) and not isinstance(answer, expected):
+                failed.append((answer, calls[number]))
+            else:
+                answers[number] = answer
+        if failed:
+            final = (one for one in failed if status(one[0]) not in RETRIED)
+            yield from pause(pauses, *next(final, failed[0]))
+    return [answers[number] for number in range(len(calls))]
