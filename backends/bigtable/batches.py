@@ -1,4 +1,4 @@
-"""Writes of many rows, each by itself: cut into requests that the server takes, sent again until all are done."""
+"""Reads and writes of many rows, each by itself: cut into requests that the server takes, sent until all are done."""
 
 import logging
 from collections.abc import Callable
@@ -9,8 +9,9 @@ from attrs import frozen
 from grpc import StatusCode
 
 from odm.backends.bigtable.errors import RETRIED, explain, status, status_of, translate
-from odm.backends.bigtable.native import Entry, Mutated, MutateRows, SetCell
-from odm.backends.bigtable.retry import Retry, once
+from odm.backends.bigtable.filters import Filter
+from odm.backends.bigtable.native import NEWEST, Entry, Mutated, MutateRows, ReadRows, Row, SetCell
+from odm.backends.bigtable.retry import Retry, once, read_all
 from odm.operations.backend import Gen
 
 _LOG = logging.getLogger("odm.bigtable")
@@ -61,6 +62,25 @@ def write_all(table: str, entries: tuple[Entry, ...], retry: Retry) -> Gen[Stuck
         else:
             return Stuck(left, next(iter(again.values())))
     return None
+
+
+def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filter = NEWEST) -> Gen[dict[str, Row]]:
+    """Rows by key, those that are there: one request unless the keys are very many.
+
+    Args:
+        table: the table's name.
+        row_keys: none twice.
+        retry: how long to try.
+        wanted: which cells of them.
+    """
+    found: dict[str, Row] = {}
+    left = row_keys
+    while left:
+        some = leading(left, lambda row_key: 4 * len(row_key), READ_BYTES)
+        rows = yield from read_all(ReadRows(table, keys=some, filter=wanted), retry)
+        found |= {row.text: row for row in rows}
+        left = left[len(some) :]
+    return found
 
 
 def _undone(call: MutateRows, answer: Mutated) -> dict[Entry, str]:

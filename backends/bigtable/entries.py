@@ -14,7 +14,7 @@ from itertools import permutations
 
 from odm.backends.bigtable.layout import UNAMBIGUOUS, checked
 from odm.backends.bigtable.native import RowRange
-from odm.errors import SchemaError
+from odm.errors import BackendError, SchemaError
 from odm.keys import can_go_on_low, next_prefix
 from odm.operations.ir import Position
 from odm.schema.model import IndexSchema, Key
@@ -40,9 +40,18 @@ def entry_row(index_key: Key, key: Key) -> str:
 
 
 def position(row_key: str) -> Position:
-    """The index key and the key of the item that an entry stands for."""
-    partition, sort, *key = row_key.split(UNAMBIGUOUS)
-    return Position(Key(*key), Key(partition, sort))
+    """The index key and the key of the item that an entry stands for.
+
+    Raises:
+        BackendError: it is no row key of an entry.
+    """
+    match row_key.split(UNAMBIGUOUS):
+        case [partition, sort, *key] if 1 <= len(key) <= 2:
+            return Position(Key(*key), Key(partition, sort))
+    raise BackendError(
+        f"an index table holds the row {row_key!r}, which odm did not write: keep the index tables to odm, or delete "
+        "the row"
+    )
 
 
 def entry_range(partition: str, lo: str = "", hi: str | None = None) -> RowRange:

@@ -1,13 +1,16 @@
 """Pages of a query or scan: rows are read on until the limit is full, and filters are evaluated here.
 
 Bigtable's own row filters choose cells, and can not compare numbers in text; what a filter asks of the item is asked of
-the decoded item.
+the decoded item. What the rows are is a `Source`'s: items themselves here, entries of an index in `index_pages`.
 """
 
 from collections.abc import Callable
+from typing import Protocol
+
+from attrs import frozen
 
 from odm.backends.bigtable.codec import TAG, decode
-from odm.backends.bigtable.filters import Newest, Stripped, ValueRange, chain, newest
+from odm.backends.bigtable.filters import Filter, Newest, Stripped, ValueRange, chain, newest
 from odm.backends.bigtable.native import FAMILY, ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.expressions.evaluate import holds
@@ -18,61 +21,113 @@ from odm.operations.ir import Page, Position, Query, Scan
 PAGE_ROWS = 1000
 """Rows of one read, so that a page has a bounded size."""
 
+FIRST_ROWS = 50
+"""Rows of the first read for a page of few items behind a filter, which may let few through."""
+
 KEYS_ONLY = chain(newest(FAMILY, TAG), ValueRange(b"\0"), Stripped())
 """The tags of items, which rows that are none have not, or have empty; without their values."""
 
-Place = Callable[[str], Position]
-"""Gives the position of a row key."""
+Kept = list[tuple[Item, Position]]
+"""Items of the answer with their positions; empty items where only their number is asked for."""
 
 
-def read_page(request: Query | Scan, table: str, span: RowRange, place: Place, retry: Retry) -> Gen[Page]:
+class Source(Protocol):
+    """The rows that a page is read from, and what becomes of them."""
+
+    @property
+    def table(self) -> str:
+        """The table that holds them."""
+        ...
+
+    def cells(self, request: Query | Scan) -> Filter:
+        """What is read of them."""
+        ...
+
+    def place(self, row_key: str) -> Position:
+        """The position of a row."""
+        ...
+
+    def kept(self, request: Query | Scan, rows: list[Row]) -> Gen[Kept]:
+        """What the rows bring to the answer."""
+        ...
+
+
+@frozen
+class Items:
+    """Rows of items.
+
+    Attributes:
+        table: the table's name.
+        at: gives the position of a row key.
+    """
+
+    table: str
+    at: Callable[[str], Position]
+
+    def cells(self, request: Query | Scan) -> Filter:
+        """All of an item, or that it is one."""
+        return KEYS_ONLY if request.count and request.filter is None else Newest()
+
+    def place(self, row_key: str) -> Position:
+        """The position of an item's row."""
+        return self.at(row_key)
+
+    def kept(self, request: Query | Scan, rows: list[Row]) -> Gen[Kept]:
+        """The items that the filter lets through."""
+        yield from ()
+        if request.count and request.filter is None:
+            return [({}, self.at(row.text)) for row in rows]
+        found = ((item, row) for row in rows if (item := decode(row)) is not None)
+        return [(item, self.at(row.text)) for item, row in found if passes(request, item)]
+
+
+def passes(request: Query | Scan, item: Item) -> bool:
+    """Whether the filter lets an item through."""
+    return request.filter is None or holds(request.filter, item)
+
+
+def read_page(request: Query | Scan, source: Source, span: RowRange, retry: Retry) -> Gen[Page]:
     """Read a page: on until the limit is full; without a limit, one read.
+
+    It never ends because rows were not kept, and where it ends between two rows, the next one begins behind the last
+    row that was looked at.
 
     Args:
         request: what is asked; its range and ``after`` are already in ``span``.
-        table: the table's name.
+        source: what is read.
         span: the rows to read, in either direction.
-        place: gives the position of a row.
         retry: how long to try.
     """
-    kept: list[tuple[Item, Position]] = []
+    kept: Kept = []
+    seen = 0
     while not span.empty:
-        call = _read(request, table, span, len(kept))
+        most = _rows(request, len(kept), seen)
+        reverse = isinstance(request, Query) and request.reverse
+        call = ReadRows(source.table, range=span, limit=most, reverse=reverse, filter=source.cells(request))
         rows = yield from read_all(call, retry)
-        kept += _kept(request, rows, place)
-        ended = len(rows) < (call.limit or 0)
-        last = place(rows[-1].text) if rows else None
+        kept += yield from source.kept(request, rows)
+        ended = len(rows) < most
+        last = source.place(rows[-1].text) if rows else None
         if request.limit is not None and len(kept) >= request.limit:
             kept = kept[: request.limit]
             position = kept[-1][1]
             return _answer(request, kept, None if ended and position == last else position)
         if ended or request.limit is None:
             return _answer(request, kept, None if ended else last)
-        span = span.beyond(rows[-1].text, reverse=call.reverse)
+        span = span.beyond(rows[-1].text, reverse=reverse)
+        seen += len(rows)
     return _answer(request, kept, None)
 
 
-def _read(request: Query | Scan, table: str, span: RowRange, found: int) -> ReadRows:
-    """The next read of a page; how many rows a filter lets through is not known."""
-    filtered = request.filter is not None
-    return ReadRows(
-        table,
-        range=span,
-        limit=PAGE_ROWS if filtered or request.limit is None else min(PAGE_ROWS, request.limit - found),
-        reverse=isinstance(request, Query) and request.reverse,
-        filter=KEYS_ONLY if request.count and not filtered else Newest(),
-    )
+def _rows(request: Query | Scan, found: int, seen: int) -> int:
+    """How many rows to read next: what a filter lets through is not known, so reads grow until the page is full."""
+    if request.limit is None:
+        return PAGE_ROWS
+    lacking = request.limit - found
+    return min(PAGE_ROWS, lacking if request.filter is None else max(FIRST_ROWS, 2 * lacking, seen))
 
 
-def _kept(request: Query | Scan, rows: list[Row], place: Place) -> list[tuple[Item, Position]]:
-    """The items that the filter lets through, with their positions; empty where only their number is asked for."""
-    if request.count and request.filter is None:
-        return [({}, place(row.text)) for row in rows]
-    found = ((item, row) for row in rows if (item := decode(row)) is not None)
-    return [(item, place(row.text)) for item, row in found if request.filter is None or holds(request.filter, item)]
-
-
-def _answer(request: Query | Scan, kept: list[tuple[Item, Position]], following: Position | None) -> Page:
+def _answer(request: Query | Scan, kept: Kept, following: Position | None) -> Page:
     if request.count:
         return Page(next=following, count=len(kept))
     return Page(tuple(item for item, _ in kept), tuple(position for _, position in kept), following)

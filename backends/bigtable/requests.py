@@ -16,9 +16,11 @@ from typing import Any, assert_never
 
 from attrs import Factory, field, frozen
 
-from odm.backends.bigtable.batches import READ_BYTES, leading, write_all
+from odm.backends.bigtable.batches import read_many, write_all
 from odm.backends.bigtable.codec import Form, decode, replacement
+from odm.backends.bigtable.entries import entry_range, entry_row
 from odm.backends.bigtable.expressions import Presence, presence
+from odm.backends.bigtable.index_pages import Entries
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
@@ -28,7 +30,7 @@ from odm.backends.bigtable.native import (
     ReadRows,
     RowRange,
 )
-from odm.backends.bigtable.pages import read_page
+from odm.backends.bigtable.pages import Items, read_page
 from odm.backends.bigtable.retry import Retry, once, read_all, until_answered
 from odm.backends.bigtable.tables import create, drop
 from odm.backends.bigtable.transactions import ONCE, apart
@@ -150,14 +152,9 @@ class Procedures:
 
     def batch_get(self, keys: tuple[Key, ...]) -> Gen[tuple[Item | None, ...]]:
         """Read rows by key: one request unless the keys are very many."""
-        row_keys = left = tuple(map(self.layout.row_key, keys))
-        found: dict[str, Item] = {}
-        while left:
-            some = leading(left, lambda row_key: 4 * len(row_key), READ_BYTES)
-            rows = yield from read_all(ReadRows(self.table, keys=some), self.retry)
-            found |= {row.text: item for row in rows if (item := decode(row)) is not None}
-            left = left[len(some) :]
-        return tuple(map(found.get, row_keys))
+        row_keys = tuple(map(self.layout.row_key, keys))
+        found = yield from read_many(self.table, row_keys, self.retry)
+        return tuple(None if (row := found.get(row_key)) is None else decode(row) for row_key in row_keys)
 
     def put(self, request: Put, wanted: Presence | None) -> Gen[Written | Refused]:
         """Replace the row: in any case, or if it is or is not there."""
@@ -195,13 +192,20 @@ class Procedures:
             )
 
     def query(self, request: Query) -> Gen[Page]:
-        """A page of one partition."""
+        """A page of one partition, of the table or of an index."""
+        if request.index is not None:
+            return self._query_index(request, request.index)
         span = self.layout.range(request.partition, request.lo, request.hi)
         if request.after is not None:
             span = span.beyond(self.layout.row_key(request.after.key), reverse=request.reverse)
-        return read_page(
-            request, self.table, span, lambda row_key: Position(self.layout.key(row_key, request.partition)), self.retry
-        )
+        source = Items(self.table, lambda row_key: Position(self.layout.key(row_key, request.partition)))
+        return read_page(request, source, span, self.retry)
+
+    def _query_index(self, request: Query, index: str) -> Gen[Page]:
+        span = entry_range(request.partition, request.lo, request.hi)
+        if request.after is not None and request.after.index_key is not None:
+            span = span.beyond(entry_row(request.after.index_key, request.after.key), reverse=request.reverse)
+        return read_page(request, Entries(self.table, index, self.layout, self.retry), span, self.retry)
 
     def scan(self, request: Scan) -> Gen[Page]:
         """A page of the whole table.
@@ -212,7 +216,7 @@ class Procedures:
         span = RowRange()
         if request.after is not None:
             span = span.beyond(request.after.key.partition, reverse=False)
-        return read_page(request, self.table, span, lambda row_key: Position(Key(row_key)), self.retry)
+        return read_page(request, Items(self.table, lambda row_key: Position(Key(row_key))), span, self.retry)
 
     def _entry(self, operation: Put | Delete) -> Entry:
         """What a write does to its row."""

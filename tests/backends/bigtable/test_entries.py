@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import assume, given
+from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
 from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.entries import check_entries, entry_range, entry_row, index_table, position
 from odm.backends.bigtable.native import RowRange
-from odm.errors import ItemTooLarge, SchemaError
+from odm.errors import ItemTooLarge, KeyValueError, SchemaError
 from odm.operations.ir import Position
 from odm.schema.model import IndexSchema, Key, PatternSchema
-from tests.keys.cases import PROPERTY, TEMPLATES, Drawn, compiled, values_of
+from tests.keys.cases import FIXED, PROPERTY, VARIABLE, Drawn, compiled, components, join, values_of
 from tests.keys.test_spans import bounds_on, contains
 
 ITEMS = st.builds(Key, st.sampled_from(["C#1", "C#2", "C"]), st.sampled_from(["", "O#1", "O#1#x", "$P"]))
@@ -35,15 +35,33 @@ def is_ordered(index: IndexSchema) -> bool:
     return True
 
 
+TEXT = next(case for case in VARIABLE if case.field == "text")
+SYMBOL = next(case for case in FIXED if case.field == "symbol")
+PIECES = components() | st.sampled_from([("{text}", (TEXT,)), ("{symbol:<5}", (SYMBOL,))])
+
+
 @st.composite
 def shared(draw: st.DrawFn) -> tuple[Drawn, dict[str, Any], Drawn, dict[str, Any]]:
-    """Two sort templates that may share an index, often alike, with the values of an item of each."""
-    one, other = draw(TEMPLATES), draw(TEMPLATES)
-    if draw(st.booleans()):
-        other = one
+    """Two sort templates that may share an index, often with a common beginning, with the values of an item of each."""
+    pieces = draw(st.lists(PIECES, min_size=1, max_size=3))
+    kept = draw(st.integers(0, len(pieces)))
+    behind = draw(st.lists(PIECES, min_size=not kept, max_size=2))
+    one, other = draw(st.permutations([join(pieces), join([*pieces[:kept], *behind])]))
     assume(is_ordered(index_of(one, other)))
-    values = values_of(draw, one)
-    return one, values, other, values_of(draw, other, like=values if other is one else None)
+    values = draw(values_for(one, {}))
+    return one, values, other, draw(values_for(other, {"text": values.get("symbol", "A"), **values}))
+
+
+@st.composite
+def values_for(draw: st.DrawFn, drawn: Drawn, like: dict[str, Any]) -> dict[str, Any]:
+    """Values for all placeholders, many of them those of `like`."""
+    values = values_of(draw, drawn)
+    values |= {name: like[name] for name in values if name in like and draw(st.integers(0, 3))}
+    try:
+        drawn.key(values)
+    except KeyValueError:  # a time that only the other's format can hold
+        reject()
+    return values
 
 
 @PROPERTY

@@ -161,7 +161,7 @@ class TestBatches:
         assert answer == ({"_t": "Hat", "x": 1}, {"_t": "Hat", "x": 1}, None)
 
     def test_batch_get_of_very_many_keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("odm.backends.bigtable.requests.READ_BYTES", 24)
+        monkeypatch.setattr(batches, "READ_BYTES", 24)
         sent, answer = play(
             BatchGet((Key("a", "1"), Key("b", "1"), Key("c", "1"))), rows("a#1", x=""), rows("c#1", x="")
         )

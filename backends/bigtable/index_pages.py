@@ -1,0 +1,72 @@
+"""Pages of a secondary pattern: a range of index rows, then the items that they stand for.
+
+An index row only says where an item may be found: one is written before its item, and taken away after it. So each hit
+is asked of the item, which lists the entries that it has. What no item lists is left to `scrub`: readers never delete.
+"""
+
+from attrs import frozen
+
+from odm.backends.bigtable.batches import read_many
+from odm.backends.bigtable.codec import LISTED, TAG, stored
+from odm.backends.bigtable.entries import index_table, position
+from odm.backends.bigtable.filters import Column, Filter, First, Newest, Stripped, chain, interleave
+from odm.backends.bigtable.layout import Layout
+from odm.backends.bigtable.native import FAMILY, Row
+from odm.backends.bigtable.pages import Kept, passes
+from odm.backends.bigtable.retry import Retry
+from odm.operations.backend import Gen
+from odm.operations.ir import Position, Query, Scan
+
+ROW_ONLY = chain(First(1), Stripped())
+"""One cell a row, without its value: a row is one hit, however many attempts have claimed it."""
+
+LIST_ONLY = chain(interleave(Column(FAMILY, TAG), Column(FAMILY, LISTED)), Newest())
+"""What an item's entries are told by."""
+
+
+@frozen
+class Entries:
+    """Rows of an index.
+
+    Attributes:
+        items: the table of the items.
+        index: the name of the index.
+        layout: where items stand.
+        retry: how long to try.
+    """
+
+    items: str
+    index: str
+    layout: Layout
+    retry: Retry
+
+    @property
+    def table(self) -> str:
+        """The table of the index."""
+        return index_table(self.items, self.index)
+
+    def cells(self, request: Query | Scan) -> Filter:
+        """Only that the row is there."""
+        return ROW_ONLY
+
+    def place(self, row_key: str) -> Position:
+        """The position of an entry's row."""
+        return position(row_key)
+
+    def kept(self, request: Query | Scan, rows: list[Row]) -> Gen[Kept]:
+        """The items that have the entries, as far as the filter lets them through.
+
+        Keys are compared and no qualifiers: another attempt may have claimed the same entry since the row was read.
+        """
+        hits = [position(row.text) for row in rows]
+        row_keys = tuple(dict.fromkeys(self.layout.row_key(hit.key) for hit in hits))
+        wanted = LIST_ONLY if request.count and request.filter is None else Newest()
+        found = yield from read_many(self.items, row_keys, self.retry, wanted)
+        kept: Kept = []
+        for hit in hits:
+            held = stored(found.get(self.layout.row_key(hit.key)))
+            if held is None or not any((self.index, hit.index_key) == (e.index, e.key) for e in held.entries):
+                continue
+            if passes(request, held.item):
+                kept.append((held.item, hit))
+        return kept
