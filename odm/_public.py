@@ -2,7 +2,7 @@
 
 from odm.entities.collections import collection, select
 from odm.entities.entity import Entity
-from odm.entities.markers import TTL, Counter, Revision, Stored
+from odm.entities.markers import TTL, Columns, Counter, Revision, Stored
 from odm.entities.patterns import AccessPattern, PrimaryKey
 from odm.entities.query import Query
 from odm.entities.upgrades import upgrade
@@ -69,6 +69,7 @@ __all__ = [
     "BadCursor",
     "BadValue",
     "Batch",
+    "Columns",
     "Condition",
     "ConditionFailed",
     "Conflict",

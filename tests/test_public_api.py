@@ -22,6 +22,7 @@ NAMES = [
     "BadCursor",
     "BadValue",
     "Batch",
+    "Columns",
     "Condition",
     "ConditionFailed",
     "Conflict",

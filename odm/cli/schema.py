@@ -49,7 +49,8 @@ def _entity(entity: EntitySchema) -> tuple[str, ...]:
 
 
 def _roles(entity: EntitySchema) -> str:
-    roles = (("TTL", entity.ttl), ("Revision", entity.revision), *(("Counter", name) for name in entity.counters))
+    many = (("Counter", entity.counters), ("Columns", entity.columns))
+    roles = (("TTL", entity.ttl), ("Revision", entity.revision), *((role, name) for role, its in many for name in its))
     return ", ".join(sorted(f"{name} ({role})" for role, name in roles if name))
 
 

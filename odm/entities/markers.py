@@ -70,6 +70,16 @@ class CounterMarker(_Marker):
 
 
 @frozen
+class ColumnsMarker(_Marker):
+    """Bigtable stores each member of the set or dict in a column of its own: ``Annotated[set[str], Columns] = set()``.
+
+    Members are then added and taken away without reading or rewriting the others. Elsewhere it changes nothing.
+    """
+
+    _odm_usage = "Annotated[set[str], Columns] = set()"
+
+
+@frozen
 class Stored(_Marker):
     """Store the field under another name: ``Annotated[str, Stored("c")]``."""
 
@@ -81,6 +91,7 @@ class Stored(_Marker):
 TTL = TTLMarker()
 Revision = RevisionMarker()
 Counter = CounterMarker()
+Columns = ColumnsMarker()
 
 M = TypeVar("M")
 

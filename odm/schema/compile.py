@@ -92,7 +92,7 @@ def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern],
     primary = next(p for p in compiled.values() if p.kind == "primary")
     others = {name: p for name, p in compiled.items() if p.kind != "primary"}
     optional = frozenset(filter(codec.may_be_none, cls.model_fields))
-    roles, keep = find_roles(cls, compiled.values()), find_keep(cls, primary)
+    roles, keep = find_roles(cls, compiled.values(), codec), find_keep(cls, primary)
     entity = EntitySchema(cls, tag, primary, others, codec, optional=optional, keep=keep, **roles)
     check_entity(entity)
     check_local(entity, patterns, hash_only=hash_only)

@@ -1,11 +1,22 @@
-"""Fields with a role: Revision, TTL and Counter markers, found and checked."""
+"""Fields with a role: Revision, TTL, Counter and Columns markers, found and checked."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from odm.entities.markers import CounterMarker, RevisionMarker, TTLMarker, find_marker, meaning, metadata_of
+from odm.codec import EntityCodec
+from odm.codec.containers import DictType, SetType
+from odm.codec.unions import bare
+from odm.entities.markers import (
+    ColumnsMarker,
+    CounterMarker,
+    RevisionMarker,
+    TTLMarker,
+    find_marker,
+    meaning,
+    metadata_of,
+)
 from odm.errors import SchemaError
 from odm.expressions.nodes import Condition, paths
 from odm.schema.model import PatternSchema
@@ -14,12 +25,12 @@ if TYPE_CHECKING:
     from odm.entities.entity import Entity
 
 
-def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema]) -> dict[str, Any]:
-    """The keyword arguments revision, ttl and counters of `EntitySchema`. Raises SchemaError."""
+def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: EntityCodec) -> dict[str, Any]:
+    """The keyword arguments revision, ttl, counters and columns of `EntitySchema`. Raises SchemaError."""
     keyed = {field for pattern in patterns for field in (*pattern.sources, *_named(pattern.when))}
     revision = _only(cls, RevisionMarker, "Revision")
     ttl = _only(cls, TTLMarker, "TTL")
-    counters = frozenset(name for name, info in cls.model_fields.items() if find_marker(info, CounterMarker))
+    counters, columns = _all(cls, CounterMarker), _all(cls, ColumnsMarker)
     for name in (*counters, *([revision] if revision else [])):
         _check_number(cls, name, cls.model_fields[name])
         if name in keyed:
@@ -27,7 +38,9 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema]) -> dict[s
                 f"{cls.__name__}.{name}: a Counter or Revision changes by itself and can not decide about a key; "
                 "take it out of the template, when= or shards=, or take the marker away"
             )
-    return {"revision": revision, "ttl": ttl, "counters": counters}
+    for name in columns:
+        _check_members(cls, name, codec)
+    return {"revision": revision, "ttl": ttl, "counters": counters, "columns": columns}
 
 
 def _named(condition: Condition | None) -> set[str]:
@@ -35,11 +48,23 @@ def _named(condition: Condition | None) -> set[str]:
     return set() if condition is None else {path.root for path in paths(condition)}
 
 
+def _all(cls: "type[Entity]", kind: type) -> frozenset[str]:
+    return frozenset(name for name, info in cls.model_fields.items() if find_marker(info, kind))
+
+
 def _only(cls: "type[Entity]", kind: type, word: str) -> str | None:
     names = [name for name, info in cls.model_fields.items() if find_marker(info, kind)]
     if len(names) > 1:
         raise SchemaError(f"{cls.__name__} marks several fields as {word}: {', '.join(names)}; keep one")
     return names[0] if names else None
+
+
+def _check_members(cls: "type[Entity]", name: str, codec: EntityCodec) -> None:
+    if not isinstance(bare(codec.record.fields[name].type), SetType | DictType):
+        raise SchemaError(
+            f"{cls.__name__}.{name}: Columns marks a set or a dict, each member of which Bigtable stores in a column "
+            f"of its own: {name}: Annotated[set[str], Columns] = set(), or take the marker away"
+        )
 
 
 def _check_number(cls: "type[Entity]", name: str, info: FieldInfo) -> None:

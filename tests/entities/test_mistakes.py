@@ -12,6 +12,7 @@ from odm import (
     AsyncStore,
     BadCursor,
     BadValue,
+    Columns,
     Counter,
     Entity,
     KeyValueError,
@@ -109,11 +110,12 @@ def test_private_names_are_answered_as_pydantic_does() -> None:
     [
         (Revision, r"write value: Annotated\[int, Revision\] = 0"),
         (Counter, r"write value: Annotated\[int, Counter\] = 0"),
+        (Columns, r"write value: Annotated\[set\[str\], Columns\] = set\(\)"),
         (TTL, r"write value: Annotated\[datetime, TTL\]"),
         (Stored, r'write value: Annotated\[str, Stored\("c"\)\]'),
         (Stored("x"), r'write value: Annotated\[str, Stored\("c"\)\]'),
     ],
-    ids=["Revision", "Counter", "TTL", "Stored", "Stored(x)"],
+    ids=["Revision", "Counter", "Columns", "TTL", "Stored", "Stored(x)"],
 )
 @pytest.mark.parametrize("config", [{}, {"arbitrary_types_allowed": True}], ids=str)
 def test_a_marker_is_no_type(annotation: Any, says: str, config: dict[str, bool]) -> None:
@@ -122,7 +124,9 @@ def test_a_marker_is_no_type(annotation: Any, says: str, config: dict[str, bool]
 
 
 @pytest.mark.parametrize(
-    "marker", [TTL, Revision, Counter, Stored("x")], ids=["TTL", "Revision", "Counter", "Stored(x)"]
+    "marker",
+    [TTL, Revision, Counter, Columns, Stored("x")],
+    ids=["TTL", "Revision", "Counter", "Columns", "Stored(x)"],
 )
 def test_a_marker_is_not_called(marker: Any) -> None:
     with pytest.raises(SchemaError, match=r"a marker is not called: write Annotated\["):

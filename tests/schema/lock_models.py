@@ -14,7 +14,8 @@ from enum import Enum, Flag
 from typing import Annotated, Literal, NamedTuple
 from uuid import UUID
 from pydantic import UUID4, BaseModel, Field, RootModel, StringConstraints
-from odm import upgrade, TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Shards, Stored, Table, field
+from odm import upgrade, TTL, AccessPattern, Columns, Counter, Entity, PrimaryKey, Revision, Shards, Stored, Table
+from odm import field
 """
 
 MODEL = """

@@ -9,9 +9,9 @@ from types import new_class
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, SchemaError, Stored, Table, field
+from odm import TTL, AccessPattern, Columns, Counter, Entity, PrimaryKey, Revision, SchemaError, Stored, Table, field
 
 Declare = Callable[[Table], object]
 
@@ -272,6 +272,21 @@ def test_counters_and_revisions_are_unbounded_ints_from_0(marker: object, annota
     annotations = {"id": str, "number": Annotated[annotation, marker]}
     declare_entity(table, annotations, number=Field(default), primary=PrimaryKey("ORDER#{id}"))
     with pytest.raises(SchemaError, match=r"Order\.number: .*unbounded int that starts at 0: number: Annotated\[int, "):
+        table.compile()
+
+
+class Pair(BaseModel):
+    left: str
+
+
+@pytest.mark.parametrize("annotation", [str, list[str], dict[str, int] | list[int], Any, Pair], ids=str)
+def test_columns_are_members_of_a_set_or_dict(annotation: Any) -> None:
+    table = Table("shop")
+    annotations = {"id": str, "tags": Annotated[annotation, Columns]}
+    declare_entity(table, annotations, primary=PrimaryKey("ORDER#{id}"))
+    with pytest.raises(
+        SchemaError, match=r"^Order\.tags: Columns marks a set .* tags: Annotated\[set\[str\], Columns\]"
+    ):
         table.compile()
 
 

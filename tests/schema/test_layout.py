@@ -9,7 +9,20 @@ import pytest
 from pydantic import AwareDatetime
 from typing_extensions import TypeAliasType
 
-from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, SchemaError, Store, Stored, Table, field
+from odm import (
+    TTL,
+    AccessPattern,
+    Columns,
+    Counter,
+    Entity,
+    PrimaryKey,
+    Revision,
+    SchemaError,
+    Store,
+    Stored,
+    Table,
+    field,
+)
 from odm.backends.local import Memory
 from odm.schema.model import Key
 
@@ -168,6 +181,10 @@ def test_roles_and_optional_fields() -> None:
         revision: Annotated[int, Revision] = 0
         views: Annotated[int, Counter] = 0
         likes: Annotated[int, Counter] = 0
+        tags: Annotated[set[str], Columns, Stored("t")] = set()
+        sizes: Annotated[frozenset[int], Columns]
+        prices: Annotated[dict[str, int] | None, Columns] = None
+        names: Annotated[dict[str, str], Columns] | None = None
         expires: Annotated[AwareDatetime, TTL] | None = None
         opened_at: datetime | None = None
         short: Annotated[str, Stored("s")] = ""
@@ -176,7 +193,8 @@ def test_roles_and_optional_fields() -> None:
     entity = table.compile().entity(Order)
     assert (entity.revision, entity.ttl) == ("revision", "expires")
     assert entity.counters == {"views", "likes"}
-    assert entity.optional == {"expires", "opened_at"}
+    assert entity.columns == {"tags", "sizes", "prices", "names"}
+    assert entity.optional == {"expires", "opened_at", "prices", "names"}
     assert entity.codec.stored["short"] == "s"
     assert table.compile().has_ttl
 

@@ -140,7 +140,7 @@ def test_items_of_a_removed_entity_are_invalid_in_a_collection() -> None:
 
 
 def test_what_the_bundled_engine_can_not_show() -> None:
-    """Names of key attributes are DynamoDB's, the row key is Bigtable's, and only there a Counter has its own form."""
+    """Names of key attributes are DynamoDB's, row keys and the forms of Counter and Columns Bigtable's."""
 
     def found(old: list[tuple[str, str]], new: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
         return [(f.level, f.where, f.change) for f in findings(Change("", new, [], old))]
@@ -161,6 +161,11 @@ def test_what_the_bundled_engine_can_not_show() -> None:
     counter = ("visits: int", "visits: Annotated[int, Counter]")
     assert found([], [counter]) == [("backfill", "Customer.visits", "Counter")]
     assert found([counter], []) == [("backfill", "Customer.visits", "Counter")]
+    note = "    note: str"
+    plain, columns = (
+        (note, f"    tags: {tags} = set()\n{note}") for tags in ("set[str]", "Annotated[set[str], Columns]")
+    )
+    assert found([plain], [columns]) == found([columns], [plain]) == [("backfill", "Customer.tags", "Columns")]
     assert found(
         [("    note: str", "    revision: Annotated[int, Revision] = 0\n    note: str")],
         [("    note: str", "    revision: int = 0\n    note: str")],

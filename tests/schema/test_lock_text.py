@@ -101,6 +101,7 @@ def test_no_difference_is_overlooked() -> None:
     rich = model(
         ("ends_at: datetime | None", "ends_at: Annotated[datetime | None, TTL]"),
         ("visits: int", "visits: Annotated[int, Counter]"),
+        ("    gone_at:", "    tags: Annotated[set[str], Columns] = set()\n    gone_at:"),
         ("    note: str", '    revision: Annotated[int, Revision] = 0\n    note: Annotated[str, Stored("n")]'),
     )
     whole = plain(lock_of(rich))["tables"]["shop"]
@@ -273,6 +274,7 @@ KNOWN = {
     Schema: {"name", "prefix", "entities", "indexes", "keys", "hash_only", "row_key_join"},
     EntitySchema: {
         *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
+        "columns",
     },
     PatternSchema: {
         *("entity", "name", "kind", "index", "partition", "sort", "when", "shared", "shards", "hashed"),

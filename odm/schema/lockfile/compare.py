@@ -142,7 +142,7 @@ def _upgraded(finding: Finding) -> Finding:
 
 
 def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
-    """The fields with a role: TTL, Revision and Counters."""
+    """The fields with a role: TTL, Revision, Counter and Columns."""
     again = f"put() every stored {new.name} again"
     was, now = old.ttl or "none", new.ttl or "none"
     if old.ttl is not None and old.ttl != new.ttl:
@@ -157,8 +157,20 @@ def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
         yield Finding("backfill", new.name, "Revision", was, now, effect, mend)
     elif old.revision != new.revision:
         yield Finding("safe", new.name, "Revision", was, now, "a write of a stale copy is no longer refused")
-    for name in sorted({*old.counters} ^ {*new.counters}):
+    yield from _compare_forms(old, new, "Counter", old.counters, new.counters)
+    yield from _compare_forms(old, new, "Columns", old.columns, new.columns)
+
+
+def _compare_forms(
+    old: EntityLock, new: EntityLock, marker: str, marked: tuple[str, ...], marks: tuple[str, ...]
+) -> Iterator[Finding]:
+    """The fields that Bigtable stores in another form, because they got a marker or lost it."""
+    for name in sorted({*marked} ^ {*marks}):
         if name in new.fields and name in old.fields:
-            was, now = ("Counter" if name in side.counters else "plain int" for side in (old, new))
-            effect = "on Bigtable the two are stored in different forms, elsewhere alike"
-            yield Finding("backfill", f"{new.name}.{name}", "Counter", was, now, effect, f"on Bigtable, {again}")
+            was, now = (marker if name in side else "plain" for side in (marked, marks))
+            effect = (
+                "on Bigtable the two are stored in different forms; stored items are read in both, and a program that "
+                "still has the old model overwrites but one of them"
+            )
+            mend = f"on Bigtable, stop programs with the old model, then put() every stored {new.name} again"
+            yield Finding("backfill", f"{new.name}.{name}", marker, was, now, effect, mend)

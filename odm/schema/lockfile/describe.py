@@ -35,6 +35,7 @@ def _entity(entity: EntitySchema) -> EntityLock:
         ttl=None if entity.ttl is None else stored[entity.ttl],
         revision=None if entity.revision is None else stored[entity.revision],
         counters=tuple(sorted(stored[name] for name in entity.counters)),
+        columns=tuple(sorted(stored[name] for name in entity.columns)),
     )
 
 

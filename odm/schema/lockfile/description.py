@@ -102,6 +102,7 @@ class EntityLock(_Description):
     ttl: str | None = None
     revision: str | None = None
     counters: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
 
 class TableLock(_Description):

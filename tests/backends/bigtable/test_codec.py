@@ -230,14 +230,17 @@ def test_the_form_of_a_table() -> None:
         views: Annotated[int, odm.Counter] = 0
         likes: Annotated[int, odm.Counter, odm.Stored("l")] = 0
         count: Annotated[int, odm.Counter] = 0
+        tags: Annotated[set[str], odm.Columns, odm.Stored("t#")] = set()
+        sizes: Annotated[dict[str, int], odm.Columns] = {}
         main = odm.PrimaryKey("ONE#{id}")
 
     class Two(odm.Entity, table=table):
         id: str
         views: Annotated[int, odm.Counter] = 0
         count: int = 0
+        size: Annotated[int, odm.Counter, odm.Stored("sizes")] = 0
         main = odm.PrimaryKey("TWO#{id}")
 
     form = Form.of(table.compile())
-    assert form == Form({"views": "counter", "l": "counter"}, frozenset({"count"}))
-    assert [form.kind(name) for name in ("views", "l", "count", "id")] == ["counter", "counter", None, None]
+    assert form == Form({"views": "counter", "l": "counter", "t#": "columns"}, frozenset({"count", "sizes"}))
+    assert [form.kind(name) for name in ("views", "t#", "count", "id")] == ["counter", "columns", None, None]
