@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from google.api_core.exceptions import GoogleAPICallError
 
 from odm.backends.bigtable import admin_wire
+from odm.backends.bigtable.cbt import rehearse
 from odm.backends.bigtable.clients import Clients
 from odm.backends.bigtable.errors import NATIVE_FAILURES
 from odm.backends.bigtable.native import (
@@ -33,7 +34,7 @@ from odm.backends.bigtable.requests import Procedures, now_micros
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.rows import RowMerger
 from odm.backends.bigtable.wire import Message, Wire
-from odm.operations.backend import Gen, Sleep
+from odm.operations.backend import Gen, Rehearsal, Sleep
 from odm.operations.ir import Request
 from odm.schema.model import Key, Schema
 
@@ -63,6 +64,10 @@ class BigtableConnection:
     def apart(self, keys: Sequence[Key]) -> str | None:
         """Why items can not be written in one transaction; see `odm.operations.backend.Connection`."""
         return self._procedures.apart(keys)
+
+    def rehearse(self, request: Request) -> Rehearsal:
+        """What a write would send and store; see `odm.operations.backend.Connection`."""
+        return rehearse(self.steps(request), self._procedures.table, self._procedures.now())
 
     def call(self, native: Native) -> Any:
         """Make one attempt at a native request, blocking."""

@@ -50,6 +50,21 @@ PATIENCE = Patience()
 """That of a store that says nothing."""
 
 
+@frozen
+class Rehearsal:
+    """What a write would do where no item has its key, without sending it.
+
+    Attributes:
+        sent: its native requests, up to the one that writes the item.
+        most: at most how many it takes, whatever is there; None: that depends on it.
+        stored: the rows that they write, as the service's own tool prints them.
+    """
+
+    sent: tuple[Any, ...]
+    most: int | None
+    stored: str = ""
+
+
 class Connection(Protocol):
     """One table on one backend: schema checked, codecs compiled, ready for requests. Thread-safe.
 
@@ -68,6 +83,9 @@ class Connection(Protocol):
 
     One whose requests may wait or fail on a network has a method ``patient(patience)``: a twin of itself on the same
     connections with another `Patience`, which closes them too. Without a network, it is the connection itself.
+
+    One whose writes take several native requests, or whose service has a tool that prints what is stored, may have a
+    method ``rehearse(request)``: the `Rehearsal` of a write, for `Store.explain`.
 
     One that answers every request with one call may have a method ``answer(request)``, which does what running its
     `steps` with `call` does, only sooner.

@@ -1,13 +1,13 @@
 """`explain`: what a call will do, as a value that prints, before anything is sent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import frozen
 
 from odm.expressions.nodes import Condition
 from odm.operations import ir
-from odm.operations.backend import Connection, Gen
+from odm.operations.backend import Connection, Gen, Rehearsal
 from odm.operations.plan import Plan
 from odm.operations.updates import Change
 from odm.schema.model import EntitySchema
@@ -35,6 +35,8 @@ class Explanation:
         keep: a put trims its partition to that many items of the entity afterwards.
         note: what else is worth knowing.
         native: the first request as the backend will send it.
+        then: the native requests that follow it in a write, where no item has the key.
+        stored: the rows that a write makes, as the tool of the backend's service prints them, where it has one.
         local: the secondary index is a local one: kept beside the items, and read consistently.
         shards: of each partition, so many are read together and merged.
     """
@@ -52,6 +54,8 @@ class Explanation:
     keep: int | None = None
     note: str = ""
     native: Any = None
+    then: tuple[Any, ...] = ()
+    stored: str = ""
     local: bool = False
     shards: int = 1
 
@@ -70,6 +74,8 @@ class Explanation:
             ("keep", "" if self.keep is None else f"the newest {self.keep} items of the entity in the partition"),
             ("note", self.note),
             ("native", str(self.native) if self.native is not None else ""),
+            *(("then", str(native)) for native in self.then),
+            ("stored", self.stored),
         ]
         return [(name, text) for name, text in rows if text]
 
@@ -81,6 +87,8 @@ class Explanation:
             return "two: the write and a count; two more for each page of items that have to go"
         if self.requests is not None:
             return f"at most {self.requests}"
+        if self.then:
+            return "those shown, where no item is there; else one more for each index entry that goes"
         if self.writes:
             return "one, or two with a read first, a try"
         return "one a page of results" if self.shards == 1 else "one a page of each shard"
@@ -129,18 +137,27 @@ def explain_write(
         condition = request.condition
     note = f"{how.format(', '.join(guarded))}, guards them in the write, and tries again when they have changed"
     keep = entity.keep if isinstance(request, ir.Put) else None
+    rehearsal = rehearse(connection, request)
     return Explanation(
         call,
         entity.primary.text,
         partitions=(request.key.partition,),
         range=(request.key.sort, request.key.sort + "\0"),
         filter=condition,
-        requests=None if guarded or keep is not None else 1,
+        requests=None if guarded or keep is not None else rehearsal.most,
         writes=True,
         keep=keep,
         note=note if guarded else "",
-        native=first_native(connection, request),
+        native=rehearsal.sent[0],
+        then=rehearsal.sent[1:],
+        stored=rehearsal.stored,
     )
+
+
+def rehearse(connection: Connection, request: ir.Request) -> Rehearsal:
+    """What a write would send; where the connection does not rehearse, each is one native request."""
+    own: Callable[[ir.Request], Rehearsal] | None = getattr(connection, "rehearse", None)
+    return Rehearsal((first_native(connection, request),), 1) if own is None else own(request)
 
 
 def first_native(connection: Connection, request: ir.Request) -> Any:

@@ -1,0 +1,133 @@
+"""What a write would send and store, before it is sent: for `explain`, in the words of ``cbt``, the vendor's command.
+
+A write is rehearsed: its procedure runs without a driver, and is answered as by tables that hold nothing. So the
+requests that are shown are those of the procedure itself, and the rows are the cells in these requests.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+from odm.backends.bigtable.cells import read_counter
+from odm.backends.bigtable.native import (
+    COUNTERS,
+    SERVER_TIME,
+    CheckAndMutateRow,
+    Entry,
+    Mutated,
+    MutateRow,
+    MutateRows,
+    Native,
+    Read,
+    ReadModifyWriteRow,
+    ReadRows,
+    SetCell,
+    Status,
+    Together,
+)
+from odm.operations.backend import Gen, Rehearsal
+
+_RULE: Final = 40 * "-"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ESCAPES: Final = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
+
+Rows: TypeAlias = Mapping[str, Mapping[str, SetCell]]
+"""By row key, and by column in the form ``family:qualifier``."""
+
+
+def rehearse(steps: Gen[Any], table: str, now: int) -> Rehearsal:
+    """Run the procedure of a write up to the request that changes the item's own row.
+
+    Args:
+        steps: the procedure.
+        table: the one of the items.
+        now: the server's time, in microseconds.
+    """
+    sent: list[Native] = []
+    answer: Any = None
+    try:
+        while not (sent and _writes(sent[-1], table)):
+            sent.append(steps.send(answer))
+            answer = _nothing(sent[-1])
+    except StopIteration:
+        pass
+    steps.close()
+    return Rehearsal(tuple(sent), _most(sent, table), _stored(sent, table, now))
+
+
+def _most(sent: list[Native], table: str) -> int | None:
+    """A refused condition is looked into by one more request; a write that reads may find others busy with the row."""
+    if isinstance(sent[0], MutateRow):
+        return 1
+    return 2 if _writes(sent[0], table) else None
+
+
+def _stored(sent: list[Native], table: str, now: int) -> str:
+    """By table, what ``cbt read`` would show then."""
+    tables: dict[str, dict[str, dict[str, SetCell]]] = {table: {}}
+    for name, entry in (written for native in sent for written in _entries(native)):
+        cells = tables.setdefault(name, {}).setdefault(entry.key, {})
+        cells |= {f"{cell.family}:{cell.qualifier}": cell for cell in entry.mutations if isinstance(cell, SetCell)}
+    return "\n".join(_table(name, rows, now) for name, rows in tables.items() if any(rows.values()))
+
+
+def _writes(native: Native, table: str) -> bool:
+    return isinstance(native, MutateRow | CheckAndMutateRow | ReadModifyWriteRow) and native.table == table
+
+
+def _nothing(native: Native) -> Any:
+    """What a table without rows answers."""
+    if isinstance(native, ReadRows):
+        return Read()
+    if isinstance(native, MutateRows):
+        return Mutated(dict.fromkeys(range(len(native.entries)), Status(0)))
+    return tuple(map(_nothing, native.calls)) if isinstance(native, Together) else None
+
+
+def _entries(native: Native) -> Iterator[tuple[str, Entry]]:
+    """What a request does to rows, with their tables."""
+    match native:
+        case MutateRow():
+            yield native.table, native.entry
+        case MutateRows():
+            yield from ((native.table, entry) for entry in native.entries)
+        case CheckAndMutateRow():
+            yield native.table, Entry(native.key, native.matched or native.unmatched)
+        case Together():
+            for call in native.calls:
+                yield from _entries(call)
+        case _:
+            pass
+
+
+def _table(name: str, rows: Rows, now: int) -> str:
+    """What ``cbt read`` prints."""
+    lines = [f"$ cbt read {name}"]
+    for row_key, cells in sorted(rows.items()):
+        lines += [_RULE, row_key]
+        for column, cell in sorted(cells.items()):
+            at = _EPOCH + timedelta(microseconds=now if cell.timestamp == SERVER_TIME else cell.timestamp)
+            value = str(read_counter(cell.value)) if cell.family == COUNTERS else quoted(cell.value)
+            lines += [f"  {column:<40} @ {at.astimezone():%Y/%m/%d-%H:%M:%S.%f}", f"    {value}"]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def quoted(value: bytes) -> str:
+    """Bytes as Go's ``%q`` writes them: https://pkg.go.dev/strconv#Quote."""
+    return f'"{"".join(map(_escaped, value.decode("utf-8", "surrogateescape")))}"'
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character in '"\\':
+        return "\\" + character
+    if character.isprintable():
+        return character
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

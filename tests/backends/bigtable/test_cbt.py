@@ -1,0 +1,160 @@
+"""What `explain` shows of a write: its requests, and the rows as ``cbt read`` prints them (as cbt 1.23.2 did)."""
+
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import pytest
+
+from odm import Counter, Entity, PrimaryKey, Store, Table
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.cbt import quoted, rehearse
+from odm.backends.bigtable.native import (
+    COUNTERS,
+    ENTRIES,
+    SERVER_TIME,
+    CheckAndMutateRow,
+    DeleteRow,
+    Entry,
+    Mutated,
+    MutateRow,
+    MutateRows,
+    Read,
+    ReadRows,
+    SetCell,
+    Together,
+)
+from odm.operations.backend import Gen
+
+NOW = 1_426_535_612_156_000
+
+RECORDED = """\
+$ cbt read shop
+----------------------------------------
+a#b
+  c:neg                                    @ 2015/03/16-20:53:32.156000
+    -2
+  c:views                                  @ 2015/03/16-20:53:32.156000
+    42
+  d:S$S                                    @ 2015/03/16-20:53:32.156000
+    "1"
+  d:_t                                     @ 2015/03/16-20:53:32.156000
+    "Order"
+  d:xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx @ 2015/03/16-20:53:32.156000
+    ""
+  d:ü                                      @ 2015/03/16-20:53:32.156000
+    "Zoë \\"q\\""
+"""
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A time zone: cbt shows times in that of the machine."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+def test_a_row_is_shown_as_cbt_shows_it() -> None:
+    cells = (
+        SetCell("ü", 'Zoë "q"'.encode(), NOW),
+        SetCell("_t", b"Order", NOW),
+        SetCell("views", (42).to_bytes(8, "big"), NOW, COUNTERS),
+        SetCell("neg", (-2).to_bytes(8, "big", signed=True), NOW, COUNTERS),
+        SetCell(50 * "x", b"", NOW),
+        SetCell("S$S", b"1", NOW),
+    )
+    put = MutateRow("shop", Entry("a#b", (DeleteRow(), *cells)))
+    assert rehearse(steps(put), "shop", NOW).stored == RECORDED
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (b"\0\x01\xff\xfe\x7f", r'"\x00\x01\xff\xfe\x7f"'),
+        (b"\t\r\n\a\b\f\v", r'"\t\r\n\a\b\f\v"'),
+        (b"""it's "a" \\""", r'''"it's \"a\" \\"'''),
+        ("\xa0\u200b\xad\u2028\ue000".encode(), r'"\u00a0\u200b\u00ad\u2028\ue000"'),
+        ("x😀\ufffde\u0301".encode(), '"x😀\ufffde\u0301"'),
+        ("\U000e0001".encode(), r'"\U000e0001"'),
+        (b"", '""'),
+    ],
+)
+def test_values_are_quoted_as_by_go(value: bytes, shown: str) -> None:
+    assert quoted(value) == shown
+
+
+def steps(*requests: object, answers: list[object] | None = None) -> Gen[None]:
+    for request in requests:
+        answer = yield request
+        if answers is not None:
+            answers.append(answer)
+    raise AssertionError("the rehearsal went on behind the write of the item")
+
+
+@pytest.mark.usefixtures("berlin")
+def test_index_rows_are_shown_and_calls_are_answered_as_by_empty_tables() -> None:
+    entry = SetCell("9f", b"a#b", SERVER_TIME, ENTRIES)
+    claims = Together((MutateRows("shop.by_date", (Entry("D##a##b", (entry,)),)),))
+    read = ReadRows("shop", keys=("a#b",))
+    commit = CheckAndMutateRow("shop", "a#b", None, (), (DeleteRow(), SetCell("_t", b"Order", NOW)))
+    answers: list[object] = []
+    rehearsal = rehearse(steps(read, claims, commit, read, answers=answers), "shop", NOW)
+    assert rehearsal.sent == (read, claims, commit)
+    assert rehearsal.most is None
+    [nothing, (mutated,)] = answers
+    assert nothing == Read()
+    assert isinstance(mutated, Mutated)
+    assert [answer.code for answer in mutated.answers.values()] == [0]
+    at = "@ 2015/03/16-20:53:32.156000"
+    rule = 40 * "-"
+    assert rehearsal.stored == (
+        f'$ cbt read shop\n{rule}\na#b\n  {"d:_t":<40} {at}\n    "Order"\n\n'
+        f'$ cbt read shop.by_date\n{rule}\nD##a##b\n  {"i:9f":<40} {at}\n    "a#b"\n'
+    )
+
+
+table = Table("shown")
+
+
+class Page(Entity, table=table):
+    path: str
+    title: str = ""
+    views: Annotated[int, Counter] = 0
+
+    primary = PrimaryKey("{path}")
+
+
+PAGE = Page(path="start", title="42", views=-1)
+
+
+def opened() -> Store:
+    return Store(table, Bigtable("project", "instance", endpoint="127.0.0.1:1"))  # nobody is there
+
+
+def test_what_explain_shows_of_a_put() -> None:
+    explanation = opened().explain(PAGE)
+    assert isinstance(explanation.native, MutateRow)
+    assert (explanation.then, explanation.requests) == ((), 1)
+    assert [line for line in explanation.stored.splitlines() if "@" not in line][:6] == [
+        "$ cbt read shown",
+        40 * "-",
+        "start",
+        "    -1",
+        '    "Page"',
+        '    "start"',
+    ]
+    assert '\n    "\'42"\n' in explanation.stored
+    assert str(explanation).endswith(explanation.stored)
+
+
+def test_what_explain_shows_of_other_writes() -> None:
+    db = opened()
+    insert = db.explain(PAGE, write="insert")
+    assert isinstance(insert.native, CheckAndMutateRow)
+    assert insert.requests == 2  # one more to get at the item that was there
+    assert "c:views" in insert.stored
+    assert db.explain(PAGE, write="delete").stored == ""
