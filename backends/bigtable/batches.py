@@ -8,7 +8,7 @@ from typing import TypeVar
 from attrs import frozen
 from grpc import StatusCode
 
-from odm.backends.bigtable.errors import RETRIED, explain, status, status_of, translate
+from odm.backends.bigtable.errors import RETRIED, explain, passing, status_of, text_of, translate
 from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.native import NEWEST, Entry, Mutated, MutateRows, ReadRows, Row, SetCell
 from odm.backends.bigtable.retry import Retry, once, read_all
@@ -89,9 +89,9 @@ def _undone(call: MutateRows, answer: Mutated) -> dict[Entry, str]:
     Raises:
         OdmError: the server refused an entry, or the whole call, for good.
     """
-    if answer.failure is not None and status(answer.failure) not in RETRIED:
+    if answer.failure is not None and not passing(answer.failure):
         raise translate(answer.failure, call) from answer.failure
-    silence = str(answer.failure or "the answer ended early")
+    silence = "the answer ended early" if answer.failure is None else text_of(answer.failure)
     again: dict[Entry, str] = {}
     for index, entry in enumerate(call.entries):
         given = answer.answers.get(index)

@@ -1,20 +1,58 @@
 """Google's generated clients for one connection: made when first asked for, kept, closed.
 
-Sync clients are shared by all threads. An async client belongs to the event loop that it was made in: there is one a
-loop.
+Tables are administered through their methods. Requests for data only go over their channels: the methods would take
+more time than the requests themselves. What is sync is shared by all threads; what is async belongs to the event
+loop that it was made in.
 """
 
 import asyncio
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any, Final, Literal, NamedTuple
 
 import grpc
 import grpc.aio
+from grpc.experimental import ChannelOptions
+
+from odm.backends.bigtable.messages import REQUESTS, RESPONSES, STREAMS
 
 Service = Literal["data", "admin"]
 
 _UNLIMITED: Final = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 """grpc's own cap is 4 MiB a message, less than one cell may hold. The channels to Google Cloud come without a cap."""
+
+_IN_PLACE: Final = ((ChannelOptions.SingleThreadedUnaryStream, 1),)
+"""A stream is read by the thread that asked for it; else each is read by a thread started for it."""
+
+
+class Client:
+    """One of Google's clients.
+
+    Attributes:
+        vendor: the client.
+        closed: whether it was closed; what was under way then failed.
+    """
+
+    def __init__(self, vendor: Any) -> None:
+        self.vendor = vendor
+        self.closed = False
+
+    @cached_property
+    def methods(self) -> Mapping[str, Any]:
+        """The data service's methods on the client's channel, as gRPC has them."""
+        channel = self.vendor.transport.grpc_channel
+        return {
+            name: (channel.unary_stream if name in STREAMS else channel.unary_unary)(
+                f"/google.bigtable.v2.Bigtable/{name}", request.SerializeToString, RESPONSES[name].FromString
+            )
+            for name, request in REQUESTS.items()
+        }
+
+    def close(self) -> Any:
+        """Close its channel; gives what to await where that is async."""
+        self.closed = True
+        return self.vendor.transport.close()
 
 
 class Clients:
@@ -29,22 +67,24 @@ class Clients:
         self._emulator = emulator
         self._credentials = credentials
         self._lock = Lock()
-        self._sync: dict[Service, Any] = {}
-        self._loops: dict[asyncio.AbstractEventLoop, dict[Service, Any]] = {}
+        self._sync: dict[Service, Client] = {}
+        self._loops: dict[asyncio.AbstractEventLoop, dict[Service, Client]] = {}
 
-    def sync(self, service: Service) -> Any:
+    def sync(self, service: Service) -> Client:
         """The client for blocking calls."""
         with self._lock:
             if service not in self._sync:
                 self._sync[service] = self._open(service)
             return self._sync[service]
 
-    def of_loop(self, service: Service) -> Any:
+    def of_loop(self, service: Service) -> Client:
         """The client for the running event loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            self._loops = {known: clients for known, clients in self._loops.items() if not known.is_closed()}
-            clients = self._loops.setdefault(loop, {})
+            clients = self._loops.get(loop)
+            if clients is None:
+                self._loops = {known: clients for known, clients in self._loops.items() if not known.is_closed()}
+                clients = self._loops[loop] = {}
             if service not in clients:
                 clients[service] = self._open_async(service)
             return clients[service]
@@ -54,27 +94,34 @@ class Clients:
         with self._lock:
             closing, self._sync = self._sync, {}
         for client in closing.values():
-            client.transport.close()
+            client.close()
 
     async def aclose(self) -> None:
         """Close the clients of the running event loop."""
         with self._lock:
             closing = self._loops.pop(asyncio.get_running_loop(), {})
         for client in closing.values():
-            await client.transport.close()
+            await client.close()
 
-    def _open(self, service: Service) -> Any:
+    def _open(self, service: Service) -> Client:
         vendor = _admin() if service == "admin" else _data()
         if self._emulator is None:
-            return vendor.client(credentials=self._credentials)
-        return vendor.client(transport=vendor.transport(channel=grpc.insecure_channel(self._emulator, _UNLIMITED)))
+            transport = partial(vendor.transport, channel=partial(_channel, vendor.transport.create_channel))
+            return Client(vendor.client(credentials=self._credentials, transport=transport))
+        channel = grpc.insecure_channel(self._emulator, (*_UNLIMITED, *_IN_PLACE))
+        return Client(vendor.client(transport=vendor.transport(channel=channel)))
 
-    def _open_async(self, service: Service) -> Any:
+    def _open_async(self, service: Service) -> Client:
         vendor = _admin() if service == "admin" else _data()
         if self._emulator is None:
-            return vendor.async_client(credentials=self._credentials)
+            return Client(vendor.async_client(credentials=self._credentials))
         channel = grpc.aio.insecure_channel(self._emulator, _UNLIMITED)
-        return vendor.async_client(transport=vendor.async_transport(channel=channel))
+        return Client(vendor.async_client(transport=vendor.async_transport(channel=channel)))
+
+
+def _channel(create: Callable[..., grpc.Channel], host: str, *, options: Any = (), **given: Any) -> grpc.Channel:
+    """The channel that a transport makes for itself, read in place."""
+    return create(host, options=[*options, *_IN_PLACE], **given)
 
 
 class _Vendor(NamedTuple):

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from google.api_core.exceptions import GoogleAPICallError
+from grpc import RpcError
 
 from odm.backends.bigtable import admin_wire
 from odm.backends.bigtable.cbt import rehearse
-from odm.backends.bigtable.clients import Clients
-from odm.backends.bigtable.errors import NATIVE_FAILURES
+from odm.backends.bigtable.clients import Client, Clients
+from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
 from odm.backends.bigtable.native import (
     AdminCall,
     Call,
@@ -34,6 +34,7 @@ from odm.backends.bigtable.requests import Procedures, now_micros
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.rows import RowMerger
 from odm.backends.bigtable.wire import Message, Wire
+from odm.errors import OdmError
 from odm.operations.backend import Gen, Rehearsal, Sleep
 from odm.operations.ir import Request
 from odm.schema.model import Key, Schema
@@ -75,19 +76,15 @@ class BigtableConnection:
             time.sleep(native.seconds)
             return None
         if isinstance(native, Together):
-            with ThreadPoolExecutor(max_workers=min(len(native.calls), 16)) as pool:
-                return tuple(pool.map(self._outcome, native.calls))
+            return self._together(native.calls)
         message = self._wire.message(native)
-        method = getattr(self._clients.sync(message.service), message.method)
-        if not isinstance(native, ReadRows | MutateRows):
-            return _result(native, method(**_arguments(message)))
-        collector = _collector(native)
+        client = self._clients.sync(message.service)
         try:
-            for response in method(**_arguments(message)):
-                collector.feed(_bare(response))
-        except GoogleAPICallError as failure:
-            return collector.finish(failure)
-        return collector.finish()
+            return _send(client, native, message)
+        except Exception as failure:
+            if not client.closed or isinstance(failure, OdmError):
+                raise
+            raise Closed from failure
 
     async def acall(self, native: Native) -> Any:
         """Make one attempt at a native request without blocking the event loop."""
@@ -97,16 +94,24 @@ class BigtableConnection:
         if isinstance(native, Together):
             return tuple(await asyncio.gather(*map(self._aoutcome, native.calls)))
         message = self._wire.message(native)
-        method = getattr(self._clients.of_loop(message.service), message.method)
-        if not isinstance(native, ReadRows | MutateRows):
-            return _result(native, await method(**_arguments(message)))
-        collector = _collector(native)
+        client = self._clients.of_loop(message.service)
         try:
-            async for response in await method(**_arguments(message)):
-                collector.feed(_bare(response))
-        except GoogleAPICallError as failure:
-            return collector.finish(failure)
-        return collector.finish()
+            return await _asend(client, native, message)
+        except asyncio.CancelledError as cancelled:  # so ends a call whose channel is closed
+            task = asyncio.current_task()
+            if not client.closed or task is None or task.cancelling():
+                raise
+            raise Closed from cancelled
+        except Exception as failure:
+            if not client.closed or isinstance(failure, OdmError):
+                raise
+            raise Closed from failure
+
+    def _together(self, calls: tuple[Call, ...]) -> tuple[Any, ...]:
+        if len(calls) == 1:  # a thread would only take time
+            return (self._outcome(calls[0]),)
+        with ThreadPoolExecutor(max_workers=max(1, min(len(calls), 16))) as pool:
+            return tuple(pool.map(self._outcome, calls))
 
     def _outcome(self, call: Call) -> Any:
         """What a call brings, or its failure."""
@@ -150,9 +155,40 @@ def _collector(native: ReadRows | MutateRows) -> RowMerger | _Answers:
     return RowMerger(reverse=native.reverse) if isinstance(native, ReadRows) else _Answers()
 
 
-def _bare(response: Any) -> Any:
-    """The protobuf message in a response: reading through the client's wrapper is several times slower."""
-    return type(response).pb(response)
+def _send(client: Client, native: Call, message: Message) -> Any:
+    if message.service == "admin":
+        return _result(native, getattr(client.vendor, message.method)(**_arguments(message)))
+    answer = client.methods[message.method](message.request, timeout=message.timeout, metadata=message.metadata)
+    if not isinstance(native, ReadRows | MutateRows):
+        return _result(native, answer)
+    collector = _collector(native)
+    try:
+        for response in answer:
+            collector.feed(response)
+    except RpcError as failure:
+        return collector.finish(Closed() if client.closed else failure)
+    except BaseException:
+        answer.cancel()
+        raise
+    return collector.finish()
+
+
+async def _asend(client: Client, native: Call, message: Message) -> Any:
+    if message.service == "admin":
+        return _result(native, await getattr(client.vendor, message.method)(**_arguments(message)))
+    answer = client.methods[message.method](message.request, timeout=message.timeout, metadata=message.metadata)
+    if not isinstance(native, ReadRows | MutateRows):
+        return _result(native, await answer)
+    collector = _collector(native)
+    try:
+        async for response in answer:
+            collector.feed(response)
+    except RpcError as failure:
+        return collector.finish(Closed() if client.closed else failure)
+    except BaseException:
+        answer.cancel()
+        raise
+    return collector.finish()
 
 
 def _arguments(message: Message) -> dict[str, Any]:
@@ -164,7 +200,7 @@ def _result(native: Call, response: Any) -> Any:
         return admin_wire.read(native, response)
     if isinstance(native, CheckAndMutateRow):
         return bool(response.predicate_matched)
-    return _written(_bare(response).row) if isinstance(native, ReadModifyWriteRow) else None
+    return _written(response.row) if isinstance(native, ReadModifyWriteRow) else None
 
 
 def _written(row: Any) -> Row:

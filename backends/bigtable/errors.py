@@ -8,18 +8,32 @@ from typing import Final
 
 from google.api_core.exceptions import GoogleAPICallError, GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
-from grpc import StatusCode
+from grpc import RpcError, StatusCode
 
 from odm.backends.bigtable.native import AdminCall, Call, CheckAndMutateRow, ReadRows, Status
 from odm.errors import BackendError, ItemTooLarge, OdmError, OutcomeUnknown, Throttled, Unsupported
 
-NATIVE_FAILURES: Final = (GoogleAPIError, GoogleAuthError)
-"""The bases of all that Google's client raises."""
 
-RETRIED: Final = frozenset({StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.ABORTED})
-"""The server did not do it now and may do it later; as the vendor's own clients have it."""
+class Closed(Exception):
+    """The store was closed while a call was under way."""
 
-_LOST: Final = RETRIED | {StatusCode.CANCELLED, StatusCode.UNKNOWN, StatusCode.INTERNAL}
+    def __init__(self) -> None:
+        super().__init__("the store was closed meanwhile")
+
+
+NATIVE_FAILURES: Final = (RpcError, GoogleAPIError, GoogleAuthError, Closed)
+"""The bases of all that gRPC and Google's clients raise."""
+
+RETRIED: Final = frozenset(
+    {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.ABORTED, StatusCode.CANCELLED}
+)
+"""The server did not do it now and may do it later. The first three are what the vendor's own clients retry; nobody on
+this side cancels a call that is still awaited."""
+
+_CUT: Final = ("rst_stream", "rst stream", "received unexpected eos on data frame from server")
+"""What the text of an INTERNAL failure has where the connection was cut; so the vendor's Java client tells it."""
+
+_LOST: Final = RETRIED | {StatusCode.UNKNOWN, StatusCode.INTERNAL}
 """After these a write may have been applied."""
 
 _BY_NUMBER: Final[Mapping[int, StatusCode]] = {code.value[0]: code for code in StatusCode}
@@ -37,6 +51,10 @@ _MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
     StatusCode.UNAVAILABLE: (BackendError, "the server can not be reached: check the network, and try again later"),
     StatusCode.DEADLINE_EXCEEDED: (BackendError, "the server did not answer in time: try again later"),
     StatusCode.ABORTED: (BackendError, "the server gave it up: try again"),
+    StatusCode.CANCELLED: (
+        BackendError,
+        "the call was cut off: close a store only after its last call",
+    ),
 }
 
 _SINGLE_CLUSTER = (
@@ -47,8 +65,27 @@ _SINGLE_CLUSTER = (
 
 def status(failure: Exception) -> StatusCode:
     """The gRPC status of a native failure; UNKNOWN for one that has none."""
-    code = failure.grpc_status_code if isinstance(failure, GoogleAPICallError) else None
-    return code or StatusCode.UNKNOWN
+    if isinstance(failure, GoogleAPICallError):
+        return failure.grpc_status_code or StatusCode.UNKNOWN
+    if isinstance(failure, Closed):
+        return StatusCode.CANCELLED
+    code = getattr(failure, "code", None) if isinstance(failure, RpcError) else None
+    found: StatusCode = (code() if code is not None else None) or StatusCode.UNKNOWN
+    return found
+
+
+def passing(failure: Exception) -> bool:
+    """Whether what failed may go well when it is sent again."""
+    if isinstance(failure, Closed):
+        return False
+    code = status(failure)
+    return code in RETRIED or (code is StatusCode.INTERNAL and any(word in text_of(failure).lower() for word in _CUT))
+
+
+def text_of(failure: Exception) -> str:
+    """What a native failure says."""
+    details = getattr(failure, "details", None) if isinstance(failure, RpcError) else None
+    return (details() if details is not None else getattr(failure, "message", None)) or str(failure)
 
 
 def status_of(answer: Status) -> StatusCode:
@@ -63,7 +100,7 @@ def translate(failure: Exception, call: Call) -> OdmError:
             f"no credentials for Bigtable ({failure}): run `gcloud auth application-default login`, give "
             "Bigtable(credentials=...), or name an emulator in BIGTABLE_EMULATOR_HOST"
         )
-    return explain(status(failure), getattr(failure, "message", None) or str(failure), call)
+    return explain(status(failure), text_of(failure), call)
 
 
 def explain(code: StatusCode, message: str, call: Call, where: str = "") -> OdmError:

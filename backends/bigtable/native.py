@@ -6,7 +6,7 @@ the order of their UTF-8 bytes, in which Bigtable sorts rows.
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from attrs import Factory, evolve, field, frozen
@@ -299,6 +299,13 @@ class Together:
 Native: TypeAlias = Call | Together | Sleep
 
 
+class Column(NamedTuple):
+    """A column: its family and its qualifier."""
+
+    family: str
+    qualifier: bytes
+
+
 class Cell(NamedTuple):
     """One cell as it was read."""
 
@@ -306,19 +313,57 @@ class Cell(NamedTuple):
     qualifier: bytes
     value: bytes
     timestamp: int = 0
-    labels: tuple[str, ...] = ()
 
 
-class Row(NamedTuple):
-    """One row as it was read."""
+class Row:
+    """One row as it was read, of these cells: its columns, and at the same places their values and timestamps.
 
-    key: bytes
-    cells: tuple[Cell, ...]
+    Rows of one answer that have the same columns share one tuple of them.
+    """
+
+    __slots__ = ("columns", "key", "timestamps", "values")
+
+    columns: tuple[Column, ...]
+    values: tuple[bytes, ...]
+    timestamps: tuple[int, ...]
+
+    def __init__(self, key: bytes, cells: Iterable[Cell] = ()) -> None:
+        found = tuple(cells)
+        self.key = key
+        self.columns = tuple(Column(cell.family, cell.qualifier) for cell in found)
+        self.values = tuple(cell.value for cell in found)
+        self.timestamps = tuple(cell.timestamp for cell in found)
+
+    @classmethod
+    def parted(
+        cls, key: bytes, columns: tuple[Column, ...], values: tuple[bytes, ...], timestamps: tuple[int, ...]
+    ) -> "Row":
+        """The row whose cells are already taken apart."""
+        row = cls.__new__(cls)
+        row.key, row.columns, row.values, row.timestamps = key, columns, values, timestamps
+        return row
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells one by one, in the server's order."""
+        return tuple(
+            Cell(column.family, column.qualifier, value, timestamp)
+            for column, value, timestamp in zip(self.columns, self.values, self.timestamps, strict=True)
+        )
 
     @property
     def text(self) -> str:
         """The row key as text; bytes that are no UTF-8, which only others write, survive the way there and back."""
         return self.key.decode("utf-8", "surrogateescape")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Row) and (self.key, self.cells) == (other.key, other.cells)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"Row({self.key!r}, {self.cells!r})"
 
 
 @frozen

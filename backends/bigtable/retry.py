@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from odm.backends.bigtable.errors import NATIVE_FAILURES, RETRIED, status, translate
+from odm.backends.bigtable.errors import NATIVE_FAILURES, passing, text_of, translate
 from odm.backends.bigtable.native import Call, Read, ReadRows, Row
 from odm.operations.backend import Gen, Sleep
 
@@ -68,10 +68,10 @@ def pause(pauses: Iterator[Sleep], failure: Exception, call: Call) -> Gen[None]:
     Raises:
         OdmError: the failure is not one to try again after, or the time is up.
     """
-    wait = next(pauses, None) if status(failure) in RETRIED else None
+    wait = next(pauses, None) if passing(failure) else None
     if wait is None:
         raise translate(failure, call) from failure
-    _LOG.warning("Bigtable answered %s: trying again in %.2f s", type(failure).__name__, wait.seconds)
+    _LOG.warning("Bigtable answered %s: trying again in %.2f s", text_of(failure), wait.seconds)
     yield wait
 
 

@@ -1,17 +1,20 @@
-"""Native requests in Google's protobuf messages: which client, which method, which message.
-
-Messages are built as bare protobuf and only wrapped for the client: its own wrapper classes are several times slower.
-"""
+"""Native requests in Google's protobuf messages: which service, which method, which message."""
 
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias, assert_never
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias, assert_never
+from urllib.parse import urlencode
 
 from attrs import frozen
+from google.api_core.client_info import ClientInfo
+from google.api_core.gapic_v1.client_info import METRICS_METADATA_KEY
+from google.cloud.bigtable import __version__ as vendor_version
 from google.cloud.bigtable_v2 import types as data
 
 from odm.backends.bigtable import admin_wire
+from odm.backends.bigtable.clients import Service
 from odm.backends.bigtable.filters import (
     Before,
     Behind,
@@ -28,6 +31,7 @@ from odm.backends.bigtable.filters import (
     ValueMatches,
     ValueRange,
 )
+from odm.backends.bigtable.messages import REQUESTS
 from odm.backends.bigtable.native import (
     Call,
     CheckAndMutateRow,
@@ -53,16 +57,24 @@ ADMIN_SECONDS = 300.0
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
-_REVERSE = urlsafe_b64encode(data.FeatureFlags.serialize(data.FeatureFlags(reverse_scans=True))).decode()
-_READ_BACKWARDS = (("bigtable-features", _REVERSE),)
-"""Servers read backwards only for clients that say they can take it."""
+
+def _agent() -> str:
+    info = ClientInfo(gapic_version=vendor_version)  # type: ignore[no-untyped-call]
+    return str(info.to_user_agent())  # type: ignore[no-untyped-call]
 
 
-@frozen
-class Message:
+_FEATURES: Final = urlsafe_b64encode(data.FeatureFlags.serialize(data.FeatureFlags(reverse_scans=True))).decode()
+_ABOUT: Final[Metadata] = (
+    ("bigtable-features", _FEATURES),  # servers read backwards only for clients that say they can take it
+    (METRICS_METADATA_KEY, _agent()),
+)
+"""What every request says of this client."""
+
+
+class Message(NamedTuple):
     """A method call: ``service`` says of which client."""
 
-    service: Literal["data", "admin"]
+    service: Service
     method: str
     request: Any
     timeout: float
@@ -84,32 +96,29 @@ class Wire:
     def message(self, call: Call) -> Message:
         """The method call for a native request."""
         match call:
-            case ReadRows():
-                metadata = _READ_BACKWARDS if call.reverse else ()
-                return self._data("read_rows", data.ReadRowsRequest, call, _fill_read, metadata)
-            case MutateRow():
-                return self._data("mutate_row", data.MutateRowRequest, call, _fill_mutate)
-            case MutateRows():
-                return self._data("mutate_rows", data.MutateRowsRequest, call, _fill_mutate_rows)
-            case CheckAndMutateRow():
-                return self._data("check_and_mutate_row", data.CheckAndMutateRowRequest, call, _fill_check)
-            case ReadModifyWriteRow():
-                return self._data("read_modify_write_row", data.ReadModifyWriteRowRequest, call, _fill_rules)
+            case ReadRows() | MutateRow() | MutateRows() | CheckAndMutateRow() | ReadModifyWriteRow():
+                return self._data(call)
             case CreateTable() | ModifyFamilies() | DeleteTable() | GetTable() | ListTables():
                 seconds = ATTEMPT_SECONDS if isinstance(call, GetTable | ListTables) else ADMIN_SECONDS
                 return Message("admin", *admin_wire.write(call, self.instance), seconds)
             case _:
                 assert_never(call)
 
-    def _data(
-        self, method: str, kind: Any, call: Any, fill: Callable[[Any, Any], None], metadata: Metadata = ()
-    ) -> Message:
-        request = kind.pb()(table_name=self._table(call), app_profile_id=self.app_profile)
-        fill(request, call)
-        return Message("data", method, kind.wrap(request), ATTEMPT_SECONDS, metadata)
+    def _data(self, call: Any) -> Message:
+        method = type(call).__name__
+        request = REQUESTS[method](table_name=self._table(call), app_profile_id=self.app_profile)
+        _FILL[type(call)](request, call)
+        return Message("data", method, request, ATTEMPT_SECONDS, _routed(request.table_name, self.app_profile))
 
     def _table(self, call: Call) -> str:
         return f"{self.instance}/tables/{call.table}"
+
+
+@lru_cache(maxsize=256)
+def _routed(table: str, app_profile: str) -> Metadata:
+    """The metadata of a request; by its first part the service finds where to send it."""
+    params = {"table_name": table} | ({"app_profile_id": app_profile} if app_profile else {})
+    return (("x-goog-request-params", urlencode(params)), *_ABOUT)
 
 
 def _fill_read(request: Any, call: ReadRows) -> None:
@@ -210,6 +219,12 @@ def _fill_values(values: Any, start: bytes, end: bytes | None, *, is_open: bool)
 def _fill_mutations(target: Any, mutations: Iterable[Mutation]) -> None:
     for mutation in mutations:
         match mutation:
+            case SetCell():
+                cell = target.add().set_cell  # field by field is the fastest way to fill it
+                cell.family_name = mutation.family
+                cell.column_qualifier = mutation.qualifier.encode()
+                cell.timestamp_micros = mutation.timestamp
+                cell.value = mutation.value
             case DeleteRow():
                 target.add().delete_from_row.SetInParent()
             case DeleteColumn():
@@ -217,20 +232,18 @@ def _fill_mutations(target: Any, mutations: Iterable[Mutation]) -> None:
                 column.family_name, column.column_qualifier = mutation.family, mutation.qualifier.encode()
                 if mutation.before is not None:
                     column.time_range.end_timestamp_micros = mutation.before
-            case SetCell():
-                target.add().set_cell.MergeFrom(_cell(mutation))
             case _:
                 assert_never(mutation)
 
 
-def _cell(mutation: SetCell) -> Any:
-    return data.Mutation.SetCell.pb()(
-        family_name=mutation.family,
-        column_qualifier=mutation.qualifier.encode(),
-        timestamp_micros=mutation.timestamp,
-        value=mutation.value,
-    )
-
-
 def _key(row_key: str) -> bytes:
     return row_key.encode("utf-8", "surrogateescape")
+
+
+_FILL: Final[Mapping[type, Callable[[Any, Any], None]]] = {
+    ReadRows: _fill_read,
+    MutateRow: _fill_mutate,
+    MutateRows: _fill_mutate_rows,
+    CheckAndMutateRow: _fill_check,
+    ReadModifyWriteRow: _fill_rules,
+}

@@ -1,0 +1,78 @@
+"""Google's messages as bare protobuf, without the wrapper classes of its clients, which are several times slower.
+
+The answer to ReadRows is read into a message of our own, which has the same form on the wire. Google's wraps family and
+qualifier of each cell in one more message, to tell absent from empty; here they are the bytes of that message, which
+are good enough to look the column up by, and an absent one has a default that no such bytes can equal.
+"""
+
+from typing import Any, Final
+
+from google.cloud.bigtable_v2 import types
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.wrappers_pb2 import BytesValue, StringValue
+
+from odm.backends.bigtable.native import Column
+
+ABSENT: Final = b"\xff"
+"""The family or qualifier of a chunk that has none: as bytes of a message they would be cut off."""
+
+_CHUNK: Final = {
+    "row_key": (1, FieldDescriptorProto.TYPE_BYTES),
+    "family_name": (2, FieldDescriptorProto.TYPE_BYTES),
+    "qualifier": (3, FieldDescriptorProto.TYPE_BYTES),
+    "timestamp_micros": (4, FieldDescriptorProto.TYPE_INT64),
+    "value": (6, FieldDescriptorProto.TYPE_BYTES),
+    "value_size": (7, FieldDescriptorProto.TYPE_INT32),
+    "reset_row": (8, FieldDescriptorProto.TYPE_BOOL),
+    "commit_row": (9, FieldDescriptorProto.TYPE_BOOL),
+}
+"""Numbers and types of the fields of google.bigtable.v2.ReadRowsResponse.CellChunk; its labels are never asked for."""
+
+
+def _read_rows_response() -> Any:
+    file = FileDescriptorProto(name="odm/bigtable.proto", package="odm.bigtable", syntax="proto2")
+    chunk = file.message_type.add(name="CellChunk")
+    once, many = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
+    for name, (number, kind) in _CHUNK.items():
+        added = chunk.field.add(name=name, number=number, type=kind, label=once)
+        if name in ("family_name", "qualifier"):
+            added.default_value = "\\377"
+    answer = file.message_type.add(name="ReadRowsResponse")
+    of_chunk, of_bytes = FieldDescriptorProto.TYPE_MESSAGE, FieldDescriptorProto.TYPE_BYTES
+    answer.field.add(name="chunks", number=1, type=of_chunk, type_name=".odm.bigtable.CellChunk", label=many)
+    answer.field.add(name="last_scanned_row_key", number=2, type=of_bytes, label=once)
+    pool = DescriptorPool()
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName("odm.bigtable.ReadRowsResponse"))
+
+
+ReadRowsResponse: Final = _read_rows_response()
+
+
+def column(family: bytes, qualifier: bytes) -> Column:
+    """The column of a chunk, by its ``family_name`` and ``qualifier``."""
+    return Column(StringValue.FromString(family).value, BytesValue.FromString(qualifier).value)
+
+
+REQUESTS: Final = {
+    "ReadRows": types.ReadRowsRequest.pb(),
+    "MutateRow": types.MutateRowRequest.pb(),
+    "MutateRows": types.MutateRowsRequest.pb(),
+    "CheckAndMutateRow": types.CheckAndMutateRowRequest.pb(),
+    "ReadModifyWriteRow": types.ReadModifyWriteRowRequest.pb(),
+}
+"""The classes of the requests, by method."""
+
+RESPONSES: Final = {
+    "ReadRows": ReadRowsResponse,
+    "MutateRow": types.MutateRowResponse.pb(),
+    "MutateRows": types.MutateRowsResponse.pb(),
+    "CheckAndMutateRow": types.CheckAndMutateRowResponse.pb(),
+    "ReadModifyWriteRow": types.ReadModifyWriteRowResponse.pb(),
+}
+"""The classes of the responses, by method."""
+
+STREAMS: Final = frozenset({"ReadRows", "MutateRows"})
+"""The methods whose answer is a stream of responses."""
