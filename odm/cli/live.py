@@ -12,6 +12,15 @@ BackendName = Annotated[Literal["dynamodb", "bigtable"], typer.Option("--backend
 Region = Annotated[str | None, typer.Option("--region", help="The AWS region; else boto3 finds it.")]
 Profile = Annotated[str | None, typer.Option("--profile", help="The profile in the AWS configuration.")]
 Endpoint = Annotated[str | None, typer.Option("--endpoint-url", metavar="URL", help="Of another service than AWS.")]
+Project = Annotated[str | None, typer.Option("--project", help="The Google Cloud project.")]
+Instance = Annotated[str | None, typer.Option("--instance", help="The Bigtable instance in it.")]
+AppProfile = Annotated[str | None, typer.Option("--app-profile", help="The app profile; else the instance's default.")]
+Emulator = Annotated[
+    str | None,
+    typer.Option(
+        "--endpoint", metavar="HOST:PORT", help="Of a Bigtable emulator; else as BIGTABLE_EMULATOR_HOST says."
+    ),
+]
 Prefix = Annotated[str, typer.Option("--prefix", help="What Store(prefix=...) puts before the table's name.")]
 BillingText = Annotated[
     str | None, typer.Option("--billing", metavar="BILLING", help='"on-demand", or READ,WRITE units; else as it is.')
@@ -20,7 +29,7 @@ StreamName = Annotated[
     Literal["new_and_old_images", "new_image", "old_image", "keys_only"] | None,
     typer.Option("--stream", help="What stream records hold; else as it is."),
 ]
-Drop = Annotated[bool, typer.Option("--drop", help="Remove global indexes that no model has.")]
+Drop = Annotated[bool, typer.Option("--drop", help="Remove indexes that no model has.")]
 Accept = Annotated[bool, typer.Option("--accept", help="Do not refuse because of stranded data.")]
 Sample = Annotated[int, typer.Option("--sample", min=0, max=10_000, help="Compare the keys of so many items.")]
 Lock = Annotated[Path, typer.Option("--file", metavar="PATH", help="The lock file, if there is one.")]
@@ -39,9 +48,13 @@ def plan(
     region: Region = None,
     profile: Profile = None,
     endpoint_url: Endpoint = None,
-    prefix: Prefix = "",
     billing: BillingText = None,
     stream: StreamName = None,
+    project: Project = None,
+    instance: Instance = None,
+    app_profile: AppProfile = None,
+    endpoint: Emulator = None,
+    prefix: Prefix = "",
     drop: Drop = False,
     accept: Accept = False,
     sample: Sample = 200,
@@ -55,9 +68,22 @@ def plan(
     read, and compared with those that the models make: "strands" if they
     differ, "backfill" if index entries are lacking. Exit code 0: nothing to do.
     """
+    from odm.cli.clouds import Cloud
     from odm.cli.plan import Options, plan
 
-    options = Options(backend, region, profile, endpoint_url, prefix, billing, stream, drop, accept, sample, file)
+    cloud = Cloud(
+        backend=backend,
+        region=region,
+        profile=profile,
+        endpoint_url=endpoint_url,
+        billing=billing,
+        stream=stream,
+        project=project,
+        instance=instance,
+        app_profile=app_profile,
+        endpoint=endpoint,
+    )
+    options = Options(cloud, prefix, drop, accept, sample, file)
     raise typer.Exit(plan(target, options, as_json=json))
 
 
@@ -67,9 +93,13 @@ def apply(
     region: Region = None,
     profile: Profile = None,
     endpoint_url: Endpoint = None,
-    prefix: Prefix = "",
     billing: BillingText = None,
     stream: StreamName = None,
+    project: Project = None,
+    instance: Instance = None,
+    app_profile: AppProfile = None,
+    endpoint: Emulator = None,
+    prefix: Prefix = "",
     drop: Drop = False,
     accept: Accept = False,
     sample: Sample = 200,
@@ -83,7 +113,20 @@ def apply(
     waiting for each. If it is interrupted, run it again: it goes on with what
     is left. It does nothing while a key template differs from stored data.
     """
+    from odm.cli.clouds import Cloud
     from odm.cli.plan import Options, apply
 
-    options = Options(backend, region, profile, endpoint_url, prefix, billing, stream, drop, accept, sample, file)
+    cloud = Cloud(
+        backend=backend,
+        region=region,
+        profile=profile,
+        endpoint_url=endpoint_url,
+        billing=billing,
+        stream=stream,
+        project=project,
+        instance=instance,
+        app_profile=app_profile,
+        endpoint=endpoint,
+    )
+    options = Options(cloud, prefix, drop, accept, sample, file)
     raise typer.Exit(apply(target, options, as_json=json, yes=yes))

@@ -1,23 +1,19 @@
 """`odm plan` and `odm apply`: what lies between the models and the table in a cloud, and to make it."""
 
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from attrs import asdict, evolve, frozen
 from typer import echo
 
-from odm.backends.dynamodb import DynamoDB, Provisioned
-from odm.backends.dynamodb.admin import Admin
-from odm.backends.dynamodb.options import ON_DEMAND, Billing, Stream
+from odm.cli.clouds import Cloud
 from odm.cli.lock import gone_tables, read_file
 from odm.cli.target import Target, load_target
-from odm.cli.usage import BadUsage
-from odm.operations.admin import Change, Survey
+from odm.operations.admin import Admin, Change, Survey
 from odm.schema.lockfile import OF_KEYS, Finding, compare, describe
 
 
@@ -25,13 +21,8 @@ from odm.schema.lockfile import OF_KEYS, Finding, compare, describe
 class Options:
     """What the command line gives to both commands, as it was written."""
 
-    backend: Literal["dynamodb", "bigtable"]
-    region: str | None
-    profile: str | None
-    endpoint_url: str | None
+    cloud: Cloud
     prefix: str
-    billing: str | None
-    stream: Stream | None
     drop: bool
     accept: bool
     sample: int
@@ -141,32 +132,10 @@ def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
 def _look(target: str, options: Options) -> tuple[Admin, Plan]:
     found = load_target(target)
     schema = evolve(found.schema, name=options.prefix + found.schema.name, prefix=options.prefix)
-    admin = Admin(_backend(options), schema)
+    admin = options.cloud.admin(schema)
     survey = admin.survey(options.sample)
     findings = (*_locked(found, options.file, survey), *survey.findings)
     return admin, Plan(schema.name, survey.changes, findings, survey.read, options.accept, options.drop)
-
-
-def _backend(options: Options) -> DynamoDB:
-    if options.backend == "bigtable":
-        raise BadUsage("odm plan and odm apply do not know Bigtable yet: db.create() makes its tables")
-    if options.profile is not None:
-        os.environ["AWS_PROFILE"] = options.profile  # where boto3 looks for it
-    return DynamoDB(
-        region=options.region,
-        endpoint_url=options.endpoint_url,
-        billing=_billing(options.billing),
-        stream=options.stream,
-    )
-
-
-def _billing(text: str | None) -> Billing | None:
-    if text is None or text == ON_DEMAND:
-        return None if text is None else ON_DEMAND
-    read, comma, write = text.partition(",")
-    if not (comma and read.isdecimal() and write.isdecimal()):
-        raise BadUsage(f"--billing {text}: write on-demand, or read and write units a second, as in 5,5")
-    return Provisioned(int(read), int(write))
 
 
 def _locked(found: Target, file: Path, survey: Survey) -> tuple[Finding, ...]:

@@ -245,7 +245,6 @@ def test_json(cloud: Run, prefix: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--backend", "bigtable"), "do not know Bigtable yet: db.create() makes its tables"),
         (("--backend", "dynamodb", "--billing", "5"), "--billing 5: write on-demand, or read and write units"),
         (("--backend", "dynamodb", "--stream", "all"), "'all' is not one of"),
         ((), "Missing option '--backend'"),

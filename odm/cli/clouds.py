@@ -1,0 +1,82 @@
+"""Which cloud the command line means, and what it can be asked there."""
+
+import os
+from typing import Final, Literal
+
+from attrs import frozen
+
+from odm.backends.dynamodb import DynamoDB, Provisioned
+from odm.backends.dynamodb.options import ON_DEMAND, Billing, Stream
+from odm.cli.usage import BadUsage
+from odm.operations.admin import Admin
+from odm.schema.model import Schema
+
+BackendName = Literal["dynamodb", "bigtable"]
+
+_OWN: Final[dict[BackendName, tuple[str, ...]]] = {
+    "dynamodb": ("region", "profile", "endpoint_url", "billing", "stream"),
+    "bigtable": ("project", "instance", "app_profile", "endpoint"),
+}
+"""The options of one cloud alone, each an attribute of `Cloud`."""
+
+
+@frozen(kw_only=True)
+class Cloud:
+    """Where a table is, as the command line says it; None is what was not said."""
+
+    backend: BackendName
+    region: str | None = None
+    profile: str | None = None
+    endpoint_url: str | None = None
+    billing: str | None = None
+    stream: Stream | None = None
+    project: str | None = None
+    instance: str | None = None
+    app_profile: str | None = None
+    endpoint: str | None = None
+
+    def admin(self, schema: Schema) -> Admin:
+        """What the table there can be asked.
+
+        Raises:
+            BadUsage: an option is of another cloud, is lacking or can not be used.
+            SchemaError: the models are not for this cloud.
+        """
+        self._check()
+        if self.backend == "bigtable":
+            from odm.backends.bigtable import Bigtable
+            from odm.backends.bigtable.admin import Admin as BigtableAdmin
+
+            if self.project is None or self.instance is None:
+                raise BadUsage("--backend bigtable needs --project and --instance, those of Bigtable(...)")
+            settings = Bigtable(self.project, self.instance, app_profile=self.app_profile, endpoint=self.endpoint)
+            return BigtableAdmin(settings, schema)
+        from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin
+
+        return DynamoDBAdmin(self._dynamodb(), schema)
+
+    def _check(self) -> None:
+        """Refuse options of other clouds."""
+        for backend, names in _OWN.items():
+            for name in names:
+                if backend != self.backend and getattr(self, name) is not None:
+                    raise BadUsage(f"--{name.replace('_', '-')} is an option of --backend {backend}: leave it out")
+
+    def _dynamodb(self) -> DynamoDB:
+        if self.profile is not None:
+            os.environ["AWS_PROFILE"] = self.profile  # where boto3 looks for it
+        return DynamoDB(
+            region=self.region,
+            endpoint_url=self.endpoint_url,
+            billing=_billing(self.billing),
+            stream=self.stream,
+        )
+
+
+def _billing(text: str | None) -> Billing | None:
+    if text is None or text == ON_DEMAND:
+        return None if text is None else ON_DEMAND
+    read, comma, write = text.partition(",")
+    if not (comma and read.isdecimal() and write.isdecimal()):
+        raise BadUsage(f"--billing {text}: write on-demand, or read and write units a second, as in 5,5")
+    return Provisioned(int(read), int(write))

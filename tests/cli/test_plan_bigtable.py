@@ -1,0 +1,285 @@
+"""`odm plan` and `odm apply` on Bigtable: tables from nothing to a changed model, on the emulator."""
+
+import json
+import uuid
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from odm import Store
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.codec import Form, Listed, replacement
+from odm.backends.bigtable.native import CreateTable, Entry, GetTable, ListTables, MutateRow, SetCell
+from odm.cli.target import load_target
+from odm.schema.model import Schema
+from tests.cli.conftest import Application, Done, Run
+
+WITH_STATUS = ("    by_date", '    by_status = AccessPattern("STATUS#{status}")\n    by_date')
+EMAIL_MOVED = ('"EMAIL#{email}"', '"MAIL#{email}"')
+LATER = "stored items enter it when they are written again"
+DELETED = "Bigtable deletes all cells of a column but the newest, the only one that odm reads"
+KEY_MOVED = ('"CUSTOMER#{customer_id}", "PROFILE"', '"C#{customer_id}", "PROFILE"')
+
+
+@pytest.fixture
+def prefix() -> str:
+    """Each test has tables of its own."""
+    return f"{uuid.uuid4().hex[:12]}-"
+
+
+@pytest.fixture
+def backend(bigtable_emulator: str) -> Bigtable:
+    return Bigtable("project", "instance", endpoint=bigtable_emulator)
+
+
+@pytest.fixture
+def cloud(run: Run, bigtable_emulator: str, prefix: str) -> Run:
+    """Run a command on the emulator."""
+
+    def run_it(command: str, *more: str) -> Done:
+        options = ("--backend", "bigtable", "--project", "project", "--instance", "instance")
+        place = ("--endpoint", bigtable_emulator, "--prefix", prefix)
+        done: Done = run(command, "shop:shop", *options, *place, *more)
+        return done
+
+    return run_it
+
+
+@pytest.fixture
+def fill(backend: Bigtable, prefix: str, send: Callable[[Any], Any]) -> Callable[[], None]:
+    """Put two customers with the models as they are."""
+
+    def put() -> None:
+        found = load_target("shop:shop")
+        customer: Any = found.schema.entities["Customer"].cls
+        with Store(found.table, backend, prefix=prefix) as db:
+            for number in range(2):
+                db.put(customer(customer_id=f"c{number}", email=f"c{number}@example.com"))
+                _list(send, found.schema, prefix, customer(customer_id=f"c{number}", email=f"c{number}@example.com"))
+
+    return put
+
+
+def _list(send: Callable[[Any], Any], schema: Schema, prefix: str, entity: Any) -> None:
+    """Stands in for what put() is to do: list the entries in the item."""
+    values = vars(entity)
+    model = schema.entities[type(entity).__name__]
+    item = model.codec.encode(entity)
+    entries = [Listed(index, key, "id") for index, key in model.entries(values, item, Random(0)).items()]
+    row_key = "#".join(model.key(values))
+    send(MutateRow(f"{prefix}shop", Entry(row_key, replacement(item, Form.of(schema), row_key, "r", entries, 1000))))
+
+
+@pytest.fixture
+def send(backend: Bigtable) -> Callable[[Any], Any]:
+    """Makes a native request."""
+    return backend.connect(Schema(name="any", entities={}, indexes={})).call
+
+
+@pytest.fixture
+def there(send: Callable[[Any], Any], prefix: str) -> Callable[[], set[str]]:
+    """The names of this test's tables."""
+    return lambda: {name.removeprefix(prefix) for name in send(ListTables("any")).names if name.startswith(prefix)}
+
+
+def test_the_life_of_a_table(
+    cloud: Run, application: Application, prefix: str, fill: Callable[[], None], there: Callable[[], set[str]]
+) -> None:
+    planned = cloud("plan")
+    create = (
+        f"create    table '{prefix}shop': families d and c\n"
+        f"add       index 'by_email': table '{prefix}shop.by_email'\n"
+        f"add       index 'by_date': table '{prefix}shop.by_date'\n"
+    )
+    assert (planned.code, planned.out) == (1, create)
+    assert planned.line == (
+        f"odm: table {prefix}shop is not as the models ask: 3 changes; odm apply with the same options makes them\n"
+    )
+    made = cloud("apply", "--yes")
+    assert (made.code, made.out) == (0, f"{create}table {prefix}shop is as the models ask\n")
+    assert made.err == f"... create table '{prefix}shop'\n... add index 'by_email'\n... add index 'by_date'\n"
+    assert there() == {"shop", "shop.by_email", "shop.by_date"}
+    assert cloud("plan") == (0, f"table {prefix}shop is as the models ask\n", "")
+    fill()
+    assert cloud("plan").out == f"table {prefix}shop is as the models ask, and so are the keys of 2 items\n"
+
+    application.change(WITH_STATUS)
+    added = cloud("plan")
+    assert (added.code, added.out) == (
+        1,
+        f"add       index 'by_status': table '{prefix}shop.by_status'; {LATER}\n",
+    )
+    assert cloud("apply", "--yes").err == "... add index 'by_status'\n"
+    assert cloud("plan").code == 0
+
+    application.change(tuple(reversed(WITH_STATUS)))  # type: ignore[arg-type]
+    left = cloud("plan")
+    assert (left.code, left.out.splitlines()[0]) == (
+        0,
+        f"extra     index 'by_status': no model has it; table '{prefix}shop.by_status' takes room",
+    )
+    assert cloud("plan", "--drop").code == 1
+    assert cloud("apply", "--yes", "--drop").err == "... remove index 'by_status'\n"
+    assert "by_status" not in cloud("plan").out
+    assert there() == {"shop", "shop.by_email", "shop.by_date"}
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_a_key_that_changed_under_data_is_refused(
+    locked: bool, cloud: Run, application: Application, prefix: str, fill: Callable[[], None], run: Run
+) -> None:
+    cloud("apply", "--yes")
+    if locked:
+        run("lock", "shop:shop")
+    fill()
+    application.change(EMAIL_MOVED, KEY_MOVED, WITH_STATUS)
+    planned, refused = cloud("plan"), cloud("apply", "--yes")
+    assert planned.out == refused.out
+    assert planned.code == refused.code == 1
+    assert "strands   Customer.primary: stored key CUSTOMER#c0 | PROFILE → C#c0 | PROFILE" in refused.out
+    assert "strands   Customer.by_email: stored entry" in refused.out
+    assert "2 of 2 that were read have another entry in index 'by_email'" in refused.out
+    assert ('strands   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}"' in refused.out) is locked
+    strands = 4 if locked else 2
+    backfill = ", 1 needs a backfill" * locked
+    assert refused.line == (
+        f"odm: table {prefix}shop stays as it is: 1 change, {strands} strand stored data{backfill}; "
+        "to make the changes all the same, add --accept\n"
+    )
+    accepted = cloud("apply", "--yes", "--accept")
+    assert (accepted.code, accepted.err) == (0, "... add index 'by_status'\n")
+
+
+def test_entries_that_lack_are_named_until_they_are_written(
+    cloud: Run, application: Application, fill: Callable[[], None], prefix: str
+) -> None:
+    by_email = ("    by_email", "    # by_email")
+    application.change(by_email)
+    cloud("apply", "--yes")
+    fill()
+    application.change((by_email[1], by_email[0]))
+    again = cloud("apply", "--yes")
+    assert again.code == 0
+    assert again.out.endswith(f"table {prefix}shop is as the models ask, its items are not: 1 needs a backfill\n")
+    planned = cloud("plan")
+    assert planned.code == 1
+    assert planned.out.startswith("backfill  Customer.by_email: lacking entry (")
+    assert "2 of 2 that were read are not in index 'by_email'" in planned.out
+    fill()
+    assert cloud("plan").code == 0
+
+
+def test_a_rule_that_deletes_otherwise_is_changed_by_apply(
+    cloud: Run, prefix: str, send: Callable[[Any], Any], there: Callable[[], set[str]]
+) -> None:
+    send(CreateTable(f"{prefix}shop", {"d": 3, "old": 1}))
+    planned = cloud("plan")
+    what = f"table '{prefix}shop'"
+    assert planned.out.splitlines() == [
+        f"add       index 'by_email': table '{prefix}shop.by_email'; {LATER}",
+        f"add       index 'by_date': table '{prefix}shop.by_date'; {LATER}",
+        f"change    family 'd' of {what}: maxversions=3 → maxversions=1: {DELETED}",
+        f"add       family 'c' of {what}: maxversions=1",
+        f"extra     family 'old' of {what}: no model has it; it is left alone",
+    ]
+    assert cloud("apply", "--yes", "--drop").code == 0
+    assert send(GetTable(f"{prefix}shop")) == dict.fromkeys(("c", "d", "old"), "maxversions=1")
+    assert cloud("plan").out == f"{planned.out.splitlines()[-1]}\ntable {prefix}shop is as the models ask\n"
+
+
+def test_tables_that_only_look_like_indexes_are_left_alone(
+    cloud: Run, prefix: str, send: Callable[[Any], Any], there: Callable[[], set[str]]
+) -> None:
+    cloud("apply", "--yes")
+    others = {
+        "shop.eu": {"d": 1, "c": 1},  # another table of odm, and its index
+        "shop.eu.by_day": {"i": 1},
+        "shop.stats": {"i": 1, "n": 1},
+        "shop.notes": {"i": 1},
+        "shops": {"i": 1},
+        "shop-old": {"i": 1},
+    }
+    for name, families in others.items():
+        send(CreateTable(f"{prefix}{name}", families))
+    send(MutateRow(f"{prefix}shop.notes", Entry("a##b##c##d", (SetCell("x", b"c#e", 1000, "i"),))))
+    send(CreateTable(f"{prefix}shop.by_day", {"i": 1}))
+    send(MutateRow(f"{prefix}shop.by_day", Entry("a##b##c##d", (SetCell("x", b"c#d", 1000, "i"),))))
+    send(CreateTable(f"{prefix}shop.by_hour", {"i": 1}))
+    assert cloud("apply", "--yes", "--drop").err == "... remove index 'by_day'\n... remove index 'by_hour'\n"
+    assert there() == {"shop", "shop.by_email", "shop.by_date", *others}
+
+
+def test_a_table_that_holds_something_else_is_refused(cloud: Run, prefix: str, send: Callable[[Any], Any]) -> None:
+    send(CreateTable(f"{prefix}shop", {"stats": 1}))
+    for more in ((), ("--accept",)):
+        refused = cloud("apply", "--yes", *more)
+        assert refused.code == 1
+        assert refused.out.startswith(f"refused   table '{prefix}shop': table '{prefix}shop' exists with the column")
+        assert refused.line == f"odm: table {prefix}shop stays as it is: 2 changes, 1 refused\n"
+
+
+def test_items_that_no_model_can_read_are_named_and_refuse_nothing(
+    cloud: Run, fill: Callable[[], None], prefix: str, send: Callable[[Any], Any]
+) -> None:
+    cloud("apply", "--yes")
+    fill()
+    cells = {"x": (SetCell("_t", b"Ghost", 1000),), "y": (SetCell("_t", b"{", 1000),), "z": (SetCell("a", b"1", 1000),)}
+    for key, mutations in cells.items():
+        send(MutateRow(f"{prefix}shop", Entry(key, mutations)))
+    planned = cloud("plan")
+    assert planned.code == 0
+    assert planned.out.startswith("safe      items: unknown tag (x): 2 of 2 that were read have the tag of no model")
+    assert planned.out.endswith(f"table {prefix}shop is as the models ask\n")
+
+
+def test_a_sample_has_rows_of_every_kind(cloud: Run, application: Application, prefix: str, send: Any) -> None:
+    cloud("apply", "--yes")
+    for kind in ("A", "B", "Z"):
+        for number in range(30):
+            send(MutateRow(f"{prefix}shop", Entry(f"{kind}#{number:02}#x", (SetCell("_t", kind.encode(), 1000),))))
+    few = json.loads(cloud("plan", "--json", "--sample", "20").out)
+    all_ = json.loads(cloud("plan", "--json").out)
+    assert (few["items"], all_["items"]) == (20, 90)
+
+
+def test_json(cloud: Run, prefix: str) -> None:
+    answer = json.loads(cloud("plan", "--json").out)
+    assert {name: answer[name] for name in ("table", "ok", "refused", "items", "findings")} == {
+        "table": f"{prefix}shop",
+        "ok": False,
+        "refused": False,
+        "items": None,
+        "findings": [],
+    }
+    assert [change["kind"] for change in answer["changes"]] == ["create", "add", "add"]
+    assert json.loads(cloud("apply", "--yes", "--json").out)["ok"]
+    assert json.loads(cloud("plan", "--json").out)["ok"]
+
+
+BIGTABLE = ("--backend", "bigtable")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (BIGTABLE, "--backend bigtable needs --project and --instance"),
+        ((*BIGTABLE, "--project", "p"), "--backend bigtable needs --project and --instance"),
+        ((*BIGTABLE, "--region", "eu-west-1"), "--region is an option of --backend dynamodb: leave it out"),
+        ((*BIGTABLE, "--billing", "5,5"), "--billing is an option of --backend dynamodb: leave it out"),
+        (("--backend", "dynamodb", "--app-profile", "a"), "--app-profile is an option of --backend bigtable: leave it"),
+    ],
+)
+def test_a_command_line_that_can_not_be_run(arguments: tuple[str, ...], said: str, run: Run) -> None:
+    done = run("plan", "shop:shop", *arguments)
+    assert done.code == 2
+    assert said in done.line
+
+
+def test_the_environment_names_the_emulator(
+    run: Run, bigtable_emulator: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", bigtable_emulator)
+    done = run("plan", "shop:shop", *BIGTABLE, "--project", "p", "--instance", "i", "--prefix", prefix)
+    assert done.out.startswith("create ")
