@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 
@@ -87,7 +87,7 @@ def test_values_are_quoted_as_by_go(value: bytes, shown: str) -> None:
     assert quoted(value) == shown
 
 
-def steps(*requests: object, answers: list[object] | None = None) -> Gen[None]:
+def steps(*requests: object, answers: list[Any] | None = None) -> Gen[None]:
     for request in requests:
         answer = yield request
         if answers is not None:
@@ -101,7 +101,7 @@ def test_index_rows_are_shown_and_calls_are_answered_as_by_empty_tables() -> Non
     claims = Together((MutateRows("shop.by_date", (Entry("D##a##b", (entry,)),)),))
     read = ReadRows("shop", keys=("a#b",))
     commit = CheckAndMutateRow("shop", "a#b", None, (), (DeleteRow(), SetCell("_t", b"Order", NOW)))
-    answers: list[object] = []
+    answers: list[Any] = []
     rehearsal = rehearse(steps(read, claims, commit, read, answers=answers), "shop", NOW)
     assert rehearsal.sent == (read, claims, commit)
     assert rehearsal.most is None

@@ -1,0 +1,94 @@
+"""Smart meters: a row is a meter's day, and every quarter of an hour adds one column to it.
+
+The row keys are exactly ``0000987654#20170726``. A reading is added by one request that neither reads the row nor
+writes it anew, and at night a scan copies a day's rows into a table of its own, ``SENSOR_20170726``, which can be
+dropped when it is no longer wanted.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from odm import Backend, Columns, Entity, PrimaryKey, Store, Table, set_
+from odm.backends.local import LocalFile
+
+meters = Table("meters")
+
+
+class Readings(Entity):
+    """What a meter has read in a day, by the time of day: "0000", "0015", …, "2345"."""
+
+    meter: Annotated[int, Field(ge=0, lt=10**10)]
+    readings: Annotated[dict[str, float], Columns] = Field(default_factory=dict)
+
+
+class MeterDay(Readings, table=meters):
+    """A day of a meter."""
+
+    day: date
+
+    primary = PrimaryKey("{meter}", "{day:%Y%m%d}")
+
+
+def sensors(day: date) -> tuple[Table, type[Readings]]:
+    """The table of one day, and the entity in it."""
+    table = Table(f"SENSOR_{day:%Y%m%d}")
+
+    class Sensor(Readings, table=table):
+        primary = PrimaryKey("{meter}")
+
+    return table, Sensor
+
+
+DAY = date(2017, 7, 26)
+METER = 987654
+KNOWN = {"0000": 12.34, "0015": 13.45, "2330": 27.89, "2345": 28.9}
+
+
+def day_of_readings() -> Iterator[tuple[str, float]]:
+    """A day's 96 readings: those that the case knows, and a curve between them."""
+    for quarter in range(96):
+        time = f"{quarter // 4:02}{quarter % 4 * 15:02}"
+        yield time, KNOWN.get(time, round(13.45 + (27.89 - 13.45) * (quarter - 1) / 93, 2))
+
+
+def copy_day(backend: Backend, day: date) -> list[Readings]:
+    """Make the table of a day by a scan of all days, and read it."""
+    table, sensor = sensors(day)
+    with Store(meters, backend) as source, Store(table, backend) as target:
+        target.create()
+        with target.batch() as batch:
+            for found in source.scan(MeterDay, MeterDay.day == day):
+                batch.put(sensor(meter=found.meter, readings=found.readings))
+        return sorted(target.scan(sensor), key=lambda found: found.meter)
+
+
+def main(backend: Backend) -> dict[str, list[float] | list[int] | list[str]]:
+    """Read a meter for a day, quarter by quarter, and another one; then make the table of the day."""
+    with Store(meters, backend) as db:
+        db.create()
+        db.put(MeterDay(meter=METER, day=DAY))
+        key = MeterDay.primary(meter=METER, day=DAY)
+        with db.meter() as used:
+            for time, value in day_of_readings():
+                db.update(key, set_(MeterDay.readings[time], value))
+        db.put(MeterDay(meter=METER, day=date(2017, 7, 27), readings={"0000": 29.1}))
+        db.put(MeterDay(meter=4_000_000_001, day=DAY, readings={"0000": 0.5, "0015": 0.75}))
+        day = db.one(key).readings
+        days = [f"{found.day} {len(found.readings)}" for found in db.query(MeterDay.primary(meter=METER))]
+    return {
+        "requests for 96 readings": [used.calls],
+        "the first and the last two": [day[time] for time in KNOWN],
+        "days and readings of the meter": days,
+        "meters in the nightly table": [found.meter for found in copy_day(backend, DAY)],
+    }
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        for question, answer in main(LocalFile(Path(folder, "meters.db"))).items():
+            print(f"{question}: {answer}")
