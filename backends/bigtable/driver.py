@@ -27,6 +27,8 @@ from odm.backends.bigtable.native import (
     ReadModifyWriteRow,
     ReadRows,
     Row,
+    Sample,
+    SampleRowKeys,
     Status,
     Together,
 )
@@ -151,15 +153,34 @@ class _Answers:
         return Mutated(self._answers, failure)
 
 
-def _collector(native: ReadRows | MutateRows) -> RowMerger | _Answers:
-    return RowMerger(reverse=native.reverse) if isinstance(native, ReadRows) else _Answers()
+class _Samples:
+    """The answer to `SampleRowKeys`, which is of use as a whole only."""
+
+    def __init__(self) -> None:
+        self._samples: list[Sample] = []
+
+    def feed(self, response: Any) -> None:
+        """Take the next response of the stream, a protobuf ``SampleRowKeysResponse``."""
+        self._samples.append(Sample(response.row_key, response.offset_bytes))
+
+    def finish(self, failure: Exception | None = None) -> tuple[Sample, ...]:
+        """The samples; raises the failure."""
+        if failure is not None:
+            raise failure
+        return tuple(self._samples)
+
+
+def _collector(native: ReadRows | MutateRows | SampleRowKeys) -> RowMerger | _Answers | _Samples:
+    if isinstance(native, ReadRows):
+        return RowMerger(reverse=native.reverse)
+    return _Answers() if isinstance(native, MutateRows) else _Samples()
 
 
 def _send(client: Client, native: Call, message: Message) -> Any:
     if message.service == "admin":
         return _result(native, getattr(client.vendor, message.method)(**_arguments(message)))
     answer = client.methods[message.method](message.request, timeout=message.timeout, metadata=message.metadata)
-    if not isinstance(native, ReadRows | MutateRows):
+    if not isinstance(native, ReadRows | MutateRows | SampleRowKeys):
         return _result(native, answer)
     collector = _collector(native)
     try:
@@ -177,7 +198,7 @@ async def _asend(client: Client, native: Call, message: Message) -> Any:
     if message.service == "admin":
         return _result(native, await getattr(client.vendor, message.method)(**_arguments(message)))
     answer = client.methods[message.method](message.request, timeout=message.timeout, metadata=message.metadata)
-    if not isinstance(native, ReadRows | MutateRows):
+    if not isinstance(native, ReadRows | MutateRows | SampleRowKeys):
         return _result(native, await answer)
     collector = _collector(native)
     try:

@@ -10,7 +10,7 @@ from google.api_core.exceptions import GoogleAPICallError, GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 from grpc import RpcError, StatusCode
 
-from odm.backends.bigtable.native import AdminCall, Call, CheckAndMutateRow, ReadRows, Status
+from odm.backends.bigtable.native import AdminCall, Call, CheckAndMutateRow, ReadRows, SampleRowKeys, Status
 from odm.errors import BackendError, ItemTooLarge, OdmError, OutcomeUnknown, Throttled, Unsupported
 
 
@@ -115,7 +115,7 @@ def explain(code: StatusCode, message: str, call: Call, where: str = "") -> OdmE
     place = f"{type(call).__name__} on Bigtable table {call.table!r}{where}: {code.name}, {message}"
     if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in message:
         return ItemTooLarge(f"{place}: the message is over the size that the server takes; nothing was written")
-    if code in _LOST and not isinstance(call, ReadRows | AdminCall):
+    if code in _LOST and not isinstance(call, ReadRows | SampleRowKeys | AdminCall):
         return OutcomeUnknown(f"{place}: the write may or may not have been applied; read the item before going on")
     kind, hint = _MEANING.get(code, (BackendError, "the server refused it"))
     if code is StatusCode.FAILED_PRECONDITION and isinstance(call, CheckAndMutateRow):

@@ -62,6 +62,7 @@ REQUESTS: Final = {
     "MutateRows": types.MutateRowsRequest.pb(),
     "CheckAndMutateRow": types.CheckAndMutateRowRequest.pb(),
     "ReadModifyWriteRow": types.ReadModifyWriteRowRequest.pb(),
+    "SampleRowKeys": types.SampleRowKeysRequest.pb(),
 }
 """The classes of the requests, by method."""
 
@@ -71,8 +72,9 @@ RESPONSES: Final = {
     "MutateRows": types.MutateRowsResponse.pb(),
     "CheckAndMutateRow": types.CheckAndMutateRowResponse.pb(),
     "ReadModifyWriteRow": types.ReadModifyWriteRowResponse.pb(),
+    "SampleRowKeys": types.SampleRowKeysResponse.pb(),
 }
 """The classes of the responses, by method."""
 
-STREAMS: Final = frozenset({"ReadRows", "MutateRows"})
+STREAMS: Final = frozenset({"ReadRows", "MutateRows", "SampleRowKeys"})
 """The methods whose answer is a stream of responses."""

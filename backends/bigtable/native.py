@@ -214,6 +214,16 @@ class ReadModifyWriteRow:
 
 
 @frozen
+class SampleRowKeys:
+    """Ask for row keys that cut the table into parts of about one size. Response: tuple of `Sample`, in order."""
+
+    table: str
+
+    def __str__(self) -> str:
+        return f"sample-row-keys {self.table}"
+
+
+@frozen
 class CreateTable:
     """Create a table; ``families``: name to the number of versions kept of each cell. Response: None."""
 
@@ -283,7 +293,7 @@ class ListTables:
 AdminCall: TypeAlias = CreateTable | ModifyFamilies | DeleteTable | GetTable | ListTables
 """What is asked of the service for tables; all may be sent again."""
 
-Call: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow | AdminCall
+Call: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow | SampleRowKeys | AdminCall
 
 
 @frozen
@@ -376,6 +386,13 @@ class Read:
     rows: tuple[Row, ...] = ()
     scanned: str | None = None
     failure: Exception | None = None
+
+
+class Sample(NamedTuple):
+    """A row key, which need not be one of a row, and about how many bytes lie before it; "" is the table's end."""
+
+    key: bytes
+    offset: int
 
 
 Families: TypeAlias = Mapping[str, str]

@@ -29,8 +29,11 @@ from odm.backends.bigtable.native import (
     MutateRow,
     ReadRows,
     RowRange,
+    Sample,
+    SampleRowKeys,
 )
 from odm.backends.bigtable.pages import Items, read_page
+from odm.backends.bigtable.parts import TOGETHER_ONLY, cut
 from odm.backends.bigtable.retry import Retry, once, read_all, until_answered
 from odm.backends.bigtable.tables import create, drop
 from odm.backends.bigtable.transactions import ONCE, apart
@@ -45,12 +48,14 @@ from odm.operations.ir import (
     DropTables,
     Get,
     Page,
+    Part,
     Position,
     Put,
     Query,
     Refused,
     Request,
     Scan,
+    Split,
     Transact,
     Update,
     Written,
@@ -108,13 +113,12 @@ class Procedures:
                 return self.batch_write(request)
             case Query():
                 return self.query(request)
+            case Split():
+                return self.split(request)
             case Scan(segment=None):
                 return self.scan(request)
             case Scan():
-                raise Unsupported(
-                    f"table {self.table!r}: the Bigtable backend does not scan in segments yet: leave segments= and "
-                    "segment= out to read all in one go"
-                )
+                raise Unsupported(f"table {self.table!r}: {TOGETHER_ONLY}")
             case CreateTables():
                 return create(self.schema, self.retry)
             case DropTables():
@@ -213,10 +217,15 @@ class Procedures:
         Where a row key parts into partition and sort can not be told without its entity, and to go on only the whole is
         needed: so the positions of a scan hold the row key as their partition, and no sort.
         """
-        span = RowRange()
+        span = RowRange() if request.part is None else RowRange(*request.part)
         if request.after is not None:
             span = span.beyond(request.after.key.partition, reverse=False)
         return read_page(request, Items(self.table, lambda row_key: Position(Key(row_key))), span, self.retry)
+
+    def split(self, request: Split) -> Gen[tuple[Part, ...]]:
+        """Cut the table into parts to scan."""
+        samples: tuple[Sample, ...] = yield from until_answered(SampleRowKeys(self.table), self.retry)
+        return cut(self.schema, samples, request.parts)
 
     def _entry(self, operation: Put | Delete) -> Entry:
         """What a write does to its row."""

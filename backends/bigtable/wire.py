@@ -48,6 +48,7 @@ from odm.backends.bigtable.native import (
     Mutation,
     ReadModifyWriteRow,
     ReadRows,
+    SampleRowKeys,
     SetCell,
 )
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS
@@ -96,7 +97,7 @@ class Wire:
     def message(self, call: Call) -> Message:
         """The method call for a native request."""
         match call:
-            case ReadRows() | MutateRow() | MutateRows() | CheckAndMutateRow() | ReadModifyWriteRow():
+            case ReadRows() | MutateRow() | MutateRows() | CheckAndMutateRow() | ReadModifyWriteRow() | SampleRowKeys():
                 return self._data(call)
             case CreateTable() | ModifyFamilies() | DeleteTable() | GetTable() | ListTables():
                 seconds = ATTEMPT_SECONDS if isinstance(call, GetTable | ListTables) else ADMIN_SECONDS
@@ -119,6 +120,10 @@ def _routed(table: str, app_profile: str) -> Metadata:
     """The metadata of a request; by its first part the service finds where to send it."""
     params = {"table_name": table} | ({"app_profile_id": app_profile} if app_profile else {})
     return (("x-goog-request-params", urlencode(params)), *_ABOUT)
+
+
+def _fill_nothing(request: Any, call: SampleRowKeys) -> None:
+    """The table's name is all that it says."""
 
 
 def _fill_read(request: Any, call: ReadRows) -> None:
@@ -246,4 +251,5 @@ _FILL: Final[Mapping[type, Callable[[Any, Any], None]]] = {
     MutateRows: _fill_mutate_rows,
     CheckAndMutateRow: _fill_check,
     ReadModifyWriteRow: _fill_rules,
+    SampleRowKeys: _fill_nothing,
 }

@@ -29,6 +29,7 @@ from odm.operations.ir import (
     Query,
     Request,
     Scan,
+    Split,
     Transact,
     Update,
 )
@@ -59,6 +60,8 @@ def procedure(layout: Layout, request: Request, attempts: int) -> Gen[Any]:
             return batch_write(layout, request, attempts)
         case Query():
             return _query(layout, request, attempts)
+        case Split():
+            return _numbered()
         case Scan():
             return _scan(layout, request)
         case CreateTables():
@@ -101,6 +104,11 @@ def _entries(layout: Layout, request: Query) -> Gen[Page]:
     arguments |= _paged(layout, request, expressions, consistent)
     response = yield Call("query", arguments)
     return _page(layout, request, response)
+
+
+def _numbered() -> Gen[None]:
+    """DynamoDB knows the parts of a scan by their numbers; nothing is sent."""
+    yield from ()
 
 
 def _scan(layout: Layout, request: Scan) -> Gen[Page]:

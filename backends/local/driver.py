@@ -27,7 +27,7 @@ from odm.backends.local.units import Measured, measured
 from odm.backends.local.upkeep import Compaction, compact, copy
 from odm.errors import BackendError, BadValue
 from odm.operations.backend import Connection, Gen, Patience
-from odm.operations.ir import Request
+from odm.operations.ir import Request, Split
 from odm.operations.limits import Limits
 from odm.operations.units import Units
 from odm.schema.model import Schema
@@ -58,6 +58,8 @@ class LocalConnection:
         return twin
 
     def steps(self, request: Request) -> Gen[Any]:
+        if isinstance(request, Split):
+            return None  # nothing to look up
         try:
             return (yield request)
         except FILE_ERRORS as error:
@@ -103,8 +105,8 @@ class MeteredConnection(LocalConnection):
     """One whose native responses are `Measured`."""
 
     def steps(self, request: Request) -> Gen[Any]:
-        answer: Measured = yield from super().steps(request)
-        return answer.response
+        answer: Measured | None = yield from super().steps(request)
+        return None if answer is None else answer.response
 
     def units(self, native: Request, response: Measured) -> Units | None:
         """What a request would cost on DynamoDB."""

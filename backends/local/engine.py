@@ -35,6 +35,7 @@ from odm.operations.ir import (
     Refused,
     Request,
     Scan,
+    Split,
     Transact,
     Update,
     Written,
@@ -103,6 +104,8 @@ class Engine:
             case Scan(after=after, segment=segment):
                 with self.storage.reading() as view, closing(view.scan(after and after.key, segment)) as rows:
                     return _page(rows, request, self)
+            case Split():
+                return None
             case CreateTables():
                 return self.storage.create(self.indexes)
             case DropTables():

@@ -16,6 +16,7 @@ from odm.operations.ir import (
     Query,
     Request,
     Scan,
+    Split,
     Transact,
     Update,
 )
@@ -59,7 +60,7 @@ def word_for(request: Request) -> Word:
             return "get_many"
         case Query():
             return "query"
-        case Scan():
+        case Split() | Scan():
             return "scan"
         case Put(condition=condition):
             return "insert" if _forbids_an_item(condition) else "put"
@@ -96,7 +97,7 @@ def keys_of(request: Request) -> tuple[Key, ...]:
             return tuple(operation.key for operation in operations)
         case Query(partition=partition, lo=lo):
             return (Key(partition, lo),)
-        case Scan() | CreateTables() | DropTables():
+        case Split() | Scan() | CreateTables() | DropTables():
             return ()
         case _:
             assert_never(request)

@@ -4,7 +4,7 @@ Text to text: no I/O, no knowledge of backends. `compile_template` turns ``"CUST
 of an entity into a `Template`, which encodes values, makes the range of a condition (`Span`), and compares with others.
 """
 
-from odm.keys.compare import can_equal, can_go_on_low, can_overlap, heads_can_equal
+from odm.keys.compare import can_be_key, can_equal, can_go_on_low, can_overlap, heads_can_equal
 from odm.keys.grammar import Literal, Slot
 from odm.keys.shards import Shards, compile_hashed, random_suffix, sharded, suffix_of, suffixes
 from odm.keys.spans import Op, Span, next_prefix
@@ -17,6 +17,7 @@ __all__ = [
     "Slot",
     "Span",
     "Template",
+    "can_be_key",
     "can_equal",
     "can_go_on_low",
     "can_overlap",

@@ -3,7 +3,7 @@
 The answers are conservative: True unless no values can make it so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from odm.keys.grammar import Literal
 from odm.keys.shapes import ANY, LOW, Shape, can_meet, exactly, meets
@@ -62,6 +62,13 @@ def _cuts(alternatives: tuple[Shape, ...]) -> Iterator[Shape]:
         if meets(shape.tail, LOW):
             yield shape
         yield from (Shape(shape.head[:at]) for at, chars in enumerate(shape.head) if meets(chars, LOW))
+
+
+def can_be_key(template: Template, components: Sequence[str]) -> bool:
+    """Whether the first of these components, between '#', can be a key of the template."""
+    shapes = template.components
+    meets = (can_meet((exactly(text),), shape) for text, shape in zip(components, shapes, strict=False))
+    return len(components) >= len(shapes) and all(meets)
 
 
 def _begin_alike(a: Template, b: Template) -> bool:

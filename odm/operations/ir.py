@@ -164,12 +164,31 @@ class Query(_Patterned):
     count: bool = False
 
 
+class Part(NamedTuple):
+    """A part of a table: what lies between two places that only the backend which cut it understands."""
+
+    start: str
+    end: str | None
+
+
+@frozen
+class Split(_Patterned):
+    """Cut the table into parts that are scanned together. Response: ``tuple[Part, ...] | None``.
+
+    The parts, ``parts`` at most, hold every item exactly once, all items of a partition in the same one. None: the
+    backend knows parts by their numbers, as ``segment`` of a `Scan` has them.
+    """
+
+    parts: int
+
+
 @frozen
 class Scan(_Patterned):
     """One page of all items of the table, in unspecified order. Response: `Page`.
 
     ``segment`` ``(number, of)``: only that part of the items, 0 <= number < of. The parts of one ``of`` hold every item
-    exactly once, all items of a partition in the same one.
+    exactly once, all items of a partition in the same one, whoever reads them and when. ``part``: only that part, of
+    the response to a `Split`.
     """
 
     filter: Condition | None = None
@@ -178,6 +197,7 @@ class Scan(_Patterned):
     consistent: bool = True
     count: bool = False
     segment: tuple[int, int] | None = None
+    part: Part | None = None
 
 
 @frozen
@@ -191,7 +211,7 @@ class DropTables(_Printed):
 
 
 Request: TypeAlias = (
-    Get | BatchGet | Put | Update | Delete | Transact | BatchWrite | Query | Scan | CreateTables | DropTables
+    Get | BatchGet | Put | Update | Delete | Transact | BatchWrite | Query | Split | Scan | CreateTables | DropTables
 )
 
 
@@ -202,7 +222,7 @@ def repeatable(request: Request) -> bool:
             return False
         case Put(condition=condition):
             return condition is None
-        case Get() | BatchGet() | BatchWrite() | Query() | Scan() | CreateTables() | DropTables():
+        case Get() | BatchGet() | BatchWrite() | Query() | Split() | Scan() | CreateTables() | DropTables():
             return True
         case _:
             assert_never(request)
@@ -267,6 +287,7 @@ __all__ = [
     "Key",
     "Operation",
     "Page",
+    "Part",
     "Position",
     "Put",
     "Query",
@@ -274,6 +295,7 @@ __all__ = [
     "Refused",
     "Request",
     "Scan",
+    "Split",
     "Transact",
     "Update",
     "Written",

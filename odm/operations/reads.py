@@ -53,20 +53,28 @@ class Reading:
 
 @frozen
 class Segment:
-    """A part of a scan, ``(number, of)`` or None for the whole, and where its next page begins."""
+    """A part of a scan, by its number ``(number, of)`` or as it was cut, and where its next page begins.
 
-    part: tuple[int, int] | None = None
+    With neither it is the whole.
+    """
+
+    number: tuple[int, int] | None = None
+    part: ir.Part | None = None
     after: ir.Position | None = None
 
 
 @frozen
 class Scanning:
-    """A scan under way: whose items (None: everybody's), the filter, and the segments that go on."""
+    """A scan under way: whose items (None: everybody's), the filter, and the segments that go on.
+
+    ``uncut``: the backend has not said yet where it cuts them.
+    """
 
     entity: EntitySchema | None
     filter: Condition | None
     segments: tuple[Segment, ...]
     consistent: bool
+    uncut: bool = False
 
     @property
     def pattern(self) -> str:
@@ -205,9 +213,9 @@ def begin_scan(
     if entity is None:
         if conditions:
             raise BadValue("scan() with conditions needs their entity first: scan(Order, Order.total > 100)")
-        return Scanning(None, None, parts, consistent)
+        return Scanning(None, None, parts, consistent, len(parts) > 1)
     lowered = [entity.codec.lower(condition) for condition in conditions]
-    return Scanning(entity, every(*lowered, has_tag(entity.tag)), parts, consistent)
+    return Scanning(entity, every(*lowered, has_tag(entity.tag)), parts, consistent, len(parts) > 1)
 
 
 def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tuple[int, int] | None, ...]:
@@ -233,12 +241,23 @@ def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tu
 
 def scan_chunk(context: Context, scanning: Scanning) -> Gen[tuple[list[Any], Scanning | None]]:
     """One page of each segment of a scan, and the scan that goes on, or None at the end."""
+    if scanning.uncut:
+        scanning = yield from _cut(scanning)
     filter_ = context.filter(scanning.entity, scanning.filter)
     scan = ir.Scan(filter_, consistent=scanning.consistent, pattern=scanning.pattern)
-    pages = yield from _together([evolve(scan, after=one.after, segment=one.part) for one in scanning.segments])
+    requests = [evolve(scan, after=s.after, segment=s.number, part=s.part) for s in scanning.segments]
+    pages = yield from _together(requests)
     items = [entity for answer in pages for entity in context.decode_all(answer.items, answer.positions)]
     left = [evolve(s, after=a.next) for s, a in zip(scanning.segments, pages, strict=True) if a.next is not None]
     return items, evolve(scanning, segments=tuple(left)) if left else None
+
+
+def _cut(scanning: Scanning) -> Gen[Scanning]:
+    """The scan in parts as the backend has cut them, which stay the same from page to page."""
+    parts: tuple[ir.Part, ...] | None = yield ir.Split(len(scanning.segments), pattern=scanning.pattern)
+    if parts is None:
+        return evolve(scanning, uncut=False)
+    return evolve(scanning, uncut=False, segments=tuple(Segment(part=part) for part in parts))
 
 
 def first_request(context: Context, reading: Reading) -> ir.Query:

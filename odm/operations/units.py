@@ -29,6 +29,7 @@ from odm.operations.ir import (
     Refused,
     Request,
     Scan,
+    Split,
     Transact,
     Update,
 )
@@ -98,7 +99,7 @@ def computed(request: Request, answer: Any) -> Units | None:
             return Units(write=_all_writes(operations))
         case Transact(operations):
             return Units(write=_all_writes(operations, TRANSACTION))
-        case CreateTables() | DropTables():
+        case Split() | CreateTables() | DropTables():
             return None
 
 

@@ -25,7 +25,7 @@ class RequestInfo:
 
     Attributes:
         operation: what it was sent for: "Get", "BatchGet", "Put", "Update", "Delete", "Transact", "BatchWrite",
-            "Query", "Scan", "CreateTables" or "DropTables"; one of these may take several native requests.
+            "Query", "Split", "Scan", "CreateTables" or "DropTables"; one of these may take several native requests.
         table: the table's name on the backend, with the store's prefix.
         native: the request as the backend sends it; it prints. It holds keys and values.
         seconds: how long the answer took.

@@ -321,7 +321,7 @@ class Store(BaseStore):
 
         Raises:
             BadValue: a condition does not fit the model, or numbers of segments that can not be.
-            Unsupported: segments on Bigtable.
+            Unsupported: ``segment`` on Bigtable, which cuts a table otherwise each time: use ``segments``.
         """
         chunks = self._begin_scan(entity, conditions, consistent=consistent, segments=segments, segment=segment)
         return self._scan_chunks(chunks)

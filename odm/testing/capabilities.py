@@ -10,7 +10,7 @@ from attrs import Factory, frozen
 
 from odm.errors import Unsupported
 
-Flag: TypeAlias = Literal["conditions", "indexes", "retry_safe", "segments", "transactions", "updates"]
+Flag: TypeAlias = Literal["conditions", "indexes", "retry_safe", "segment", "segments", "transactions", "updates"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -23,7 +23,8 @@ class Capabilities:
         conditions: writes may have any condition: ``when=``, a Revision, inserts and deletes of what expires. Without,
             only `insert` and writes without a condition work.
         indexes: secondary patterns. Without, a table that has one is refused.
-        segments: scans in parts.
+        segment: scans of one part, which the workers of several processes share among them.
+        segments: scans in parts that are read together.
         retry_safe: updates that are sent again when their answer was lost, and done once all the same.
         transactions: several items are written together or not at all. Without, the second operation of a transaction
             is refused at its call, and one of a single operation works.
@@ -36,6 +37,7 @@ class Capabilities:
     conditions: bool = True
     indexes: bool = True
     retry_safe: bool = True
+    segment: bool = True
     segments: bool = True
     transactions: bool = True
     updates: bool = True

@@ -18,7 +18,7 @@ def capabilities() -> Capabilities:
         conditions=False,
         indexes=False,
         retry_safe=False,
-        segments=False,
+        segment=False,
         transactions=False,
         updates=False,
         units=False,

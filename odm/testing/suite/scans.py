@@ -84,11 +84,23 @@ class TestSegments:
         assert len(list(db.scan(Order, Order.customer_id > "c4", segments=segments))) == 8
         assert len(list(db.scan(segments=segments))) == 19
 
+    def test_give_every_item_once_whatever_is_written_meanwhile(self, db: Store) -> None:
+        orders = fill(db, [Order(customer_id=f"c{n:03}", order_id="o") for n in range(250)])
+        found = []
+        for n, order in enumerate(db.scan(Order, segments=4)):
+            if n % 25 == 0:
+                db.put(Customer(customer_id=f"c{n:03}", name="new"))
+            found.append(order)
+        assert sorted(found, key=by_key) == orders
+
+    @needs("segment")
     def test_read_one_by_one_give_every_item_once(self, db: Store) -> None:
-        orders = fill(db, [Order(customer_id=f"c{n}", order_id="o") for n in range(30)])
+        orders = fill(db, [Order(customer_id=f"c{n:02}", order_id=f"o{m}") for n in range(30) for m in range(2)])
         parts = [list(db.scan(Order, segment=(number, 3))) for number in range(3)]
         assert sorted([order for part in parts for order in part], key=by_key) == sorted(orders, key=by_key)
         assert all(parts)
+        partitions = [{order.customer_id for order in part} for part in parts]
+        assert sum(map(len, partitions)) == 30
         assert list(db.scan(Order, segment=(1, 3))) == parts[1]
 
 
