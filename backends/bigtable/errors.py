@@ -10,7 +10,18 @@ from google.api_core.exceptions import GoogleAPICallError, GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 from grpc import RpcError, StatusCode
 
-from odm.backends.bigtable.native import AdminCall, Call, CheckAndMutateRow, ReadRows, SampleRowKeys, Status
+from odm.backends.bigtable.native import (
+    AdminCall,
+    Call,
+    CheckAndMutateRow,
+    CreateTable,
+    DeleteTable,
+    ListTables,
+    ReadModifyWriteRow,
+    ReadRows,
+    SampleRowKeys,
+    Status,
+)
 from odm.errors import BackendError, ItemTooLarge, OdmError, OutcomeUnknown, Throttled, Unsupported
 
 
@@ -43,7 +54,10 @@ _MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
         BackendError,
         "the table, its instance or project does not exist: call store.create(), and check the names",
     ),
-    StatusCode.PERMISSION_DENIED: (BackendError, "give the credentials a role such as roles/bigtable.user"),
+    StatusCode.PERMISSION_DENIED: (
+        BackendError,
+        "give the credentials a role such as roles/bigtable.user (to make tables, bigtable.admin), and check the names",
+    ),
     StatusCode.UNAUTHENTICATED: (BackendError, "the credentials are not valid: log in again, or give credentials="),
     StatusCode.RESOURCE_EXHAUSTED: (Throttled, "a quota is used up: slow down, add nodes, or raise the quota"),
     StatusCode.FAILED_PRECONDITION: (BackendError, "the instance, table or app profile does not allow this"),
@@ -59,8 +73,16 @@ _MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
 
 _SINGLE_CLUSTER = (
     "the app profile must route to a single cluster and allow transactional writes (single_cluster_routing, "
-    "allow_transactional_writes): conditional puts and deletes need both"
+    "allow_transactional_writes): conditional writes, updates and deletes need both"
 )
+
+_PROTECTED = (
+    "the table is protected: if it is to go, run `gcloud bigtable instances tables update` with "
+    "--no-deletion-protection first"
+)
+
+_FAMILY_LACKS = ("unknown family", "column family not found")
+"""What the emulator and Bigtable say, under various statuses, of a column family that the table does not have."""
 
 
 def status(failure: Exception) -> StatusCode:
@@ -115,9 +137,22 @@ def explain(code: StatusCode, message: str, call: Call, where: str = "") -> OdmE
     place = f"{type(call).__name__} on Bigtable table {call.table!r}{where}: {code.name}, {message}"
     if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in message:
         return ItemTooLarge(f"{place}: the message is over the size that the server takes; nothing was written")
+    if any(words in message.lower() for words in _FAMILY_LACKS):
+        return BackendError(f"{place}: the table lacks a column family: call store.create() or odm apply, which add it")
     if code in _LOST and not isinstance(call, ReadRows | SampleRowKeys | AdminCall):
         return OutcomeUnknown(f"{place}: the write may or may not have been applied; read the item before going on")
     kind, hint = _MEANING.get(code, (BackendError, "the server refused it"))
-    if code is StatusCode.FAILED_PRECONDITION and isinstance(call, CheckAndMutateRow):
-        hint = _SINGLE_CLUSTER
-    return kind(f"{place}: {hint}")
+    return kind(f"{place}: {_hint_of(code, call) or hint}")
+
+
+def _hint_of(code: StatusCode, call: Call) -> str | None:
+    """What a status means for some calls in particular."""
+    match code, call:
+        case StatusCode.FAILED_PRECONDITION, CheckAndMutateRow() | ReadModifyWriteRow():
+            return _SINGLE_CLUSTER
+        case StatusCode.FAILED_PRECONDITION, DeleteTable():
+            return _PROTECTED
+        case StatusCode.NOT_FOUND, CreateTable() | ListTables():
+            return "the instance or its project does not exist: check the names"
+        case _:
+            return None

@@ -11,7 +11,7 @@ from google.api_core.exceptions import AlreadyExists, NotFound
 
 from odm.backends.bigtable.changes import differences
 from odm.backends.bigtable.entries import position
-from odm.backends.bigtable.errors import RETRIED, status
+from odm.backends.bigtable.errors import passing
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.native import (
     ENTRIES,
@@ -179,6 +179,6 @@ def _together(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) -
             else:
                 answers[number] = answer
         if failed:
-            final = (one for one in failed if status(one[0]) not in RETRIED)
+            final = (one for one in failed if not passing(one[0]))
             yield from pause(pauses, *next(final, failed[0]))
     return [answers[number] for number in range(len(calls))]

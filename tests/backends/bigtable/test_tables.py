@@ -1,14 +1,20 @@
 """Tables made and changed on the emulator: what `create()` adds, and what it leaves alone."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from datetime import timedelta
+from typing import Any, ClassVar
 
+import grpc
 import pytest
+from google.cloud.bigtable_admin_v2 import BigtableTableAdminClient, types
+from google.cloud.bigtable_admin_v2.services.bigtable_table_admin.transports import BigtableTableAdminGrpcTransport
+from grpc import StatusCode
 
 from odm import AccessPattern, AsyncStore, Entity, PrimaryKey, Store, Table
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.errors import explain
 from odm.backends.bigtable.native import (
     CreateTable,
     DeleteTable,
@@ -17,6 +23,7 @@ from odm.backends.bigtable.native import (
     ListTables,
     ModifyFamilies,
     Read,
+    ReadRows,
     Tables,
     Together,
 )
@@ -187,7 +194,7 @@ def test_what_is_refused_for_good_is_not_sent_again(answers: Any) -> None:
 
 
 def test_an_instance_that_is_not_there_is_no_table_to_make() -> None:
-    with pytest.raises(BackendError, match="NOT_FOUND, gone"):
+    with pytest.raises(BackendError, match="NOT_FOUND, gone: the instance or its project does not exist"):
         sent(CreateTables(), (GONE, GONE), (GONE, GONE))
 
 
@@ -211,3 +218,105 @@ def test_every_page_of_names_is_read_and_other_tables_are_left_alone() -> None:
 
     found = run(plan(SHOP, Procedures(SHOP).retry), answer)
     assert [(change.kind, change.what) for change in found] == [("add", "index 'by_name'"), ("extra", "index 'by_day'")]
+
+
+class TestWhatIsNotThere:
+    """A table or a family that lacks: the error says what to do, whatever was asked."""
+
+    CALLS: ClassVar[dict[str, Callable[[Store, Any], object]]] = {
+        "get": lambda db, user: db.get(user, user="u"),
+        "get_many": lambda db, user: db.get_many([user.primary(user="u")]),
+        "put": lambda db, user: db.put(user(user="u")),
+        "insert": lambda db, user: db.insert(user(user="u")),
+        "delete": lambda db, user: db.delete(user, user="u"),
+        "batch": lambda db, user: db.delete_all(user.primary(user="u")),
+        "query": lambda db, user: db.page(user.primary(user="u")),
+        "index": lambda db, user: db.page(user.by_name(user="u")),
+        "scan": lambda db, user: list(db.scan(user)),
+    }
+
+    @pytest.mark.parametrize("call", CALLS)
+    def test_a_table(self, call: str, name: str, backend: Bigtable) -> None:
+        table = users(name, "by_name")
+        with (
+            Store(table, backend) as db,
+            pytest.raises(BackendError, match=rf"'{name}(\.by_name)?': NOT_FOUND.*create\(\)"),
+        ):
+            self.CALLS[call](db, table.compile().entities["User"].cls)
+
+    @pytest.mark.parametrize("call", ["put", "insert", "batched puts"])
+    def test_a_family(self, call: str, name: str, backend: Bigtable, send: Send) -> None:
+        send(CreateTable(name, {}))
+        send(CreateTable(f"{name}.by_name", {}))
+        table = users(name, "by_name")
+        user: Any = table.compile().entities["User"].cls
+
+        def put_many(db: Store, _user: Any) -> None:
+            with db.batch() as batch:
+                batch.put(user(user="u"))
+
+        calls = {**self.CALLS, "batched puts": put_many}
+        with (
+            Store(table, backend) as db,
+            pytest.raises(BackendError, match=r"lacks a column family: call store\.create"),
+        ):
+            calls[call](db, user)
+
+    @pytest.mark.parametrize(
+        ("code", "message", "call", "said"),
+        [
+            (StatusCode.NOT_FOUND, "Requested column family not found", ReadRows("shop"), "lacks a column family"),
+            (StatusCode.FAILED_PRECONDITION, "protected", DeleteTable("shop"), "--no-deletion-protection first"),
+            (StatusCode.NOT_FOUND, "no", ListTables("shop"), "the instance or its project does not exist"),
+            (StatusCode.PERMISSION_DENIED, "no", CreateTable("shop", {}), "roles/bigtable.user .to make tables"),
+        ],
+    )
+    def test_what_bigtable_says_of_it(self, code: StatusCode, message: str, call: Any, said: str) -> None:
+        with pytest.raises(BackendError, match=said):
+            raise explain(code, message, call)
+
+
+@pytest.fixture
+def vendor(bigtable_emulator: str) -> Iterator[Any]:
+    """The vendor's client for what odm does not do to tables."""
+    with grpc.insecure_channel(bigtable_emulator) as channel:
+        yield BigtableTableAdminClient(transport=BigtableTableAdminGrpcTransport(channel=channel))
+
+
+RULE: Any = types.GcRule
+INSTANCE = "projects/project/instances/instance"
+
+
+def test_a_protected_table_stays(name: str, backend: Bigtable, vendor: Any, there: Look) -> None:
+    def protect(*, on: bool) -> None:
+        table = types.Table(name=f"{INSTANCE}/tables/{name}", deletion_protection=on)
+        vendor.update_table(table=table, update_mask={"paths": ["deletion_protection"]}).result()
+
+    with Store(users(name), backend) as db:
+        db.create()
+        protect(on=True)
+        with pytest.raises(BackendError, match=r"FAILED_PRECONDITION.*gcloud bigtable instances tables update"):
+            db.drop()
+        assert set(there(name)) == {""}
+        protect(on=False)
+        db.drop()
+    assert there(name) == {}
+
+
+def test_rules_of_every_kind_are_named(name: str, vendor: Any, there: Look) -> None:
+    day, few = RULE(max_age=timedelta(days=1)), RULE(max_num_versions=2)
+    both = RULE(intersection=RULE.Intersection(rules=[day, few]))
+    rules = {
+        "a": RULE(),
+        "b": day,
+        "c": both,
+        "d": RULE(union=RULE.Union(rules=[both, few])),
+    }
+    families = {family: types.ColumnFamily(gc_rule=rule) for family, rule in rules.items()}
+    vendor.create_table(parent=INSTANCE, table_id=name, table=types.Table(column_families=families))
+    assert there(name)[""] == {
+        "a": "never",
+        "b": "maxage=86400s",
+        "c": "(maxage=86400s && maxversions=2)",
+        "d": "((maxage=86400s && maxversions=2) || maxversions=2)",
+    }
