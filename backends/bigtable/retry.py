@@ -3,13 +3,13 @@
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
 
 from odm.backends.bigtable.errors import NATIVE_FAILURES, passing, text_of, translate
-from odm.backends.bigtable.native import Call, Read, ReadRows, Row
+from odm.backends.bigtable.native import Call, Read, ReadRows, Row, Together
 from odm.operations.backend import Gen, Sleep
 
 _LOG = logging.getLogger("odm.bigtable")
@@ -60,6 +60,24 @@ def until_answered(call: Call, retry: Retry) -> Gen[Any]:
             return (yield call)
         except NATIVE_FAILURES as failure:
             yield from pause(pauses, failure, call)
+
+
+def answers_of(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) -> Gen[list[Any]]:
+    """Make calls at the same time, each until it is answered; a failure that is expected is an answer."""
+    answers: dict[int, Any] = {}
+    pauses = retry.pauses()
+    while left := [number for number in range(len(calls)) if number not in answers]:
+        given = yield Together(tuple(calls[number] for number in left))
+        failed: list[tuple[Exception, Call]] = []
+        for number, answer in zip(left, given, strict=True):
+            if isinstance(answer, Exception) and not isinstance(answer, expected):
+                failed.append((answer, calls[number]))
+            else:
+                answers[number] = answer
+        if failed:
+            final = (one for one in failed if not passing(one[0]))
+            yield from pause(pauses, *next(final, failed[0]))
+    return [answers[number] for number in range(len(calls))]
 
 
 def pause(pauses: Iterator[Sleep], failure: Exception, call: Call) -> Gen[None]:

@@ -4,18 +4,15 @@ Each step is found by a look at the tables as they are, so whatever was interrup
 several may be at it at once.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from google.api_core.exceptions import AlreadyExists, NotFound
 
 from odm.backends.bigtable.changes import differences
 from odm.backends.bigtable.entries import position
-from odm.backends.bigtable.errors import passing
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.native import (
     ENTRIES,
-    Call,
     DeleteTable,
     Families,
     GetTable,
@@ -23,10 +20,10 @@ from odm.backends.bigtable.native import (
     ReadRows,
     Row,
     Tables,
-    Together,
 )
-from odm.backends.bigtable.retry import Retry, pause, read_all, until_answered
+from odm.backends.bigtable.retry import Retry, answers_of, read_all, until_answered
 from odm.backends.bigtable.schema import tables
+from odm.backends.bigtable.unlist import unlist
 from odm.errors import BackendError
 from odm.operations.admin import ADDITIVE, Change, Kind, Tell, silent
 from odm.operations.backend import Gen
@@ -80,8 +77,8 @@ def drop(schema: Schema, retry: Retry) -> Gen[None]:
     The items go first: while they are there, an index table that was made anew would lack the entries that they list.
     """
     items, *entries = map(DeleteTable, _wanted(schema))
-    yield from _together((items,), retry, NotFound)
-    yield from _together(entries, retry, NotFound)
+    yield from answers_of((items,), retry, NotFound)
+    yield from answers_of(entries, retry, NotFound)
 
 
 def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell) -> Gen[None]:
@@ -96,10 +93,12 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell) -
         left = [change for change in found if change.kind in kinds and change.call is not None]
         for change in left:
             tell(change)
-        calls = [change.call for change in left]
-        yield from _together([call for call in calls if isinstance(call, DeleteTable)], retry, NotFound)
-        adding = [call for call in calls if not isinstance(call, DeleteTable)]
-        answers = yield from _together(adding, retry, AlreadyExists)
+        deletions = [change.call for change in left if isinstance(change.call, DeleteTable)]
+        others = [change.call for change in left if not isinstance(change.call, DeleteTable)]
+        for deletion in deletions:
+            yield from unlist(schema.name, deletion.table, retry)
+        yield from answers_of(deletions, retry, NotFound)
+        answers = yield from answers_of(others, retry, AlreadyExists)
         if not any(isinstance(answer, Exception) for answer in answers):
             return
         wait = next(pauses, None)
@@ -123,7 +122,7 @@ def _wanted(schema: Schema) -> list[str]:
 def _described(names: Iterable[str], retry: Retry) -> Gen[dict[str, Families]]:
     """The column families of those tables that exist."""
     calls = [*map(GetTable, names)]
-    answers = yield from _together(calls, retry, NotFound)
+    answers = yield from answers_of(calls, retry, NotFound)
     return {
         call.table: answer for call, answer in zip(calls, answers, strict=True) if not isinstance(answer, Exception)
     }
@@ -164,21 +163,3 @@ def _is_entry(row: Row, layout: Layout) -> bool:
     except (TypeError, ValueError):  # it has too many parts, or too few
         return False
     return {cell.value for cell in row.cells} == {item.encode()}
-
-
-def _together(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) -> Gen[list[Any]]:
-    """Make calls at the same time, each until it is answered; a failure that is expected is an answer."""
-    answers: dict[int, Any] = {}
-    pauses = retry.pauses()
-    while left := [number for number in range(len(calls)) if number not in answers]:
-        given = yield Together(tuple(calls[number] for number in left))
-        failed: list[tuple[Exception, Call]] = []
-        for number, answer in zip(left, given, strict=True):
-            if isinstance(answer, Exception) and not isinstance(answer, expected):
-                failed.append((answer, calls[number]))
-            else:
-                answers[number] = answer
-        if failed:
-            final = (one for one in failed if not passing(one[0]))
-            yield from pause(pauses, *next(final, failed[0]))
-    return [answers[number] for number in range(len(calls))]

@@ -11,6 +11,7 @@ import pytest
 from odm import Store
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.codec import Form, Listed, replacement
+from odm.backends.bigtable.entries import entry_row
 from odm.backends.bigtable.native import CreateTable, Entry, GetTable, ListTables, MutateRow, SetCell
 from odm.cli.target import load_target
 from odm.schema.model import Schema
@@ -70,6 +71,10 @@ def _list(send: Callable[[Any], Any], schema: Schema, prefix: str, entity: Any) 
     entries = [Listed(index, key, "id") for index, key in model.entries(values, item, Random(0)).items()]
     row_key = "#".join(model.key(values))
     send(MutateRow(f"{prefix}shop", Entry(row_key, replacement(item, Form.of(schema), row_key, "r", entries, 1000))))
+    for entry in entries:
+        row = entry_row(entry.key, model.key(values))
+        cell = SetCell("id", row_key.encode(), 1000, "i")
+        send(MutateRow(f"{prefix}shop.{entry.index}", Entry(row, (cell,))))
 
 
 @pytest.fixture
@@ -283,3 +288,19 @@ def test_the_environment_names_the_emulator(
     monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", bigtable_emulator)
     done = run("plan", "shop:shop", *BIGTABLE, "--project", "p", "--instance", "i", "--prefix", prefix)
     assert done.out.startswith("create ")
+
+
+def test_an_index_that_was_dropped_and_comes_back_is_empty(
+    cloud: Run, application: Application, fill: Callable[[], None], prefix: str
+) -> None:
+    cloud("apply", "--yes")
+    fill()
+    by_email = ("    by_email", "    # by_email")
+    application.change(by_email)
+    assert cloud("apply", "--yes", "--drop").err == "... remove index 'by_email'\n"
+    application.change((by_email[1], by_email[0]))
+    again = cloud("apply", "--yes")
+    assert again.err == "... add index 'by_email'\n"
+    assert "2 of 2 that were read are not in index 'by_email'" in cloud("plan").out
+    fill()
+    assert cloud("plan").code == 0

@@ -1,0 +1,74 @@
+"""Taking an index out of the lists of the items, before its table is deleted.
+
+An item lists the entries that it has, and a write leaves those alone that it does not change. Were a table deleted
+while items list entries in it, one that is made later under its name would lack them for good: they would be listed,
+and nowhere. By the protocol every entry that an item lists has its column, so the rows of the index lead to all of
+these items.
+"""
+
+import secrets
+import time
+from collections.abc import Sequence
+
+from odm.backends.bigtable.codec import LISTED, REVISION, bookkeeping, stored
+from odm.backends.bigtable.filters import ValueIs, chain, interleave, newest
+from odm.backends.bigtable.native import FAMILY, CheckAndMutateRow, ReadRows, Row, RowRange
+from odm.backends.bigtable.retry import Retry, answers_of, read_all
+from odm.codec import TAG
+from odm.errors import Throttled
+from odm.operations.backend import Gen
+
+PAGE_ROWS = 200
+"""So many items are changed at the same time."""
+
+BOOKKEEPING = interleave(*(newest(FAMILY, name) for name in (TAG, REVISION, LISTED)))
+
+
+def unlist(table: str, index_table: str, retry: Retry) -> Gen[None]:
+    """Take an index out of the lists of all items.
+
+    Programs whose models have the index must not write any more: they would list it again.
+
+    Args:
+        table: the table of the items.
+        index_table: that of the index.
+        retry: how long to try.
+
+    Raises:
+        Throttled: other writers of an item were faster until the time was up.
+    """
+    index = index_table.removeprefix(f"{table}.")
+    span = RowRange()
+    while True:
+        rows = yield from read_all(ReadRows(index_table, range=span, limit=PAGE_ROWS), retry)
+        row_keys = sorted({cell.value.decode() for row in rows for cell in row.cells})
+        yield from _unlist(table, index, row_keys, retry)
+        if len(rows) < PAGE_ROWS:
+            return
+        span = span.beyond(rows[-1].text, reverse=False)
+
+
+def _unlist(table: str, index: str, row_keys: Sequence[str], retry: Retry) -> Gen[None]:
+    """Take an index out of the lists of some items, whoever writes to them meanwhile."""
+    pauses = retry.pauses()
+    left = tuple(row_keys)
+    while left:
+        rows = yield from read_all(ReadRows(table, keys=left, filter=BOOKKEEPING), retry)
+        calls = [call for row in rows if (call := _call(table, index, row)) is not None]
+        answers = yield from answers_of(calls, retry)
+        left = tuple(call.key for call, done in zip(calls, answers, strict=True) if not done)
+        if left:
+            if (wait := next(pauses, None)) is None:
+                raise Throttled(f"table {table!r}: other writers of {left[0]!r} were faster until the time was up", [])
+            yield wait
+
+
+def _call(table: str, index: str, row: Row) -> CheckAndMutateRow | None:
+    """What takes the index out of one item's list; None if it is not in it."""
+    held = stored(row)
+    if held is None or all(entry.index != index for entry in held.entries):
+        return None
+    kept = tuple(entry for entry in held.entries if entry.index != index)
+    unchanged = chain(newest(FAMILY, REVISION), ValueIs(held.revision.encode()))
+    now = time.time_ns() // 1_000_000 * 1000
+    return CheckAndMutateRow(table, row.text, unchanged, matched=bookkeeping(secrets.token_hex(10), kept, now))

@@ -1,0 +1,103 @@
+"""An index goes out of the lists of the items before its table is deleted, whoever writes to them meanwhile."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.codec import Listed, bookkeeping, stored
+from odm.backends.bigtable.entries import entry_row, index_table
+from odm.backends.bigtable.native import (
+    CreateTable,
+    DeleteTable,
+    Entry,
+    MutateRow,
+    ReadRows,
+    SetCell,
+    Together,
+)
+from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.unlist import unlist
+from odm.errors import Throttled
+from odm.operations.backend import Sleep, run
+from odm.schema.model import Key, Schema
+
+Send = Callable[[Any], Any]
+
+SHOP, DAY = "unlisted", "unlisted.by_day"
+KEPT = Listed("by_name", Key("n", "s"), "q")
+
+
+@pytest.fixture
+def send(bigtable_emulator: str) -> Any:
+    """Makes a native request, in a table with two indexes that is gone at the end."""
+    backend = Bigtable("project", "instance", endpoint=bigtable_emulator)
+    call = backend.connect(Schema(name=SHOP, entities={}, indexes={})).call
+    tables = {SHOP: {"d": 1, "c": 1}, DAY: {"i": 1}}
+    for table, families in tables.items():
+        call(CreateTable(table, families))
+    yield call
+    for table in tables:
+        call(DeleteTable(table))
+
+
+def put(send: Send, number: int, *, revision: str = "r", listed: bool = True, kept: bool = True) -> None:
+    """Write an item and its entry."""
+    entry = Listed("by_day", Key(f"day{number % 7}", f"{number:04}"), f"q{number}")
+    key = Key("p", f"{number:04}")
+    entries = (entry,) * listed + (KEPT,) * kept
+    item = (SetCell("_t", b"Hat", 1000), SetCell("x", b"1", 1000))
+    send(MutateRow(SHOP, Entry("#".join(key), (*item, *bookkeeping(revision, entries, 1000)))))
+    cell = SetCell(entry.qualifier, "#".join(key).encode(), 1000, "i")
+    send(MutateRow(index_table(SHOP, "by_day"), Entry(entry_row(entry.key, key), (cell,))))
+
+
+def listed(send: Send) -> list[tuple[Any, tuple[Listed, ...], str]]:
+    rows = send(ReadRows(SHOP)).rows
+    found = [one for row in rows if (one := stored(row)) is not None]
+    return [(one.item["x"], one.entries, one.revision) for one in found]
+
+
+def test_every_item_that_lists_it_is_changed_and_no_other(send: Send) -> None:
+    for number in range(250):
+        put(send, number, listed=number != 3, kept=number % 2 == 0)
+    run(unlist(SHOP, DAY, Retry()), send)
+    found = listed(send)
+    assert [(x, entries) for x, entries, _ in found] == [(1, (KEPT,) * (number % 2 == 0)) for number in range(250)]
+    assert [revision == "r" for _, _, revision in found] == [number == 3 for number in range(250)]
+    assert len({revision for _, _, revision in found}) == 250
+    rows = send(ReadRows(SHOP, keys=("p#0001",))).rows
+    assert {cell.qualifier for cell in rows[0].cells} == {b"_t", b"x", b"~r"}
+
+
+def test_an_item_that_somebody_else_writes_meanwhile_keeps_what_he_wrote(send: Send) -> None:
+    put(send, 1)
+    waited: list[Sleep] = []
+
+    def interfere(native: Any) -> Any:
+        if isinstance(native, Sleep):
+            waited.append(native)
+            return None
+        if isinstance(native, Together) and not waited:
+            put(send, 1, revision="other", kept=False)
+        return send(native)
+
+    run(unlist(SHOP, DAY, Retry()), interfere)
+    assert [entries for _, entries, _ in listed(send)] == [()]
+    assert len(waited) == 1
+
+
+def test_it_gives_up_when_others_are_always_faster(send: Send) -> None:
+    put(send, 1)
+    with pytest.raises(Throttled, match="other writers of 'p#0001' were faster"):
+        run(
+            unlist(SHOP, DAY, Retry(overall=0)),
+            lambda native: (False,) if isinstance(native, Together) else send(native),
+        )
+
+
+def test_an_entry_of_an_item_that_is_gone_is_passed_over(send: Send) -> None:
+    send(MutateRow(DAY, Entry("a##b##c##d", (SetCell("q", b"c#d", 1000, "i"),))))
+    run(unlist(SHOP, DAY, Retry()), send)
+    assert listed(send) == []
