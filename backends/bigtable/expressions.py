@@ -1,17 +1,86 @@
-"""What a condition asks of a row.
+"""Conditions as predicates of one CheckAndMutateRow, and actions as mutations that need no reading.
 
-A write's condition is judged by the server in the write itself, or refused. What the server can judge here is whether
-the row is there: every item has the attribute ``_t``, and a row without cells does not exist.
+A row without cells leaves none behind any filter. So a condition that is false of no item is asked as it is, and its
+write goes where the predicate matches; one that is true of no item is asked negated, and its write goes where it does
+not. Asked of a row that holds no item (no ``_t``, or an empty one) every filter made here leaves nothing.
+
+**What a filter says.** It is *true of the item* where it leaves a cell. ``a and b``: one cell of each, and more than
+one in all. ``a or b``: the cells of both. ``not a``: of the cells of ``a`` and of ``~r``, which every item has and
+which sorts behind the attributes, the first is ``~r`` (google.bigtable.v2, data.proto: the results of an interleave
+are sorted, and the columns of a family go by their qualifiers). The vendor's Condition filter would say it too, but is
+not atomic by its own documentation.
+
+**One call**: ``=``, ``<>`` and ``in`` with null, booleans, numbers, text and bytes; ``<``, ``<=``, ``>``, ``>=`` and
+``between`` with numbers, text and bytes; ``starts_with``; exists and missing; a key of a map in Columns, and
+``contains`` of a set in Columns; and all that ``and``, ``or`` and ``not`` make of those.
+
+**Read first, and judged here**: what compares with another attribute, a size, a list, map or set; ``contains`` in
+text, lists, and sets that are not in Columns; places inside of plain attributes; counters, whose value may stand in two
+cells; attributes on whose form the entities of the table do not agree; names that sort behind ``~r``, such as those
+that begin with a letter outside of ASCII; and what needs more than 20 KB of filter.
 """
 
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, TypeAlias, cast
 
+from attrs import Factory, define, frozen
+
+from odm.backends.bigtable.cell_ranges import Alternatives, Bound, between, equal, starting_with
+from odm.backends.bigtable.cells import EMPTY_MAP, EMPTY_SET, INT64, member_qualifier, qualifier, set_member
+from odm.backends.bigtable.codec import LISTED, REVISION, TAG, Form, attribute_cells, attribute_gone
+from odm.backends.bigtable.filters import (
+    Chain,
+    Column,
+    ColumnRange,
+    Filter,
+    First,
+    Newest,
+    Nothing,
+    ValueIs,
+    ValueRange,
+    chain,
+    fits,
+    interleave,
+    newest,
+    together,
+)
+from odm.backends.bigtable.native import FAMILY, DeleteColumn, Increment, Mutation
 from odm.errors import Unsupported
-from odm.expressions.nodes import Condition, Exists, Missing, Path
+from odm.expressions import nodes
+from odm.expressions.evaluate import holds, kind_of
+from odm.expressions.nodes import (
+    Action,
+    AddTo,
+    And,
+    AnyCondition,
+    Between,
+    Comparator,
+    Compare,
+    Condition,
+    Const,
+    Contains,
+    DiscardFrom,
+    Exists,
+    IsIn,
+    Missing,
+    Not,
+    Operand,
+    Or,
+    Path,
+    Remove,
+    Set,
+    StartsWith,
+    Value,
+    paths,
+)
 
-Presence = Literal["present", "absent"]
+_HERE: Final = Exists(Path((TAG,)))
+_FLIPPED: Final[dict[Comparator, Comparator]] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-_TAG = Path(("_t",))
+_Leaf: TypeAlias = Compare | Between | IsIn | StartsWith | Contains | Exists
+
+
+Presence: TypeAlias = Literal["present", "absent"]
 
 
 def presence(condition: Condition | None) -> Presence | None:
@@ -22,11 +91,314 @@ def presence(condition: Condition | None) -> Presence | None:
     """
     if condition is None:
         return None
-    if condition == Exists(_TAG):
+    if condition == _HERE:
         return "present"
-    if condition == Missing(_TAG):
+    if condition == Missing(_HERE.path):
         return "absent"
     raise Unsupported(
         f"the Bigtable backend does not judge the condition {condition} in a write yet, only whether the item exists: "
         "for when=, Revision, and inserts and deletes of an entity with a TTL use another backend"
     )
+
+
+@frozen
+class Predicate:
+    """A condition as a row filter.
+
+    Where a field in Columns holds members also in its plain cell, written before it was in Columns, the predicate
+    refuses what it can not tell: so judge the condition on the item that is read for a refusal.
+
+    Attributes:
+        filter: the predicate.
+        holds: the condition holds if, and only if, the filter leaves a cell: or leaves none, where this is False.
+    """
+
+    filter: Filter
+    holds: bool
+
+
+@frozen
+class Blind:
+    """Actions that change the row without knowing what it holds.
+
+    Attributes:
+        mutations: what they do.
+        requires: filters of which each must leave a cell, at most one: else the actions are applied to the item read.
+    """
+
+    mutations: tuple[Mutation, ...]
+    requires: tuple[Filter, ...] = ()
+
+
+def there() -> Filter:
+    """The row holds an item."""
+    return chain(newest(FAMILY, TAG), ValueRange(open=True))
+
+
+def revision_is(attempt: str) -> Filter:
+    """The attempt with this id wrote the row last."""
+    return chain(newest(FAMILY, REVISION), ValueIs(attempt.encode()))
+
+
+def predicate(condition: Condition | None, form: Form) -> Predicate | None:
+    """The predicate of a condition, or None where the item must be read to judge it.
+
+    Args:
+        condition: lowered; None holds always.
+        form: of the table.
+    """
+    if condition is None:
+        return Predicate(Nothing(), holds=False)
+    of_none = holds(condition, None)
+    filters = _Filters(form)
+    try:
+        said = filters.of(_normal(condition, wanted=not of_none))
+    except _Unsayable:
+        return None
+    if filters.requires:
+        if of_none:
+            return None
+        said = together(said, *filters.requires)
+    return Predicate(said, not of_none) if fits(said) else None
+
+
+def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "") -> Blind | None:
+    """Actions that need nothing of the row: whole attributes, and single members of Columns. None if one needs it.
+
+    Args:
+        actions: lowered, on an item that the condition says is there.
+        form: of the table.
+        now: the cells' timestamp, in microseconds.
+        row_key: for messages.
+
+    Raises:
+        BadValue: a name or value can not be stored.
+        ItemTooLarge: a cell has too many bytes.
+    """
+    mutations: list[Mutation] = []
+    requires: dict[Filter, None] = {}
+    for action in actions:
+        done = _blind(action, form, now, row_key)
+        if done is None:
+            return None
+        mutations.extend(done.mutations)
+        requires.update(dict.fromkeys(done.requires))
+    return Blind(tuple(mutations), tuple(requires))
+
+
+def increments(actions: Sequence[Action], form: Form) -> tuple[Increment, ...] | None:
+    """The actions as what the server adds to counters; None if one is something else."""
+    rules: list[Increment] = []
+    for action in actions:
+        match action:
+            case nodes.Increment(Path((str(name),)), int(by), start=0) if form.kind(name) == "counter" and by in INT64:
+                rules.append(Increment(qualifier(name), by))
+            case _:
+                return None
+    return tuple(rules)
+
+
+class _Unsayable(Exception):
+    """No filter says it."""
+
+
+def _normal(condition: Condition, *, wanted: bool) -> Condition:
+    """The condition, or its negation, with every `Not` at a single test."""
+    node = cast("AnyCondition", condition)
+    match node:
+        case And() | Or():
+            kind = And if isinstance(node, And) is wanted else Or
+            parts = (_normal(part, wanted=wanted) for part in node.conditions)
+            return kind(tuple(one for part in parts for one in (part.conditions if type(part) is kind else (part,))))
+        case Not(inner):
+            return _normal(inner, wanted=not wanted)
+        case Missing(path):
+            return _normal(Exists(path), wanted=not wanted)
+        case Compare("<>", left, right):
+            return _normal(Compare("=", left, right), wanted=not wanted)
+        case Between(operand, low, high) if not _constants(low, high):
+            return _normal(And((Compare("<=", low, operand), Compare("<=", operand, high))), wanted=wanted)
+        case _:
+            return node if wanted else Not(node)
+
+
+def _constants(*operands: Operand) -> bool:
+    return all(isinstance(operand, Const) for operand in operands)
+
+
+@define
+class _Filters:
+    """Writes the filters of one condition.
+
+    Attributes:
+        form: of the table.
+        requires: what must hold besides, so that they say it exactly.
+    """
+
+    form: Form
+    requires: dict[Filter, None] = Factory(dict)
+
+    def of(self, condition: Condition) -> Filter:
+        """The filter of a condition in its normal form, that an item is there understood."""
+        match condition:
+            case And(conditions):
+                return self._all(conditions)
+            case Or(conditions):
+                return self._any(conditions)
+            case _:
+                return self._all((condition,))
+
+    def _all(self, conditions: Iterable[Condition]) -> Filter:
+        """Every filter says also that the item is there, so that goes without saying beside another."""
+        asked = [condition for condition in conditions if condition != _HERE]
+        parts = [self._one(condition) for condition in asked if not isinstance(condition, Not)]
+        lacking = [self._lacked(condition) for condition in asked if isinstance(condition, Not)]
+        if lacking:
+            parts.append(_without(interleave(*lacking)))
+        return together(*parts) if parts else there()
+
+    def _any(self, conditions: Iterable[Condition]) -> Filter:
+        asked = [condition for condition in conditions if condition != Not(_HERE)]
+        parts = [self._one(condition) for condition in asked if not isinstance(condition, Not)]
+        lacking = [self._lacked(condition) for condition in asked if isinstance(condition, Not)]
+        if lacking:
+            parts.append(_without(together(*lacking)))
+        return interleave(*parts) if parts else Nothing()
+
+    def _one(self, condition: Condition) -> Filter:
+        return self.of(condition) if isinstance(condition, And | Or) else self._test(cast("_Leaf", condition))
+
+    def _lacked(self, condition: Not) -> Filter:
+        """The filter of what is not to be: its cells must come before the last column."""
+        if any(qualifier(path.root) > REVISION for path in paths(condition)):
+            raise _Unsayable
+        return self._test(cast("_Leaf", condition.condition))
+
+    def _test(self, condition: _Leaf) -> Filter:
+        """The filter of a single test."""
+        if not any(paths(condition)):
+            return there() if holds(condition, None) else Nothing()
+        match condition:
+            case Exists(Path((str(name),))) if self.form.kind(name) == "columns":
+                return _exists_in_columns(qualifier(name))
+            case Exists(path):
+                return self._column(path)
+            case Compare(op, Path() as path, Const(value)):
+                return self._among(path, _compared(op, value))
+            case Compare(op, Const(value), Path() as path):
+                return self._among(path, _compared(_FLIPPED[op], value))
+            case Between(Path() as path, Const(low), Const(high)):
+                return self._among(path, between(Bound(low), Bound(high)))
+            case IsIn(Path() as path, choices):
+                return self._among(path, _chosen(choices))
+            case StartsWith(path, Const(prefix)):
+                return self._among(path, starting_with(prefix))
+            case Contains(Path((str(name),)), Const(value)) if self.form.kind(name) == "columns":
+                return self._member(name, value)
+            case _:
+                raise _Unsayable
+
+    def _among(self, path: Path, alternatives: Alternatives | None) -> Filter:
+        """The value passes one of the alternatives."""
+        if alternatives is None:
+            raise _Unsayable
+        column = self._column(path)
+        return chain(column, interleave(*alternatives)) if alternatives else Nothing()
+
+    def _column(self, path: Path) -> Filter:
+        """The cell of what the path leads to, if it has one of its own."""
+        match path.segments:
+            case (str(name),) if name == TAG:
+                return there()
+            case (str(name),) if self.form.kind(name) is None and self._sayable(name):
+                return newest(FAMILY, qualifier(name))
+            case (str(name), str(key)) if self.form.kind(name) == "columns":
+                self.requires[_plain_cell_is(name, EMPTY_MAP)] = None
+                return newest(FAMILY, member_qualifier(name, key))
+            case _:
+                raise _Unsayable
+
+    def _sayable(self, name: str) -> bool:
+        return name not in self.form.disputed and name not in (REVISION, LISTED)
+
+    def _member(self, name: str, value: Value) -> Filter:
+        """A set in Columns holds the value."""
+        if kind_of(value) not in {"string", "number", "bytes"}:
+            raise _Unsayable
+        self.requires[_plain_cell_is(name, EMPTY_SET)] = None
+        return newest(FAMILY, member_qualifier(name, set_member(value)))
+
+
+def _without(said: Filter) -> Filter:
+    """An item is there, and the filter leaves no cell of it: else the first cell would be one of the filter's."""
+    return Chain((interleave(said, newest(FAMILY, REVISION)), First(1), Column(FAMILY, REVISION)))
+
+
+def _exists_in_columns(column: str) -> Filter:
+    """The plain cell is there; beside that of an empty set at least one member must be."""
+    empty = ValueIs(EMPTY_SET)
+    other = chain(newest(FAMILY, column), interleave(ValueRange(b"", EMPTY_SET), ValueRange(EMPTY_SET, open=True)))
+    return interleave(other, together(chain(newest(FAMILY, column), empty), _members(column)))
+
+
+def _members(column: str) -> Filter:
+    return chain(ColumnRange(FAMILY, f"{column}#", f"{column}$"), Newest())
+
+
+def _plain_cell_is(name: str, marker: bytes) -> Filter:
+    """All that the attribute in Columns holds stands in its members' columns."""
+    return chain(newest(FAMILY, qualifier(name)), ValueIs(marker))
+
+
+def _compared(op: Comparator, value: Value) -> Alternatives | None:
+    match op:
+        case "=":
+            return equal(value)
+        case "<" | "<=":
+            return between(None, Bound(value, open=op == "<"))
+        case ">" | ">=":
+            return between(Bound(value, open=op == ">"), None)
+        case _:
+            raise _Unsayable  # <> is the negation of =
+
+
+def _chosen(choices: Iterable[Const]) -> Alternatives | None:
+    found: dict[Filter, None] = {}
+    for choice in choices:
+        same = equal(choice.value)
+        if same is None:
+            return None
+        found.update(dict.fromkeys(same))
+    return tuple(found)
+
+
+def _blind(action: Action, form: Form, now: int, row_key: str) -> Blind | None:
+    """One action, if it needs nothing of the row."""
+    name = action.path.root
+    if name in form.disputed:
+        return None
+    kind = form.kind(name)
+    match action:
+        case Set(Path((_,)), value) if kind != "columns":
+            made = attribute_cells(name, value, form, row_key, now)
+            return Blind((*attribute_gone(name, None, form), *made))
+        case Remove(Path((_,))) if kind != "columns":
+            return Blind(attribute_gone(name, None, form))
+        case Set(Path((_, str(key))), value) if kind == "columns":
+            return _members_set(name, {key: value}, form, now, row_key)
+        case Remove(Path((_, str(key)))) if kind == "columns":
+            return Blind((DeleteColumn(member_qualifier(name, key)),), (_plain_cell_is(name, EMPTY_MAP),))
+        case AddTo(Path((_,)), members) if kind == "columns":
+            return _members_set(name, members, form, now, row_key)
+        case DiscardFrom(Path((_,)), members) if kind == "columns":
+            gone = tuple(DeleteColumn(member_qualifier(name, set_member(member))) for member in sorted(members))
+            return Blind(gone, (_plain_cell_is(name, EMPTY_SET),))
+        case _:
+            return None
+
+
+def _members_set(name: str, members: Value, form: Form, now: int, row_key: str) -> Blind:
+    """Members of Columns, given as all that the attribute would hold."""
+    plain, *made = attribute_cells(name, members, form, row_key, now)
+    mutations = (change for cell in made for change in (DeleteColumn(cell.qualifier), cell))
+    return Blind(tuple(mutations), (_plain_cell_is(name, plain.value),))

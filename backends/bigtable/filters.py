@@ -4,9 +4,18 @@ The nodes only hold data; `odm.backends.bigtable.wire` writes them as google.big
 close to the language of ``cbt``.
 """
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from attrs import frozen
+
+MAX_BYTES: Final = 20_480
+"""Of a filter as a message (google.bigtable.v2, data.proto: RowFilter)."""
+
+MAX_DEPTH: Final = 20
+"""How deep filters may be nested (google.bigtable.v2, data.proto: RowFilter)."""
+
+_OVERHEAD: Final = 24
+"""Of one filter: the tags and lengths of its message and of at most three fields, each of five bytes at most."""
 
 
 @frozen
@@ -122,6 +131,14 @@ class Stripped:
 
 
 @frozen
+class Nothing:
+    """No cell."""
+
+    def __str__(self) -> str:
+        return "block-all"
+
+
+@frozen
 class Chain:
     """The cells that pass all of the filters, one after the other; two filters or more."""
 
@@ -153,6 +170,7 @@ Filter: TypeAlias = (
     | First
     | Behind
     | Stripped
+    | Nothing
     | Chain
     | Interleave
 )
@@ -165,8 +183,9 @@ def chain(*filters: Filter) -> Filter:
 
 
 def interleave(*filters: Filter) -> Filter:
-    """What passes one of the filters; one filter is itself."""
-    return filters[0] if len(filters) == 1 else Interleave(filters)
+    """What passes one of the filters; one filter is itself, and interleaves in it are joined."""
+    parts = [part for one in filters for part in (one.filters if isinstance(one, Interleave) else (one,))]
+    return parts[0] if len(parts) == 1 else Interleave(tuple(parts))
 
 
 def newest(family: str, qualifier: str) -> Filter:
@@ -184,3 +203,35 @@ def together(*filters: Filter) -> Filter:
         return filters[0]
     ones = tuple(chain(one, First(1)) for one in filters)
     return Chain((Interleave(ones), Behind(len(ones) - 1)))
+
+
+def fits(filter: Filter) -> bool:
+    """Whether a server takes the filter; it may be said of a few that a server would take that they do not fit."""
+    return size(filter) <= MAX_BYTES and _depth(filter) <= MAX_DEPTH
+
+
+def size(filter: Filter) -> int:
+    """The bytes of the filter as a message, at most."""
+    match filter:
+        case Chain(filters) | Interleave(filters):
+            return _OVERHEAD + sum(map(size, filters))
+        case Column(family, qualifier):
+            return _OVERHEAD + len(family) + 2 * _utf8(qualifier)
+        case ColumnRange(family, start, end):
+            return _OVERHEAD + len(family) + _utf8(start) + _utf8(end)
+        case ValueRange(first, last):
+            return _OVERHEAD + len(first) + len(last or b"")
+        case ValueIs(value):
+            return _OVERHEAD + 2 * len(value)
+        case ValueMatches(pattern):
+            return _OVERHEAD + len(pattern)
+        case _:
+            return _OVERHEAD
+
+
+def _utf8(text: str) -> int:
+    return len(text.encode())
+
+
+def _depth(filter: Filter) -> int:
+    return 1 + max(map(_depth, filter.filters)) if isinstance(filter, Chain | Interleave) else 1

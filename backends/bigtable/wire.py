@@ -26,6 +26,7 @@ from odm.backends.bigtable.filters import (
     First,
     Interleave,
     Newest,
+    Nothing,
     Stripped,
     ValueIs,
     ValueMatches,
@@ -202,6 +203,8 @@ def _fill_filter(target: Any, wanted: Filter) -> None:
             target.cells_per_row_offset_filter = cells
         case Stripped():
             target.strip_value_transformer = True
+        case Nothing():
+            target.block_all_filter = True
         case Chain(filters):
             for part in filters:
                 _fill_filter(target.chain.filters.add(), part)
