@@ -69,9 +69,18 @@ class Bigtable:
 
     @property
     def limits(self) -> Limits:
-        """What Bigtable itself can hold."""
+        """What Bigtable itself can hold. A transaction has one operation there, which the backend sees to."""
         most = KEY_BYTES - 2
-        return Limits(most, most, entry_bytes=KEY_BYTES - 6, item_bytes=CELL_BYTES, key_bytes=most, copies=False)
+        return Limits(
+            most,
+            most,
+            entry_bytes=KEY_BYTES - 6,
+            item_bytes=CELL_BYTES,
+            actions=None,
+            transaction_bytes=None,
+            key_bytes=most,
+            copies=False,
+        )
 
     @property
     def name(self) -> str:

@@ -11,7 +11,8 @@ import time
 from collections.abc import Sequence
 
 from odm.backends.bigtable.codec import LISTED, REVISION, bookkeeping, stored
-from odm.backends.bigtable.filters import ValueIs, chain, interleave, newest
+from odm.backends.bigtable.expressions import revision_is
+from odm.backends.bigtable.filters import interleave, newest
 from odm.backends.bigtable.native import FAMILY, CheckAndMutateRow, ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, answers_of, read_all
 from odm.codec import TAG
@@ -69,6 +70,7 @@ def _call(table: str, index: str, row: Row) -> CheckAndMutateRow | None:
     if held is None or all(entry.index != index for entry in held.entries):
         return None
     kept = tuple(entry for entry in held.entries if entry.index != index)
-    unchanged = chain(newest(FAMILY, REVISION), ValueIs(held.revision.encode()))
     now = time.time_ns() // 1_000_000 * 1000
-    return CheckAndMutateRow(table, row.text, unchanged, matched=bookkeeping(secrets.token_hex(10), kept, now))
+    return CheckAndMutateRow(
+        table, row.text, revision_is(held.revision), matched=bookkeeping(secrets.token_hex(10), kept, now)
+    )

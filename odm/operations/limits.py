@@ -20,7 +20,9 @@ from odm.schema.model import EntitySchema, Key
 
 PARTITION_BYTES: Final = 2048
 SORT_BYTES: Final = 1024
-ENTRY_BYTES: Final = 4096
+ENTRY_BYTES: Final = 4090
+"""A row key of 4096 bytes, of which six join the parts."""
+
 ITEM_BYTES: Final = 400 * 1024
 ACTIONS: Final = 100
 TRANSACTION_BYTES: Final = 4 * 1024 * 1024
@@ -174,7 +176,7 @@ def check_keys(
     Raises:
         KeyValueError: a partition key is empty.
         ItemTooLarge: a partition key is over its limit (portably 2048 bytes), a sort key (1024), or an index key and
-            the item's key together (4096).
+            the item's key together (4090).
     """
     _check_key(key, None, entity, limits)
     if limits.key_bytes is not None and (size := _key_size(key)) > limits.key_bytes:

@@ -96,7 +96,8 @@ def test_each_backend_says_its_own_limits() -> None:
     check_keys(Key("p" * 2000, "s" * 2094), {}, None, bigtable)
     with pytest.raises(ItemTooLarge, match="4095 bytes, and 4094"):
         check_keys(Key("p" * 2000, "s" * 2095), {}, None, bigtable)
-    assert Limits(2048, 1024, 4096, 409600, 100, 4194304) == PORTABLE
+    assert (bigtable.actions, bigtable.transaction_bytes) == (None, None)  # the backend refuses a second operation
+    assert Limits(2048, 1024, 4090, 409600, 100, 4194304) == PORTABLE
 
 
 def test_the_clock_is_the_backends_unless_another_is_given() -> None:

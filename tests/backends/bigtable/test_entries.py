@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.entries import check_entries, entry_range, entry_row, index_table, position
+from odm.backends.bigtable.layout import MAX_ROW_KEY
 from odm.backends.bigtable.native import RowRange
 from odm.errors import ItemTooLarge, KeyValueError, SchemaError
 from odm.operations.ir import Position
+from odm.operations.limits import check_keys
 from odm.schema.model import IndexSchema, Key, PatternSchema
 from tests.keys.cases import FIXED, PROPERTY, VARIABLE, Drawn, compiled, components, join, values_of
 from tests.keys.test_spans import bounds_on, contains
@@ -157,3 +159,11 @@ def test_such_keys_would_break_the_order() -> None:
     assert short < padded
     assert entry_row(Key("P", short), Key("C")) > entry_row(Key("P", padded), Key("C"))
     assert contains(compiled("{symbol:<5}").span({}), padded)
+
+
+def test_the_largest_keys_that_every_backend_takes_fit_a_row_key() -> None:
+    index_key, key = Key("i" * 2048, "s" * 1000), Key("p" * 1000, "k" * 42)
+    check_keys(key, {"ix": index_key})
+    assert len(entry_row(index_key, key)) == MAX_ROW_KEY
+    with pytest.raises(ItemTooLarge, match="4091 bytes, and 4090 are the most"):
+        check_keys(Key("p" * 1000, "k" * 43), {"ix": index_key})
