@@ -8,8 +8,10 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from attrs import evolve
 from grpc import RpcError
 
 from odm.backends.bigtable import admin_wire
@@ -33,11 +35,11 @@ from odm.backends.bigtable.native import (
     Together,
 )
 from odm.backends.bigtable.requests import Procedures, now_micros
-from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.retry import ATTEMPT_SECONDS, Retry
 from odm.backends.bigtable.rows import RowMerger
 from odm.backends.bigtable.wire import Message, Wire
 from odm.errors import OdmError
-from odm.operations.backend import Gen, Rehearsal, Sleep
+from odm.operations.backend import PATIENCE, Gen, Patience, Rehearsal, Sleep
 from odm.operations.ir import Request
 from odm.schema.model import Key, Schema
 
@@ -56,9 +58,24 @@ class BigtableConnection:
         now: Callable[[], int] = now_micros,
     ) -> None:
         self._clients = Clients(settings.emulator, settings.credentials)
-        self._procedures = Procedures(schema, retry or Retry(), now)
+        self._patience = PATIENCE
+        self._retry = retry or Retry()
+        self._procedures = Procedures(schema, self._retry, now)
         instance = f"projects/{settings.project}/instances/{settings.instance}"
         self._wire = Wire(instance, settings.app_profile or "")
+
+    def patient(self, patience: Patience) -> "BigtableConnection":
+        """A twin with another patience, that shares the clients; closing one closes both.
+
+        A store's ``timeout`` is the deadline of each attempt, a whole stream included.
+        """
+        if patience == self._patience:
+            return self
+        twin = copy(self)
+        twin._patience = patience
+        twin._procedures = evolve(self._procedures, retry=self._retry.patient(patience))
+        twin._wire = evolve(self._wire, seconds=patience.timeout or ATTEMPT_SECONDS)
+        return twin
 
     def steps(self, request: Request) -> Gen[Any]:
         """Turn a request into native requests; see `odm.operations.backend.Connection`."""

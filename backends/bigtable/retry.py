@@ -4,18 +4,24 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from math import inf
 from typing import Any
 
 from attrs import evolve, frozen
 
 from odm.backends.bigtable.errors import NATIVE_FAILURES, passing, text_of, translate
 from odm.backends.bigtable.native import Call, Read, ReadRows, Row, Together
-from odm.operations.backend import Gen, Sleep
+from odm.operations.backend import Gen, Patience, Sleep
 
 _LOG = logging.getLogger("odm.bigtable")
 
 ATTEMPT_SECONDS = 20.0
-"""How long one attempt may take, a whole stream included; the vendor's clients' own default."""
+"""How long one attempt may take, a whole stream included; as the vendor's clients have it."""
+
+OVERALL_SECONDS = 60.0
+"""How long attempts begin. The vendor's clients go on with a read or bulk write for 600 seconds in all, where here
+each attempt that brings something has the time anew."""
 
 
 @frozen
@@ -23,25 +29,34 @@ class Retry:
     """How long to try.
 
     Attributes:
-        overall: seconds after which no attempt begins any more.
+        overall: seconds after which no attempt begins any more; None where only their number counts.
+        times: how often a call is sent again; None: while the time lasts.
         first, most: seconds of the longest first pause and of the longest of all; they double in between.
         clock: seconds of a clock that never goes back.
         jitter: a number in ``[0, 1)``, the part of a pause that is waited, so that clients do not come back at once.
     """
 
-    overall: float = 60.0
+    overall: float | None = OVERALL_SECONDS
+    times: int | None = None
     first: float = 0.05
     most: float = 5.0
     clock: Callable[[], float] = time.monotonic
     jitter: Callable[[], float] = random.random
 
     def pauses(self) -> Iterator[Sleep]:
-        """The pauses between attempts; ends when the time is up."""
-        end = self.clock() + self.overall
+        """The pauses between attempts; ends when the time is up, or their number."""
+        end = inf if self.overall is None else self.clock() + self.overall
         longest = self.first
-        while self.clock() + (pause := self.jitter() * longest) < end:
+        for _ in count() if self.times is None else range(self.times):
+            pause = self.jitter() * longest
+            if self.clock() + pause >= end:
+                return
             yield Sleep(pause)
             longest = min(2 * longest, self.most)
+
+    def patient(self, patience: Patience) -> "Retry":
+        """The same with what a store says: so many attempts, in place of as many as there is time for."""
+        return self if patience.retries is None else evolve(self, overall=None, times=patience.retries)
 
 
 def once(call: Call) -> Gen[Any]:
@@ -103,6 +118,8 @@ def read_all(call: ReadRows, retry: Retry) -> Gen[list[Row]]:
         rows += read.rows
         if read.failure is None:
             break
+        if read.scanned is not None:
+            pauses = retry.pauses()
         left = _rest(left, read)
         if left is not None:
             yield from pause(pauses, read.failure, left)
@@ -117,7 +134,7 @@ def _rest(call: ReadRows, read: Read) -> ReadRows | None:
     if read.scanned is None:
         return call
     if call.keys:
-        keys = tuple(key for key in call.keys if key > read.scanned)
+        keys = tuple(key for key in call.keys if (key < read.scanned if call.reverse else key > read.scanned))
         return evolve(call, keys=keys, limit=limit) if keys else None
     span = call.range.beyond(read.scanned, reverse=call.reverse)
     return None if span.empty else evolve(call, range=span, limit=limit)

@@ -90,10 +90,12 @@ class Wire:
     Attributes:
         instance: its full name, ``projects/<project>/instances/<instance>``.
         app_profile: of every request for data; "" is the instance's default.
+        seconds: how long an attempt at one may take.
     """
 
     instance: str
     app_profile: str
+    seconds: float = ATTEMPT_SECONDS
 
     def message(self, call: Call) -> Message:
         """The method call for a native request."""
@@ -101,7 +103,7 @@ class Wire:
             case ReadRows() | MutateRow() | MutateRows() | CheckAndMutateRow() | ReadModifyWriteRow() | SampleRowKeys():
                 return self._data(call)
             case CreateTable() | ModifyFamilies() | DeleteTable() | GetTable() | ListTables():
-                seconds = ATTEMPT_SECONDS if isinstance(call, GetTable | ListTables) else ADMIN_SECONDS
+                seconds = self.seconds if isinstance(call, GetTable | ListTables) else ADMIN_SECONDS
                 return Message("admin", *admin_wire.write(call, self.instance), seconds)
             case _:
                 assert_never(call)
@@ -110,7 +112,7 @@ class Wire:
         method = type(call).__name__
         request = REQUESTS[method](table_name=self._table(call), app_profile_id=self.app_profile)
         _FILL[type(call)](request, call)
-        return Message("data", method, request, ATTEMPT_SECONDS, _routed(request.table_name, self.app_profile))
+        return Message("data", method, request, self.seconds, _routed(request.table_name, self.app_profile))
 
     def _table(self, call: Call) -> str:
         return f"{self.instance}/tables/{call.table}"

@@ -1,8 +1,7 @@
-"""The driver against a gRPC server that fails on purpose, through the sync and the async clients."""
+"""The driver against a gRPC server that answers as it is told, through the sync and the async clients."""
 
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import grpc
@@ -11,75 +10,34 @@ from google.cloud.bigtable_v2 import types
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.driver import BigtableConnection
+from odm.backends.bigtable.native import ReadRows
 from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.operations.backend import aperform, perform
 from odm.operations.ir import BatchWrite, Delete, Get, Put, Query, Request
 from odm.schema.model import Key, Schema
+from tests.backends.bigtable.server import Server, entries, rows, scanned, serving
+from tests.backends.bigtable.test_rows import expected_cells, published, vendor_response
 
 SCHEMA = Schema(name="shop", entities={}, indexes={})
-SERVICE = "google.bigtable.v2.Bigtable"
-METHODS = {
-    "ReadRows": (True, types.ReadRowsRequest),
-    "MutateRow": (False, types.MutateRowRequest),
-    "MutateRows": (True, types.MutateRowsRequest),
-    "CheckAndMutateRow": (False, types.CheckAndMutateRowRequest),
-}
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 
 
-class Server:
-    """Answers each call with the next of ``script``: messages, and perhaps a status that ends the call."""
-
-    def __init__(self) -> None:
-        self.script: list[tuple[Any, ...]] = []
-        self.seen: list[tuple[Any, dict[str, str]]] = []
-        self.seconds: list[float | None] = []  # that each call was given
-
-    def stream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        self.seen.append((request, {key: str(value) for key, value in context.invocation_metadata()}))
-        self.seconds.append(context.time_remaining())
-        for part in self.script.pop(0):
-            if isinstance(part, grpc.StatusCode):
-                context.abort(part, "on purpose")
-            yield part
-
-    def unary(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return next(self.stream(request, context))
-
-    def handlers(self) -> "grpc.GenericRpcHandler[Any, Any]":
-        def handler(streams: bool, kind: Any) -> "grpc.RpcMethodHandler[Any, Any]":
-            make: Callable[..., grpc.RpcMethodHandler[Any, Any]] = (
-                grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
-            )
-            behaviour = self.stream if streams else self.unary
-            return make(behaviour, kind.pb().FromString, lambda message: message.SerializeToString())
-
-        return grpc.method_handlers_generic_handler(
-            SERVICE, {name: handler(streams, kind) for name, (streams, kind) in METHODS.items()}
-        )
-
-
 @pytest.fixture
-def server() -> Server:
-    return Server()
+def server() -> Iterator[Server]:
+    with serving() as server:
+        yield server
 
 
 @pytest.fixture
 def connection(server: Server) -> Iterator[BigtableConnection]:
-    with ThreadPoolExecutor(2) as pool:
-        running = grpc.server(pool)
-        running.add_generic_rpc_handlers((server.handlers(),))
-        port = running.add_insecure_port("127.0.0.1:0")
-        running.start()
-        settings = Bigtable("project", "instance", app_profile="one", endpoint=f"127.0.0.1:{port}")
-        connection = BigtableConnection(settings, SCHEMA, Retry(overall=0.5, first=0.01))
-        yield connection
-        connection.close()
-        running.stop(None).wait()
+    settings = Bigtable("project", "instance", app_profile="one", endpoint=server.address)
+    connection = BigtableConnection(settings, SCHEMA, Retry(overall=0.5, first=0.01))
+    yield connection
+    connection.close()
 
 
-Ask = Callable[[Request], Any]
+Ask = Callable[[Request], Awaitable[Any]]
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -94,21 +52,6 @@ async def ask(request: pytest.FixtureRequest, connection: BigtableConnection) ->
     await connection.aclose()
 
 
-def rows(*keys: str, begun: str = "") -> Any:
-    message = types.ReadRowsResponse.pb()()
-    for key in (*keys, begun) if begun else keys:
-        chunk = message.chunks.add(row_key=key.encode(), value=b"Hat", commit_row=key != begun)
-        chunk.family_name.value, chunk.qualifier.value = "d", b"_t"
-    return message
-
-
-def entries(**codes: int) -> Any:
-    message = types.MutateRowsResponse.pb()()
-    for index, code in codes.items():
-        message.entries.add(index=int(index[1:])).status.code = code
-    return message
-
-
 def sorts(page: Any) -> list[str]:
     return [position.key.sort for position in page.positions]
 
@@ -116,7 +59,7 @@ def sorts(page: Any) -> list[str]:
 async def test_a_stream_that_breaks_goes_on_behind_its_last_whole_row(ask: Ask, server: Server) -> None:
     server.script = [(rows("p#a", "p#b"), rows("p#c", begun="p#d"), UNAVAILABLE), (rows("p#d", "p#e"),)]
     assert sorts(await ask(Query("p", limit=10))) == ["a", "b", "c", "d", "e"]
-    again = server.seen[1][0]
+    again = server.calls[1].request
     assert again.rows.row_ranges[0].start_key_open == b"p#c"
     assert again.rows_limit == 7
 
@@ -124,15 +67,15 @@ async def test_a_stream_that_breaks_goes_on_behind_its_last_whole_row(ask: Ask, 
 async def test_a_backward_stream_goes_on_before_its_last_row(ask: Ask, server: Server) -> None:
     server.script = [(rows("p#c", "p#b"), UNAVAILABLE), (rows("p#a"),)]
     assert sorts(await ask(Query("p", "a", reverse=True))) == ["c", "b", "a"]
-    span = server.seen[1][0].rows.row_ranges[0]
+    span = server.calls[1].request.rows.row_ranges[0]
     assert (span.start_key_closed, span.end_key_open) == (b"p#a", b"p#b")
-    assert server.seen[1][0].reversed
+    assert server.calls[1].request.reversed
 
 
 async def test_requests_say_whose_they_are_and_that_reads_may_come_backwards(ask: Ask, server: Server) -> None:
     server.script = [(rows("p#a"),)]
     await ask(Query("p"))
-    metadata = server.seen[0][1]
+    metadata = server.calls[0].metadata
     features = types.FeatureFlags.deserialize(urlsafe_b64decode(metadata["bigtable-features"]))
     assert features == types.FeatureFlags(reverse_scans=True)
     assert " gapic/" in metadata["x-goog-api-client"]
@@ -141,7 +84,7 @@ async def test_requests_say_whose_they_are_and_that_reads_may_come_backwards(ask
 async def test_requests_are_routed_to_the_table_and_app_profile(ask: Ask, server: Server) -> None:
     server.script = [(types.MutateRowResponse.pb()(),)]
     await ask(Put(Key("p", "a"), {"_t": "x"}))
-    request, metadata = server.seen[0]
+    _, request, metadata, _ = server.calls[0]
     assert request.table_name == "projects/project/instances/instance/tables/shop"
     assert request.app_profile_id == "one"
     table = "table_name=projects%2Fproject%2Finstances%2Finstance%2Ftables%2Fshop"
@@ -153,20 +96,20 @@ async def test_an_attempt_has_twenty_seconds(ask: Ask, server: Server, wanted: R
     answers = {Get: (), Put: (types.MutateRowResponse.pb()(),), Delete: (types.CheckAndMutateRowResponse.pb()(),)}
     server.script = [answers[type(wanted)]]
     await ask(wanted)
-    assert 10 < (server.seconds[0] or 0) < 21  # grpc rounds it up
+    assert 10 < (server.calls[0].seconds or 0) < 21  # grpc rounds it up
 
 
 async def test_rows_out_of_order_are_refused(ask: Ask, server: Server) -> None:
     server.script = [(rows("p#b", "p#a"),)]
     with pytest.raises(BackendError, match="out of order"):
         await ask(Query("p"))
-    assert len(server.seen) == 1
+    assert len(server.calls) == 1
 
 
 async def test_a_put_is_sent_again_as_it_was(ask: Ask, server: Server) -> None:
     server.script = [(UNAVAILABLE,), (grpc.StatusCode.ABORTED,), (types.MutateRowResponse.pb()(),)]
     await ask(Put(Key("p", "a"), {"_t": "x"}))
-    first, *again = (request for request, _ in server.seen)
+    first, *again = server.sent("MutateRow")
     assert again == [first, first]
 
 
@@ -175,17 +118,17 @@ async def test_a_checked_write_is_sent_once(ask: Ask, server: Server) -> None:
     with pytest.raises(OutcomeUnknown, match="on purpose") as raised:
         await ask(Delete(Key("p", "a")))
     assert isinstance(raised.value.__cause__, grpc.RpcError)
-    assert len(server.seen) == 1
+    assert len(server.calls) == 1
 
 
 async def test_rows_of_a_batch_are_answered_one_by_one(ask: Ask, server: Server) -> None:
-    server.script = [(entries(_0=0, _2=14), UNAVAILABLE), (entries(_1=0), entries(_0=0))]
+    server.script = [(entries(0, None, 14), UNAVAILABLE), (entries(None, 0), entries(0))]
     await ask(BatchWrite(tuple(Delete(Key("p", sort)) for sort in "abc")))
-    assert [entry.row_key for entry in server.seen[1][0].entries] == [b"p#b", b"p#c"]
+    assert [entry.row_key for entry in server.calls[1].request.entries] == [b"p#b", b"p#c"]
 
 
 async def test_a_batch_that_never_gets_through(ask: Ask, server: Server) -> None:
-    server.script = [(entries(_0=0, _1=14),)] + [(entries(_0=14),)] * 200
+    server.script = [(entries(0, 14),)] + [(entries(14),)] * 200
     operations = (Delete(Key("p", "a")), Delete(Key("p", "b")))
     with pytest.raises(Throttled) as raised:
         await ask(BatchWrite(operations))
@@ -196,4 +139,36 @@ async def test_a_read_that_never_gets_through(ask: Ask, server: Server) -> None:
     server.script = [(UNAVAILABLE,)] * 200
     with pytest.raises(BackendError, match="UNAVAILABLE, on purpose"):
         await ask(Get(Key("p", "a")))
-    assert len(server.seen) > 2
+    assert len(server.calls) > 2
+
+
+async def test_a_read_goes_on_behind_rows_that_brought_nothing(ask: Ask, server: Server) -> None:
+    server.script = [(rows("p#a"), scanned("p#m"), UNAVAILABLE), (scanned("p#q"), UNAVAILABLE), (rows("p#z"),)]
+    assert sorts(await ask(Query("p", limit=5))) == ["a", "z"]
+    spans = [(request.rows.row_ranges[0].start_key_open, request.rows_limit) for request in server.sent("ReadRows")]
+    assert spans[1:] == [(b"p#m", 4), (b"p#q", 4)]
+
+
+async def test_a_read_that_goes_on_bit_by_bit_is_not_given_up(ask: Ask, server: Server) -> None:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    server.script = [(rows(f"p#{letter}"), UNAVAILABLE) for letter in letters] + [()]
+    assert sorts(await ask(Query("p"))) == list(letters)
+
+
+@pytest.mark.parametrize("case", published(), ids=lambda case: str(case["description"]))
+@pytest.mark.parametrize("together", [True, False], ids=["one response", "a response a chunk"])
+@pytest.mark.parametrize("colour", ["sync", "async"])
+async def test_published_case(
+    case: dict[str, Any], together: bool, colour: str, connection: BigtableConnection, server: Server
+) -> None:
+    chunks = case.get("chunks", [])
+    server.script = [[vendor_response(*chunks)] if together else [vendor_response(chunk) for chunk in chunks]]
+    read, failed = None, False
+    try:
+        read = connection.call(ReadRows("t")) if colour == "sync" else await connection.acall(ReadRows("t"))
+    except BackendError:
+        failed = True
+    await connection.aclose()
+    assert failed == any(result.get("error") for result in case.get("results", []))
+    if read is not None:
+        assert [(row.key, *cell) for row in read.rows for cell in row.cells] == expected_cells(case)

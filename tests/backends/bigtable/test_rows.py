@@ -19,11 +19,32 @@ def published() -> list[dict[str, Any]]:
     return found
 
 
-def response(*chunks: dict[str, Any], scanned: bytes = b"") -> Any:
+def vendor_response(*chunks: dict[str, Any], scanned: bytes = b"") -> Any:
+    """Google's own message of chunks in the JSON of protobuf."""
     message = types.ReadRowsResponse.pb()(last_scanned_row_key=scanned)
     for chunk in chunks:
         ParseDict(chunk, message.chunks.add())
-    return ReadRowsResponse.FromString(message.SerializeToString())
+    return message
+
+
+def response(*chunks: dict[str, Any], scanned: bytes = b"") -> Any:
+    """The same as it is read here."""
+    return ReadRowsResponse.FromString(vendor_response(*chunks, scanned=scanned).SerializeToString())
+
+
+def expected_cells(case: dict[str, Any]) -> list[tuple[bytes, str, bytes, bytes, int]]:
+    """The cells that a published case gives: row key, family, qualifier, value, timestamp."""
+    return [
+        (
+            result["rowKey"].encode(),
+            result.get("familyName", ""),
+            result.get("qualifier", "").encode(),
+            result.get("value", "").encode(),
+            int(result.get("timestampMicros", 0)),
+        )
+        for result in case.get("results", [])
+        if not result.get("error")
+    ]
 
 
 def chunk(key: str = "", value: str = "", **more: Any) -> dict[str, Any]:
@@ -65,22 +86,8 @@ def test_published_case(case: dict[str, Any], together: bool) -> None:
         merger.finish()
     except BackendError:
         failed = True
-    expected = case.get("results", [])
-    cells = [
-        (row.key, cell.family, cell.qualifier, cell.timestamp, cell.value) for row in merger.rows for cell in row.cells
-    ]
-    assert failed == any(result.get("error") for result in expected)
-    assert cells == [
-        (
-            result["rowKey"].encode(),
-            result.get("familyName", ""),
-            result.get("qualifier", "").encode(),
-            int(result.get("timestampMicros", 0)),
-            result.get("value", "").encode(),
-        )
-        for result in expected
-        if not result.get("error")
-    ]
+    assert failed == any(result.get("error") for result in case.get("results", []))
+    assert [(row.key, *cell) for row in merger.rows for cell in row.cells] == expected_cells(case)
 
 
 def test_what_is_left_out_is_as_before() -> None:

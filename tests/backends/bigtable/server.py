@@ -1,0 +1,225 @@
+"""A Bigtable server whose answers a test decides: what its script does not say it asks an emulator behind it."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeAlias
+
+import grpc
+from google.cloud.bigtable_v2 import types
+
+SERVICE = "google.bigtable.v2.Bigtable"
+METHODS: Mapping[str, tuple[bool, Any, Any]] = {
+    "ReadRows": (True, types.ReadRowsRequest, types.ReadRowsResponse),
+    "MutateRow": (False, types.MutateRowRequest, types.MutateRowResponse),
+    "MutateRows": (True, types.MutateRowsRequest, types.MutateRowsResponse),
+    "CheckAndMutateRow": (False, types.CheckAndMutateRowRequest, types.CheckAndMutateRowResponse),
+    "ReadModifyWriteRow": (False, types.ReadModifyWriteRowRequest, types.ReadModifyWriteRowResponse),
+    "SampleRowKeys": (True, types.SampleRowKeysRequest, types.SampleRowKeysResponse),
+}
+
+Answer: TypeAlias = Iterator[Any]
+Change: TypeAlias = Callable[[Answer], Answer]
+"""What is made of the emulator's answer."""
+
+
+class Status(NamedTuple):
+    """Ends a call with a status."""
+
+    code: grpc.StatusCode
+    text: str = "on purpose"
+
+
+class Delay(NamedTuple):
+    """Waits, or until the client has given up."""
+
+    seconds: float
+
+
+Part: TypeAlias = Any
+"""Of an answer: a message, a `Status` or its bare code, a `Delay`, or a `Change` of what the emulator answers."""
+
+
+class Seen(NamedTuple):
+    """A call that came in.
+
+    Attributes:
+        method: its name.
+        request: the bare message.
+        metadata: what came with it.
+        seconds: how long it was given.
+    """
+
+    method: str
+    request: Any
+    metadata: dict[str, str]
+    seconds: float | None
+
+
+class Server:
+    """Answers each call with the next of ``script``, or of its method's in ``scripts``; then as the emulator does.
+
+    Attributes:
+        address: where it listens.
+        script: answers for calls of any method, each a sequence of parts.
+        scripts: answers by method.
+        calls: what came in.
+    """
+
+    def __init__(self, emulator: str | None = None) -> None:
+        self.address = ""
+        self.script: list[Any] = []  # each a sequence of parts
+        self.scripts: dict[str, list[Any]] = {}
+        self.calls: list[Seen] = []
+        self._channel = None if emulator is None else grpc.insecure_channel(emulator)
+        self._running: grpc.Server | None = None
+
+    def sent(self, method: str) -> list[Any]:
+        """The requests of a method."""
+        return [call.request for call in self.calls if call.method == method]
+
+    def stop(self) -> None:
+        """Be gone: what is under way is cut off."""
+        assert self._running is not None
+        self._running.stop(None).wait()
+
+    def start(self, threads: ThreadPoolExecutor) -> None:
+        """Listen."""
+        self._running = grpc.server(threads)
+        self._running.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(SERVICE, {name: self._handler(name) for name in METHODS}),)
+        )
+        self.address = f"127.0.0.1:{self._running.add_insecure_port('127.0.0.1:0')}"
+        self._running.start()
+
+    def close(self) -> None:
+        """Stop listening, and leave the emulator."""
+        self.stop()
+        if self._channel is not None:
+            self._channel.close()
+
+    def _handler(self, method: str) -> "grpc.RpcMethodHandler[Any, Any]":
+        streams, request, _ = METHODS[method]
+
+        def answer(message: Any, context: grpc.ServicerContext) -> Answer:
+            return self._answer(method, message, context)
+
+        def answer_once(message: Any, context: grpc.ServicerContext) -> Any:
+            return next(answer(message, context))
+
+        make: Callable[..., grpc.RpcMethodHandler[Any, Any]] = (
+            grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
+        )
+        return make(
+            answer if streams else answer_once, request.pb().FromString, lambda message: message.SerializeToString()
+        )
+
+    def _answer(self, method: str, request: Any, context: grpc.ServicerContext) -> Answer:
+        metadata = {key: str(value) for key, value in context.invocation_metadata()}
+        self.calls.append(Seen(method, request, metadata, context.time_remaining()))
+        script = self.scripts.get(method) or self.script
+        for part in script.pop(0) if script else (iter,):
+            if isinstance(part, Delay):
+                _wait(part.seconds, context)
+            elif isinstance(part, Status | grpc.StatusCode):
+                context.abort(*(part if isinstance(part, Status) else Status(part)))
+            elif callable(part):
+                yield from part(self._forward(method, request, metadata))
+            else:
+                yield part
+
+    def _forward(self, method: str, request: Any, metadata: Mapping[str, str]) -> Answer:
+        assert self._channel is not None, f"{method}: nothing is in the script, and there is no emulator"
+        streams, of, to = METHODS[method]
+        make = self._channel.unary_stream if streams else self._channel.unary_unary
+        call = make(f"/{SERVICE}/{method}", of.pb().SerializeToString, to.pb().FromString)
+        passed = tuple((key, value) for key, value in metadata.items() if key == "bigtable-features")
+        answer = call(request, metadata=passed)
+        yield from answer if streams else (answer,)
+
+
+def _wait(seconds: float, context: grpc.ServicerContext) -> None:
+    end = time.monotonic() + seconds
+    while context.is_active() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+@contextmanager
+def serving(emulator: str | None = None) -> Iterator[Server]:
+    """A server for a while."""
+    with ThreadPoolExecutor(8) as threads:
+        server = Server(emulator)
+        server.start(threads)
+        try:
+            yield server
+        finally:
+            server.close()
+
+
+def done(answer: Answer) -> Answer:
+    """The emulator does it, and its answer is lost."""
+    list(answer)
+    yield from ()
+
+
+def packed(rows: int) -> Change:
+    """Rows as servers pack them: many in a message, and a row's key and family only in its first chunk."""
+
+    def change(answer: Answer) -> Answer:
+        chunks = [chunk for message in answer for chunk in message.chunks]
+        message, whole = types.ReadRowsResponse.pb()(), 0
+        family = ""
+        for chunk in chunks:
+            if chunk.row_key and (not message.chunks or message.chunks[-1].commit_row):
+                family = ""
+            elif chunk.row_key:
+                chunk.ClearField("row_key")
+            if chunk.family_name.value == family:
+                chunk.ClearField("family_name")
+            else:
+                family = chunk.family_name.value
+            message.chunks.append(chunk)
+            whole += chunk.commit_row
+            if whole == rows:
+                yield message
+                message, whole = types.ReadRowsResponse.pb()(), 0
+        if message.chunks:
+            yield message
+
+    return change
+
+
+def first(chunks: int) -> Change:
+    """No more than the first chunks of the answer, each in a message of its own."""
+
+    def change(answer: Answer) -> Answer:
+        for number, chunk in enumerate(chunk for message in answer for chunk in message.chunks):
+            if number == chunks:
+                return
+            yield types.ReadRowsResponse.pb()(chunks=[chunk])
+
+    return change
+
+
+def scanned(row_key: str) -> Any:
+    """A message that brings no row, and says how far the server has come."""
+    return types.ReadRowsResponse.pb()(last_scanned_row_key=row_key.encode())
+
+
+def rows(*keys: str, begun: str = "") -> Any:
+    """A message with items of one cell, and perhaps one that is not whole."""
+    message = types.ReadRowsResponse.pb()()
+    for key in (*keys, begun) if begun else keys:
+        chunk = message.chunks.add(row_key=key.encode(), value=b"Hat", commit_row=key != begun)
+        chunk.family_name.value, chunk.qualifier.value = "d", b"_t"
+    return message
+
+
+def entries(*codes: int | None) -> Any:
+    """A message with how entries of a bulk write ended; None: of this one it says nothing."""
+    message = types.MutateRowsResponse.pb()()
+    for index, code in enumerate(codes):
+        if code is not None:
+            message.entries.add(index=index).status.code = code
+    return message
