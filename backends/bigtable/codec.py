@@ -26,12 +26,12 @@ from odm.backends.bigtable.cells import (
     read,
     read_counter,
     read_member,
-    read_qualifier,
     set_member,
     write,
     write_counter,
 )
-from odm.backends.bigtable.native import COUNTERS, FAMILY, Cell, DeleteColumn, DeleteRow, Mutation, Row, SetCell
+from odm.backends.bigtable.columns import BESIDE, LISTED, REVISION, Beside, Count, Member, Shape, Slot, shape_of
+from odm.backends.bigtable.native import COUNTERS, FAMILY, Column, DeleteColumn, DeleteRow, Mutation, Row, SetCell
 from odm.codec import TAG
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
@@ -50,18 +50,12 @@ __all__ = [
     "bookkeeping",
     "cells",
     "decode",
+    "is_item",
+    "joined",
+    "listed",
     "replacement",
     "stored",
 ]
-
-REVISION: Final = "~r"
-"""The qualifier of the id of the attempt that wrote the row last.
-
-Every item has it, and it sorts behind the columns of the attributes (all whose names are ASCII): that lets one row
-filter say that an attribute is not there (`odm.backends.bigtable.expressions`).
-"""
-
-LISTED: Final = "_ix"
 
 MAX_QUALIFIER = 16 * 1024
 MAX_CELL = 100 * 1024 * 1024
@@ -71,7 +65,9 @@ which some are for what is no cell of the item."""
 
 Kind: TypeAlias = Literal["counter", "columns"]
 
-_RESERVED: Final = frozenset({REVISION, LISTED})
+NO_MEMBERS: Final = frozenset[Any]()
+"""How an empty set is read, which is stored as absence."""
+
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError)
 
 
@@ -141,69 +137,110 @@ def stored(row: Row | None) -> Stored | None:
     item = None if row is None else decode(row)
     if item is None or row is None:
         return None
-    found = {cell.qualifier: cell.value for cell in row.cells if cell.family == FAMILY}
-    listed = found.get(LISTED.encode(), b"[]")
+    revision = _cells_of(row).get(Beside(REVISION), b"")
+    return Stored(item, revision.decode(errors="backslashreplace"), listed(row), row)
+
+
+def listed(row: Row) -> tuple[Listed, ...]:
+    """The index entries that an item has.
+
+    Raises:
+        BackendError: the list of them is not as odm writes it.
+    """
+    found = _cells_of(row).get(Beside(LISTED), b"[]")
     try:
-        entries = tuple(Listed(index, Key(*key), column) for index, *key, column in json.loads(listed))
-        return Stored(item, found.get(REVISION.encode(), b"").decode(), entries, row)
+        return tuple(Listed(index, Key(*key), column) for index, *key, column in json.loads(found))
     except _UNREADABLE as fault:
         raise _foreign(row, f"{FAMILY}:{LISTED}", fault) from fault
 
 
+def is_item(row: Row) -> bool:
+    """Whether the row holds an item."""
+    return _is_item(_shape_of(row), row)
+
+
 def decode(row: Row) -> dict[str, Value] | None:
-    """The item of a row; None if it holds none.
+    """The item of a row; None if it holds none. An empty set is no attribute.
 
     Raises:
         BackendError: a cell is not as odm writes it.
     """
-    found = _Found(row)
+    shape = _shape_of(row)
+    if not _is_item(shape, row):
+        return None
+    try:
+        item = {slot: read(cell) for slot, cell in zip(shape.slots, row.values, strict=True) if type(slot) is str}
+        if shape.counted or shape.parted:
+            _join_counters(item, row)
+            _join_members(item, row)
+    except _UNREADABLE as fault:
+        raise _foreign(row, _unreadable(row), fault) from fault
+    return {name: value for name, value in item.items() if value != NO_MEMBERS}
+
+
+def _is_item(shape: Shape, row: Row) -> bool:
+    tag = shape.places.get(TAG)
+    return tag is not None and row.values[tag] != b""
+
+
+def joined(whole: Value, members: Mapping[str, bytes]) -> Value:
+    """An attribute with its members in columns, which win.
+
+    Without the marker beside them they are left over from an attribute that is gone.
+
+    Raises:
+        ValueError, TypeError, LookupError or RecursionError: nobody writes such members.
+    """
+    if isinstance(whole, frozenset):
+        return whole.union(map(read_member, members))
+    return whole | {key: read(cell) for key, cell in members.items()} if isinstance(whole, dict) else whole
+
+
+def _join_counters(item: dict[str, Value], row: Row) -> None:
+    for slot, cell in _cells_of(row).items():
+        if isinstance(slot, Count):
+            before = item.get(slot.name)
+            item[slot.name] = read_counter(cell) + (before if type(before) is int else 0)
+
+
+def _join_members(item: dict[str, Value], row: Row) -> None:
+    members: dict[str, dict[str, bytes]] = {}
+    for slot, cell in _cells_of(row).items():
+        if isinstance(slot, Member) and slot.name in item:
+            members.setdefault(slot.name, {})[slot.member] = cell
+    for name, its in members.items():
+        item[name] = joined(item[name], its)
+
+
+def _cells_of(row: Row) -> dict[Slot, bytes]:
+    return dict(zip(_shape_of(row).slots, row.values, strict=True))
+
+
+def _shape_of(row: Row) -> Shape:
+    try:
+        return shape_of(row.columns)
+    except ValueError as fault:
+        raise _foreign(row, _unreadable(row), fault) from fault
+
+
+def _unreadable(row: Row) -> str:
+    """The first column whose name or cell can not be read."""
     for cell in row.cells:
         try:
-            found.take(cell)
-        except _UNREADABLE as fault:
-            raise _foreign(row, f"{cell.family}:{cell.qualifier.decode(errors='backslashreplace')}", fault) from fault
-    return found.item() if found.plain.get(TAG) else None
+            (slot,) = shape_of((Column(cell.family, cell.qualifier),)).slots
+            _try(slot, cell.value)
+        except _UNREADABLE:
+            return f"{cell.family}:{cell.qualifier.decode(errors='backslashreplace')}"
+    return f"{FAMILY}:*"
 
 
-class _Found:
-    """What the cells of a row hold, by attribute."""
-
-    def __init__(self, row: Row) -> None:
-        self._row = row
-        self.plain: dict[str, Value] = {}
-        self._counters: dict[str, int] = {}
-        self._members: dict[str, dict[str, bytes]] = {}
-
-    def take(self, cell: Cell) -> None:
-        """Take the next cell; those of other families are others' business."""
-        if cell.family == COUNTERS:
-            self._counters[read_qualifier(cell.qualifier)[0]] = read_counter(cell.value)
-        elif cell.family == FAMILY:
-            name, member = read_qualifier(cell.qualifier)
-            if member is not None:
-                self._members.setdefault(name, {})[member] = cell.value
-            elif name not in _RESERVED:
-                self.plain[name] = read(cell.value)
-
-    def item(self) -> dict[str, Value]:
-        """The attributes; an empty set is none."""
-        for name, members in self._members.items():
-            try:
-                self._join(name, members)
-            except _UNREADABLE as fault:
-                raise _foreign(self._row, f"{FAMILY}:{name}#…", fault) from fault
-        for name, count in self._counters.items():
-            before = self.plain.get(name)
-            self.plain[name] = count + (before if type(before) is int else 0)
-        return {name: value for name, value in self.plain.items() if value != frozenset()}
-
-    def _join(self, name: str, members: Mapping[str, bytes]) -> None:
-        """Members in columns win; without the marker beside them they are left over from an attribute that is gone."""
-        whole = self.plain.get(name)
-        if isinstance(whole, frozenset):
-            self.plain[name] = whole.union(map(read_member, members))
-        elif isinstance(whole, dict):
-            whole |= {key: read(value) for key, value in members.items()}
+def _try(slot: Slot, cell: bytes) -> None:
+    if isinstance(slot, Count):
+        read_counter(cell)
+    elif isinstance(slot, str | Member):
+        read(cell)
+    if isinstance(slot, Member) and not cell:
+        read_member(slot.member)
 
 
 def cells(item: Item, form: Form, row_key: str, now: int) -> tuple[SetCell, ...]:
@@ -234,7 +271,7 @@ def attribute_cells(name: str, value: Value, form: Form, row_key: str, now: int)
         BadValue: its name or value can not be stored.
         ItemTooLarge: a cell has too many bytes.
     """
-    if name in _RESERVED:
+    if name in BESIDE:
         raise BadValue(f"the item {row_key!r} has an attribute {name!r}: that name is reserved")
     try:
         made = tuple(_cells(name, value, form.kind(name), now))

@@ -4,16 +4,21 @@ An index row only says where an item may be found: one is written before its ite
 is asked of the item, which lists the entries that it has. What no item lists is left to `scrub`: readers never delete.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from attrs import frozen
 
 from odm.backends.bigtable.batches import read_many
-from odm.backends.bigtable.codec import LISTED, TAG, stored
+from odm.backends.bigtable.codec import LISTED, TAG, listed
 from odm.backends.bigtable.entries import index_table, position
 from odm.backends.bigtable.filters import Column, Filter, First, Newest, Stripped, chain, interleave
 from odm.backends.bigtable.layout import Layout
+from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import FAMILY, Row
-from odm.backends.bigtable.pages import Kept, passes
+from odm.backends.bigtable.pages import passes
 from odm.backends.bigtable.retry import Retry
+from odm.expressions.nodes import Item
 from odm.operations.backend import Gen
 from odm.operations.ir import Position, Query, Scan
 
@@ -24,26 +29,35 @@ LIST_ONLY = chain(interleave(Column(FAMILY, TAG), Column(FAMILY, LISTED)), Newes
 """What an item's entries are told by."""
 
 
+class Hit(NamedTuple):
+    """An index row whose item has the entry: the item's row, and where the entry stands."""
+
+    row: Row
+    position: Position
+
+
 @frozen
 class Entries:
     """Rows of an index.
 
     Attributes:
-        items: the table of the items.
+        items_table: the table of the items.
         index: the name of the index.
         layout: where items stand.
         retry: how long to try.
+        loader: of the entities.
     """
 
-    items: str
+    items_table: str
     index: str
     layout: Layout
     retry: Retry
+    loader: Loader
 
     @property
     def table(self) -> str:
         """The table of the index."""
-        return index_table(self.items, self.index)
+        return index_table(self.items_table, self.index)
 
     def cells(self, request: Query | Scan) -> Filter:
         """Only that the row is there."""
@@ -53,7 +67,7 @@ class Entries:
         """The position of an entry's row."""
         return position(row_key)
 
-    def kept(self, request: Query | Scan, rows: list[Row]) -> Gen[Kept]:
+    def kept(self, request: Query | Scan, rows: list[Row]) -> Gen[list[Hit]]:
         """The items that have the entries, as far as the filter lets them through.
 
         Keys are compared and no qualifiers: another attempt may have claimed the same entry since the row was read.
@@ -61,12 +75,22 @@ class Entries:
         hits = [position(row.text) for row in rows]
         row_keys = tuple(dict.fromkeys(self.layout.row_key(hit.key) for hit in hits))
         wanted = LIST_ONLY if request.count and request.filter is None else Newest()
-        found = yield from read_many(self.items, row_keys, self.retry, wanted)
-        kept: Kept = []
+        found = yield from read_many(self.items_table, row_keys, self.retry, wanted)
+        kept: list[Hit] = []
         for hit in hits:
-            held = stored(found.get(self.layout.row_key(hit.key)))
-            if held is None or not any((self.index, hit.index_key) == (e.index, e.key) for e in held.entries):
+            row = found.get(self.layout.row_key(hit.key))
+            item = self.loader.item(row)
+            if row is None or item is None:
                 continue
-            if passes(request, held.item):
-                kept.append((held.item, hit))
+            entered = any((self.index, hit.index_key) == (entry.index, entry.key) for entry in listed(row))
+            if entered and passes(request, item):
+                kept.append(Hit(row, hit))
         return kept
+
+    def items(self, kept: list[Hit]) -> Sequence[Item]:
+        """The items, read when they are looked at."""
+        return RowItems([hit.row for hit in kept], self.loader)
+
+    def positions(self, kept: list[Hit]) -> Sequence[Position]:
+        """Where the entries stand."""
+        return tuple(hit.position for hit in kept)

@@ -4,15 +4,17 @@ Bigtable's own row filters choose cells, and can not compare numbers in text; wh
 the decoded item. What the rows are is a `Source`'s: items themselves here, entries of an index in `index_pages`.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from attrs import frozen
 
-from odm.backends.bigtable.codec import TAG, decode
+from odm.backends.bigtable.codec import TAG
 from odm.backends.bigtable.filters import Filter, Newest, Stripped, ValueRange, chain, newest
+from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import FAMILY, ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, read_all
+from odm.codec import Lazy
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.operations.backend import Gen
@@ -27,11 +29,11 @@ FIRST_ROWS = 50
 KEYS_ONLY = chain(newest(FAMILY, TAG), ValueRange(b"\0"), Stripped())
 """The tags of items, which rows that are none have not, or have empty; without their values."""
 
-Kept = list[tuple[Item, Position]]
-"""Items of the answer with their positions; empty items where only their number is asked for."""
+H = TypeVar("H")
+"""What a source finds: a row, or more than that."""
 
 
-class Source(Protocol):
+class Source(Protocol[H]):
     """The rows that a page is read from, and what becomes of them."""
 
     @property
@@ -47,8 +49,16 @@ class Source(Protocol):
         """The position of a row."""
         ...
 
-    def kept(self, request: Query | Scan, rows: list[Row]) -> Gen[Kept]:
+    def kept(self, request: Query | Scan, rows: list[Row]) -> Gen[list[H]]:
         """What the rows bring to the answer."""
+        ...
+
+    def items(self, kept: list[H]) -> Sequence[Item]:
+        """The items of that."""
+        ...
+
+    def positions(self, kept: list[H]) -> Sequence[Position]:
+        """The positions of that."""
         ...
 
 
@@ -59,10 +69,12 @@ class Items:
     Attributes:
         table: the table's name.
         at: gives the position of a row key.
+        loader: of the entities.
     """
 
     table: str
     at: Callable[[str], Position]
+    loader: Loader
 
     def cells(self, request: Query | Scan) -> Filter:
         """All of an item, or that it is one."""
@@ -72,13 +84,20 @@ class Items:
         """The position of an item's row."""
         return self.at(row_key)
 
-    def kept(self, request: Query | Scan, rows: list[Row]) -> Gen[Kept]:
-        """The items that the filter lets through."""
+    def kept(self, request: Query | Scan, rows: list[Row]) -> Gen[list[Row]]:
+        """The rows of the items that the filter lets through."""
         yield from ()
         if request.count and request.filter is None:
-            return [({}, self.at(row.text)) for row in rows]
-        found = ((item, row) for row in rows if (item := decode(row)) is not None)
-        return [(item, self.at(row.text)) for item, row in found if passes(request, item)]
+            return rows
+        return [row for row in rows if (item := self.loader.item(row)) is not None and passes(request, item)]
+
+    def items(self, kept: list[Row]) -> Sequence[Item]:
+        """The items, read when they are looked at."""
+        return RowItems(kept, self.loader)
+
+    def positions(self, kept: list[Row]) -> Sequence[Position]:
+        """The positions, made when they are looked at."""
+        return Lazy(kept, lambda row: self.at(row.text))
 
 
 def passes(request: Query | Scan, item: Item) -> bool:
@@ -86,7 +105,7 @@ def passes(request: Query | Scan, item: Item) -> bool:
     return request.filter is None or holds(request.filter, item)
 
 
-def read_page(request: Query | Scan, source: Source, span: RowRange, retry: Retry) -> Gen[Page]:
+def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: Retry) -> Gen[Page]:
     """Read a page: on until the limit is full; without a limit, one read.
 
     It never ends because rows were not kept, and where it ends between two rows, the next one begins behind the last
@@ -98,7 +117,7 @@ def read_page(request: Query | Scan, source: Source, span: RowRange, retry: Retr
         span: the rows to read, in either direction.
         retry: how long to try.
     """
-    kept: Kept = []
+    kept: list[H] = []
     seen = 0
     while not span.empty:
         most = _rows(request, len(kept), seen)
@@ -110,13 +129,13 @@ def read_page(request: Query | Scan, source: Source, span: RowRange, retry: Retr
         last = source.place(rows[-1].text) if rows else None
         if request.limit is not None and len(kept) >= request.limit:
             kept = kept[: request.limit]
-            position = kept[-1][1]
-            return _answer(request, kept, None if ended and position == last else position)
+            (position,) = source.positions(kept[-1:])
+            return _answer(request, source, kept, None if ended and position == last else position)
         if ended or request.limit is None:
-            return _answer(request, kept, None if ended else last)
+            return _answer(request, source, kept, None if ended else last)
         span = span.beyond(rows[-1].text, reverse=reverse)
         seen += len(rows)
-    return _answer(request, kept, None)
+    return _answer(request, source, kept, None)
 
 
 def _rows(request: Query | Scan, found: int, seen: int) -> int:
@@ -127,7 +146,7 @@ def _rows(request: Query | Scan, found: int, seen: int) -> int:
     return min(PAGE_ROWS, lacking if request.filter is None else max(FIRST_ROWS, 2 * lacking, seen))
 
 
-def _answer(request: Query | Scan, kept: Kept, following: Position | None) -> Page:
+def _answer(request: Query | Scan, source: Source[H], kept: list[H], following: Position | None) -> Page:
     if request.count:
         return Page(next=following, count=len(kept))
-    return Page(tuple(item for item, _ in kept), tuple(position for _, position in kept), following)
+    return Page(source.items(kept), source.positions(kept), following)

@@ -17,11 +17,12 @@ from typing import Any, assert_never
 from attrs import Factory, field, frozen
 
 from odm.backends.bigtable.batches import read_many, write_all
-from odm.backends.bigtable.codec import Form, decode, replacement
+from odm.backends.bigtable.codec import Form, replacement
 from odm.backends.bigtable.entries import entry_range, entry_row
 from odm.backends.bigtable.expressions import Presence, presence
 from odm.backends.bigtable.index_pages import Entries
 from odm.backends.bigtable.layout import Layout
+from odm.backends.bigtable.loading import Loader
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
     DeleteRow,
@@ -89,6 +90,10 @@ class Procedures:
     now: Callable[[], int] = now_micros
     ids: Callable[[], str] = new_id
     form: Form = field(init=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
+    loader: Loader = field(
+        init=False,
+        default=Factory(lambda self: Loader(e.codec for e in self.schema.entities.values()), takes_self=True),
+    )
     layout: Layout = field(
         init=False,
         default=Factory(lambda self: Layout(self.schema.row_key_join, self.schema.hash_only), takes_self=True),
@@ -152,13 +157,13 @@ class Procedures:
     def get(self, key: Key) -> Gen[Item | None]:
         """Read one row."""
         rows = yield from read_all(ReadRows(self.table, keys=(self.layout.row_key(key),)), self.retry)
-        return decode(rows[0]) if rows else None
+        return self.loader.item(rows[0]) if rows else None
 
     def batch_get(self, keys: tuple[Key, ...]) -> Gen[tuple[Item | None, ...]]:
         """Read rows by key: one request unless the keys are very many."""
         row_keys = tuple(map(self.layout.row_key, keys))
         found = yield from read_many(self.table, row_keys, self.retry)
-        return tuple(None if (row := found.get(row_key)) is None else decode(row) for row_key in row_keys)
+        return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
 
     def put(self, request: Put, wanted: Presence | None) -> Gen[Written | Refused]:
         """Replace the row: in any case, or if it is or is not there."""
@@ -202,14 +207,16 @@ class Procedures:
         span = self.layout.range(request.partition, request.lo, request.hi)
         if request.after is not None:
             span = span.beyond(self.layout.row_key(request.after.key), reverse=request.reverse)
-        source = Items(self.table, lambda row_key: Position(self.layout.key(row_key, request.partition)))
-        return read_page(request, source, span, self.retry)
+        return read_page(
+            request, self._items(lambda row_key: self.layout.key(row_key, request.partition)), span, self.retry
+        )
 
     def _query_index(self, request: Query, index: str) -> Gen[Page]:
         span = entry_range(request.partition, request.lo, request.hi)
         if request.after is not None and request.after.index_key is not None:
             span = span.beyond(entry_row(request.after.index_key, request.after.key), reverse=request.reverse)
-        return read_page(request, Entries(self.table, index, self.layout, self.retry), span, self.retry)
+        source = Entries(self.table, index, self.layout, self.retry, self.loader)
+        return read_page(request, source, span, self.retry)
 
     def scan(self, request: Scan) -> Gen[Page]:
         """A page of the whole table.
@@ -220,7 +227,11 @@ class Procedures:
         span = RowRange() if request.part is None else RowRange(*request.part)
         if request.after is not None:
             span = span.beyond(request.after.key.partition, reverse=False)
-        return read_page(request, Items(self.table, lambda row_key: Position(Key(row_key))), span, self.retry)
+        return read_page(request, self._items(Key), span, self.retry)
+
+    def _items(self, key: Callable[[str], Key]) -> Items:
+        """Rows of items, with the keys that their row keys stand for."""
+        return Items(self.table, lambda row_key: Position(key(row_key)), self.loader)
 
     def split(self, request: Split) -> Gen[tuple[Part, ...]]:
         """Cut the table into parts to scan."""

@@ -4,23 +4,21 @@ It makes of attributes what `RecordType.input` makes of the decoded item, and ra
 then that is asked. So a type says here only how it usually is stored.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 from odm.backends.dynamodb.attributes import Attributes, from_attribute, read_binary, read_number
 from odm.codec import TAG, VERSION, EntityCodec
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
+from odm.codec.loading import Load
 from odm.codec.moments import DATE, DATETIME, DURATION, TIME
 from odm.codec.records import RecordType
 from odm.codec.scalars import BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR, TextType
 from odm.codec.stored import StoredType
 from odm.codec.unions import NullableType, RootType
-
-Load: TypeAlias = Callable[[Sequence[Attributes], Callable[[dict[str, Any]], Any]], list[Any]]
-"""Gives what its second argument makes of the inputs that it makes of items."""
 
 _INDENT: Final = "\n    "
 
@@ -72,7 +70,7 @@ _SCALARS: Final[Mapping[StoredType, tuple[str, str, str]]] = {
 """The kind of attribute, and what its content gives: for pydantic to take, and as the Python value."""
 
 
-def generated_load(codec: EntityCodec) -> Load:
+def generated_load(codec: EntityCodec) -> Load[Attributes]:
     """A function that loads items of this entity and version from attributes; what it raises means nothing."""
     module = _Module()
     version = codec.marks.get(VERSION)
@@ -88,7 +86,7 @@ def generated_load(codec: EntityCodec) -> Load:
         "    return made",
     ]
     exec("\n".join((*module.functions, *lines)), module.names)  # made here, of reprs and names of its own
-    return cast("Load", module.names["load"])
+    return cast("Load[Attributes]", module.names["load"])
 
 
 class _Module:

@@ -1,17 +1,13 @@
-"""Attributes → entities, past the decoded item; `NativeItem` says where such items stand.
+"""Attributes → entities, past the decoded item; see `odm.codec.loading`."""
 
-What generated code (`odm.backends.dynamodb.generate`) and pydantic do not make an entity of is decoded and looked at by
-`EntityCodec.decode`, which finds the value or words the fault.
-"""
-
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from odm.backends.dynamodb.attributes import Attributes, from_attribute
 from odm.backends.dynamodb.generate import generated_load
 from odm.codec import TAG, EntityCodec, NativeItem, NativeItems
-from odm.codec.validation import validating
+from odm.codec.loading import Loader as EntityLoader
+from odm.codec.loading import Loads
 
 
 class AttributesItem(NativeItem):
@@ -57,7 +53,7 @@ class AttributesItems(NativeItems[Attributes]):
         return self._loader.load_all(self.parts)
 
 
-class Loader:
+class Loader(EntityLoader[Attributes]):
     """Entities from the attributes of their items.
 
     Args:
@@ -65,63 +61,12 @@ class Loader:
     """
 
     def __init__(self, codecs: Iterable[EntityCodec] = ()) -> None:
-        self._codecs = {codec.tag: codec for codec in codecs}
-
-    def load(self, attributes: Attributes) -> Any:
-        """The entity, as `NativeItem.load` gives it."""
-        try:
-            loads = self._loads(attributes[TAG]["S"])
-        except (KeyError, TypeError):
-            return None
-        found = loads.all((attributes,))
-        return found and found[0]
-
-    def load_all(self, parts: Sequence[Attributes]) -> list[Any] | None:
-        """The entities of a page, as `NativeItems.load_all` gives them: each kind together, then back in order."""
-        if not parts:
-            return []
-        try:
-            tag = parts[0][TAG]["S"]
-            found = self._loads(tag).all(parts) if parts[-1][TAG]["S"] == tag else None
-            return self._load_each(parts) if found is None else found
-        except (KeyError, TypeError):
-            return None
-
-    def _load_each(self, parts: Sequence[Attributes]) -> list[Any] | None:
-        tags = [part[TAG]["S"] for part in parts]
-        kinds = {tag: self._loads(tag) for tag in set(tags)}
-        if len(kinds) == 1:
-            return None  # they were tried together
-        found: dict[str, Iterator[Any]] = {}
-        for tag, loads in kinds.items():
-            entities = loads.all([part for part, its in zip(parts, tags, strict=True) if its == tag])
-            if entities is None:
-                return None
-            found[tag] = iter(entities)
-        return [next(found[tag]) for tag in tags]
-
-    def _loads(self, tag: str) -> "_EntityLoads":
-        codec = self._codecs[tag]
-        loads = _LOADS.get(codec)
-        if loads is None:
-            loads = _LOADS[codec] = _EntityLoads(codec)
-        return loads
+        super().__init__(_LOADS, codecs)
 
 
-class _EntityLoads:
-    """What loads the items of one entity; made when the first of them is read."""
-
-    def __init__(self, codec: EntityCodec) -> None:
-        # Not the codec itself: these stand in a dict with weak references to codecs.
-        self._validator = codec.record.validator
-        self._load = generated_load(codec)
-
-    def all(self, parts: Sequence[Attributes]) -> list[Any] | None:
-        """The entities of the items, or None."""
-        try:
-            return self._load(parts, validating(self._validator))
-        except Exception:  # noqa: BLE001  # generated code does not say what is wrong
-            return None
+def _tag(attributes: Attributes) -> str:
+    tag: str = attributes[TAG]["S"]
+    return tag
 
 
-_LOADS: Final[WeakKeyDictionary[EntityCodec, _EntityLoads]] = WeakKeyDictionary()
+_LOADS: Final = Loads(generated_load, _tag)

@@ -1,0 +1,90 @@
+"""Rows → entities, past the decoded item; see `odm.codec.loading`."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from odm.backends.bigtable.cells import read
+from odm.backends.bigtable.codec import NO_MEMBERS, decode, is_item
+from odm.backends.bigtable.columns import shape_of
+from odm.backends.bigtable.generate import generated_load
+from odm.backends.bigtable.native import Row
+from odm.codec import TAG, EntityCodec, NativeItem, NativeItems
+from odm.codec.loading import Loader as EntityLoader
+from odm.codec.loading import Loads
+from odm.expressions.nodes import Value
+
+
+class RowItem(NativeItem):
+    """A stored item as its row.
+
+    Args:
+        row: one that holds an item.
+        loader: of the entities that it may be of.
+    """
+
+    __slots__ = ("_loader", "row")
+
+    def __init__(self, row: Row, loader: "Loader") -> None:
+        self._made = None  # as the base does, without a call
+        self.row = row
+        self._loader = loader
+
+    def load(self) -> Any:
+        return self._loader.load(self.row)
+
+    def _make(self) -> dict[str, Value]:
+        made = decode(self.row)
+        assert made is not None
+        return made
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute; what stands in a plain cell alone is read alone, or not there."""
+        shape = shape_of(self.row.columns)
+        if name in shape.parted or name in shape.counted:
+            return self.made.get(name, default)
+        place = shape.places.get(name)
+        try:
+            value = NO_MEMBERS if place is None else read(self.row.values[place])
+        except ValueError:
+            return self.made.get(name, default)  # which says what is wrong
+        return default if value == NO_MEMBERS else value
+
+
+class RowItems(NativeItems[Row]):
+    """A page of stored items as their rows; see `RowItem`."""
+
+    __slots__ = ("_loader",)
+
+    def __init__(self, parts: Sequence[Row], loader: "Loader") -> None:
+        super().__init__(parts, lambda row: RowItem(row, loader))
+        self._loader = loader
+
+    def load_all(self) -> list[Any] | None:
+        return self._loader.load_all(self.parts)
+
+
+class Loader(EntityLoader[Row]):
+    """Entities from the rows of their items.
+
+    Args:
+        codecs: of the entities.
+    """
+
+    def __init__(self, codecs: Iterable[EntityCodec] = ()) -> None:
+        super().__init__(_LOADS, codecs)
+
+    def item(self, row: Row | None) -> RowItem | None:
+        """The item of a row; None if there is no row, or no item in it.
+
+        Raises:
+            BackendError: a column is not as odm writes it.
+        """
+        return None if row is None or not is_item(row) else RowItem(row, self)
+
+
+def _tag(row: Row) -> str:
+    tag: str = read(row.values[shape_of(row.columns).places[TAG]])
+    return tag
+
+
+_LOADS: Final = Loads(generated_load, _tag)

@@ -1,0 +1,102 @@
+"""A backend's form of items → entities, past the decoded item; `NativeItem` says where such items stand.
+
+What generated code and pydantic do not make an entity of is decoded and looked at by `EntityCodec.decode`, which finds
+the value or words the fault.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
+
+from odm.codec.entity import EntityCodec
+from odm.codec.validation import validating
+
+P = TypeVar("P")
+
+Load: TypeAlias = Callable[[Sequence[P], Callable[[dict[str, Any]], Any]], list[Any]]
+"""Gives what its second argument makes of the inputs that it makes of items; what it raises means nothing."""
+
+
+class Loads(Generic[P]):
+    """What loads the items of each entity; made when the first of them is read.
+
+    Args:
+        generate: makes it.
+        tag: the tag of an item, or a KeyError or TypeError.
+    """
+
+    def __init__(self, generate: Callable[[EntityCodec], Load[P]], tag: Callable[[P], str]) -> None:
+        self.tag = tag
+        self._generate = generate
+        self._made: WeakKeyDictionary[EntityCodec, _EntityLoads[P]] = WeakKeyDictionary()
+
+    def of(self, codec: EntityCodec) -> "_EntityLoads[P]":
+        """What loads the items of an entity."""
+        found = self._made.get(codec)
+        if found is None:
+            found = self._made[codec] = _EntityLoads(codec, self._generate(codec))
+        return found
+
+
+class _EntityLoads(Generic[P]):
+    def __init__(self, codec: EntityCodec, load: Load[P]) -> None:
+        # Not the codec itself: these stand in a dict with weak references to codecs.
+        self._validator = codec.record.validator
+        self._load = load
+
+    def all(self, parts: Sequence[P]) -> list[Any] | None:
+        """The entities of the items, or None."""
+        try:
+            return self._load(parts, validating(self._validator))
+        except Exception:  # noqa: BLE001  # generated code does not say what is wrong
+            return None
+
+
+class Loader(Generic[P]):
+    """Entities from their items in a backend's form.
+
+    Args:
+        loads: of the backend.
+        codecs: of the entities.
+    """
+
+    def __init__(self, loads: Loads[P], codecs: Iterable[EntityCodec] = ()) -> None:
+        self._kinds = loads
+        self._codecs = {codec.tag: codec for codec in codecs}
+
+    def load(self, part: P) -> Any:
+        """The entity, as `NativeItem.load` gives it."""
+        try:
+            loads = self._loads(self._kinds.tag(part))
+        except (KeyError, TypeError):
+            return None
+        found = loads.all((part,))
+        return found and found[0]
+
+    def load_all(self, parts: Sequence[P]) -> list[Any] | None:
+        """The entities of a page, as `NativeItems.load_all` gives them: each kind together, then back in order."""
+        if not parts:
+            return []
+        tag_of = self._kinds.tag
+        try:
+            tag = tag_of(parts[0])
+            found = self._loads(tag).all(parts) if tag_of(parts[-1]) == tag else None
+            return self._load_each(parts) if found is None else found
+        except (KeyError, TypeError):
+            return None
+
+    def _load_each(self, parts: Sequence[P]) -> list[Any] | None:
+        tags = list(map(self._kinds.tag, parts))
+        kinds = {tag: self._loads(tag) for tag in set(tags)}
+        if len(kinds) == 1:
+            return None  # they were tried together
+        found: dict[str, Iterator[Any]] = {}
+        for tag, loads in kinds.items():
+            entities = loads.all([part for part, its in zip(parts, tags, strict=True) if its == tag])
+            if entities is None:
+                return None
+            found[tag] = iter(entities)
+        return [next(found[tag]) for tag in tags]
+
+    def _loads(self, tag: str) -> _EntityLoads[P]:
+        return self._kinds.of(self._codecs[tag])
