@@ -20,7 +20,7 @@ cells; attributes on whose form the entities of the table do not agree; names th
 that begin with a letter outside of ASCII; and what needs more than 20 KB of filter.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias, cast
 
 from attrs import Factory, define, frozen
@@ -34,6 +34,7 @@ from odm.backends.bigtable.filters import (
     ColumnRange,
     Filter,
     First,
+    Interleave,
     Newest,
     Nothing,
     ValueIs,
@@ -44,7 +45,7 @@ from odm.backends.bigtable.filters import (
     newest,
     together,
 )
-from odm.backends.bigtable.native import FAMILY, DeleteColumn, Increment, Mutation
+from odm.backends.bigtable.native import FAMILY, DeleteColumn, Increment, Mutation, SetCell
 from odm.errors import Unsupported
 from odm.expressions import nodes
 from odm.expressions.evaluate import holds, kind_of
@@ -105,8 +106,8 @@ def presence(condition: Condition | None) -> Presence | None:
 class Predicate:
     """A condition as a row filter.
 
-    Where a field in Columns holds members also in its plain cell, written before it was in Columns, the predicate
-    refuses what it can not tell: so judge the condition on the item that is read for a refusal.
+    Where a field in Columns has members also in its plain cell, written before it was in Columns, the predicate refuses
+    what it can not tell: so judge the condition on the item that is read for a refusal.
 
     Attributes:
         filter: the predicate.
@@ -153,12 +154,12 @@ def predicate(condition: Condition | None, form: Form) -> Predicate | None:
     filters = _Filters(form)
     try:
         said = filters.of(_normal(condition, wanted=not of_none))
+        if of_none:
+            said = interleave(said, *filters.elsewhere)
+        elif filters.elsewhere:
+            said = together(said, _without(interleave(*filters.elsewhere)))
     except _Unsayable:
         return None
-    if filters.requires:
-        if of_none:
-            return None
-        said = together(said, *filters.requires)
     return Predicate(said, not of_none) if fits(said) else None
 
 
@@ -178,7 +179,10 @@ def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "") ->
     mutations: list[Mutation] = []
     requires: dict[Filter, None] = {}
     for action in actions:
-        done = _blind(action, form, now, row_key)
+        try:
+            done = _blind(action, form, now, row_key)
+        except _Unsayable:
+            return None
         if done is None:
             return None
         mutations.extend(done.mutations)
@@ -232,11 +236,12 @@ class _Filters:
 
     Attributes:
         form: of the table.
-        requires: what must hold besides, so that they say it exactly.
+        elsewhere: each leaves a cell if some of an attribute in Columns stands elsewhere than in its members' columns,
+            so that the filters do not say what is asked.
     """
 
     form: Form
-    requires: dict[Filter, None] = Factory(dict)
+    elsewhere: dict[Filter, None] = Factory(dict)
 
     def of(self, condition: Condition) -> Filter:
         """The filter of a condition in its normal form, that an item is there understood."""
@@ -252,7 +257,7 @@ class _Filters:
         """Every filter says also that the item is there, so that goes without saying beside another."""
         asked = [condition for condition in conditions if condition != _HERE]
         parts = [self._one(condition) for condition in asked if not isinstance(condition, Not)]
-        lacking = [self._lacked(condition) for condition in asked if isinstance(condition, Not)]
+        lacking = [self._test(cast("_Leaf", condition.condition)) for condition in asked if isinstance(condition, Not)]
         if lacking:
             parts.append(_without(interleave(*lacking)))
         return together(*parts) if parts else there()
@@ -260,19 +265,13 @@ class _Filters:
     def _any(self, conditions: Iterable[Condition]) -> Filter:
         asked = [condition for condition in conditions if condition != Not(_HERE)]
         parts = [self._one(condition) for condition in asked if not isinstance(condition, Not)]
-        lacking = [self._lacked(condition) for condition in asked if isinstance(condition, Not)]
+        lacking = [self._test(cast("_Leaf", condition.condition)) for condition in asked if isinstance(condition, Not)]
         if lacking:
             parts.append(_without(together(*lacking)))
         return interleave(*parts) if parts else Nothing()
 
     def _one(self, condition: Condition) -> Filter:
         return self.of(condition) if isinstance(condition, And | Or) else self._test(cast("_Leaf", condition))
-
-    def _lacked(self, condition: Not) -> Filter:
-        """The filter of what is not to be: its cells must come before the last column."""
-        if any(qualifier(path.root) > REVISION for path in paths(condition)):
-            raise _Unsayable
-        return self._test(cast("_Leaf", condition.condition))
 
     def _test(self, condition: _Leaf) -> Filter:
         """The filter of a single test."""
@@ -313,7 +312,7 @@ class _Filters:
             case (str(name),) if self.form.kind(name) is None and self._sayable(name):
                 return newest(FAMILY, qualifier(name))
             case (str(name), str(key)) if self.form.kind(name) == "columns":
-                self.requires[_plain_cell_is(name, EMPTY_MAP)] = None
+                self.elsewhere[_holds_other(qualifier(name), EMPTY_MAP)] = None
                 return newest(FAMILY, member_qualifier(name, key))
             case _:
                 raise _Unsayable
@@ -325,29 +324,42 @@ class _Filters:
         """A set in Columns holds the value."""
         if kind_of(value) not in {"string", "number", "bytes"}:
             raise _Unsayable
-        self.requires[_plain_cell_is(name, EMPTY_SET)] = None
+        self.elsewhere[_holds_other(qualifier(name), EMPTY_SET)] = None
         return newest(FAMILY, member_qualifier(name, set_member(value)))
 
 
 def _without(said: Filter) -> Filter:
     """An item is there, and the filter leaves no cell of it: else the first cell would be one of the filter's."""
+    if any(column > REVISION for column in _columns(said)):
+        raise _Unsayable
     return Chain((interleave(said, newest(FAMILY, REVISION)), First(1), Column(FAMILY, REVISION)))
+
+
+def _columns(said: Filter) -> Iterator[str]:
+    """The columns of which a filter may leave cells."""
+    match said:
+        case Chain(parts) | Interleave(parts):
+            for part in parts:
+                yield from _columns(part)
+        case Column(_, column) | ColumnRange(_, column):
+            yield column
 
 
 def _exists_in_columns(column: str) -> Filter:
     """The plain cell is there; beside that of an empty set at least one member must be."""
-    empty = ValueIs(EMPTY_SET)
-    other = chain(newest(FAMILY, column), interleave(ValueRange(b"", EMPTY_SET), ValueRange(EMPTY_SET, open=True)))
-    return interleave(other, together(chain(newest(FAMILY, column), empty), _members(column)))
+    empty = chain(newest(FAMILY, column), ValueIs(EMPTY_SET))
+    members = chain(ColumnRange(FAMILY, f"{column}#", f"{column}$"), Newest())
+    return interleave(_holds_other(column, EMPTY_SET), together(empty, members))
 
 
-def _members(column: str) -> Filter:
-    return chain(ColumnRange(FAMILY, f"{column}#", f"{column}$"), Newest())
+def _holds_other(column: str, marker: bytes) -> Filter:
+    """The plain cell is there, and holds something else than the marker."""
+    return chain(newest(FAMILY, column), interleave(ValueRange(b"", marker), ValueRange(marker, open=True)))
 
 
-def _plain_cell_is(name: str, marker: bytes) -> Filter:
-    """All that the attribute in Columns holds stands in its members' columns."""
-    return chain(newest(FAMILY, qualifier(name)), ValueIs(marker))
+def _all_in_columns(name: str, marker: bytes) -> Filter:
+    """An item is there, and nothing of its attribute in Columns stands elsewhere than in the columns of its members."""
+    return _without(_holds_other(qualifier(name), marker))
 
 
 def _compared(op: Comparator, value: Value) -> Alternatives | None:
@@ -385,20 +397,27 @@ def _blind(action: Action, form: Form, now: int, row_key: str) -> Blind | None:
         case Remove(Path((_,))) if kind != "columns":
             return Blind(attribute_gone(name, None, form))
         case Set(Path((_, str(key))), value) if kind == "columns":
-            return _members_set(name, {key: value}, form, now, row_key)
+            made = attribute_cells(name, {key: value}, form, row_key, now)
+            return Blind(tuple(_rewritten(made[1:])), (_is_map(name),))
         case Remove(Path((_, str(key)))) if kind == "columns":
-            return Blind((DeleteColumn(member_qualifier(name, key)),), (_plain_cell_is(name, EMPTY_MAP),))
+            return Blind((DeleteColumn(member_qualifier(name, key)),), (_is_map(name),))
         case AddTo(Path((_,)), members) if kind == "columns":
-            return _members_set(name, members, form, now, row_key)
+            made = attribute_cells(name, members, form, row_key, now)
+            return Blind(tuple(_rewritten(made)), (_all_in_columns(name, EMPTY_SET),))
         case DiscardFrom(Path((_,)), members) if kind == "columns":
             gone = tuple(DeleteColumn(member_qualifier(name, set_member(member))) for member in sorted(members))
-            return Blind(gone, (_plain_cell_is(name, EMPTY_SET),))
+            return Blind(gone, (_all_in_columns(name, EMPTY_SET),))
         case _:
             return None
 
 
-def _members_set(name: str, members: Value, form: Form, now: int, row_key: str) -> Blind:
-    """Members of Columns, given as all that the attribute would hold."""
-    plain, *made = attribute_cells(name, members, form, row_key, now)
-    mutations = (change for cell in made for change in (DeleteColumn(cell.qualifier), cell))
-    return Blind(tuple(mutations), (_plain_cell_is(name, plain.value),))
+def _rewritten(cells: Iterable[SetCell]) -> Iterator[Mutation]:
+    """Only the newest version of a cell is to stay."""
+    for cell in cells:
+        yield DeleteColumn(cell.qualifier)
+        yield cell
+
+
+def _is_map(name: str) -> Filter:
+    """The attribute in Columns is there as a map, of which all stands in the columns of its members."""
+    return chain(newest(FAMILY, qualifier(name)), ValueIs(EMPTY_MAP))
