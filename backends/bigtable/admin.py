@@ -14,6 +14,9 @@ from odm.operations.backend import Gen, run
 from odm.schema.evidence import Stored, judge
 from odm.schema.model import Key, Schema
 
+SECONDS = 10.0
+"""So long a call is tried again: somebody waits for it."""
+
 SHARE = 10
 """A sample has at most this part of its rows of one kind, as far as there are others."""
 
@@ -24,7 +27,7 @@ class Admin:
     def __init__(self, backend: Bigtable, schema: Schema) -> None:
         self._call = backend.connect(schema).call
         self._schema = schema
-        self._retry = Retry()
+        self._retry = Retry(overall=SECONDS)
 
     def survey(self, sample: int) -> Survey:
         """Compare the models with the tables, and with the keys of some of their items.

@@ -64,7 +64,7 @@ def _of_families(call: CreateTable, families: Families) -> Iterator[Change]:
         elif families[name] != rule:
             text = f"{families[name]} → {rule}: {_effect(families[name])}"
             yield Change("change", what, text, ModifyFamilies(call.table, update={name: versions}))
-    for name in families.keys() - call.families.keys():
+    for name in sorted(families.keys() - call.families.keys()):
         yield Change("extra", f"family {name!r} of table {call.table!r}", "no model has it; it is left alone")
 
 

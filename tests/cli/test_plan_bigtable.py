@@ -304,3 +304,11 @@ def test_an_index_that_was_dropped_and_comes_back_is_empty(
     assert "2 of 2 that were read are not in index 'by_email'" in cloud("plan").out
     fill()
     assert cloud("plan").code == 0
+
+
+def test_a_service_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odm.backends.bigtable.admin.SECONDS", 0.1)
+    done = run("plan", "shop:shop", *BIGTABLE, "--project", "p", "--instance", "i", "--endpoint", "127.0.0.1:1")
+    assert done.code == 1
+    assert done.line.startswith("odm: ListTables on Bigtable table 'shop': UNAVAILABLE, ")
+    assert "check the network" in done.line
