@@ -13,7 +13,7 @@ from google.cloud.bigtable_admin_v2.services.bigtable_table_admin.transports imp
 from grpc import StatusCode
 
 from odm import AccessPattern, AsyncStore, Entity, PrimaryKey, Store, Table
-from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable import Bigtable, admin_wire
 from odm.backends.bigtable.errors import explain
 from odm.backends.bigtable.native import (
     CreateTable,
@@ -320,3 +320,12 @@ def test_rules_of_every_kind_are_named(name: str, vendor: Any, there: Look) -> N
         "c": "(maxage=86400s && maxversions=2)",
         "d": "((maxage=86400s && maxversions=2) || maxversions=2)",
     }
+
+
+def test_a_page_of_names_is_asked_for_by_its_token() -> None:
+    message = admin_wire.write(ListTables("shop", "2"), INSTANCE)
+    assert (message.request.parent, message.request.page_token) == (INSTANCE, "2")
+    listed: Any = types.ListTablesResponse
+    tables = [types.Table(name=f"{INSTANCE}/tables/shop")]
+    answer = admin_wire.read(ListTables("shop"), listed(tables=tables, next_page_token="3"))
+    assert answer == Tables(("shop",), "3")
