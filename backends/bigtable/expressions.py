@@ -46,9 +46,9 @@ from odm.backends.bigtable.filters import (
     together,
 )
 from odm.backends.bigtable.native import FAMILY, DeleteColumn, Increment, Mutation, SetCell
-from odm.errors import Unsupported
+from odm.errors import BadValue, Unsupported
 from odm.expressions import nodes
-from odm.expressions.evaluate import holds, kind_of
+from odm.expressions.evaluate import apply, holds, kind_of
 from odm.expressions.nodes import (
     Action,
     AddTo,
@@ -63,6 +63,7 @@ from odm.expressions.nodes import (
     DiscardFrom,
     Exists,
     IsIn,
+    Item,
     Missing,
     Not,
     Operand,
@@ -161,6 +162,20 @@ def predicate(condition: Condition | None, form: Form) -> Predicate | None:
     except _Unsayable:
         return None
     return Predicate(said, not of_none) if fits(said) else None
+
+
+def settled(actions: Sequence[Action], condition: Condition | None) -> tuple[Action, ...]:
+    """The actions, but where the condition says what an attribute is, what they make of it is set: ``n + 1`` of ``n``.
+
+    That makes an update which checks its item's Revision, and counts it up, one call.
+    """
+    parts = condition.conditions if isinstance(condition, And) else (condition,)
+    known: dict[str, Value] = {}
+    for part in parts:
+        match part:
+            case Compare("=", Path((str(name),)), Const(value)):
+                known[name] = value
+    return tuple(_settled(action, known) for action in actions)
 
 
 def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "") -> Blind | None:
@@ -382,6 +397,17 @@ def _chosen(choices: Iterable[Const]) -> Alternatives | None:
             return None
         found.update(dict.fromkeys(same))
     return tuple(found)
+
+
+def _settled(action: Action, known: Item) -> Action:
+    name = action.path.root
+    if isinstance(action, Set | Remove) or len(action.path.segments) > 1 or name not in known:
+        return action
+    try:
+        after = apply((action,), {name: known[name]})
+    except BadValue:  # if the item is so, its own evaluation will say what is wrong
+        return action
+    return Set(action.path, after[name]) if name in after else Remove(action.path)
 
 
 def _blind(action: Action, form: Form, now: int, row_key: str) -> Blind | None:

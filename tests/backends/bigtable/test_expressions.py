@@ -13,6 +13,7 @@ from odm.backends.bigtable.expressions import (
     increments,
     predicate,
     revision_is,
+    settled,
     there,
 )
 from odm.backends.bigtable.filters import (
@@ -396,3 +397,33 @@ VIEWS = Path(("views",))
 )
 def test_increments_of_counters(actions: list[Action], wanted: tuple[Add, ...] | None) -> None:
     assert increments(actions, FORM) == wanted
+
+
+@pytest.mark.parametrize(
+    ("action", "wanted"),
+    [
+        (Increment(X, 2), Set(X, 9)),
+        (Increment(X, Decimal("0.5")), Set(X, Decimal("7.5"))),
+        (SetIfMissing(X, 1), Set(X, 7)),
+        (DiscardFrom(TAGS, frozenset({"a"})), Remove(TAGS)),
+        (AddTo(TAGS, frozenset({"b"})), Set(TAGS, frozenset({"a", "b"}))),
+        (Append(X, (1,)), Append(X, (1,))),
+        (Increment(X, Decimal("1E-40")), Increment(X, Decimal("1E-40"))),
+        (Set(X, 1), Set(X, 1)),
+        (Remove(X), Remove(X)),
+        (Increment(STATUS, 1), Increment(STATUS, 1)),
+        (Increment(Path(("x", "y")), 1), Increment(Path(("x", "y")), 1)),
+    ],
+    ids=str,
+)
+def test_what_comes_of_an_attribute_that_the_condition_knows(action: Action, wanted: Action) -> None:
+    condition = EXISTS & Compare("=", X, Const(7)) & Compare("=", TAGS, Const(frozenset({"a"}))) & Not(OPEN)
+    assert settled([action, Set(AT, "now")], condition) == (wanted, Set(AT, "now"))
+
+
+def test_what_an_attribute_is_must_be_asked_for_certain() -> None:
+    actions = (Increment(X, 2),)
+    same = Compare("=", X, Const(7))
+    for condition in (None, same | OPEN, EXISTS & (same | Missing(X)), Not(same), Compare("<=", X, Const(7))):
+        assert settled(actions, condition) == actions
+    assert settled(actions, same) == (Set(X, 9),)
