@@ -35,10 +35,10 @@ class StoreMachine(RuleBasedStateMachine):
     """Drives stores against a `Model`; a subclass opens them.
 
     Attributes:
-        transactions: the stores have transactions.
+        most: so many operations a transaction of the stores can have.
     """
 
-    transactions: ClassVar[bool] = True
+    most: ClassVar[int] = 4
 
     def open(self, clock: Callable[[], float]) -> list[Store]:
         """The stores to be compared, created and empty, with this clock."""
@@ -124,10 +124,9 @@ class StoreMachine(RuleBasedStateMachine):
 
         self.agree(call, lambda: self.model.batch(writes))
 
-    @precondition(lambda self: self.transactions)
     @rule(writes=st.lists(strategies.IN_TRANSACTION, max_size=4))
     def transaction(self, writes: list[Write]) -> None:
-        distinct = list({self.model.identity(write.which): write for write in writes}.values())
+        distinct = list({self.model.identity(write.which): write for write in writes}.values())[: self.most]
 
         def call(store: Store) -> None:
             with store.transaction() as tx:
@@ -135,6 +134,14 @@ class StoreMachine(RuleBasedStateMachine):
                     write.on(tx)
 
         self.agree(call, lambda: self.model.transaction(distinct))
+
+    @rule(segments=st.integers(2, 5), cls=st.sampled_from([None, Task, Locked, Note]))
+    def scan_in_parts(self, segments: int, cls: type[Any] | None) -> None:
+        wanted = {self.model.identity(one): one for one in self.model.living if cls is None or type(one) is cls}
+        for store in self.stores:
+            found = list(store.scan(segments=segments) if cls is None else store.scan(cls, segments=segments))
+            assert len(found) == len(wanted)
+            assert {self.model.identity(one): one for one in found} == wanted
 
     @rule(listing=st.sampled_from(OF_TASKS), test=strategies.TESTS)
     def delete_all_where(self, listing: Listing, test: Predicate) -> None:

@@ -1,0 +1,64 @@
+"""Random calls on Google's Bigtable emulator in both colours, on memory, and on a dict: they agree after every step.
+
+``ODM_STATEFUL_BIGTABLE_STEPS=2000 pytest tests/conformance/test_stateful_bigtable.py`` is the long run.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import ClassVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from odm import AsyncStore, Store
+from odm.backends.bigtable import Bigtable
+from odm.backends.local import Memory
+from odm.testing.bridge import blocking
+from odm.testing.stateful import StoreMachine, table
+
+STEPS = int(os.environ.get("ODM_STATEFUL_BIGTABLE_STEPS", "80"))
+LENGTH = 20
+
+
+class OnBigtable(StoreMachine):
+    """Tables of its own each time, and a memory beside them."""
+
+    most = 1
+    backend: ClassVar[Bigtable]
+    numbers: ClassVar[Iterator[int]] = count()
+
+    def open(self, clock: Callable[[], float]) -> list[Store]:
+        memory = Store(table, Memory(), clock=clock)
+        for store in (on_bigtable := self.on_bigtable(f"s{next(self.numbers)}-", clock), memory):
+            store.create()
+        return [on_bigtable, memory]
+
+    def on_bigtable(self, prefix: str, clock: Callable[[], float]) -> Store:
+        return Store(table, self.backend, prefix=prefix, clock=clock)
+
+
+class OnAsyncBigtable(OnBigtable):
+    def on_bigtable(self, prefix: str, clock: Callable[[], float]) -> Store:
+        self.runner = asyncio.Runner()
+        return blocking(AsyncStore(table, self.backend, prefix=f"a{prefix}", clock=clock), self.runner)
+
+    def teardown(self) -> None:
+        super().teardown()
+        if hasattr(self, "runner"):
+            self.runner.close()
+
+
+@pytest.mark.parametrize("machine", [OnBigtable, OnAsyncBigtable])
+def test_random_calls(bigtable_emulator: str, machine: type[OnBigtable]) -> None:
+    OnBigtable.backend = Bigtable("project", "stateful", endpoint=bigtable_emulator)
+    # A step is hundreds of requests.
+    slow = settings(
+        max_examples=STEPS // LENGTH,
+        stateful_step_count=LENGTH,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    run_state_machine_as_test(machine, settings=slow)
