@@ -17,6 +17,7 @@ from grpc import RpcError
 from odm.backends.bigtable import admin_wire
 from odm.backends.bigtable.cbt import rehearse
 from odm.backends.bigtable.clients import Client, Clients
+from odm.backends.bigtable.entries import index_table
 from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
 from odm.backends.bigtable.native import (
     AdminCall,
@@ -63,6 +64,7 @@ class BigtableConnection:
         self._procedures = Procedures(schema, self._retry, now)
         instance = f"projects/{settings.project}/instances/{settings.instance}"
         self._wire = Wire(instance, settings.app_profile or "")
+        self._indexes = {index_table(schema.name, name): name for name in schema.indexes}
 
     def patient(self, patience: Patience) -> "BigtableConnection":
         """A twin with another patience, that shares the clients; closing one closes both.
@@ -84,6 +86,10 @@ class BigtableConnection:
     def apart(self, keys: Sequence[Key]) -> str | None:
         """Why items can not be written in one transaction; see `odm.operations.backend.Connection`."""
         return self._procedures.apart(keys)
+
+    def index_of(self, native: Call) -> str | None:
+        """The index that a native request is for; see `odm.operations.backend.Connection`."""
+        return self._indexes.get(native.table)
 
     def rehearse(self, request: Request) -> Rehearsal:
         """What a write would send and store; see `odm.operations.backend.Connection`."""

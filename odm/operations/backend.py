@@ -73,6 +73,12 @@ class Connection(Protocol):
     `odm.operations.units.Units`, or None where the response does not tell. Without a twin, they are computed from the
     request and its answer.
 
+    One whose indexes have requests of their own has a method ``index_of(native)``: the name of the index that a native
+    request is for, or None for the table itself.
+
+    Native requests that are sent at one time may be yielded as one, which has them in an attribute ``calls``. Its
+    response is a sequence of what each brought, a response or its failure.
+
     A native response that is a part, followed by an error, has that error in an attribute ``failure``.
 
     It may have a method ``encode(codec, entity)``, in place of `EntityCodec.encode`: it makes an item in the form in

@@ -12,13 +12,21 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from odm.operations.ir import Query, Request
+from odm.operations.ir import Request
 from odm.operations.units import Units, computed, weights
 
 UNANSWERED: Final = object()
 """Stands for the response to a request that failed."""
 
 _TABLE: Final = "the table itself"
+
+
+@frozen
+class Sent:
+    """A native request that was sent: the units that the backend told, and the index that it was for."""
+
+    units: Units | None = None
+    index: str | None = None
 
 
 @frozen
@@ -84,7 +92,10 @@ class Meter:
 
     @property
     def by_index(self) -> Mapping[str | None, Usage]:
-        """By index name, and None for the table itself. A write is a call of each index whose entries it changed."""
+        """By index name, and None for the table itself. A write is a call of each index whose entries it changed.
+
+        On Bigtable, where an index is a table of its own, each has the calls that were sent to it.
+        """
         with self._lock:
             return dict(self._by_index)
 
@@ -98,41 +109,47 @@ class Meter:
         width = max(len(name) for name, _ in rows)
         return "\n".join(_row(name, width, usage) for name, usage in rows)
 
-    def count(self, request: Request, sent: Sequence[Units | None], answer: Any) -> None:
+    def count(self, request: Request, sent: Sequence[Sent], answer: Any) -> None:
         """Count a request of the core.
 
         Args:
             request: what it was.
-            sent: its native requests, each with the units that the backend told.
+            sent: its native requests.
             answer: its response, or `UNANSWERED`.
         """
         if not sent:
             return
-        if answer is not UNANSWERED and not any(sent):
-            sent = (*sent[:-1], computed(request, answer))
-        by_key = {key: used for units in sent if units for key, used in units.by_key.items()}
-        parts = weights(request, answer, by_key)
+        told = [one.units for one in sent if one.units]
+        unseen = computed(request, answer) if answer is not UNANSWERED and not told else None
+        known = told if unseen is None else [unseen]
+        parts = weights(request, answer, {key: used for units in known for key, used in units.by_key.items()})
         if not parts:
             return
         whole = sum(parts.values())
-        reads = sum(sum(units.read.values()) for units in sent if units)
-        writes = sum(sum(units.write.values()) for units in sent if units)
-        asked = request.index if isinstance(request, Query) else None
+        reads = sum(sum(units.read.values()) for units in known)
+        writes = sum(sum(units.write.values()) for units in known)
         with self._lock:
             self._total += Usage(len(sent), reads, writes)
             for pattern, part in parts.items():
                 _add(self._by_pattern, pattern, Usage(len(sent), reads * part / whole, writes * part / whole))
-            for units in sent:
-                for index, usage in _by_index(units, asked).items():
+            for one in sent:
+                for index, usage in _by_index(one).items():
                     _add(self._by_index, index, usage)
+            for index, usage in _used(unseen, 0).items():
+                _add(self._by_index, index, usage)
 
 
-def _by_index(units: Units | None, asked: str | None) -> dict[str | None, Usage]:
-    """What one native request used; where nothing is known, it was a call of the index that was asked for."""
-    names = {} if units is None else {**units.read, **units.write}
-    if units is None or not names:
-        return {asked: Usage(1)}
-    return {name: Usage(1, units.read.get(name, 0.0), units.write.get(name, 0.0)) for name in names}
+def _by_index(sent: Sent) -> dict[str | None, Usage]:
+    """What one native request used; where nothing is known, it was a call of the index that it was for."""
+    return _used(sent.units, 1) or {sent.index: Usage(1)}
+
+
+def _used(units: Units | None, calls: int) -> dict[str | None, Usage]:
+    """The units by index, each with so many calls."""
+    if units is None:
+        return {}
+    names = {**units.read, **units.write}
+    return {name: Usage(calls, units.read.get(name, 0.0), units.write.get(name, 0.0)) for name in names}
 
 
 def _add(to: dict[Any, Usage], name: Any, usage: Usage) -> None:

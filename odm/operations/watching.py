@@ -5,15 +5,16 @@ colours. Where nobody watches there is none. The log names operations, tables an
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from time import perf_counter
 from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
 from odm.operations.backend import Gen, Sleep
-from odm.operations.ir import Request
-from odm.operations.metering import UNANSWERED, Meter
+from odm.operations.ir import Query, Request
+from odm.operations.metering import UNANSWERED, Meter, Sent
 from odm.operations.units import Units
 
 LOG: Final = logging.getLogger("odm")
@@ -53,19 +54,19 @@ class Observer:
     Attributes:
         table: the table's name on the backend.
         hook: of the store, or None. What it raises is logged, and goes no further: the request was made.
-        units: the connection's own method, or None.
+        units, index_of: the connection's own methods, or None.
         meters: those that are open.
     """
 
     table: str
     hook: Hook | None = None
     units: Callable[[Any, Any], Units | None] | None = None
+    index_of: Callable[[Any], str | None] | None = None
     meters: tuple[Meter, ...] = ()
 
     def __call__(self, request: Request, steps: Gen[Any]) -> Gen[Any]:
         """Pass native requests and answers through, and tell of each; a `Sleep` is none."""
-        operation = type(request).__name__
-        sent: list[Units | None] = []
+        sent: list[Sent] = []
         answer: Any = UNANSWERED
         try:
             native = next(steps)
@@ -74,16 +75,10 @@ class Observer:
                 try:
                     response = yield native
                 except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
-                    if not isinstance(native, Sleep):
-                        sent.append(None)
-                        self._tell(operation, native, perf_counter() - started, None, error)
+                    sent += self._note(request, native, error, perf_counter() - started)
                     native = steps.throw(error)
                 else:
-                    if not isinstance(native, Sleep):
-                        failure = getattr(response, "failure", None)  # of a stream that broke off
-                        units = None if self.units is None or failure is not None else self.units(native, response)
-                        sent.append(units)
-                        self._tell(operation, native, perf_counter() - started, units, failure)
+                    sent += self._note(request, native, response, perf_counter() - started)
                     native = steps.send(response)
         except StopIteration as done:
             answer = done.value
@@ -91,6 +86,16 @@ class Observer:
         finally:
             for meter in self.meters:
                 meter.count(request, sent, answer)
+
+    def _note(self, request: Request, native: Any, response: Any, seconds: float) -> Iterator[Sent]:
+        """Tell of a native request, or of each that was sent at one time, and of its response or error."""
+        asked = request.index if isinstance(request, Query) else None
+        for one, brought in _each(native, response):
+            # A stream that broke off has its failure with it.
+            failure = brought if isinstance(brought, Exception) else getattr(brought, "failure", None)
+            units = None if self.units is None or failure is not None else self.units(one, brought)
+            self._tell(type(request).__name__, one, seconds, units, failure)
+            yield Sent(units, asked if self.index_of is None else self.index_of(one))
 
     def _tell(self, operation: str, native: Any, seconds: float, units: Units | None, error: Exception | None) -> None:
         failed = "" if error is None else f" and failed ({type(error).__name__})"
@@ -103,3 +108,13 @@ class Observer:
             )
         except Exception:  # the request was made, and its answer must not be lost
             LOG.exception("on_request raised an exception; the %s on table %s goes on", operation, self.table)
+
+
+def _each(native: Any, response: Any) -> list[tuple[Any, Any]]:
+    """Native requests with their responses: none of a pause, each of those that were sent together."""
+    if isinstance(native, Sleep):
+        return []
+    calls = getattr(native, "calls", None)
+    if calls is None:
+        return [(native, response)]
+    return list(zip(calls, repeat(response) if isinstance(response, Exception) else response, strict=False))

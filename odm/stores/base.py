@@ -173,7 +173,8 @@ class BaseStore:
         if measured and (metered := getattr(connection, "metered", None)) is not None:
             connection = metered()
         units = getattr(connection, "units", None) if measured else None
-        return connection, Observer(context.schema.name, self._on_request, units, meters)
+        index_of = getattr(connection, "index_of", None)
+        return connection, Observer(context.schema.name, self._on_request, units, index_of, meters)
 
     def meter(self) -> AbstractContextManager[Meter]:
         """Count what this store sends inside of a block: ``with db.meter() as meter: ...``, then ``print(meter)``.

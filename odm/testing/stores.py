@@ -82,6 +82,10 @@ class WatchedConnection:
         apart = getattr(self.inner, "apart", None)
         return None if apart is None else apart(keys)
 
+    @property
+    def index_of(self) -> Callable[[Any], str | None] | None:
+        return getattr(self.inner, "index_of", None)
+
     def units(self, native: Any, response: Any) -> Units | None:
         units = getattr(self.inner, "units", None)
         return None if units is None else units(native, response)

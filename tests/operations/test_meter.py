@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,6 +16,7 @@ from odm import (
     Entity,
     Meter,
     PrimaryKey,
+    RequestInfo,
     Shards,
     Store,
     Table,
@@ -23,6 +24,7 @@ from odm import (
     increment,
 )
 from odm.backends.local import Faults, LocalFile, Memory
+from odm.operations.backend import Gen, Sleep
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -42,8 +44,9 @@ from odm.operations.ir import (
     Update,
     Written,
 )
-from odm.operations.metering import UNANSWERED
+from odm.operations.metering import UNANSWERED, Sent
 from odm.operations.units import Units, computed, read_units, write_units
+from odm.operations.watching import Observer
 from odm.schema.model import Key
 from tests.operations.shop import Counting, Customer, Order, shop
 
@@ -235,13 +238,14 @@ def test_what_is_computed_from_request_and_answer(request_: Request, answer: Any
 def test_a_batch_is_split_by_the_sizes_of_its_items() -> None:
     small = Put(Key("q"), {}, pattern="Q")
     meter = Meter()
-    meter.count(BatchWrite((PUT, small)), (Units(write={None: 22.0}),), None)  # of which the answer tells the whole
+    whole = Sent(Units(write={None: 22.0}))  # which is all that the answer tells
+    meter.count(BatchWrite((PUT, small)), (whole,), None)
     assert meter.by_pattern == {"P": Usage(1, 0.0, 20.0), "Q": Usage(1, 0.0, 2.0)}
     meter = Meter()
     get = BatchGet((KEY, Key("q")), patterns=("P", "Q"))
-    meter.count(get, (Units(read={None: 3.0}),), (BIG, None))
+    meter.count(get, (Sent(Units(read={None: 3.0})),), (BIG, None))
     assert meter.by_pattern == {"P": Usage(1, 2.0, 0.0), "Q": Usage(1, 1.0, 0.0)}
-    meter.count(get, (None,), UNANSWERED)
+    meter.count(get, (Sent(),), UNANSWERED)
     assert meter.by_pattern == {"P": Usage(2, 2.0, 0.0), "Q": Usage(2, 1.0, 0.0)}
 
 
@@ -255,3 +259,35 @@ def test_repr(db: Store) -> None:
     with db.meter() as meter:
         db.get(Customer, customer_id="c")
     assert repr(meter) == "<Meter: 1 calls, 1 read units, 0 write units>"
+
+
+def test_requests_sent_at_one_time_are_calls_each_and_told_each() -> None:
+    """Of a backend whose indexes have requests of their own, and whose answers tell no units."""
+
+    class Pair(NamedTuple):
+        calls: tuple[str, ...] = ("read item", "read i")
+
+    def steps() -> Gen[tuple[None, ...]]:
+        yield Sleep(0.1)
+        yield Pair()
+        with suppress(OSError):
+            yield Pair()
+        return (None, None)
+
+    told: list[RequestInfo] = []
+    meter = Meter()
+    observer = Observer("t", told.append, index_of=lambda native: "i" if native == "read i" else None, meters=(meter,))
+    watched = observer(BatchGet((KEY, Key("q")), patterns=("P", "P")), steps())
+    next(watched)
+    watched.send(None)
+    watched.send(("an item", ValueError("busy")))
+    with pytest.raises(StopIteration):
+        watched.throw(OSError())
+    assert [(info.native, type(info.error)) for info in told] == [
+        ("read item", type(None)),
+        ("read i", ValueError),
+        ("read item", OSError),
+        ("read i", OSError),
+    ]
+    assert meter.by_pattern == {"P": Usage(4, 2.0, 0.0)}
+    assert meter.by_index == {None: Usage(2, 2.0, 0.0), "i": Usage(2)}

@@ -195,13 +195,6 @@ class TestTransaction:
             tx.put(Account(name="bob"), when=missing(Account.balance))
         assert [account.name for account in db.scan(Account)] == ["bob"]
 
-    def test_keeps_what_was_passed_as_it_was_then(self, db: Store) -> None:
-        order = ORDER.model_copy()
-        with db.transaction() as tx:
-            tx.put(order)
-            order.note = "later"
-        assert db.one(ORDER.primary(customer_id="c", order_id="o")) == ORDER
-
     def test_deletes_what_is_not_there(self, db: Store) -> None:
         with db.transaction() as tx:
             tx.delete(ORDER)

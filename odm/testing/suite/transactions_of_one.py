@@ -132,6 +132,13 @@ class TestTransactionOfOne:
                 tx.insert(Account(name=name))
         assert balances(db) == [0, 0]
 
+    def test_keeps_what_was_passed_as_it_was_then(self, db: Store) -> None:
+        order = ORDER.model_copy()
+        with db.transaction() as tx:
+            tx.put(order)
+            order.note = "later"
+        assert db.one(ORDER.primary(customer_id="c", order_id="o")) == ORDER
+
     def test_absence_wins_over_the_condition_of_an_update(self, db: Store) -> None:
         for condition in (Order.status == "open", Order.status != "open"):
             failure = failed(db, update(ORDER, remove(Order.note), when=condition))
