@@ -5,7 +5,7 @@ through the official generated clients. Nothing of Google's packages is imported
 
 A table is stored one item a row: the row key is the item's partition, ``#`` and sort; each attribute is one cell.
 An index is a table of its own (`entries`).
-Updates, and other conditions than "the item is there" and "is not there", are refused.
+Writes change one row in one step (`writes`), and what they add to indexes before, and take away after it (`commit`).
 """
 
 import os

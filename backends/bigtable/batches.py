@@ -1,115 +1,60 @@
-"""Reads and writes of many rows, each by itself: cut into requests that the server takes, sent until all are done."""
+"""Batches: puts and deletes without conditions, each by itself, none dropped.
 
-import logging
-from collections.abc import Callable
-from itertools import accumulate, takewhile
-from typing import TypeVar
+What has no index entries is written in bulk, whatever is there. The others go through `commit` in groups: one read, one
+claim an index table, commits at the same time, one cleaning an index table.
+"""
 
-from attrs import frozen
-from grpc import StatusCode
+from collections.abc import Sequence
 
-from odm.backends.bigtable.errors import RETRIED, explain, passing, status_of, text_of, translate
-from odm.backends.bigtable.filters import Filter
-from odm.backends.bigtable.native import NEWEST, Entry, Mutated, MutateRows, ReadRows, Row, SetCell
-from odm.backends.bigtable.retry import Retry, once, read_all
+from odm.backends.bigtable.bulk import write_many
+from odm.backends.bigtable.codec import replacement
+from odm.backends.bigtable.commit import Work, settle
+from odm.backends.bigtable.native import DeleteRow, Entry
+from odm.backends.bigtable.writer import Writer
+from odm.errors import Throttled
 from odm.operations.backend import Gen
+from odm.operations.ir import Delete, Put
 
-_LOG = logging.getLogger("odm.bigtable")
-
-READ_BYTES = 256 * 1024
-"""Bytes of the row keys in one read of many rows."""
-
-WRITE_BYTES = 4 * 1024 * 1024
-"""Bytes of one write of many rows; a single row that is larger goes alone."""
-
-MUTATION_BYTES = 64
-"""What a mutation counts beyond its data; it also keeps a write of many rows below Bigtable's 100,000 mutations."""
-
-T = TypeVar("T")
+GROUP = 256
+"""So many writes go through `commit` together."""
 
 
-@frozen
-class Stuck:
-    """The time was up before all rows were written.
-
-    Attributes:
-        left: the entries that are not known to be written.
-        reason: the last answer of the server.
-    """
-
-    left: tuple[Entry, ...]
-    reason: str
-
-
-def write_all(table: str, entries: tuple[Entry, ...], retry: Retry) -> Gen[Stuck | None]:
-    """Write every entry; None when all are written.
+def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Gen[None]:
+    """Write rows, each by itself, until all are done.
 
     Raises:
-        OdmError: the server refused an entry for good.
+        Throttled: ``left`` has the operations that are not known to be done.
+        OdmError: the server refused a row for good.
     """
-    left = entries
-    pauses = retry.pauses()
-    while left:
-        call = MutateRows(table, leading(left, _weight, WRITE_BYTES))
-        answer: Mutated = yield from once(call)
-        again = _undone(call, answer)
-        left = (*again, *left[len(call.entries) :])
-        if not again:
-            pauses = retry.pauses()
-        elif (wait := next(pauses, None)) is not None:
-            _LOG.warning("Bigtable has not done %d rows: trying again in %.2f s", len(again), wait.seconds)
-            yield wait
-        else:
-            return Stuck(left, next(iter(again.values())))
-    return None
+    bulk = {writer.row_key(one.key): one for one in operations if _in_bulk(writer, one)}
+    stuck = yield from write_many({writer.table: [_entry(writer, key, one) for key, one in bulk.items()]}, writer.retry)
+    reason = None if stuck is None else stuck.reason
+    left = [] if stuck is None else [bulk[entry.key] for entry in stuck.left[writer.table]]
+    others = [one for one in operations if not _in_bulk(writer, one)]
+    for start in range(0, len(others), GROUP):
+        if reason is not None:
+            left += others[start:]
+            break
+        group = others[start : start + GROUP]
+        works = [Work(one, writer.row_key(one.key)) for one in group]
+        reason = yield from settle(writer, works)
+        left += [one for one, work in zip(group, works, strict=True) if work.answer is None]
+    if reason is not None:
+        raise Throttled(
+            f"table {writer.table!r}: after all retries {len(left)} of {len(operations)} operations of the batch are "
+            f"not known to be done ({reason}): they are attached as `left`, to be sent again",
+            left,
+        )
 
 
-def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filter = NEWEST) -> Gen[dict[str, Row]]:
-    """Rows by key, those that are there: one request unless the keys are very many.
-
-    Args:
-        table: the table's name.
-        row_keys: none twice.
-        retry: how long to try.
-        wanted: which cells of them.
-    """
-    found: dict[str, Row] = {}
-    left = row_keys
-    while left:
-        some = leading(left, lambda row_key: 4 * len(row_key), READ_BYTES)
-        rows = yield from read_all(ReadRows(table, keys=some, filter=wanted), retry)
-        found |= {row.text: row for row in rows}
-        left = left[len(some) :]
-    return found
+def _in_bulk(writer: Writer, operation: Put | Delete) -> bool:
+    if isinstance(operation, Delete):
+        return not writer.schema.indexes
+    return writer.unlisted(operation)
 
 
-def _undone(call: MutateRows, answer: Mutated) -> dict[Entry, str]:
-    """The entries to send again, and why: those not answered, and those that the server could not do now.
-
-    Raises:
-        OdmError: the server refused an entry, or the whole call, for good.
-    """
-    if answer.failure is not None and not passing(answer.failure):
-        raise translate(answer.failure, call) from answer.failure
-    silence = "the answer ended early" if answer.failure is None else text_of(answer.failure)
-    again: dict[Entry, str] = {}
-    for index, entry in enumerate(call.entries):
-        given = answer.answers.get(index)
-        if given is None:
-            again[entry] = silence
-        elif (code := status_of(given)) in RETRIED:
-            again[entry] = given.message
-        elif code is not StatusCode.OK:
-            raise explain(code, given.message, call, f", row {entry.key!r} (other rows of the batch may be written)")
-    return again
-
-
-def leading(things: tuple[T, ...], weigh: Callable[[T], int], budget: int) -> tuple[T, ...]:
-    """As many of the first things as weigh no more than the budget together, and one at least."""
-    weights = accumulate(map(weigh, things))
-    return things[: max(1, sum(1 for _ in takewhile(lambda weight: weight <= budget, weights)))]
-
-
-def _weight(entry: Entry) -> int:
-    values = (4 * len(m.qualifier) + len(m.value) for m in entry.mutations if isinstance(m, SetCell))
-    return 4 * len(entry.key) + MUTATION_BYTES * len(entry.mutations) + sum(values)
+def _entry(writer: Writer, row_key: str, operation: Put | Delete) -> Entry:
+    if isinstance(operation, Delete):
+        return Entry(row_key, (DeleteRow(),))
+    made = replacement(operation.item, writer.form, row_key, writer.ids(), (), writer.now())
+    return Entry(row_key, made)

@@ -35,10 +35,11 @@ from odm.backends.bigtable.native import (
     Status,
     Together,
 )
-from odm.backends.bigtable.requests import Procedures, now_micros
+from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS, Retry
 from odm.backends.bigtable.rows import RowMerger
 from odm.backends.bigtable.wire import Message, Wire
+from odm.backends.bigtable.writer import now_micros
 from odm.errors import OdmError
 from odm.operations.backend import PATIENCE, Gen, Patience, Rehearsal, Sleep
 from odm.operations.ir import Request

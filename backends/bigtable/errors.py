@@ -115,6 +115,11 @@ def status_of(answer: Status) -> StatusCode:
     return _BY_NUMBER.get(answer.code, StatusCode.UNKNOWN)
 
 
+def is_lost(failure: Exception) -> bool:
+    """Whether a write may have been applied although it was answered with this."""
+    return not isinstance(failure, GoogleAuthError) and status(failure) in _LOST
+
+
 def translate(failure: Exception, call: Call) -> OdmError:
     """The error to raise for a native failure of this call, which is not sent again."""
     if isinstance(failure, GoogleAuthError):

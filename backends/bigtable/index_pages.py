@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from attrs import frozen
 
-from odm.backends.bigtable.batches import read_many
+from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.codec import LISTED, TAG, listed
 from odm.backends.bigtable.entries import index_table, position
 from odm.backends.bigtable.filters import Column, Filter, First, Newest, Stripped, chain, interleave

@@ -58,6 +58,13 @@ class Retry:
         """The same with what a store says: so many attempts, in place of as many as there is time for."""
         return self if patience.retries is None else evolve(self, overall=None, times=patience.retries)
 
+    def contention(self) -> Iterator[Sleep]:
+        """The pauses between attempts where another writer was faster: shorter, because that one is done by then.
+
+        How often a request is sent again does not count here: each attempt is answered.
+        """
+        return evolve(self, overall=OVERALL_SECONDS, times=None, first=self.first / 5, most=self.most / 5).pauses()
+
 
 def once(call: Call) -> Gen[Any]:
     """Send a call that must not be sent twice."""
@@ -65,6 +72,16 @@ def once(call: Call) -> Gen[Any]:
         return (yield call)
     except NATIVE_FAILURES as failure:
         raise translate(failure, call) from failure
+
+
+def all_of(calls: Sequence[Call]) -> Gen[tuple[Any, ...]]:
+    """Make calls at the same time; each brings its response, or the native failure itself."""
+    if len(calls) > 1:
+        return tuple((yield Together(tuple(calls))))
+    try:
+        return ((yield calls[0]),)
+    except NATIVE_FAILURES as failure:
+        return (failure,)
 
 
 def until_answered(call: Call, retry: Retry) -> Gen[Any]:

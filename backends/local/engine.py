@@ -14,10 +14,11 @@ from attrs import Factory, frozen
 
 from odm.backends.local.codec import decode, encode
 from odm.backends.local.storage import Record, Row, Rows, Storage, View, not_created, position_of
-from odm.codec import TAG, ItemText, ItemTexts, Lazy, TextLoader
+from odm.codec import ItemText, ItemTexts, Lazy, TextLoader
 from odm.errors import BadValue
-from odm.expressions.evaluate import apply, holds
+from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
+from odm.operations.after import after_update
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -40,7 +41,7 @@ from odm.operations.ir import (
     Update,
     Written,
 )
-from odm.operations.limits import Local, check_item, check_transaction, item_size
+from odm.operations.limits import Local, check_transaction, item_size
 
 PAGE_BYTES: Final = 1 << 20
 """A page ends when this much was read, as on DynamoDB."""
@@ -203,14 +204,7 @@ class _Change(NamedTuple):
 
 
 def _updated(request: Update, old: Record | None, before: Item | None, local: Local) -> _Change:
-    try:
-        after = apply(request.actions, before or {})
-    except BadValue as error:
-        raise BadValue(f"the {(before or {}).get(TAG, 'item')} under {request.key}: {error}") from error
-    entries = {**(old.entries if old is not None else {}), **request.entries}
-    kept = {index: index_key for index, index_key in entries.items() if index_key is not None}
-    # Only here is it known how large it has become.
-    check_item(after, request.key, kept, limits=request.limits, local=local)
+    after, kept = after_update(request, before, old.entries if old is not None else {}, local)
     returned = {"none": None, "old": before, "new": after}[request.returning]
     return _Change(request.key, old, Record(encode(after), kept), after, Written(returned))
 

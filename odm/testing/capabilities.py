@@ -29,7 +29,8 @@ class Capabilities:
         transactions: several items are written together or not at all. Without, the second operation of a transaction
             is refused at its call, and one of a single operation works.
         updates: `update` and all its actions.
-        units: a meter knows what was read and written, and not only what was sent and answered.
+        units: a meter knows what was read and written, and not only what was sent and answered;
+            and a write is one call.
         faults: what the *service behind* the backend is known to get wrong: name of a test to the reason. The test must
             fail, so that the entry goes when the service is mended.
     """

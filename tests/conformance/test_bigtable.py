@@ -15,11 +15,8 @@ def backend(bigtable_emulator: str) -> Bigtable:
 @pytest.fixture
 def capabilities() -> Capabilities:
     return Capabilities(
-        conditions=False,
-        indexes=False,
         retry_safe=False,
         segment=False,
         transactions=False,
-        updates=False,
         units=False,
     )

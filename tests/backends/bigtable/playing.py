@@ -45,9 +45,19 @@ def procedures(*, hash_only: bool = False, join: str = "#", clock: Clock | None 
     return Procedures(schema, Retry(clock=clock or Clock(), jitter=lambda: 1.0), lambda: 5000, lambda: "id1")
 
 
-def play(request: Request, *answers: Any, on: Procedures | None = None) -> tuple[list[Any], Any]:
-    """Run a request with these native responses (exceptions are thrown in); gives what was sent, and the answer."""
-    clock = Clock()
+def play(
+    request: Request, *answers: Any, on: Procedures | None = None, clock: Clock | None = None, rest: bool = False
+) -> tuple[list[Any], Any]:
+    """Run a request with these native responses; gives what was sent, and the answer.
+
+    Args:
+        request: the request.
+        answers: exceptions are thrown in, and functions called for what they return.
+        on: the procedures; they go by the ``clock``, which moves by the pauses.
+        clock: of the procedures.
+        rest: some of the answers may be left over.
+    """
+    clock = clock or Clock()
     steps = (on or procedures(clock=clock)).steps(request)
     left = list(answers)
     sent: list[Any] = []
@@ -58,12 +68,14 @@ def play(request: Request, *answers: Any, on: Procedures | None = None) -> tuple
             if isinstance(native, Sleep):
                 clock.now += native.seconds
                 native = steps.send(None)
-            elif isinstance(answer := left.pop(0), Exception):
+                continue
+            answer = left.pop(0)
+            if isinstance(answer, Exception):
                 native = steps.throw(answer)
             else:
-                native = steps.send(answer)
+                native = steps.send(answer() if callable(answer) else answer)
     except StopIteration as done:
-        assert not left
+        assert rest or not left
         return sent, done.value
 
 

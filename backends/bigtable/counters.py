@@ -1,0 +1,121 @@
+"""Counters: 64-bit numbers that the server adds to, without a read and beside all other writes.
+
+An increment alone is one read-modify-write. It can not have a condition, so it asks for the tag too, by appending
+nothing to it: an empty one tells that there was no item, and that the row, a ghost, is to go again. No read takes a
+ghost for an item, so one that stays behind, because the writer stopped, does no harm until `odm scrub` removes it.
+
+Such an increment leaves the row's revision alone. Hence a write that was worked out from what a counter held must ask
+for the counter's cell, as it was read, together with the revision.
+"""
+
+import logging
+
+from attrs import frozen
+
+from odm.backends.bigtable.cells import qualifier, write_counter
+from odm.backends.bigtable.codec import TAG, Form, Stored
+from odm.backends.bigtable.expressions import increments, there
+from odm.backends.bigtable.filters import Filter, ValueIs, chain, newest
+from odm.backends.bigtable.native import (
+    COUNTERS,
+    FAMILY,
+    AppendValue,
+    CheckAndMutateRow,
+    DeleteRow,
+    Increment,
+    ReadModifyWriteRow,
+    Row,
+    SetCell,
+)
+from odm.backends.bigtable.retry import once, until_answered
+from odm.backends.bigtable.writer import Writer
+from odm.errors import OdmError
+from odm.expressions.nodes import Increment as IncrementAction
+from odm.expressions.nodes import Remove, Set, paths
+from odm.operations.backend import Gen
+from odm.operations.guards import EXISTS
+from odm.operations.ir import Operation, Refused, Update, Written
+
+_LOG = logging.getLogger("odm.bigtable")
+
+
+def counts(request: Operation, form: Form) -> tuple[Increment, ...] | None:
+    """The server's own increments, if the request is nothing else and only asks that the item be there."""
+    if not isinstance(request, Update) or request.entries or request.returning != "none":
+        return None
+    return increments(request.actions, form) if request.condition == EXISTS else None
+
+
+def count(writer: Writer, row_key: str, rules: tuple[Increment, ...]) -> Gen[Written | Refused]:
+    """Add to counters of an item in one request.
+
+    Raises:
+        OutcomeUnknown: the answer was lost; it is not sent again, because it would count twice.
+    """
+    row: Row = yield from once(ReadModifyWriteRow(writer.table, row_key, (*rules, AppendValue(TAG, b""))))
+    if any(cell.value for cell in row.cells if cell.family == FAMILY and cell.qualifier == TAG.encode()):
+        return Written()
+    yield from _remove_ghost(writer, row_key)
+    return Refused(None)
+
+
+def _remove_ghost(writer: Writer, row_key: str) -> Gen[None]:
+    """Take the row away unless somebody has made an item of it; that may be done twice."""
+    call = CheckAndMutateRow(writer.table, row_key, there(), unmatched=(DeleteRow(),))
+    try:
+        yield from until_answered(call, writer.retry)
+    except OdmError as error:  # the answer to the request is known all the same
+        _LOG.warning("row %r of %s holds counters and no item: odm scrub removes it (%s)", row_key, writer.table, error)
+
+
+@frozen
+class Guards:
+    """What counters must hold for a write to be right.
+
+    Attributes:
+        filters: each leaves one cell if its counter is as it was read.
+        unset: what makes the counters that are not there yet; done before the write, because a predicate can not ask
+            that a cell is absent and another one there.
+    """
+
+    filters: tuple[Filter, ...] = ()
+    unset: tuple[CheckAndMutateRow, ...] = ()
+
+
+def set_up(writer: Writer, guards: Guards) -> Gen[None]:
+    """Make the counters that a write is to guard; that changes nothing of what they count as."""
+    for call in guards.unset:
+        yield from until_answered(call, writer.retry)
+
+
+def guards(writer: Writer, request: Operation, row_key: str, before: Stored | None) -> Guards:
+    """The guards of a write that is worked out from the item as it was read."""
+    if before is None:
+        return Guards()
+    found = {cell.qualifier.decode(): cell.value for cell in before.row.cells if cell.family == COUNTERS}
+    unset: list[CheckAndMutateRow] = []
+    wanted = dict.fromkeys(found) if isinstance(request, Update) and request.returning != "none" else {}
+    for name, start in _named(request, before).items():
+        column = qualifier(name)
+        if column not in found and writer.form.kind(name) == "counter":
+            found[column] = write_counter(start)
+            made = (SetCell(column, found[column], writer.now(), COUNTERS),)
+            unset.append(CheckAndMutateRow(writer.table, row_key, newest(COUNTERS, column), unmatched=made))
+        if column in found:
+            wanted[column] = None
+    return Guards(tuple(chain(newest(COUNTERS, column), ValueIs(found[column])) for column in wanted), tuple(unset))
+
+
+def _named(request: Operation, before: Stored) -> dict[str, int]:
+    """The attributes whose value decides what is written, and what each counts as while its counter is absent.
+
+    A counter that is not there yet may still have a number from before it was one, to which the server's is added.
+    """
+    named = dict.fromkeys((path.root for path in paths(request.condition)), 0)
+    if isinstance(request, Update):
+        for action in request.actions:
+            if isinstance(action, IncrementAction) and action.path.root not in before.item:
+                named[action.path.root] = int(action.start)
+            elif not isinstance(action, Set | Remove):
+                named.setdefault(action.path.root, 0)
+    return named

@@ -1,0 +1,218 @@
+"""Which way a write goes: in one call where the server can judge and do it alone, otherwise by `commit`.
+
+* **Put** without a condition, where no index entry can be listed: one mutation of the row. It takes the old row away
+  and sets every cell with a given timestamp, so applied twice it leaves what applying it once does: it is sent until it
+  is answered. As with any repeated put, one of another writer in between loses.
+* **Counters alone**: one read-modify-write (`counters`).
+* **One check-and-mutate**, where the server can judge the condition, the actions do not depend on what they find, and
+  no index entry changes. If it is refused, `commit` reads the item, judges it, and answers or tries on. If its answer
+  is lost, it is not sent again: the row tells by its revision if it was done; a delete leaves nothing to tell by.
+* **All else**: read, evaluated here, and committed by the revision.
+"""
+
+from typing import NamedTuple
+
+from attrs import evolve
+
+from odm.backends.bigtable.bulk import read_many
+from odm.backends.bigtable.codec import bookkeeping, replacement, stored
+from odm.backends.bigtable.commit import Work, settle
+from odm.backends.bigtable.counters import count, counts
+from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, translate
+from odm.backends.bigtable.expressions import Predicate, blind, predicate
+from odm.backends.bigtable.filters import fits, together
+from odm.backends.bigtable.native import CheckAndMutateRow, DeleteRow, Entry, MutateRow, Mutation
+from odm.backends.bigtable.retry import until_answered
+from odm.backends.bigtable.writer import Writer
+from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
+from odm.expressions.nodes import AddTo, Condition, Set
+from odm.operations.backend import Gen
+from odm.operations.guards import ABSENT, EXISTS, every, requires
+from odm.operations.ir import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
+from odm.operations.limits import item_size
+
+BLIND_PART = 64
+"""The values that an update writes without a read are together at most such a part of what an item may have.
+
+How large the item has become can not be told then, and a read more costs little where values are large.
+"""
+
+
+class _Shot(NamedTuple):
+    """A write in one call.
+
+    Attributes:
+        call: the call.
+        matches: it is done if the predicate matches; otherwise if not.
+        id: what the row has as its revision if it was done; None: nothing tells that.
+        refused: the answer if it is not done; None: the item tells.
+    """
+
+    call: CheckAndMutateRow
+    matches: bool
+    id: str | None
+    refused: Written | Refused | None = None
+
+
+def write(writer: Writer, request: Operation) -> Gen[Written | Refused]:
+    """Do one write, or a check.
+
+    Raises:
+        BadValue: what comes of it can not be stored, or an action does not fit the item.
+        OutcomeUnknown: an answer was lost, and it can not be told whether it was done.
+        Throttled: other writers were faster until the time was up; it was not done.
+    """
+    row_key = writer.row_key(request.key)
+    if isinstance(request, Put) and request.condition is None and writer.unlisted(request):
+        yield from until_answered(MutateRow(writer.table, Entry(row_key, _replaced(writer, request))), writer.retry)
+        return Written()
+    if (rules := counts(request, writer.form)) is not None:
+        return (yield from count(writer, row_key, rules))
+    shot = _shot(writer, request, row_key)
+    answer = None if shot is None else (yield from _fire(writer, shot))
+    return (yield from _evaluated(writer, request, row_key)) if answer is None else answer
+
+
+def transact(writer: Writer, request: Transact) -> Gen[Written | Refusals]:
+    """Do a transaction of one operation, or of none."""
+    for operation in request.operations:
+        try:
+            answer = yield from write(writer, operation)
+        except BadValue as error:
+            return Refusals((error,))
+        if isinstance(answer, Refused):
+            return Refusals((answer,))
+    return Written()
+
+
+def _replaced(writer: Writer, request: Put, id: str | None = None) -> tuple[Mutation, ...]:
+    """The mutations of a put without index entries."""
+    row_key = writer.row_key(request.key)
+    return replacement(request.item, writer.form, row_key, id or writer.ids(), (), writer.now())
+
+
+def _shot(writer: Writer, request: Operation, row_key: str) -> _Shot | None:
+    """The one call that does the write; None if there is none."""
+    match request:
+        case Put():
+            return _put_at_once(writer, request, row_key)
+        case Update():
+            return _update_at_once(writer, request, row_key)
+        case Delete():
+            return _delete_at_once(writer, request, row_key)
+        case Check():
+            return None
+
+
+def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
+    if request.condition == ABSENT or not writer.unlisted(request):
+        return None  # an insert is one call in any case
+    asked = predicate(request.condition, writer.form)
+    if asked is None:
+        return None
+    id = writer.ids()
+    return _Shot(_if(writer, row_key, asked, _replaced(writer, request, id)), asked.holds, id, _absent(request))
+
+
+def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | None:
+    if request.entries or request.returning != "none" or not _is_small(request):
+        return None
+    made = blind(request.actions, writer.form, writer.now(), row_key)
+    asked = predicate(_of_item(request), writer.form)
+    if made is None or asked is None:
+        return None
+    if made.requires:
+        asked = evolve(asked, filter=together(asked.filter, *made.requires))
+        if not asked.holds or not fits(asked.filter):
+            return None
+    id = writer.ids()
+    mutations = (*made.mutations, *bookkeeping(id, None, writer.now()))
+    return _Shot(_if(writer, row_key, asked, mutations), asked.holds, id, None if made.requires else _absent(request))
+
+
+def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | None:
+    """Whether there is an item decides, so that the answer tells if there was one."""
+    asked = None if writer.schema.indexes else predicate(_of_item(request), writer.form)
+    if asked is None:
+        return None
+    refused = Written(existed=False) if request.condition is None else _absent(request)
+    return _Shot(_if(writer, row_key, asked, (DeleteRow(),)), asked.holds, None, refused)
+
+
+def _absent(request: Put | Update | Delete) -> Refused | None:
+    """The refusal, where it tells by itself that there is no item."""
+    return Refused(None) if request.condition == EXISTS else None
+
+
+def _of_item(request: Update | Delete) -> Condition | None:
+    """The condition, which also asks that there is an item."""
+    return request.condition if requires(request.condition, EXISTS) else every(EXISTS, request.condition)
+
+
+def _is_small(request: Update) -> bool:
+    most = request.limits.item_bytes
+    given = {
+        str(one.path): one.value if isinstance(one, Set) else one.members
+        for one in request.actions
+        if isinstance(one, Set | AddTo)
+    }
+    return most is None or item_size(given) <= most // BLIND_PART
+
+
+def _if(writer: Writer, row_key: str, asked: Predicate, mutations: tuple[Mutation, ...]) -> CheckAndMutateRow:
+    if asked.holds:
+        return CheckAndMutateRow(writer.table, row_key, asked.filter, matched=mutations)
+    return CheckAndMutateRow(writer.table, row_key, asked.filter, unmatched=mutations)
+
+
+def _fire(writer: Writer, shot: _Shot) -> Gen[Written | Refused | None]:
+    """Make the one call: the answer, or None if the write was refused and the item tells why.
+
+    Raises:
+        OutcomeUnknown: the answer was lost, and the row does not show that it was done.
+    """
+    try:
+        matched: bool = yield shot.call
+    except NATIVE_FAILURES as failure:
+        if not is_lost(failure) or shot.id is None or not (yield from _shows(writer, shot.call.key, shot.id)):
+            raise translate(failure, shot.call) from failure
+        return Written()
+    return Written() if matched is shot.matches else shot.refused
+
+
+def _shows(writer: Writer, row_key: str, id: str) -> Gen[bool]:
+    """Whether the row was last written by this attempt."""
+    try:
+        rows = yield from read_many(writer.table, (row_key,), writer.retry)
+    except OdmError:  # what counts is that the outcome is not known
+        return False
+    before = stored(rows.get(row_key))
+    return before is not None and before.revision == id
+
+
+def _evaluated(writer: Writer, request: Operation, row_key: str) -> Gen[Written | Refused]:
+    """Read, evaluate, commit."""
+    work = Work(request, row_key)
+    try:
+        reason = yield from settle(writer, (work,))
+    except OutcomeUnknown:
+        raise
+    except OdmError as error:
+        if not work.lost:
+            raise
+        raise _unknown(writer, work, error) from error
+    if work.answer is not None:
+        return work.answer
+    if work.lost:
+        raise _unknown(writer, work, reason)
+    raise Throttled(
+        f"row {row_key!r} of table {writer.table!r}: {reason}: nothing was written; try again later, or spread the "
+        "writes over more items"
+    )
+
+
+def _unknown(writer: Writer, work: Work, reason: object) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"row {work.row_key!r} of table {writer.table!r}: {reason}: the write may or may not have been applied; read "
+        "the item before going on"
+    )

@@ -1,0 +1,37 @@
+"""The item that comes of an update, for the backends that make it themselves and then store it."""
+
+from collections.abc import Mapping
+
+from odm.codec import TAG
+from odm.errors import BadValue
+from odm.expressions.evaluate import apply
+from odm.expressions.nodes import Item, Value
+from odm.operations.ir import Update
+from odm.operations.limits import Local, check_item
+from odm.schema.model import Key
+
+
+def after_update(
+    request: Update, before: Item | None, entries: Mapping[str, Key], local: Local
+) -> tuple[dict[str, Value], dict[str, Key]]:
+    """The item as it is after the update, and its index keys.
+
+    Args:
+        request: the update; its condition has been judged.
+        before: the item as it is; None for an absent one.
+        entries: its index keys as they are.
+        local: the local indexes, see `odm.operations.limits.check_item`.
+
+    Raises:
+        BadValue: an action does not fit the item as it is.
+        ItemTooLarge: the item has become too large.
+    """
+    try:
+        after = apply(request.actions, before or {})
+    except BadValue as error:
+        raise BadValue(f"the {(before or {}).get(TAG, 'item')} under {request.key}: {error}") from error
+    keys = {**entries, **request.entries}
+    kept = {index: index_key for index, index_key in keys.items() if index_key is not None}
+    # Only here is it known how large it has become.
+    check_item(after, request.key, kept, limits=request.limits, local=local)
+    return after, kept

@@ -1,0 +1,256 @@
+"""Which way a write goes, and what it sends; no I/O."""
+
+from typing import Any
+
+import pytest
+
+from odm.backends.bigtable.native import (
+    AppendValue,
+    Cell,
+    CheckAndMutateRow,
+    DeleteColumn,
+    DeleteRow,
+    Entry,
+    Increment,
+    MutateRow,
+    Read,
+    ReadModifyWriteRow,
+    ReadRows,
+    Row,
+    SetCell,
+)
+from odm.errors import BadValue
+from odm.expressions.nodes import Compare, Const, Missing, Or, Path, Set
+from odm.expressions.nodes import Increment as Add
+from odm.operations.backend import Sleep
+from odm.operations.guards import ABSENT, EXISTS, every
+from odm.operations.ir import Check, Delete, Put, Refusals, Refused, Transact, Update, Written
+from tests.backends.bigtable import playing
+from tests.backends.bigtable.playing import BUSY, play
+from tests.backends.bigtable.writing import (
+    HAT,
+    NOTHING,
+    RED,
+    ROW,
+    SHELF,
+    SHELF_ROW,
+    calls,
+    commit_of,
+    done,
+    item,
+    procedures,
+    stored,
+)
+
+SHELF_ITEM = {"_t": "Shelf", "name": "a"}
+SHELF_CELLS = (
+    DeleteRow(),
+    SetCell("_t", b"Shelf", 5000),
+    SetCell("name", b"a", 5000),
+    SetCell("~r", b"id1", 5000),
+)
+CHEAP = Compare("<", Path(("price",)), Const(5))
+COUNT = Update(HAT, (Add(Path(("worn",)), 3),), condition=EXISTS)
+FOUR, SEVEN = (number.to_bytes(8, "big") for number in (4, 7))
+
+
+def price_is(price: int) -> Compare:
+    return Compare("=", Path(("price",)), Const(price))
+
+
+def counted(tag: bytes, worn: bytes = SEVEN) -> Row:
+    """The answer to a count."""
+    return Row(ROW.encode(), (Cell("c", b"worn", worn), Cell("d", b"_t", tag)))
+
+
+class TestPut:
+    def test_that_depends_on_nothing_is_one_mutation(self) -> None:
+        """Beside entities with patterns too: no item under such a key can have entries."""
+        sent, answer = play(Put(SHELF, SHELF_ITEM), None, on=procedures())
+        assert sent == [MutateRow("shop", Entry(SHELF_ROW, SHELF_CELLS))]
+        assert answer == Written()
+
+    def test_of_an_item_that_may_have_had_entries(self) -> None:
+        sent, _ = play(
+            Put(HAT, item()), stored("r0", '[["by_colour", "COLOUR#red", "Hat", "q"]]'), True, done(), on=procedures()
+        )
+        assert calls(sent) == 3
+
+    def test_of_an_unknown_entity_in_a_table_with_indexes(self) -> None:
+        sent, _ = play(Put(SHELF, {"_t": "Old", "name": "a"}), NOTHING, False, on=procedures())
+        assert isinstance(sent[0], ReadRows)
+
+    @pytest.mark.parametrize("done", [True, False])
+    def test_if_the_server_can_judge_the_condition(self, done: bool) -> None:
+        found = Read((playing.row(SHELF_ROW, _t="Shelf", name="b"),))
+        request = Put(SHELF, SHELF_ITEM, condition=every(EXISTS, Compare("=", Path(("name",)), Const("a"))))
+        sent, answer = play(request, done, *([] if done else [found]), on=procedures())
+        assert sent[0].matched == SHELF_CELLS
+        assert answer == (Written() if done else Refused({"_t": "Shelf", "name": "b"}))
+        assert calls(sent) == (1 if done else 2)
+
+    def test_if_a_condition_is_true_of_no_item(self) -> None:
+        sent, answer = play(Put(SHELF, SHELF_ITEM, condition=Missing(Path(("name",)))), False, on=procedures())
+        assert (sent[0].matched, sent[0].unmatched) == ((), SHELF_CELLS)
+        assert (calls(sent), answer) == (1, Written())
+
+
+class TestUpdate:
+    def test_with_a_condition_that_the_server_can_judge(self) -> None:
+        sent, answer = play(
+            Update(HAT, (Set(Path(("price",)), 3),), condition=every(EXISTS, CHEAP)), True, on=procedures()
+        )
+        assert (calls(sent), answer) == (1, Written())
+
+    def test_without_a_condition_still_asks_for_an_item(self) -> None:
+        sent, answer = play(Update(HAT, (Set(Path(("price",)), 3),)), False, NOTHING, on=procedures())
+        assert "d:_t" in str(sent[0].predicate)
+        assert answer == Refused(None)
+
+    def test_that_was_refused_and_could_be_done_now_is_tried_on(self) -> None:
+        """Between the refusal and the read somebody else has mended what was in the way."""
+        update = Update(HAT, (Set(Path(("price",)), 3),), condition=every(EXISTS, price_is(4)))
+        sent, answer = play(update, False, stored("r7", price=b"4"), True, on=procedures())
+        assert str(sent[2].predicate) == "(d:~r | cells-per-column=1 | value = 'r7')"
+        assert answer == Written()
+
+    def test_that_returns_the_item_reads_it(self) -> None:
+        update = Update(HAT, (Set(Path(("price",)), 3),), condition=EXISTS, returning="new")
+        sent, answer = play(update, stored(price=b"4"), True, on=procedures())
+        assert answer == Written(item(price=3))
+        assert [type(one) for one in sent] == [ReadRows, CheckAndMutateRow]
+
+    def test_with_large_values_reads_how_large_the_item_is(self) -> None:
+        update = Update(HAT, (Set(Path(("note",)), "n" * 7000),), condition=EXISTS)
+        assert isinstance(play(update, stored(), True, on=procedures())[0][0], ReadRows)
+
+
+class TestDelete:
+    """In a table without indexes the answer of one call tells whether there was an item."""
+
+    @pytest.mark.parametrize("existed", [True, False])
+    def test_is_one_call(self, existed: bool) -> None:
+        sent, answer = play(Delete(playing.HAT), existed)
+        assert sent[0].matched == (DeleteRow(),)
+        assert (calls(sent), answer) == (1, Written(existed=existed))
+
+    def test_with_a_condition(self) -> None:
+        assert calls(play(Delete(playing.HAT, price_is(9)), True)[0]) == 1
+        _, answer = play(Delete(playing.HAT, price_is(8)), False, Read((playing.ROW_OF_HAT,)))
+        assert answer == Refused({"_t": "Hat", "price": 9})
+
+    def test_with_a_condition_that_is_true_of_no_item(self) -> None:
+        """As that of an entity that expires: where there is no item it is done, and has found none."""
+        sent, answer = play(Delete(playing.HAT, Missing(Path(("note",)))), False, NOTHING)
+        assert "d:~r" in str(sent[0].predicate)
+        assert answer == Written(existed=False)
+
+
+class TestCounters:
+    def test_alone_are_one_read_modify_write(self) -> None:
+        sent, answer = play(COUNT, counted(b"Hat"), on=procedures())
+        assert sent == [ReadModifyWriteRow("shop", ROW, (Increment("worn", 3), AppendValue("_t", b"")))]
+        assert answer == Written()
+
+    @pytest.mark.parametrize("answers", [[False], [BUSY, True], [BUSY] * 100], ids=["gone", "again", "stays"])
+    def test_that_made_a_ghost_take_it_away(self, answers: list[Any]) -> None:
+        clock = playing.Clock()
+        sent, answer = play(COUNT, counted(b""), *answers, on=procedures(clock), clock=clock, rest=True)
+        assert sent[1].unmatched == (DeleteRow(),)
+        assert "d:_t" in str(sent[1].predicate)
+        assert answer == Refused(None)
+
+    @pytest.mark.parametrize(
+        "request_",
+        [
+            Update(HAT, COUNT.actions, condition=EXISTS, returning="new"),
+            Update(HAT, COUNT.actions, condition=every(EXISTS, Compare("<", Path(("worn",)), Const(10)))),
+            Update(HAT, (*COUNT.actions, Set(Path(("price",)), 1)), condition=EXISTS),
+        ],
+        ids=["returning", "condition", "other actions"],
+    )
+    def test_that_must_be_read_are_guarded(self, request_: Update) -> None:
+        sent, _ = play(request_, stored(c_worn=FOUR), True, on=procedures())
+        commit = commit_of(sent)
+        assert f"(c:worn | cells-per-column=1 | value = {str(FOUR)[1:]} | cells-per-row=1)" in str(commit.predicate)
+        assert "value = 'r0'" in str(commit.predicate)
+        assert SetCell("worn", SEVEN, 5000, "c") in commit.matched
+        assert DeleteColumn("worn", "c") in commit.matched
+
+    def test_that_somebody_else_counted_meanwhile_are_read_again(self) -> None:
+        update = Update(HAT, COUNT.actions, condition=EXISTS, returning="new")
+        sent, answer = play(update, stored(c_worn=FOUR), False, stored(c_worn=SEVEN), True, on=procedures())
+        assert answer == Written(item(worn=10))
+        assert isinstance(sent[2], Sleep)
+
+    def test_that_the_item_lacks_are_made_first(self) -> None:
+        """A predicate can not ask that one cell is there and another is not."""
+        update = Update(HAT, (Add(Path(("worn",)), 3, 4),), condition=EXISTS)
+        sent, answer = play(update, stored(), False, True, on=procedures())
+        assert sent[1].unmatched == (SetCell("worn", FOUR, 5000, "c"),)
+        assert str(sent[1].predicate) == "(c:worn | cells-per-column=1)"
+        assert str(FOUR)[1:] in str(sent[2].predicate)
+        assert SetCell("worn", SEVEN, 5000, "c") in sent[2].matched
+        assert answer == Written()
+
+    def test_that_were_plain_numbers_become_counters(self) -> None:
+        update = Update(HAT, COUNT.actions, condition=EXISTS, returning="new")
+        sent, answer = play(update, stored(worn=b"4"), False, True, on=procedures())
+        assert sent[1].unmatched == (SetCell("worn", bytes(8), 5000, "c"),)
+        assert DeleteColumn("worn") in sent[2].matched
+        assert SetCell("worn", SEVEN, 5000, "c") in sent[2].matched
+        assert answer == Written(item(worn=7))
+
+    def test_that_are_only_set_need_no_guard(self) -> None:
+        update = Update(HAT, (Set(Path(("worn",)), 7),), condition=every(EXISTS, CHEAP), returning="none")
+        sent, _ = play(update, False, stored(price=b"3", c_worn=FOUR), True, on=procedures())
+        assert "c:worn" not in str(sent[2].predicate)
+
+    def test_that_are_returned_are_guarded(self) -> None:
+        update = Update(HAT, (Set(Path(("price",)), 7),), condition=EXISTS, returning="old")
+        sent, answer = play(update, stored(price=b"3", c_worn=FOUR), True, on=procedures())
+        assert "c:worn" in str(commit_of(sent).predicate)
+        assert answer == Written(item(price=3, worn=4))
+
+    def test_beyond_64_bits(self) -> None:
+        update = Update(HAT, COUNT.actions, condition=EXISTS, returning="new")
+        with pytest.raises(BadValue, match="64-bit"):
+            play(update, stored(c_worn=(2**63 - 2).to_bytes(8, "big")), on=procedures())
+
+
+class TestTransactionOfOne:
+    def test_is_the_operation(self) -> None:
+        put = Put(SHELF, SHELF_ITEM)
+        sent, answer = play(Transact((put,)), None, on=procedures())
+        assert sent == [MutateRow("shop", Entry(SHELF_ROW, SHELF_CELLS))]
+        assert answer == Written()
+
+    def test_is_refused(self) -> None:
+        put = Put(HAT, item(), {"by_colour": RED}, EXISTS)
+        assert play(Transact((put,)), NOTHING, on=procedures())[1] == Refusals((Refused(None),))
+
+    def test_does_not_fit(self) -> None:
+        update = Update(HAT, (Add(Path(("name",)), 1),), condition=EXISTS)
+        (reason,) = play(Transact((update,)), stored(), on=procedures())[1].reasons
+        assert isinstance(reason, BadValue)
+
+    @pytest.mark.parametrize("there", [True, False])
+    def test_checks(self, there: bool) -> None:
+        sent, answer = play(Transact((Check(HAT, EXISTS),)), stored() if there else NOTHING, on=procedures())
+        assert [type(one) for one in sent] == [ReadRows]
+        assert answer == (Written() if there else Refusals((Refused(None),)))
+
+    def test_of_none(self) -> None:
+        assert play(Transact(()), on=procedures()) == ([], Written())
+
+
+def test_an_insert_over_what_has_expired() -> None:
+    """Tried as an insert, and then by what is there."""
+    gone = Compare("<=", Path(("_ttl",)), Const(100))
+    insert = Put(HAT, item(), {"by_colour": RED}, Or((gone, ABSENT)))
+    old = stored("r0", _ttl=b"50")
+    sent, answer = play(insert, done(), True, done(), old, done(), True, on=procedures())
+    assert [type(one).__name__ for one in sent] == [
+        "MutateRows", "CheckAndMutateRow", "MutateRows", "Sleep", "ReadRows", "MutateRows", "CheckAndMutateRow"
+    ]  # fmt: skip
+    assert answer == Written()

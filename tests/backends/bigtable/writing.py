@@ -1,0 +1,123 @@
+"""A table with secondary patterns, and what its writes send and find; no I/O."""
+
+from itertools import count
+from typing import Annotated, Any
+
+from odm import AccessPattern, Counter, Entity, PrimaryKey, Table
+from odm.backends.bigtable.native import (
+    Cell,
+    CheckAndMutateRow,
+    DeleteColumn,
+    Entry,
+    Mutated,
+    Read,
+    Row,
+    SetCell,
+    Status,
+    Together,
+)
+from odm.backends.bigtable.requests import Procedures
+from odm.backends.bigtable.retry import Retry
+from odm.operations.backend import Sleep
+from odm.schema.model import Key
+from tests.backends.bigtable.playing import Clock
+
+shop = Table("shop")
+
+
+class Hat(Entity, table=shop):
+    name: str
+    colour: str | None = None
+    maker: str | None = None
+    price: int = 0
+    worn: Annotated[int, Counter] = 0
+
+    primary = PrimaryKey("HAT#{name}")
+    by_colour = AccessPattern("COLOUR#{colour}")
+    by_maker = AccessPattern("MAKER#{maker}")
+
+
+class Shelf(Entity, table=shop):
+    """Has no secondary pattern."""
+
+    name: str
+    uses: Annotated[int, Counter] = 0
+
+    primary = PrimaryKey("SHELF#{name}", "SHELF")
+
+
+HAT = Key("HAT#fez", "Hat")
+ROW = "HAT#fez#Hat"
+SHELF = Key("SHELF#a", "SHELF")
+SHELF_ROW = "SHELF#a#SHELF"
+RED, BLUE = Key("COLOUR#red", "Hat"), Key("COLOUR#blue", "Hat")
+ANN = Key("MAKER#ann", "Hat")
+COLOURS, MAKERS = "shop.by_colour", "shop.by_maker"
+
+
+class Wall(Clock):
+    """The clock that people set, beside one that only runs; in seconds."""
+
+    wall = 0.005
+
+    def micros(self) -> int:
+        return round(self.wall * 1_000_000)
+
+
+def procedures(clock: Clock | None = None, wall: Wall | None = None) -> Procedures:
+    """Of the table, with the ids id1, id2, ..."""
+    numbers = count(1)
+    now = (wall or Wall()).micros
+    return Procedures(
+        shop.compile(), Retry(clock=clock or wall or Clock(), jitter=lambda: 1.0), now, lambda: f"id{next(numbers)}"
+    )
+
+
+def item(**attributes: Any) -> dict[str, Any]:
+    return {"_t": "Hat", "name": "fez", **attributes}
+
+
+def stored(revision: str = "r0", listed: str = "", **cells: bytes) -> Read:
+    """What a read of the hat brings: its plain cells, and ``c_`` ones of counters."""
+    found = [Cell("d", b"_t", b"Hat"), Cell("d", b"name", b"fez"), Cell("d", b"~r", revision.encode())]
+    found += [Cell("d", b"_ix", listed.encode())] if listed else []
+    for name, value in cells.items():
+        column = name.removeprefix("c_")
+        found.append(Cell("c" if name != column else "d", column.encode(), value))
+    return Read((Row(ROW.encode(), tuple(found)),))
+
+
+NOTHING = Read()
+
+
+def listed(**columns: str) -> str:
+    """The list of a hat that has a colour or maker: qualifiers by value."""
+    told = {"red": ("by_colour", RED), "blue": ("by_colour", BLUE), "ann": ("by_maker", ANN)}
+    parts = [
+        f'["{index}", "{key.partition}", "{key.sort}", "{columns[name]}"]'
+        for name, (index, key) in told.items()
+        if name in columns
+    ]
+    return f"[{', '.join(parts)}]"
+
+
+def entry(index_key: Key, id: str, *, gone: bool = False) -> Entry:
+    """The entry of the hat in an index row, set or removed."""
+    cell = DeleteColumn(id, "i") if gone else SetCell(id, ROW.encode(), -1, "i")
+    return Entry(f"{index_key.partition}##{index_key.sort}##HAT#fez##Hat", (cell,))
+
+
+def done(rows: int = 1) -> Mutated:
+    """The answer to a write of rows: all are written."""
+    return Mutated({index: Status(0) for index in range(rows)})
+
+
+def calls(sent: list[Any]) -> int:
+    """How many calls were made."""
+    return sum(len(one.calls) if isinstance(one, Together) else 1 for one in sent if not isinstance(one, Sleep))
+
+
+def commit_of(sent: list[Any]) -> CheckAndMutateRow:
+    """The only commit among what was sent."""
+    (found,) = [one for one in sent if isinstance(one, CheckAndMutateRow)]
+    return found
