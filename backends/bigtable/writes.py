@@ -10,6 +10,7 @@
 * **All else**: read, evaluated here, and committed by the revision.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from attrs import evolve
@@ -19,17 +20,17 @@ from odm.backends.bigtable.codec import bookkeeping, replacement, stored
 from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.counters import count, counts
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, translate
-from odm.backends.bigtable.expressions import Predicate, blind, predicate
+from odm.backends.bigtable.expressions import Predicate, blind, predicate, settled
 from odm.backends.bigtable.filters import fits, together
 from odm.backends.bigtable.native import CheckAndMutateRow, DeleteRow, Entry, MutateRow, Mutation
 from odm.backends.bigtable.retry import until_answered
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
-from odm.expressions.nodes import AddTo, Condition, Set
+from odm.expressions.nodes import Action, AddTo, Condition, Set
 from odm.operations.backend import Gen
 from odm.operations.guards import ABSENT, EXISTS, every, requires
 from odm.operations.ir import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
-from odm.operations.limits import item_size
+from odm.operations.limits import Limits, item_size
 
 BLIND_PART = 64
 """The values that an update writes without a read are together at most such a part of what an item may have.
@@ -115,9 +116,10 @@ def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
 
 
 def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | None:
-    if request.entries or request.returning != "none" or not _is_small(request):
+    actions = settled(request.actions, request.condition)
+    if request.entries or request.returning != "none" or not _are_small(actions, request.limits):
         return None
-    made = blind(request.actions, writer.form, writer.now(), row_key)
+    made = blind(actions, writer.form, writer.now(), row_key)
     asked = predicate(_of_item(request), writer.form)
     if made is None or asked is None:
         return None
@@ -149,14 +151,13 @@ def _of_item(request: Update | Delete) -> Condition | None:
     return request.condition if requires(request.condition, EXISTS) else every(EXISTS, request.condition)
 
 
-def _is_small(request: Update) -> bool:
-    most = request.limits.item_bytes
+def _are_small(actions: Sequence[Action], limits: Limits) -> bool:
     given = {
         str(one.path): one.value if isinstance(one, Set) else one.members
-        for one in request.actions
+        for one in actions
         if isinstance(one, Set | AddTo)
     }
-    return most is None or item_size(given) <= most // BLIND_PART
+    return limits.item_bytes is None or item_size(given) <= limits.item_bytes // BLIND_PART
 
 
 def _if(writer: Writer, row_key: str, asked: Predicate, mutations: tuple[Mutation, ...]) -> CheckAndMutateRow:

@@ -102,6 +102,14 @@ class TestUpdate:
         )
         assert (calls(sent), answer) == (1, Written())
 
+    def test_of_what_the_condition_tells_is_one_call(self) -> None:
+        """As an update that checks a Revision and counts it up."""
+        sent, answer = play(
+            Update(HAT, (Add(Path(("price",)), 1),), condition=every(EXISTS, price_is(4))), True, on=procedures()
+        )
+        assert SetCell("price", b"5", 5000) in sent[0].matched
+        assert (calls(sent), answer) == (1, Written())
+
     def test_without_a_condition_still_asks_for_an_item(self) -> None:
         sent, answer = play(Update(HAT, (Set(Path(("price",)), 3),)), False, NOTHING, on=procedures())
         assert "d:_t" in str(sent[0].predicate)
