@@ -2,7 +2,7 @@
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.codec import stored
-from odm.backends.bigtable.layout import UNAMBIGUOUS
+from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.backends.bigtable.tables import apply, plan
@@ -77,16 +77,4 @@ def _stored(schema: Schema, row: Row) -> Stored | None:
     if found is None:
         return None
     entries = {entry.index: entry.key for entry in found.entries}
-    return Stored(_key(schema, row.text, str(found.item[TAG])), found.item, entries)
-
-
-def _key(schema: Schema, row_key: str, tag: str) -> Key:
-    """The key of an item, whose partition has as many components as the model says."""
-    entity = schema.entities.get(tag)
-    if schema.hash_only or entity is None:
-        return Key(row_key)
-    if schema.row_key_join == UNAMBIGUOUS:
-        partition, _, sort = row_key.partition(UNAMBIGUOUS)
-        return Key(partition, sort)
-    parts, count = row_key.split("#"), len(entity.primary.partition.components)
-    return Key("#".join(parts[:count]), "#".join(parts[count:]))
+    return Stored(key_of(schema, row.text, str(found.item[TAG])) or Key(row.text), found.item, entries)

@@ -17,6 +17,7 @@ from grpc import RpcError
 from odm.backends.bigtable import admin_wire
 from odm.backends.bigtable.cbt import rehearse
 from odm.backends.bigtable.clients import Client, Clients
+from odm.backends.bigtable.commit import COMMIT_WITHIN
 from odm.backends.bigtable.entries import index_table
 from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
 from odm.backends.bigtable.native import (
@@ -70,14 +71,15 @@ class BigtableConnection:
     def patient(self, patience: Patience) -> "BigtableConnection":
         """A twin with another patience, that shares the clients; closing one closes both.
 
-        A store's ``timeout`` is the deadline of each attempt, a whole stream included.
+        A store's ``timeout`` is the deadline of each attempt, a whole stream included. More than 900 seconds count as
+        900: a write that was still under way then could be applied after its index entries were taken for garbage.
         """
         if patience == self._patience:
             return self
         twin = copy(self)
         twin._patience = patience
         twin._procedures = evolve(self._procedures, retry=self._retry.patient(patience))
-        twin._wire = evolve(self._wire, seconds=patience.timeout or ATTEMPT_SECONDS)
+        twin._wire = evolve(self._wire, seconds=min(patience.timeout or ATTEMPT_SECONDS, COMMIT_WITHIN))
         return twin
 
     def steps(self, request: Request) -> Gen[Any]:

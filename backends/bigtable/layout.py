@@ -9,7 +9,7 @@ from attrs import frozen
 from odm.backends.bigtable.native import RowRange
 from odm.errors import ItemTooLarge
 from odm.keys import next_prefix
-from odm.schema.model import Key
+from odm.schema.model import Key, Schema
 
 UNAMBIGUOUS = "##"
 """No component is empty, so no partition or sort key holds this."""
@@ -52,6 +52,23 @@ class Layout:
             return RowRange(partition, partition if lo else partition + "\0")
         head = partition + self.join
         return RowRange(checked(head + lo), next_prefix(head) if hi is None else checked(head + hi))
+
+
+def key_of(schema: Schema, row_key: str, tag: str) -> Key | None:
+    """The key of an item, by its row key and tag; None if no model tells where its partition ends.
+
+    The partition has as many components as the model says.
+    """
+    if schema.hash_only:
+        return Key(row_key)
+    if schema.row_key_join == UNAMBIGUOUS:
+        partition, _, sort = row_key.partition(UNAMBIGUOUS)
+        return Key(partition, sort)
+    entity = schema.entities.get(tag)
+    if entity is None:
+        return None
+    parts, count = row_key.split("#"), len(entity.primary.partition.components)
+    return Key("#".join(parts[:count]), "#".join(parts[count:]))
 
 
 def checked(row_key: str) -> str:

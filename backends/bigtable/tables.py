@@ -160,6 +160,6 @@ def _is_entry(row: Row, layout: Layout) -> bool:
     """Whether the row's cells are the row key of the item whose key its own ends with."""
     try:
         item = layout.row_key(position(row.text).key)
-    except (TypeError, ValueError):  # it has too many parts, or too few
+    except BackendError:  # it has too many parts, or too few
         return False
     return {cell.value for cell in row.cells} == {item.encode()}

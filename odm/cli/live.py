@@ -1,4 +1,4 @@
-"""The commands on the table of a cloud as it is: `odm plan` and `odm apply`."""
+"""The commands on the table of a cloud as it is: `odm plan`, `odm apply` and `odm scrub`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -40,6 +40,7 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command(epilog="Example: odm plan shop.models:shop --backend dynamodb")(plan)
     app.command(epilog="Example: odm apply shop.models:shop --backend dynamodb")(apply)
+    app.command(epilog="Example: odm scrub shop.models:shop --project my-project --instance shop")(scrub)
 
 
 def plan(
@@ -130,3 +131,28 @@ def apply(
     )
     options = Options(cloud, prefix, drop, accept, sample, file)
     raise typer.Exit(apply(target, options, as_json=json, yes=yes))
+
+
+def scrub(
+    target: Target,
+    project: Annotated[str, typer.Option("--project", help="The Google Cloud project.")],
+    instance: Annotated[str, typer.Option("--instance", help="The Bigtable instance in it.")],
+    app_profile: AppProfile = None,
+    endpoint: Emulator = None,
+    prefix: Prefix = "",
+    expired: Annotated[bool, typer.Option("--expired", help="Also remove items whose TTL has passed.")] = False,
+    rate: Annotated[float | None, typer.Option("--rate", help="Look at so many rows a second at most.")] = None,
+    after: Annotated[str | None, typer.Option("--after", help="Go on where an earlier run stopped.")] = None,
+    json: Json = False,
+) -> None:
+    """Remove what writers that stopped halfway have left behind on Bigtable.
+
+    Index columns that no item lists, and rows that hold counters and no item:
+    no read is ever wrong because of them, they only cost time and storage. What
+    is younger than an hour is left alone, so it may run while others write.
+    """
+    from odm.backends.bigtable import Bigtable
+    from odm.cli.scrub import scrub
+
+    settings = Bigtable(project, instance, app_profile=app_profile, endpoint=endpoint)
+    scrub(target, settings, prefix=prefix, expired=expired, rate=rate, after=after, as_json=json)

@@ -1,0 +1,302 @@
+"""Writers on the emulator that are stepped one native call at a time: stopped, overtaken, cut off from their answers.
+
+A `World` is a table with two indexes. Its writers are the real procedures; their clock stands still but for pauses, and
+their ids are numbered. Parts of a world (`Scene`) have keys of their own, so that many cases share the tables.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, Final
+
+from google.api_core import exceptions
+
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.codec import stored
+from odm.backends.bigtable.driver import BigtableConnection
+from odm.backends.bigtable.entries import entry_row, index_table
+from odm.backends.bigtable.garbage import Rules, Scrubbed, collect, server_time
+from odm.backends.bigtable.native import Mutated, MutateRows, Read, ReadRows, Row, RowRange, Together
+from odm.backends.bigtable.requests import Procedures
+from odm.backends.bigtable.retry import Retry
+from odm.errors import OdmError
+from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set
+from odm.operations.backend import Gen, Sleep, run
+from odm.operations.guards import ABSENT, EXISTS
+from odm.operations.ir import BatchWrite, CreateTables, Delete, DropTables, Page, Put, Query, Request, Update
+from odm.schema.model import IndexSchema, Key, Schema
+
+google: Any = exceptions
+LEASE: Final = 3600.0
+INDEXES: Final = ("by_a", "by_b")
+_worlds = count(1)
+
+
+class Clock:
+    """Stands still but for the pauses, and where a test moves it."""
+
+    seconds = 1_700_000_000.0
+    wall = 0.0  # by how much the clock on the wall has been set
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def micros(self) -> int:
+        """What the clock on the wall shows, for cells."""
+        return int(self.seconds + self.wall) * 1_000_000
+
+
+class World:
+    """A table with two indexes on the emulator."""
+
+    def __init__(self, address: str) -> None:
+        indexes = {name: IndexSchema(name, ()) for name in INDEXES}
+        self.schema = Schema(name=f"stopping{next(_worlds)}", entities={}, indexes=indexes)
+        self.connection = BigtableConnection(Bigtable("project", "instance", endpoint=address), self.schema)
+        self.clock = Clock()
+        self._scenes = count(1)
+        self._writers = count(1)
+        run(self.procedures().steps(CreateTables()), self.connection.call)
+
+    def close(self) -> None:
+        """Remove the tables."""
+        run(self.procedures().steps(DropTables()), self.connection.call)
+        self.connection.close()
+
+    def procedures(self) -> Procedures:
+        """Those of a new writer."""
+        name, numbers = f"w{next(self._writers)}", count(1)
+        retry = Retry(clock=self.clock, jitter=lambda: 1.0)
+        return Procedures(self.schema, retry, self.clock.micros, lambda: f"{name}.{next(numbers)}")
+
+    def scene(self) -> "Scene":
+        """A part that nothing else happens in."""
+        return Scene(self, next(self._scenes))
+
+    def read(self, table: str, prefix: str = "") -> list[Row]:
+        """The rows of a table whose keys begin so."""
+        span = RowRange(prefix, prefix + "\U0010ffff")
+        found: Read = self.connection.call(ReadRows(table, range=span))
+        assert found.failure is None
+        return list(found.rows)
+
+    def columns(self, part: str = "") -> set[tuple[str, str, str]]:
+        """All columns of index rows: index, row key, qualifier; of one scene, or of all."""
+        return {
+            (index, row.text, cell.qualifier.decode())
+            for index in INDEXES
+            for row in self.read(index_table(self.schema.name, index), f"{part}{index}" if part else "")
+            for cell in row.cells
+        }
+
+    def listed(self, part: str = "") -> set[tuple[str, str, str]]:
+        """The columns that items list."""
+        return {
+            (entry.index, entry_row(entry.key, key), entry.qualifier)
+            for key, held in self.items(part)
+            for entry in held.entries
+        }
+
+    def items(self, part: str = "") -> list[tuple[Key, Any]]:
+        """The items with what is kept beside them."""
+        found = []
+        for row in self.read(self.schema.name, part):
+            held = stored(row)
+            if held is not None:
+                partition, _, sort = row.text.partition("#")
+                found.append((Key(partition, sort), held))
+        return found
+
+    def scrubber(self, *, after: float = 2 * LEASE) -> "Steps":
+        """Begin a scrub when so many seconds have passed."""
+        now = run(server_time(self.procedures().writer), self.connection.call) / 1_000_000
+        return Steps(self, collect(self.procedures().writer, Rules(LEASE, clock=lambda: now + after), lambda _: None))
+
+    def scrub(self, *, after: float = 2 * LEASE) -> Scrubbed:
+        """Scrub when so many seconds have passed."""
+        done: Scrubbed = self.scrubber(after=after).run().answer
+        return done
+
+    def check_scrubbed(self) -> None:
+        """Nothing is left in the indexes but what items list."""
+        assert self.columns() == self.listed()
+
+
+class Scene:
+    """Keys of its own, and the requests of a test on them."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world = world
+        self.part = f"S{number:05}"
+        self.key = Key(self.part, "i")
+        self.other = Key(self.part, "j")
+
+    def entries(self, item: Item) -> dict[str, Key]:
+        """The index keys of an item: every one has an entry by a, those with b one by b."""
+        values = {index: item.get(index[-1]) for index in INDEXES}
+        return {index: self._key(index, str(value)) for index, value in values.items() if value is not None}
+
+    def _key(self, index: str, value: str) -> Key:
+        return Key(f"{self.part}{index}", value)
+
+    def put(self, a: str, b: str | None = None, *, key: Key | None = None, when: Condition | None = None) -> Put:
+        """Write a whole item."""
+        item: dict[str, Any] = {"_t": "T", "a": a} | ({} if b is None else {"b": b})
+        return Put(key or self.key, item, self.entries(item), when)
+
+    def insert(self, a: str, b: str | None = None) -> Put:
+        """Write an item that must not be there."""
+        return self.put(a, b, when=ABSENT)
+
+    def move(self, a: str) -> Update:
+        """Change a key, and take the item out of the other index."""
+        actions: tuple[Action, ...] = (Set(Path(("a",)), a), Remove(Path(("b",))))
+        return Update(self.key, actions, {"by_a": self._key("by_a", a), "by_b": None}, EXISTS)
+
+    def touch(self, n: int = 1) -> Update:
+        """Change what no key is made of."""
+        return Update(self.key, (Set(Path(("n",)), n),), {}, EXISTS)
+
+    def delete(self) -> Delete:
+        """Remove the item."""
+        return Delete(self.key)
+
+    def batch(self, a: str) -> BatchWrite:
+        """Write two items together."""
+        return BatchWrite((self.put(a, "x"), self.put(a, "y", key=self.other)))
+
+    def do(self, request: Request) -> Any:
+        """Do a request to its end."""
+        return run(self.world.procedures().steps(request), self.world.connection.call)
+
+    def writer(self, request: Request) -> "Steps":
+        """Begin a request."""
+        return Steps(self.world, self.world.procedures().steps(request))
+
+    @property
+    def item(self) -> Item | None:
+        """The item as it is now."""
+        return next((held.item for key, held in self.world.items(self.part) if key == self.key), None)
+
+    def check(self) -> None:
+        """Every listed entry is there, and reads by every index bring exactly the items that have the keys now."""
+        assert self.world.listed(self.part) <= self.world.columns(self.part)
+        for index, wanted in self._wanted():
+            assert list(self._found(index)) == wanted
+
+    def check_pages(self) -> None:
+        """The same, an item a page, and backwards."""
+        for index, wanted in self._wanted():
+            assert list(self._found(index, limit=1)) == wanted
+            assert list(self._found(index, limit=1, reverse=True)) == wanted[::-1]
+
+    def _wanted(self) -> Iterator[tuple[str, list[tuple[tuple[Key, Key], Item]]]]:
+        """What a read by each index must bring, by what the items themselves say."""
+        items = self.world.items(self.part)
+        for index in INDEXES:
+            entries = [(self.entries(held.item).get(index), key, held.item) for key, held in items]
+            yield index, sorted(((entry, key), item) for entry, key, item in entries if entry is not None)
+
+    def _found(self, index: str, **options: Any) -> Iterator[tuple[tuple[Key | None, Key], Item]]:
+        """All that a query brings, page by page."""
+        after = None
+        while True:
+            page: Page = self.do(Query(f"{self.part}{index}", index=index, after=after, **options))
+            for item, position in zip(page.items, page.positions, strict=True):
+                yield (position.index_key, position.key), item
+            after = page.next
+            if after is None:
+                return
+
+
+class Steps:
+    """A procedure that is done one native call at a time; calls that are made together are made one after the other.
+
+    Attributes:
+        calls: how many were begun.
+        sent: they themselves.
+        pending: the next one; None: it is done.
+        answer, error: how it ended.
+    """
+
+    def __init__(self, world: World, steps: Gen[Any]) -> None:
+        self.calls = 0
+        self.pending: Any = None
+        self.answer: Any = None
+        self.error: OdmError | None = None
+        self.sent: list[Any] = []
+        self._world = world
+        self._steps = steps
+        self._together: list[Any] | None = None
+        self._brought: list[Any] = []
+        self._go_on(lambda: next(self._steps))
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self.pending is None
+
+    def step(self) -> Any:
+        """Make the next call and take its answer."""
+        call = self.pending
+        brought = self._world.connection.call(call)
+        self._answered(brought)
+        return call
+
+    def lose(self, *, performed: bool) -> Any:
+        """Make the next call, or do not, and lose its answer; gives the call, to be made later."""
+        call = self.pending
+        if performed:
+            self._world.connection.call(call)
+        failure = google.DeadlineExceeded("lost by the test")
+        if isinstance(call, ReadRows):
+            self._answered(Read((), None, failure))
+        elif isinstance(call, MutateRows):
+            self._answered(Mutated({}, failure))
+        elif self._together is not None:
+            self._answered(failure)
+        else:
+            self._begun(call)
+            self._go_on(lambda: self._steps.throw(failure))
+        return call
+
+    def run(self, steps: int | None = None) -> "Steps":
+        """Make so many calls, or all that are left."""
+        made = 0
+        while not self.done and (steps is None or made < steps):
+            self.step()
+            made += 1
+            assert made < 200, "it does not come to an end"
+        return self
+
+    def _begun(self, call: Any) -> None:
+        self.calls += 1
+        self.sent.append(call)
+
+    def _answered(self, brought: Any) -> None:
+        self._begun(self.pending)
+        if self._together is None:
+            self._go_on(lambda: self._steps.send(brought))
+            return
+        self._brought.append(brought)
+        if self._together:
+            self.pending = self._together.pop(0)
+            return
+        answers, self._together, self._brought = tuple(self._brought), None, []
+        self._go_on(lambda: self._steps.send(answers))
+
+    def _go_on(self, resume: Callable[[], Any]) -> None:
+        """Run to the next call; pauses only move the clock."""
+        try:
+            native = resume()
+            while isinstance(native, Sleep):
+                self._world.clock.seconds += native.seconds
+                native = self._steps.send(None)
+        except StopIteration as ended:
+            self.pending, self.answer = None, ended.value
+        except OdmError as error:
+            self.pending, self.error = None, error
+        else:
+            if isinstance(native, Together):
+                self.pending, *self._together = native.calls
+            else:
+                self.pending = native

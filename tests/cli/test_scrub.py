@@ -1,0 +1,97 @@
+"""`odm scrub`, on the emulator."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from odm import Store
+from odm.backends.bigtable import Bigtable, garbage
+from odm.backends.bigtable.native import ENTRIES, Entry, MutateRow, ReadRows, SetCell
+from odm.cli.target import load_target
+from tests.cli.conftest import Application, Done, Run
+
+OLD = 1_000_000
+"""A timestamp of 1970."""
+
+
+@pytest.fixture
+def prefix() -> str:
+    return f"{uuid.uuid4().hex[:12]}-"
+
+
+@pytest.fixture
+def backend(bigtable_emulator: str) -> Bigtable:
+    return Bigtable("project", "instance", endpoint=bigtable_emulator)
+
+
+@pytest.fixture
+def scrub(run: Run, bigtable_emulator: str, prefix: str) -> Run:
+    def run_it(*more: str) -> Done:
+        options = ("--project", "project", "--instance", "instance", "--endpoint", bigtable_emulator)
+        done: Done = run("scrub", "shop:shop", *options, "--prefix", prefix, *more)
+        return done
+
+    return run_it
+
+
+@pytest.fixture
+def send(application: Application, backend: Bigtable, prefix: str) -> Iterator[Callable[[Any], Any]]:
+    """Makes native calls on tables with one customer and a column that nobody lists."""
+    found = load_target("shop:shop")
+    customer: Any = found.schema.entities["Customer"].cls
+    with Store(found.table, backend, prefix=prefix) as db:
+        db.create()
+        db.put(customer(customer_id="c1", email="c1@example.com"))
+    connection = backend.connect(found.schema)
+    row = "EMAIL#gone@example.com##Customer##CUSTOMER#c1##PROFILE"
+    connection.call(MutateRow(f"{prefix}shop.by_email", Entry(row, (SetCell("gone", b"", OLD, ENTRIES),))))
+    yield connection.call
+    connection.close()
+
+
+def test_it_says_what_it_has_removed(scrub: Run, send: Callable[[Any], Any], prefix: str) -> None:
+    done = scrub()
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"table {prefix}shop: 1 row read; removed: 1 index column, 0 ghosts, 0 expired items\n"
+    rows = send(ReadRows(f"{prefix}shop.by_email")).rows
+    assert [row.text for row in rows] == ["EMAIL#c1@example.com##Customer##CUSTOMER#c1##PROFILE"]
+
+
+def test_json(scrub: Run, send: Callable[[Any], Any], prefix: str) -> None:
+    done = scrub("--json", "--expired", "--rate", "1000")
+    assert json.loads(done.out) == {"table": f"{prefix}shop", "rows": 2, "columns": 1, "ghosts": 0, "expired": 0}
+
+
+def test_where_it_stopped_it_says_how_to_go_on(
+    scrub: Run, send: Callable[[Any], Any], prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(garbage._Collector, "_entries", interrupted)
+        done = scrub()
+    place = f"{prefix}shop.by_email:"
+    assert done.code == 130
+    assert done.err == (
+        "... 0 rows read; removed: 0 index columns, 0 ghosts, 0 expired items; "
+        f"to go on, add --after {place}\nodm: interrupted\n"
+    )
+    assert "1 index column," in scrub("--after", place).out
+
+
+def test_a_place_of_another_table(scrub: Run, send: Callable[[Any], Any]) -> None:
+    assert "pass what an earlier scrub gave" in scrub("--after", "other:").line
+
+
+def test_project_and_instance_are_needed(run: Run) -> None:
+    done = run("scrub", "shop:shop")
+    assert done.code == 2
+    assert "Missing option '--project'" in done.line
+
+
+def test_a_table_that_is_not_there(scrub: Run) -> None:
+    assert "call store.create()" in scrub().line
