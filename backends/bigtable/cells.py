@@ -50,9 +50,8 @@ def write(value: Value) -> bytes:
         BadValue: it is no stored value, or text that UTF-8 can not hold.
     """
     try:
-        if type(value) is str:
-            return _plain(value).encode()
-        return b"\0" + value if isinstance(value, bytes) else _dumps(value).encode()
+        writer = _WRITERS.get(type(value))
+        return _dumps(value).encode() if writer is None else writer(value)
     except UnicodeEncodeError as error:
         raise BadValue(f"{value!r} holds a lone surrogate: give text that UTF-8 can encode") from error
 
@@ -153,6 +152,9 @@ def _dumps(value: Value) -> str:
 def _number(value: Number) -> str:
     if isinstance(value, int):
         return str(value)
+    text = str(value)
+    if "." in text and text[-1] != "0" and "E" not in text:  # as most are
+        return text
     if not value.is_finite():
         raise BadValue(f"{value} is no number that can be stored")
     text = format(value, "f")
@@ -174,7 +176,8 @@ def _read_constant(cell: bytes) -> bool | str | None:
 
 
 def _read_json(cell: bytes) -> Value:
-    return json.loads(cell.decode(), parse_float=Decimal, parse_constant=_refuse, object_hook=_restore)
+    decoder = _MARKED if b'"$' in cell else _UNMARKED
+    return decoder.decode(cell.decode())
 
 
 def _refuse(constant: str) -> None:
@@ -189,6 +192,18 @@ def _restore(found: dict[str, Any]) -> Value:
             return b64decode(found["$bytes"], validate=True)
     return {key.removeprefix("$"): value for key, value in found.items()}
 
+
+_MARKED: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse, object_hook=_restore)
+_UNMARKED: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse)
+"""For JSON without sets, bytes and keys that begin with a ``$``; a hook takes much time."""
+
+_WRITERS: Final[Mapping[type, Callable[[Any], bytes]]] = {
+    str: lambda text: _plain(text).encode(),
+    int: lambda number: b"%d" % number,
+    Decimal: lambda number: _number(number).encode(),
+    bool: lambda value: b"true" if value else b"false",
+    bytes: lambda value: b"\0" + value,
+}
 
 _READERS: Final[Mapping[int, Callable[[bytes], Value]]] = {
     **dict.fromkeys(b"-0123456789", _read_number),

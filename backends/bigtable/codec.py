@@ -63,6 +63,9 @@ MAX_CELLS = 99_990
 """google.bigtable.v2, data.proto: bytes of a qualifier and a cell; a row is replaced by at most 100,000 mutations, of
 which some are for what is no cell of the item."""
 
+SURELY_FITS = MAX_QUALIFIER // 4
+"""Characters of a column's name, none of which has more than 4 bytes."""
+
 Kind: TypeAlias = Literal["counter", "columns"]
 
 NO_MEMBERS: Final = frozenset[Any]()
@@ -258,10 +261,15 @@ def cells(item: Item, form: Form, row_key: str, now: int) -> tuple[SetCell, ...]
     """
     if not item.get(TAG):
         raise BadValue(f"the item {row_key!r} has no tag: every item has the name of its entity as {TAG!r}")
-    made = tuple(cell for name, value in item.items() for cell in attribute_cells(name, value, form, row_key, now))
+    made: list[SetCell] = []
+    for name, value in item.items():
+        if name in form.kinds:
+            made += attribute_cells(name, value, form, row_key, now)
+        else:
+            made.append(_plain_cell(name, value, row_key, now))
     if len(made) > MAX_CELLS:
         raise ItemTooLarge(f"the item {row_key!r} has {len(made)} cells; Bigtable takes {MAX_CELLS} in one write")
-    return made
+    return tuple(made)
 
 
 def attribute_cells(name: str, value: Value, form: Form, row_key: str, now: int) -> tuple[SetCell, ...]:
@@ -271,42 +279,57 @@ def attribute_cells(name: str, value: Value, form: Form, row_key: str, now: int)
         BadValue: its name or value can not be stored.
         ItemTooLarge: a cell has too many bytes.
     """
-    if name in BESIDE:
-        raise BadValue(f"the item {row_key!r} has an attribute {name!r}: that name is reserved")
-    try:
-        made = tuple(_cells(name, value, form.kind(name), now))
-    except BadValue as error:
-        raise BadValue(f"attribute {name!r} of the item {row_key!r}: {error}") from error
+    made = tuple(_in_parts(name, value, form.kind(name), row_key, now))
+    if not made:
+        return (_plain_cell(name, value, row_key, now),)
     for cell in made:
-        _check(cell, name, row_key)
+        _check(cell.qualifier, cell.value, name, row_key)
     return made
 
 
-def _cells(name: str, value: Value, kind: Kind | None, now: int) -> Iterator[SetCell]:
-    if kind == "counter" and type(value) is int:
-        yield SetCell(qualifier(name), write_counter(value), now, COUNTERS)
-    elif kind == "columns" and isinstance(value, frozenset):
-        yield SetCell(qualifier(name), EMPTY_SET, now)
-        for member in sorted(value):
-            yield SetCell(member_qualifier(name, set_member(member)), b"", now)
-    elif kind == "columns" and isinstance(value, dict):
-        yield SetCell(qualifier(name), EMPTY_MAP, now)
-        for key, part in value.items():
-            yield SetCell(member_qualifier(name, key), write(part), now)
-    else:
-        yield SetCell(qualifier(name), write(value), now)
+def _in_parts(name: str, value: Value, kind: Kind | None, row_key: str, now: int) -> Iterator[SetCell]:
+    """The cells of an attribute that is not in one plain cell; none for any other."""
+    try:
+        if kind == "counter" and type(value) is int:
+            yield SetCell(qualifier(name), write_counter(value), now, COUNTERS)
+        elif kind == "columns" and isinstance(value, frozenset):
+            yield SetCell(qualifier(name), EMPTY_SET, now)
+            for member in sorted(value):
+                yield SetCell(member_qualifier(name, set_member(member)), b"", now)
+        elif kind == "columns" and isinstance(value, dict):
+            yield SetCell(qualifier(name), EMPTY_MAP, now)
+            for key, part in value.items():
+                yield SetCell(member_qualifier(name, key), write(part), now)
+    except BadValue as error:
+        raise _bad(error, name, row_key) from error
 
 
-def _check(cell: SetCell, name: str, row_key: str) -> None:
-    if (size := len(cell.qualifier.encode())) > MAX_QUALIFIER:
+def _plain_cell(name: str, value: Value, row_key: str, now: int) -> SetCell:
+    try:
+        cell = write(value)
+    except BadValue as error:
+        raise _bad(error, name, row_key) from error
+    column = qualifier(name)
+    if len(column) > SURELY_FITS or len(cell) > MAX_CELL or name in BESIDE:
+        _check(column, cell, name, row_key)
+    return SetCell(column, cell, now)
+
+
+def _bad(error: BadValue, name: str, row_key: str) -> BadValue:
+    return BadValue(f"attribute {name!r} of the item {row_key!r}: {error}")
+
+
+def _check(column: str, cell: bytes, name: str, row_key: str) -> None:
+    if name in BESIDE:
+        raise BadValue(f"the item {row_key!r} has an attribute {name!r}: that name is reserved")
+    if (size := len(column.encode())) > MAX_QUALIFIER:
         raise BadValue(
-            f"attribute {name[:40]!r} of the item {row_key!r} needs the column {cell.qualifier[:40]!r}… of {size} "
-            f"bytes; Bigtable allows {MAX_QUALIFIER} in a column's name"
+            f"attribute {name[:40]!r} of the item {row_key!r} needs the column {column[:40]!r}… of {size} bytes; "
+            f"Bigtable allows {MAX_QUALIFIER} in a column's name"
         )
-    if len(cell.value) > MAX_CELL:
+    if len(cell) > MAX_CELL:
         raise ItemTooLarge(
-            f"attribute {name!r} of the item {row_key!r} has {len(cell.value)} bytes; Bigtable allows {MAX_CELL} in a "
-            "cell"
+            f"attribute {name!r} of the item {row_key!r} has {len(cell)} bytes; Bigtable allows {MAX_CELL} in a cell"
         )
 
 

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from attrs import frozen
 
-from odm.backends.bigtable.codec import TAG
+from odm.backends.bigtable.codec import TAG, is_item
 from odm.backends.bigtable.filters import Filter, Newest, Stripped, ValueRange, chain, newest
 from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import FAMILY, ReadRows, Row, RowRange
@@ -89,6 +89,8 @@ class Items:
         yield from ()
         if request.count and request.filter is None:
             return rows
+        if request.filter is None:
+            return [row for row in rows if is_item(row)]
         return [row for row in rows if (item := self.loader.item(row)) is not None and passes(request, item)]
 
     def items(self, kept: list[Row]) -> Sequence[Item]:
