@@ -99,7 +99,7 @@ def answers_of(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) 
     answers: dict[int, Any] = {}
     pauses = retry.pauses()
     while left := [number for number in range(len(calls)) if number not in answers]:
-        given = yield Together(tuple(calls[number] for number in left))
+        given = yield from all_of([calls[number] for number in left])
         failed: list[tuple[Exception, Call]] = []
         for number, answer in zip(left, given, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, expected):

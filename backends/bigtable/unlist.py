@@ -6,23 +6,19 @@ and nowhere. By the protocol every entry that an item lists has its column, so t
 these items.
 """
 
-import secrets
-import time
 from collections.abc import Sequence
 
-from odm.backends.bigtable.codec import LISTED, REVISION, bookkeeping, stored
+from odm.backends.bigtable.codec import bookkeeping, stored
+from odm.backends.bigtable.commit import BOOKKEEPING
 from odm.backends.bigtable.expressions import revision_is
-from odm.backends.bigtable.filters import interleave, newest
-from odm.backends.bigtable.native import FAMILY, CheckAndMutateRow, ReadRows, Row, RowRange
+from odm.backends.bigtable.native import CheckAndMutateRow, ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, answers_of, read_all
-from odm.codec import TAG
+from odm.backends.bigtable.writer import new_id, now_micros
 from odm.errors import Throttled
 from odm.operations.backend import Gen
 
 PAGE_ROWS = 200
 """So many items are changed at the same time."""
-
-BOOKKEEPING = interleave(*(newest(FAMILY, name) for name in (TAG, REVISION, LISTED)))
 
 
 def unlist(table: str, index_table: str, retry: Retry) -> Gen[None]:
@@ -70,7 +66,6 @@ def _call(table: str, index: str, row: Row) -> CheckAndMutateRow | None:
     if held is None or all(entry.index != index for entry in held.entries):
         return None
     kept = tuple(entry for entry in held.entries if entry.index != index)
-    now = time.time_ns() // 1_000_000 * 1000
     return CheckAndMutateRow(
-        table, row.text, revision_is(held.revision), matched=bookkeeping(secrets.token_hex(10), kept, now)
+        table, row.text, revision_is(held.revision), matched=bookkeeping(new_id(), kept, now_micros())
     )

@@ -3,15 +3,12 @@
 import json
 import uuid
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import pytest
 
 from odm import Store
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import Form, Listed, replacement
-from odm.backends.bigtable.entries import entry_row
 from odm.backends.bigtable.native import CreateTable, Entry, GetTable, ListTables, MutateRow, SetCell
 from odm.cli.target import load_target
 from odm.schema.model import Schema
@@ -49,7 +46,7 @@ def cloud(run: Run, bigtable_emulator: str, prefix: str) -> Run:
 
 
 @pytest.fixture
-def fill(backend: Bigtable, prefix: str, send: Callable[[Any], Any]) -> Callable[[], None]:
+def fill(backend: Bigtable, prefix: str) -> Callable[[], None]:
     """Put two customers with the models as they are."""
 
     def put() -> None:
@@ -58,23 +55,8 @@ def fill(backend: Bigtable, prefix: str, send: Callable[[Any], Any]) -> Callable
         with Store(found.table, backend, prefix=prefix) as db:
             for number in range(2):
                 db.put(customer(customer_id=f"c{number}", email=f"c{number}@example.com"))
-                _list(send, found.schema, prefix, customer(customer_id=f"c{number}", email=f"c{number}@example.com"))
 
     return put
-
-
-def _list(send: Callable[[Any], Any], schema: Schema, prefix: str, entity: Any) -> None:
-    """Stands in for what put() is to do: list the entries in the item."""
-    values = vars(entity)
-    model = schema.entities[type(entity).__name__]
-    item = model.codec.encode(entity)
-    entries = [Listed(index, key, "id") for index, key in model.entries(values, item, Random(0)).items()]
-    row_key = "#".join(model.key(values))
-    send(MutateRow(f"{prefix}shop", Entry(row_key, replacement(item, Form.of(schema), row_key, "r", entries, 1000))))
-    for entry in entries:
-        row = entry_row(entry.key, model.key(values))
-        cell = SetCell("id", row_key.encode(), 1000, "i")
-        send(MutateRow(f"{prefix}shop.{entry.index}", Entry(row, (cell,))))
 
 
 @pytest.fixture

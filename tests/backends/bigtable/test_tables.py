@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import grpc
 import pytest
@@ -12,8 +12,9 @@ from google.cloud.bigtable_admin_v2 import BigtableTableAdminClient, types
 from google.cloud.bigtable_admin_v2.services.bigtable_table_admin.transports import BigtableTableAdminGrpcTransport
 from grpc import StatusCode
 
-from odm import AccessPattern, AsyncStore, Entity, PrimaryKey, Store, Table
+from odm import AccessPattern, AsyncStore, Counter, Entity, PrimaryKey, Store, Table, increment, set_
 from odm.backends.bigtable import Bigtable, admin_wire
+from odm.backends.bigtable.admin import Admin
 from odm.backends.bigtable.errors import explain
 from odm.backends.bigtable.native import (
     CreateTable,
@@ -30,6 +31,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.tables import plan
 from odm.errors import BackendError
+from odm.operations.admin import silent
 from odm.operations.backend import run
 from odm.operations.ir import CreateTables, DropTables
 from odm.schema.model import Schema
@@ -45,6 +47,8 @@ def users(name: str, *indexes: str) -> Table:
 
     class User(Entity, table=table):
         user: str
+        city: str = ""
+        visits: Annotated[int, Counter] = 0
 
         primary = PrimaryKey("USER#{user}", "PROFILE")
         locals().update({index: AccessPattern(f"{index}#{{user}}") for index in indexes})
@@ -158,6 +162,40 @@ def test_they_are_dropped_and_dropped_again(name: str, backend: Bigtable, there:
     assert there(name) == {"s": ITEMS}
 
 
+def apply(backend: Bigtable, table: Table, *, drop: bool) -> None:
+    Admin(backend, table.compile()).apply(drop=drop, tell=silent)
+
+
+def user_of(table: Table) -> Any:
+    return table.compile().entities["User"].cls
+
+
+def test_an_index_that_was_dropped_and_came_back_fills_with_what_is_put(name: str, backend: Bigtable) -> None:
+    table = users(name, "by_name")
+    user = user_of(table)
+    with Store(table, backend) as db:
+        db.create()
+        db.put(user(user="u"))
+        apply(backend, users(name), drop=True)
+        db.create()
+        assert db.count(user.by_name(user="u")) == 0
+        db.put(user(user="u"))
+        assert db.count(user.by_name(user="u")) == 1
+
+
+def test_items_are_written_when_an_index_that_they_list_is_gone(name: str, backend: Bigtable, send: Send) -> None:
+    before, after = users(name, "by_name"), users(name)
+    with Store(before, backend) as db:
+        db.create()
+        db.put(user_of(before)(user="u"))
+    send(DeleteTable(f"{name}.by_name"))
+    user = user_of(after)
+    with Store(after, backend) as db:
+        db.put(user(user="u", city="Rome"))
+        assert db.one(user, user="u").city == "Rome"
+        assert db.delete(user, user="u")
+
+
 SHOP = users("shop", "by_name").compile()
 MAKE = (CreateTable("shop", {"d": 1, "c": 1}), CreateTable("shop.by_name", {"i": 1}))
 LOOK = Together((GetTable("shop"), GetTable("shop.by_name")))
@@ -177,14 +215,14 @@ def test_what_is_there_takes_one_look() -> None:
 
 
 def test_what_somebody_else_made_meanwhile_is_looked_at_again() -> None:
-    asked = sent(CreateTables(), (GONE, GONE), (THERE, None), ({"d": "maxversions=1"}, ENTRIES), (None,))
-    add = Together((ModifyFamilies("shop", create={"c": 1}),))
+    asked = sent(CreateTables(), (GONE, GONE), (THERE, None), ({"d": "maxversions=1"}, ENTRIES), None)
+    add = ModifyFamilies("shop", create={"c": 1})
     assert [asked[0], asked[1], asked[3], asked[4]] == [LOOK, Together(MAKE), LOOK, add]
 
 
 def test_only_what_was_not_answered_is_sent_again() -> None:
-    asked = sent(CreateTables(), (GONE, GONE), (None, BUSY), (None,))
-    assert [asked[1], asked[3]] == [Together(MAKE), Together(MAKE[1:])]
+    asked = sent(CreateTables(), (GONE, GONE), (None, BUSY), None)
+    assert [asked[1], asked[3]] == [Together(MAKE), MAKE[1]]
 
 
 @pytest.mark.parametrize("answers", [(BUSY, google.PermissionDenied("no")), (google.PermissionDenied("no"), BUSY)])
@@ -199,8 +237,8 @@ def test_an_instance_that_is_not_there_is_no_table_to_make() -> None:
 
 
 def test_items_are_dropped_before_the_entries_that_they_list() -> None:
-    asked = sent(DropTables(), (None,), (GONE,))
-    assert asked == [Together((DeleteTable("shop"),)), Together((DeleteTable("shop.by_name"),))]
+    asked = sent(DropTables(), None, GONE)
+    assert asked == [DeleteTable("shop"), DeleteTable("shop.by_name")]
 
 
 def test_every_page_of_names_is_read_and_other_tables_are_left_alone() -> None:
@@ -231,6 +269,8 @@ class TestWhatIsNotThere:
         "delete": lambda db, user: db.delete(user, user="u"),
         "batch": lambda db, user: db.delete_all(user.primary(user="u")),
         "query": lambda db, user: db.page(user.primary(user="u")),
+        "update": lambda db, user: db.update(user.primary(user="u"), set_(user.city, "Rome")),
+        "increment": lambda db, user: db.update(user.primary(user="u"), increment(user.visits)),
         "index": lambda db, user: db.page(user.by_name(user="u")),
         "scan": lambda db, user: list(db.scan(user)),
     }
@@ -242,14 +282,14 @@ class TestWhatIsNotThere:
             Store(table, backend) as db,
             pytest.raises(BackendError, match=rf"'{name}(\.by_name)?': NOT_FOUND.*create\(\)"),
         ):
-            self.CALLS[call](db, table.compile().entities["User"].cls)
+            self.CALLS[call](db, user_of(table))
 
     @pytest.mark.parametrize("call", ["put", "insert", "batched puts"])
     def test_a_family(self, call: str, name: str, backend: Bigtable, send: Send) -> None:
         send(CreateTable(name, {}))
         send(CreateTable(f"{name}.by_name", {}))
         table = users(name, "by_name")
-        user: Any = table.compile().entities["User"].cls
+        user = user_of(table)
 
         def put_many(db: Store, _user: Any) -> None:
             with db.batch() as batch:

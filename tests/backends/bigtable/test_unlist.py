@@ -9,13 +9,13 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.codec import Listed, bookkeeping, stored
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.native import (
+    CheckAndMutateRow,
     CreateTable,
     DeleteTable,
     Entry,
     MutateRow,
     ReadRows,
     SetCell,
-    Together,
 )
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.unlist import unlist
@@ -79,7 +79,7 @@ def test_an_item_that_somebody_else_writes_meanwhile_keeps_what_he_wrote(send: S
         if isinstance(native, Sleep):
             waited.append(native)
             return None
-        if isinstance(native, Together) and not waited:
+        if isinstance(native, CheckAndMutateRow) and not waited:
             put(send, 1, revision="other", kept=False)
         return send(native)
 
@@ -93,7 +93,7 @@ def test_it_gives_up_when_others_are_always_faster(send: Send) -> None:
     with pytest.raises(Throttled, match="other writers of 'p#0001' were faster"):
         run(
             unlist(SHOP, DAY, Retry(overall=0)),
-            lambda native: (False,) if isinstance(native, Together) else send(native),
+            lambda native: False if isinstance(native, CheckAndMutateRow) else send(native),
         )
 
 
