@@ -4,7 +4,8 @@ An operation becomes a native request (`native`) in a procedure without I/O (`re
 through the official generated clients. Nothing of Google's packages is imported before `Bigtable.connect`.
 
 A table is stored one item a row: the row key is the item's partition, ``#`` and sort; each attribute is one cell.
-An index is a table of its own (`entries`).
+An index is a table of its own (`entries`). `tables` makes them, by the `changes` between the models and what is there;
+`admin` does that for the command line.
 Writes change one row in one step (`writes`), and what they add to indexes before, and take away after it (`commit`).
 """
 
@@ -45,7 +46,8 @@ class Bigtable:
         project: the Google Cloud project.
         instance: the Bigtable instance in it.
         app_profile: the app profile of every request; None for the instance's default. It must route to a single
-            cluster and allow transactional writes: conditional puts and every single delete need that.
+            cluster and allow transactional writes. Conditional writes, updates and single deletes need that, and all
+            writes of entities with access patterns; what is left are plain puts and batches of the other entities.
         endpoint: "host:port" of an emulator, reached without encryption or credentials; by default the environment's
             ``BIGTABLE_EMULATOR_HOST``, and Google Cloud where that is not set.
         credentials: for Google Cloud; by default those that the environment offers.
