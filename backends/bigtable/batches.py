@@ -11,6 +11,7 @@ from odm.backends.bigtable.codec import replacement
 from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.native import DeleteRow, Entry
 from odm.backends.bigtable.writer import Writer
+from odm.codec import VERSION
 from odm.errors import Throttled
 from odm.operations.backend import Gen
 from odm.operations.ir import Delete, Put
@@ -56,5 +57,5 @@ def _in_bulk(writer: Writer, operation: Put | Delete) -> bool:
 def _entry(writer: Writer, row_key: str, operation: Put | Delete) -> Entry:
     if isinstance(operation, Delete):
         return Entry(row_key, (DeleteRow(),))
-    made = replacement(operation.item, writer.form, row_key, writer.ids(), (), writer.now())
-    return Entry(row_key, made)
+    id = writer.id_of(operation.item.get(VERSION))
+    return Entry(row_key, replacement(operation.item, writer.form, row_key, id, (), writer.now()))

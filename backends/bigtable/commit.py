@@ -62,8 +62,9 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.retry import all_of
 from odm.backends.bigtable.writer import Writer
+from odm.codec import VERSION
 from odm.errors import BackendError, OdmError, OutcomeUnknown
-from odm.expressions.nodes import Condition, Or
+from odm.expressions.nodes import Condition, Or, Value
 from odm.operations.backend import Gen
 from odm.operations.guards import ABSENT
 from odm.operations.ir import Operation, Put, Refused, Update, Written
@@ -229,7 +230,7 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Gen[list[Attempt]]:
             continue
         verdict = judge(writer, work.request, work.row_key, before)
         if isinstance(verdict, Change):
-            attempts.append(Attempt(work, writer.ids(), before, verdict))
+            attempts.append(Attempt(work, writer.id_of(_version(verdict, before)), before, verdict))
         else:
             work.answer = verdict
     yield from _clean(writer, _columns(writer, ((one, one.stale) for one in landed)))
@@ -332,6 +333,12 @@ def _columns(writer: Writer, of: Iterable[tuple[Attempt, tuple[Listed, ...]]], *
 def _expects_nothing(condition: Condition | None) -> bool:
     """Whether it is the condition of an insert, be it over what has expired."""
     return condition == ABSENT or (isinstance(condition, Or) and ABSENT in condition.conditions)
+
+
+def _version(change: Change, before: Stored | None) -> Value:
+    """That of the item when the change is done."""
+    item = change.item if change.item is not None or before is None else before.item
+    return None if item is None else item.get(VERSION)
 
 
 def _revision(before: Stored | None) -> str | None:

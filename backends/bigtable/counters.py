@@ -1,19 +1,21 @@
 """Counters: 64-bit numbers that the server adds to, without a read and beside all other writes.
 
-An increment alone is one read-modify-write. It can not have a condition, so it asks for the tag too, by appending
-nothing to it: an empty one tells that there was no item, and that the row, a ghost, is to go again. No read takes a
-ghost for an item, so one that stays behind, because the writer stopped, does no harm until `odm scrub` removes it.
+An increment alone is one read-modify-write. It can not have a condition, so it asks for the tag and the revision too,
+by appending nothing to them. An empty tag tells that there was no item, and that the row, a ghost, is to go again. No
+read takes a ghost for an item, so one that stays behind, because the writer stopped, does no harm until `odm scrub`
+removes it. The revision ends with the version of the item: if it is not the one asked for, the increment is taken back.
 
 Such an increment leaves the row's revision alone. Hence a write that was worked out from what a counter held must ask
 for the counter's cell, as it was read, together with the revision.
 """
 
 import logging
+from typing import Final
 
 from attrs import frozen
 
 from odm.backends.bigtable.cells import qualifier, write_counter
-from odm.backends.bigtable.codec import TAG, Form, Stored
+from odm.backends.bigtable.codec import REVISION, TAG, Form, Stored
 from odm.backends.bigtable.expressions import increments, there
 from odm.backends.bigtable.filters import Filter, ValueIs, chain, newest
 from odm.backends.bigtable.native import (
@@ -29,34 +31,68 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.retry import once, until_answered
 from odm.backends.bigtable.writer import Writer
+from odm.codec import VERSION
 from odm.errors import OdmError
+from odm.expressions.nodes import And, Compare, Condition, Const, Missing, Path, Remove, Set, Value, paths
 from odm.expressions.nodes import Increment as IncrementAction
-from odm.expressions.nodes import Remove, Set, paths
 from odm.operations.backend import Gen
 from odm.operations.guards import EXISTS
 from odm.operations.ir import Operation, Refused, Update, Written
+
+FIRST: Final = Missing(Path((VERSION,)))
+"""The item is of the first version, as the core asks for it."""
 
 _LOG = logging.getLogger("odm.bigtable")
 
 
 def counts(request: Operation, form: Form) -> tuple[Increment, ...] | None:
-    """The server's own increments, if the request is nothing else and only asks that the item be there."""
+    """The server's own increments, if the request is nothing else and only asks for an item, of a version perhaps."""
     if not isinstance(request, Update) or request.entries or request.returning != "none":
         return None
-    return increments(request.actions, form) if request.condition == EXISTS else None
+    asked = set(_parts(request.condition))
+    if EXISTS not in asked or not all(part == EXISTS or _is_of_version(part) for part in asked):
+        return None
+    return increments(request.actions, form)
 
 
-def count(writer: Writer, row_key: str, rules: tuple[Increment, ...]) -> Gen[Written | Refused]:
-    """Add to counters of an item in one request.
+def asked_version(condition: Condition | None) -> Value:
+    """The version that the condition asks of the item; None: the first, or any."""
+    for part in _parts(condition):
+        if isinstance(part, Compare) and _is_of_version(part) and isinstance(part.right, Const):
+            return part.right.value
+    return None
+
+
+def _parts(condition: Condition | None) -> tuple[Condition | None, ...]:
+    return condition.conditions if isinstance(condition, And) else (condition,)
+
+
+def _is_of_version(part: Condition | None) -> bool:
+    return part == FIRST or (isinstance(part, Compare) and (part.op, part.left) == ("=", FIRST.path))
+
+
+def count(
+    writer: Writer, row_key: str, rules: tuple[Increment, ...], condition: Condition | None
+) -> Gen[Written | Refused | None]:
+    """Add to counters of an item in one request; None if its version was another, and nothing is added.
+
+    That is only told afterwards, so then it is taken back.
 
     Raises:
         OutcomeUnknown: the answer was lost; it is not sent again, because it would count twice.
     """
-    row: Row = yield from once(ReadModifyWriteRow(writer.table, row_key, (*rules, AppendValue(TAG, b""))))
-    if any(cell.value for cell in row.cells if cell.family == FAMILY and cell.qualifier == TAG.encode()):
+    told = tuple(AppendValue(name, b"") for name in (TAG, REVISION))
+    row: Row = yield from once(ReadModifyWriteRow(writer.table, row_key, (*rules, *told)))
+    held = {cell.qualifier.decode(): cell.value.decode() for cell in row.cells if cell.family == FAMILY}
+    if not held.get(TAG):
+        yield from _remove_ghost(writer, row_key)
+        return Refused(None)
+    version, asked = held.get(REVISION, "").partition(".")[2], asked_version(condition)
+    if condition == EXISTS or version == ("" if asked is None else str(asked)):
         return Written()
-    yield from _remove_ghost(writer, row_key)
-    return Refused(None)
+    back = tuple(Increment(rule.qualifier, -rule.by) for rule in rules)
+    yield from once(ReadModifyWriteRow(writer.table, row_key, back))
+    return None
 
 
 def _remove_ghost(writer: Writer, row_key: str) -> Gen[None]:

@@ -117,7 +117,10 @@ class SetCell:
     family: str = FAMILY
 
     def __str__(self) -> str:
+        if self.family == COUNTERS:
+            return f"{self.family}:{self.qualifier}={int.from_bytes(self.value, 'big', signed=True)}"
         text = self.value.decode("utf-8", "backslashreplace")
+        text = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
         return f"{self.family}:{self.qualifier}={_quoted(text if len(text) <= _SHOWN else text[:_SHOWN] + '…')}"
 
 

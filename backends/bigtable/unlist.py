@@ -66,6 +66,5 @@ def _call(table: str, index: str, row: Row) -> CheckAndMutateRow | None:
     if held is None or all(entry.index != index for entry in held.entries):
         return None
     kept = tuple(entry for entry in held.entries if entry.index != index)
-    return CheckAndMutateRow(
-        table, row.text, revision_is(held.revision), matched=bookkeeping(new_id(), kept, now_micros())
-    )
+    id = new_id() + "".join(held.revision.partition(".")[1:])  # of the same version
+    return CheckAndMutateRow(table, row.text, revision_is(held.revision), matched=bookkeeping(id, kept, now_micros()))

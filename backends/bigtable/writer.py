@@ -9,6 +9,7 @@ from attrs import Factory, field, frozen
 from odm.backends.bigtable.codec import TAG, Form
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.retry import Retry
+from odm.expressions.nodes import Value
 from odm.operations.ir import Put
 from odm.operations.limits import Local
 from odm.schema.model import Key, Schema
@@ -51,6 +52,13 @@ class Writer:
             takes_self=True,
         ),
     )
+
+    def id_of(self, version: Value) -> str:
+        """An id for an attempt that leaves an item of this version; None is the first.
+
+        The revision then tells the version, for increments of counters: they are told it and see nothing else.
+        """
+        return self.ids() if version is None else f"{self.ids()}.{version}"
 
     @property
     def table(self) -> str:

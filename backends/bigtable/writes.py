@@ -18,13 +18,14 @@ from attrs import evolve
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.codec import bookkeeping, replacement, stored
 from odm.backends.bigtable.commit import Work, settle
-from odm.backends.bigtable.counters import count, counts
+from odm.backends.bigtable.counters import asked_version, count, counts
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, translate
 from odm.backends.bigtable.expressions import Predicate, blind, predicate, settled
 from odm.backends.bigtable.filters import fits, together
 from odm.backends.bigtable.native import CheckAndMutateRow, DeleteRow, Entry, MutateRow, Mutation
 from odm.backends.bigtable.retry import until_answered
 from odm.backends.bigtable.writer import Writer
+from odm.codec import VERSION
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Action, AddTo, Condition, Set
 from odm.operations.backend import Gen
@@ -68,7 +69,9 @@ def write(writer: Writer, request: Operation) -> Gen[Written | Refused]:
         yield from until_answered(MutateRow(writer.table, Entry(row_key, _replaced(writer, request))), writer.retry)
         return Written()
     if (rules := counts(request, writer.form)) is not None:
-        return (yield from count(writer, row_key, rules))
+        counted = yield from count(writer, row_key, rules, request.condition)
+        if counted is not None:
+            return counted
     shot = _shot(writer, request, row_key)
     answer = None if shot is None else (yield from _fire(writer, shot))
     return (yield from _evaluated(writer, request, row_key)) if answer is None else answer
@@ -88,8 +91,8 @@ def transact(writer: Writer, request: Transact) -> Gen[Written | Refusals]:
 
 def _replaced(writer: Writer, request: Put, id: str | None = None) -> tuple[Mutation, ...]:
     """The mutations of a put without index entries."""
-    row_key = writer.row_key(request.key)
-    return replacement(request.item, writer.form, row_key, id or writer.ids(), (), writer.now())
+    id = id or writer.id_of(request.item.get(VERSION))
+    return replacement(request.item, writer.form, writer.row_key(request.key), id, (), writer.now())
 
 
 def _shot(writer: Writer, request: Operation, row_key: str) -> _Shot | None:
@@ -111,7 +114,7 @@ def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
     asked = predicate(request.condition, writer.form)
     if asked is None:
         return None
-    id = writer.ids()
+    id = writer.id_of(request.item.get(VERSION))
     return _Shot(_if(writer, row_key, asked, _replaced(writer, request, id)), asked.holds, id, _absent(request))
 
 
@@ -127,7 +130,7 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
         asked = evolve(asked, filter=together(asked.filter, *made.requires))
         if not asked.holds or not fits(asked.filter):
             return None
-    id = writer.ids()
+    id = writer.id_of(asked_version(request.condition))
     mutations = (*made.mutations, *bookkeeping(id, None, writer.now()))
     return _Shot(_if(writer, row_key, asked, mutations), asked.holds, id, None if made.requires else _absent(request))
 

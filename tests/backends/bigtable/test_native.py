@@ -2,6 +2,7 @@ import pytest
 
 from odm.backends.bigtable.filters import Stripped, newest
 from odm.backends.bigtable.native import (
+    COUNTERS,
     AppendValue,
     CheckAndMutateRow,
     CreateTable,
@@ -65,6 +66,8 @@ REPLACE = (DeleteRow(), SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 100
         (ListTables("shop"), "ls"),
         (Sleep(0.0512), "sleep 0.051s"),
         (SetCell("x", b"y" * 100, 0), "d:x=" + "y" * 60 + "…"),
+        (SetCell("x", b"\0\n\xff\xc3\xa9", 0), r"d:x='\x00\n\xffé'"),
+        (SetCell("n", (-3).to_bytes(8, "big", signed=True), 0, COUNTERS), "c:n=-3"),
     ],
 )
 def test_it_prints_like_the_vendors_command_line(native: Native | SetCell, text: str) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from odm.backends.bigtable.native import (
     AppendValue,
@@ -20,7 +21,7 @@ from odm.backends.bigtable.native import (
     SetCell,
 )
 from odm.errors import BadValue
-from odm.expressions.nodes import Compare, Const, Missing, Or, Path, Set
+from odm.expressions.nodes import Compare, Condition, Const, Missing, Or, Path, Set
 from odm.expressions.nodes import Increment as Add
 from odm.operations.backend import Sleep
 from odm.operations.guards import ABSENT, EXISTS, every
@@ -58,9 +59,9 @@ def price_is(price: int) -> Compare:
     return Compare("=", Path(("price",)), Const(price))
 
 
-def counted(tag: bytes, worn: bytes = SEVEN) -> Row:
+def counted(tag: bytes, revision: bytes = b"r0") -> Row:
     """The answer to a count."""
-    return Row(ROW.encode(), (Cell("c", b"worn", worn), Cell("d", b"_t", tag)))
+    return Row(ROW.encode(), (Cell("c", b"worn", SEVEN), Cell("d", b"_t", tag), Cell("d", b"~r", revision)))
 
 
 class TestPut:
@@ -157,8 +158,35 @@ class TestDelete:
 class TestCounters:
     def test_alone_are_one_read_modify_write(self) -> None:
         sent, answer = play(COUNT, counted(b"Hat"), on=procedures())
-        assert sent == [ReadModifyWriteRow("shop", ROW, (Increment("worn", 3), AppendValue("_t", b"")))]
+        told = (AppendValue("_t", b""), AppendValue("~r", b""))
+        assert sent == [ReadModifyWriteRow("shop", ROW, (Increment("worn", 3), *told))]
         assert answer == Written()
+
+    @pytest.mark.parametrize(
+        ("asked", "revision"),
+        [(Missing(Path(("_v",))), b"r0"), (Compare("=", Path(("_v",)), Const(2)), b"r0.2")],
+        ids=["the first", "a later one"],
+    )
+    def test_learn_the_version_from_the_revision(self, asked: Condition, revision: bytes) -> None:
+        update = Update(HAT, COUNT.actions, condition=every(EXISTS, asked))
+        sent, answer = play(update, counted(b"Hat", revision), on=procedures())
+        assert (calls(sent), answer) == (1, Written())
+
+    def test_of_another_version_are_taken_back(self) -> None:
+        update = Update(HAT, COUNT.actions, condition=every(EXISTS, Missing(Path(("_v",)))))
+        newer = stored("r0.2", _v=b"2", c_worn=FOUR)
+        sent, answer = play(update, counted(b"Hat", b"r0.2"), Row(b"", ()), newer, on=procedures())
+        assert sent[1] == ReadModifyWriteRow("shop", ROW, (Increment("worn", -3),))
+        assert answer == Refused(item(_v=2, worn=4))
+
+    def test_every_write_leaves_the_version_in_the_revision(self) -> None:
+        put = Put(SHELF, {**SHELF_ITEM, "_v": 2})
+        assert SetCell("~r", b"id1.2", 5000) in play(put, None, on=procedures())[0][0].entry.mutations
+        of_second = every(EXISTS, Compare("=", Path(("_v",)), Const(2)))
+        update = Update(HAT, (Set(Path(("price",)), 1),), condition=of_second)
+        assert SetCell("~r", b"id1.2", 5000) in play(update, True, on=procedures())[0][0].matched
+        sent, _ = play(evolve(update, returning="new"), stored("r0.2", _v=b"2"), True, on=procedures())
+        assert SetCell("~r", b"id1.2", 5000) in commit_of(sent).matched
 
     @pytest.mark.parametrize("answers", [[False], [BUSY, True], [BUSY] * 100], ids=["gone", "again", "stays"])
     def test_that_made_a_ghost_take_it_away(self, answers: list[Any]) -> None:
