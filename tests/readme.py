@@ -24,8 +24,8 @@ def blocks(page: Path = README) -> list[Block]:
 
 
 def command(marker: str, language: str = "sh") -> str:
-    """The line in the block under the comment ``<!-- marker -->``."""
-    found = re.search(rf"<!-- {marker} -->\n```{language}\n(.+?)\n```", README.read_text(encoding="utf-8"))
+    """What stands in the block under the comment ``<!-- marker -->``."""
+    found = re.search(rf"<!-- {marker} -->\n```{language}\n(.+?)\n```", README.read_text(encoding="utf-8"), re.DOTALL)
     if found is None:
         raise LookupError(f"the README has no command under <!-- {marker} -->")
     return found[1]

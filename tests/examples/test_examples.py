@@ -26,6 +26,7 @@ from examples import (
     stream_handler,
     testing_your_app,
 )
+from odm import RequestInfo, Store, set_
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
@@ -62,7 +63,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
     return make_backend(request.param, request)
 
 
-@pytest.fixture(params=["memory", "file", "moto_server", "dynamodb_local"])
+@pytest.fixture(params=["memory", "file", "moto_server", "dynamodb_local", "bigtable"])
 def indexed_backend(request: pytest.FixtureRequest) -> Backend:
     """A backend with secondary patterns."""
     return make_backend(request.param, request)
@@ -115,6 +116,58 @@ def test_the_markets_rows_on_bigtable(bigtable_emulator: str, read: Read) -> Non
     assert trades["NYSE  #IBM  #0946684800000"]["d:price"] == b"100.52"
 
 
+def test_the_invoices_rows_on_bigtable(bigtable_emulator: str, read: Read) -> None:
+    invoices.main(Bigtable("project", "instance", endpoint=bigtable_emulator))
+    assert list(read("billing")) == [
+        f"INVOICE#{key}"
+        for key in (
+            "0123#INVOICE",
+            "0123#PAYMENT#0680",
+            "0123#PAYMENT#0789",
+            "0124#INVOICE",
+            "0124#PAYMENT#0275",
+            "0124#PAYMENT#0327",
+        )
+    ]
+    rows = read("wide-invoices")
+    assert list(rows) == ["0123", "0124"]
+    assert [column for column in rows["0123"] if "#" in column] == ["d:payments#0680", "d:payments#0789"]
+    assert b'"bill_to": "Jane"' in rows["0123"]["d:payments#0789"]
+
+
+def test_the_meters_rows_on_bigtable(bigtable_emulator: str, read: Read) -> None:
+    meters.main(Bigtable("project", "instance", endpoint=bigtable_emulator))
+    rows = read("meters")
+    assert list(rows) == ["0000987654#20170726", "0000987654#20170727", "4000000001#20170726"]
+    columns = [column for column in rows["0000987654#20170726"] if column.startswith("d:readings#")]
+    assert len(columns) == 96
+    assert rows["0000987654#20170726"]["d:readings#2345"] == b"28.9"
+    assert list(read("SENSOR_20170726")) == ["0000987654", "4000000001"]
+
+
+def test_a_reading_is_one_request_on_bigtable(bigtable_emulator: str) -> None:
+    sent: list[RequestInfo] = []
+    backend = Bigtable("project", "instance", endpoint=bigtable_emulator)
+    with Store(meters.meters, backend, prefix="one-", on_request=sent.append) as db:
+        db.create()
+        db.put(meters.MeterDay(meter=1, day=meters.DAY))
+        del sent[:]
+        db.update(meters.MeterDay.primary(meter=1, day=meters.DAY), set_(meters.MeterDay.readings["0015"], 13.45))
+    assert [type(info.native).__name__ for info in sent] == ["CheckAndMutateRow"]
+
+
+def test_the_servers_rows_on_bigtable(bigtable_emulator: str, read: Read) -> None:
+    server_metrics.main(Bigtable("project", "instance", endpoint=bigtable_emulator))
+    everything = read("METRIC")
+    assert len(everything) == 241
+    metric = everything["server1.bbb.com#1426535612045"]
+    assert metric["d:values#CPU/CPU1_NICE"] == b"0"
+    assert metric["d:values#MIO/BLK_WRTN"] == b"657365234"
+    current = read("CURRENT_METRIC")
+    assert list(current) == ["server1.bbb.com", "thermometer.seattle.example"]
+    assert current["server1.bbb.com"]["d:values#CPU/CPU1_USR"] == b"0.02"
+
+
 def test_pets(backend: Backend) -> None:
     assert pets.main(backend) == {
         "dogs": ["Apollo", "Bowser", "Fido", "Kelly", "Rover"],
@@ -163,8 +216,8 @@ def test_market(backend: Backend) -> None:
     }
 
 
-def test_meters(indexed_backend: Backend) -> None:
-    assert meters.main(indexed_backend) == {
+def test_meters(backend: Backend) -> None:
+    assert meters.main(backend) == {
         "requests for 96 readings": [96],
         "the first and the last two": [12.34, 13.45, 27.89, 28.9],
         "days and readings of the meter": ["2017-07-26 96", "2017-07-27 1"],
@@ -172,10 +225,10 @@ def test_meters(indexed_backend: Backend) -> None:
     }
 
 
-def test_server_metrics(indexed_backend: Backend) -> None:
+def test_server_metrics(backend: Backend) -> None:
     values = "CPU/CPU1_NICE 0, CPU/CPU1_USR 0.02, IO/BLK_READ 253453634, MIO/BLK_WRTN 657365234"
     morning = [f"thermometer.seattle.example 2010-01-09 0{hour}:00:00: AIR/TEMP_F 39.5" for hour in (6, 7, 8)]
-    assert server_metrics.main(indexed_backend) == {
+    assert server_metrics.main(backend) == {
         "metrics of the thermometer": ["240"],
         "in a morning": morning,
         "the newest of each host": [
