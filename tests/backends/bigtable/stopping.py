@@ -6,12 +6,12 @@ their ids are numbered. Parts of a world (`Scene`) have keys of their own, so th
 
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from google.api_core import exceptions
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import stored
+from odm.backends.bigtable.codec import Stored, stored
 from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.garbage import Rules, Scrubbed, collect, server_time
@@ -43,6 +43,15 @@ class Clock:
     def micros(self) -> int:
         """What the clock on the wall shows, for cells."""
         return int(self.seconds + self.wall) * 1_000_000
+
+
+Held: TypeAlias = list[tuple[Key, Stored]]
+"""Items by key, with what is kept beside them."""
+
+
+def listed_by(items: Held) -> set[tuple[str, str, str]]:
+    """The columns that items list: index, row key, qualifier."""
+    return {(entry.index, entry_row(entry.key, key), entry.qualifier) for key, held in items for entry in held.entries}
 
 
 class World:
@@ -90,13 +99,9 @@ class World:
 
     def listed(self, part: str = "") -> set[tuple[str, str, str]]:
         """The columns that items list."""
-        return {
-            (entry.index, entry_row(entry.key, key), entry.qualifier)
-            for key, held in self.items(part)
-            for entry in held.entries
-        }
+        return listed_by(self.items(part))
 
-    def items(self, part: str = "") -> list[tuple[Key, Any]]:
+    def items(self, part: str = "") -> Held:
         """The items with what is kept beside them."""
         found = []
         for row in self.read(self.schema.name, part):
@@ -179,19 +184,19 @@ class Scene:
 
     def check(self) -> None:
         """Every listed entry is there, and reads by every index bring exactly the items that have the keys now."""
-        assert self.world.listed(self.part) <= self.world.columns(self.part)
-        for index, wanted in self._wanted():
+        items = self.world.items(self.part)
+        assert listed_by(items) <= self.world.columns(self.part)
+        for index, wanted in self._wanted(items):
             assert list(self._found(index)) == wanted
 
     def check_pages(self) -> None:
         """The same, an item a page, and backwards."""
-        for index, wanted in self._wanted():
+        for index, wanted in self._wanted(self.world.items(self.part)):
             assert list(self._found(index, limit=1)) == wanted
             assert list(self._found(index, limit=1, reverse=True)) == wanted[::-1]
 
-    def _wanted(self) -> Iterator[tuple[str, list[tuple[tuple[Key, Key], Item]]]]:
+    def _wanted(self, items: Held) -> Iterator[tuple[str, list[tuple[tuple[Key, Key], Item]]]]:
         """What a read by each index must bring, by what the items themselves say."""
-        items = self.world.items(self.part)
         for index in INDEXES:
             entries = [(self.entries(held.item).get(index), key, held.item) for key, held in items]
             yield index, sorted(((entry, key), item) for entry, key, item in entries if entry is not None)

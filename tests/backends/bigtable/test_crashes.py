@@ -114,6 +114,7 @@ def test_a_writer_that_is_overtaken_between_any_two_calls(world: World, first: s
         overtake(scene, second)
         ended(scene, writer)
         assert writer.error is None
+        assert world.columns(scene.part) == world.listed(scene.part)  # and nothing was left to a scrub
     finished(world, scene)
 
 

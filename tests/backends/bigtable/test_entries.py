@@ -1,6 +1,6 @@
 """Rows of index tables: their keys, the range of a query, and their order, on random templates of every kind."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from attrs import evolve
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.entries import check_entries, entry_range, entry_row, index_table, position
-from odm.backends.bigtable.layout import MAX_ROW_KEY
+from odm.backends.bigtable.layout import MAX_ROW_KEY, key_of
 from odm.backends.bigtable.native import RowRange
 from odm.errors import ItemTooLarge, KeyValueError, SchemaError
 from odm.operations.ir import Position
@@ -167,3 +167,32 @@ def test_the_largest_keys_that_every_backend_takes_fit_a_row_key() -> None:
     assert len(entry_row(index_key, key)) == MAX_ROW_KEY
     with pytest.raises(ItemTooLarge, match="4091 bytes, and 4090 are the most"):
         check_keys(Key("p" * 1000, "k" * 43), {"ix": index_key})
+
+
+@pytest.mark.parametrize(
+    ("join", "row_key", "tag", "key"),
+    [
+        ("#", "METER#m#DAY#1", "Reading", Key("METER#m", "DAY#1")),
+        ("#", "METER#m#DAY#1", "Other", None),
+        ("##", "METER#m##DAY#1", "Other", Key("METER#m", "DAY#1")),
+    ],
+)
+def test_the_key_of_a_row(join: Literal["#", "##"], row_key: str, tag: str, key: Key | None) -> None:
+    meters = Table("meters", row_key_join=join)
+
+    class Reading(Entity, table=meters):
+        meter: str
+        day: str
+        primary = PrimaryKey("METER#{meter}", "DAY#{day}")
+
+    assert key_of(meters.compile(), row_key, tag) == key
+
+
+def test_the_key_of_a_row_without_a_sort_key() -> None:
+    servers = Table("servers")
+
+    class Server(Entity, table=servers):
+        name: str
+        primary = PrimaryKey("S#{name}")
+
+    assert key_of(servers.compile(), "S#a", "Other") == Key("S#a")
