@@ -119,8 +119,7 @@ class SetCell:
     def __str__(self) -> str:
         if self.family == COUNTERS:
             return f"{self.family}:{self.qualifier}={int.from_bytes(self.value, 'big', signed=True)}"
-        text = self.value.decode("utf-8", "backslashreplace")
-        text = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+        text = _readable(self.value)
         return f"{self.family}:{self.qualifier}={_quoted(text if len(text) <= _SHOWN else text[:_SHOWN] + '…')}"
 
 
@@ -201,7 +200,7 @@ class AppendValue:
     family: str = FAMILY
 
     def __str__(self) -> str:
-        return f"{self.family}:{self.qualifier}.={_quoted(self.value.decode('utf-8', 'backslashreplace'))}"
+        return f"{self.family}:{self.qualifier}.={_quoted(_readable(self.value))}"
 
 
 @frozen
@@ -427,6 +426,12 @@ class Mutated:
 
 def _listed(changes: tuple[object, ...]) -> str:
     return " ".join(map(str, changes))
+
+
+def _readable(value: bytes) -> str:
+    """The text of a cell, with escapes for bytes that are none and characters that do not show."""
+    text = value.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def _quoted(text: str) -> str:
