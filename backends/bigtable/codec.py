@@ -32,7 +32,7 @@ from odm.backends.bigtable.cells import (
 )
 from odm.backends.bigtable.columns import BESIDE, LISTED, REVISION, Beside, Count, Member, Shape, Slot, shape_of
 from odm.backends.bigtable.native import COUNTERS, FAMILY, Column, DeleteColumn, DeleteRow, Mutation, Row, SetCell
-from odm.codec import TAG
+from odm.codec import TAG, Draft
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
 from odm.schema.model import Key, Schema
@@ -367,7 +367,10 @@ def replacement(
     item: Item, form: Form, row_key: str, revision: str, entries: Sequence[Listed], now: int
 ) -> tuple[Mutation, ...]:
     """All that makes a row hold the item and nothing else; arguments and errors as of `cells` and `bookkeeping`."""
-    made = cells(item, form, row_key, now)
+    if type(item) is Draft and item.most <= MAX_CELL:  # no cell, and no number of them, is too large in it
+        made = tuple([SetCell(column, cell, now) for column, cell in item.form])
+    else:
+        made = cells(item, form, row_key, now)
     return (DeleteRow(), *made, SetCell(REVISION, revision.encode(), now), *_listed(entries, now))
 
 

@@ -18,6 +18,7 @@ from odm.backends.bigtable import admin_wire
 from odm.backends.bigtable.cbt import rehearse
 from odm.backends.bigtable.clients import Client, Clients
 from odm.backends.bigtable.commit import COMMIT_WITHIN
+from odm.backends.bigtable.drafting import write_item
 from odm.backends.bigtable.entries import index_table
 from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
 from odm.backends.bigtable.native import (
@@ -41,7 +42,9 @@ from odm.backends.bigtable.retry import ATTEMPT_SECONDS, Retry
 from odm.backends.bigtable.rows import RowMerger
 from odm.backends.bigtable.wire import Message, Wire
 from odm.backends.bigtable.writer import now_micros
+from odm.codec import EntityCodec
 from odm.errors import OdmError
+from odm.expressions.nodes import Item
 from odm.operations.backend import PATIENCE, Gen, Patience, Rehearsal, Sleep
 from odm.operations.ir import Request
 from odm.schema.model import Key, Schema
@@ -81,6 +84,10 @@ class BigtableConnection:
         twin._procedures = evolve(self._procedures, retry=self._retry.patient(patience))
         twin._wire = evolve(self._wire, seconds=min(patience.timeout or ATTEMPT_SECONDS, COMMIT_WITHIN))
         return twin
+
+    def encode(self, codec: EntityCodec, entity: Any) -> Item:
+        """Make the item of an entity; see `odm.operations.backend.Connection`."""
+        return write_item(codec, entity, self._procedures.writer.form)
 
     def steps(self, request: Request) -> Gen[Any]:
         """Turn a request into native requests; see `odm.operations.backend.Connection`."""

@@ -121,7 +121,7 @@ def write_item(codec: EntityCodec, entity: Any) -> Item:
 def write_put(layout: Layout, put: Put) -> Attributes:
     """All attributes that a put writes: the item's own, its key, and the keys of its index entries."""
     if type(put.item) is Draft:
-        return AttributesText(f"{{{_key_texts(layout, put)}{put.item.text[1:]}")
+        return AttributesText(f"{{{_key_texts(layout, put)}{put.item.form[1:]}")
     attributes = write_key(layout.keys, put.key)
     for index, key in put.entries.items():
         attributes |= write_key(layout.indexes[index], key)

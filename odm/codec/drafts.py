@@ -1,30 +1,33 @@
-"""Items on their way to a backend, which has written them in its own text already."""
+"""Items on their way to a backend, which has written them in its own form already."""
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from odm.codec.lazy import LazyDict
 from odm.expressions.nodes import Value
 
+F = TypeVar("F")
 
-class Draft(LazyDict):
-    """An item that is to be written, as the text that the backend sends; it is read back from that when looked at.
+
+class Draft(LazyDict, Generic[F]):
+    """An item that is to be written, in the form that the backend sends; it is read back from that when looked at.
 
     Args:
-        text: of the item.
+        form: of the item: a text, or its cells.
         most: bytes that the item has at most, as `odm.operations.limits.item_size` counts them.
-        read: the item of a text.
+        read: the item of a form.
         made: the item, where it is made already.
     """
 
-    __slots__ = ("_read", "most", "text")
+    __slots__ = ("_read", "form", "most")
 
     def __init__(
-        self, text: str, most: int, read: Callable[[str], dict[str, Value]], made: dict[str, Value] | None = None
+        self, form: F, most: int, read: Callable[[F], dict[str, Value]], made: dict[str, Value] | None = None
     ) -> None:
         self._made = made  # without a call of the base
-        self.text = text
+        self.form = form
         self.most = most
         self._read = read
 
     def _make(self) -> dict[str, Value]:
-        return self._read(self.text)
+        return self._read(self.form)

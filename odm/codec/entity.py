@@ -5,9 +5,9 @@ every model field by its stored name, ``_t`` with the tag, for a TTL field ``_tt
 the version of its model.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 from attrs import Factory, field, frozen
 from pydantic import BaseModel, ValidationError
@@ -31,6 +31,8 @@ from odm.codec.writers import Spelling, generated_writer
 from odm.entities.markers import TTLMarker, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.nodes import Action, Condition, Item, Path, Value
+
+F = TypeVar("F")
 
 
 @frozen(eq=False, slots=False)
@@ -76,7 +78,7 @@ class EntityCodec:
     )
     # Compiled when first asked for: most fields are never validated alone.
     _validators: dict[str, SchemaValidator] = Factory(dict)
-    _writers: dict[Spelling, Callable[[Any], str]] = Factory(dict)
+    _writers: dict[Hashable, Callable[[Any], Any]] = Factory(dict)
 
     @cached_property
     def _dump(self) -> Callable[[Any], dict[str, Value]]:
@@ -88,10 +90,15 @@ class EntityCodec:
 
         It raises anything where something is unusual: then `encode` decides.
         """
-        found = self._writers.get(spelling)
+        return self.generated(spelling, partial(generated_writer, spelling=spelling))
+
+    def generated(
+        self, key: Hashable, generate: Callable[[RecordType, Mapping[str, Value], str | None], Callable[[Any], F]]
+    ) -> Callable[[Any], F]:
+        """A function of entities that is generated of their record, marks and TTL field; once for a key."""
+        found = self._writers.get(key)
         if found is None:
-            made = generated_writer(self._record, self.marks, self._ttl, spelling)
-            found = self._writers[spelling] = made
+            found = self._writers[key] = generate(self._record, self.marks, self._ttl)
         return found
 
     @property

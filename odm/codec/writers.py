@@ -93,7 +93,7 @@ def _moment(value: datetime) -> datetime:
     return in_utc(value)
 
 
-def _shallow(value: Value) -> Value:
+def shallow(value: Value) -> Value:
     """The value of a field that can nest too deep, if it does not."""
     check_levels(value)
     return value
@@ -138,7 +138,7 @@ class _Writes(Module):
             "quoted": quoted,
             "decimal_digits": decimal_digits,
             "moment": _moment,
-            "shallow": _shallow,
+            "shallow": shallow,
             "ttl_seconds": ttl_seconds,
             "other": spelling.any,
         }

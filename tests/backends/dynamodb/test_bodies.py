@@ -123,7 +123,7 @@ async def test_the_text_of_the_item_is_sent_as_it_is(server: Canned, send: Ask) 
     await send(Get(KEY))
     await send(Put(KEY, item))
     await send(BatchWrite((Put(KEY, item), Put(OTHER, item))))
-    assert [body.count(item.text[1:].encode()) for _, body in server.received] == [0, 1, 2]
+    assert [body.count(item.form[1:].encode()) for _, body in server.received] == [0, 1, 2]
 
 
 async def test_the_signature_is_that_of_the_body_that_is_sent(server: Canned, send: Ask) -> None:
@@ -222,7 +222,7 @@ async def test_a_long_body_arrives_whole(server: Canned, send: Ask) -> None:
     puts = tuple(Put(Key("C#1", str(n)), item) for n in range(4))
     for _ in range(2):
         await send(BatchWrite(puts))
-        assert server.received[-1][1].count(item.text[1:].encode()) == 4
+        assert server.received[-1][1].count(item.form[1:].encode()) == 4
 
 
 def test_threads_do_not_mix_their_bodies(server: Canned, connection: DynamoDBConnection) -> None:

@@ -1,0 +1,108 @@
+"""Generated code for each entity: from its fields to the cells of its item, in one step.
+
+It gives what `EntityCodec.encode` and then `odm.backends.bigtable.cells` give, or raises anything where a value is not
+as usual: then these are asked, which find the value or word the fault.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from odm.backends.bigtable.cells import qualifier, read, read_qualifier, write
+from odm.backends.bigtable.codec import SURELY_FITS, Form
+from odm.backends.bigtable.columns import BESIDE
+from odm.codec import TTL_ATTRIBUTE, Draft, EntityCodec, ttl_seconds
+from odm.codec.choices import LiteralType
+from odm.codec.depth import LEVELS
+from odm.codec.generate import IS_INT, MOMENT, UNUSUAL_MOMENT, Module
+from odm.codec.moments import DATETIME
+from odm.codec.proofs import levels_of
+from odm.codec.records import RecordField, RecordType
+from odm.codec.scalars import BOOL, INT, STR
+from odm.codec.stored import StoredType
+from odm.codec.unions import NullableType
+from odm.codec.writers import shallow
+from odm.expressions.nodes import Item, Value
+
+Cells: TypeAlias = list[tuple[str, bytes]]
+"""Columns and their values."""
+
+_USUAL: Final[Mapping[StoredType, tuple[str, str]]] = {
+    STR: ("type({0}) is str and {0}[:1] not in MARKS", "{0}.encode()"),
+    BOOL: ("type({0}) is bool", "(b'true' if {0} else b'false')"),
+    INT: (IS_INT, "b'%d' % {0}"),
+    DATETIME: (f"not ({UNUSUAL_MOMENT})", f"f'{MOMENT}'.encode()"),
+}
+"""What the values of a type usually are, and their cells."""
+
+
+def write_item(codec: EntityCodec, entity: Any, form: Form) -> Item:
+    """The item of an entity, as `EntityCodec.encode` gives it, in cells if nothing about it is unusual.
+
+    Raises:
+        BadValue: as `EntityCodec.encode`.
+    """
+    if form.kinds and not form.kinds.keys().isdisjoint(codec.stored.values()):
+        return codec.encode(entity)  # some of it is in other cells
+    try:
+        cells: Cells = codec.generated(write_item, _generated_cells)(entity)
+        # Where it is to be checked, it is looked at right away, and made sooner than it is read from the cells.
+        made = None if codec.sure else codec.encode(entity)
+    except Exception:  # noqa: BLE001  # generated code does not say what is wrong
+        return codec.encode(entity)
+    # An element, a digit or a level of an item counts no more than three bytes, and each has one in its cell at least.
+    most = sum([4 * len(column) + 3 * len(cell) for column, cell in cells]) + 4 * len(cells)
+    return Draft(cells, most, _read, made)
+
+
+def _read(cells: Cells) -> dict[str, Value]:
+    return {read_qualifier(column.encode())[0]: read(cell) for column, cell in cells}
+
+
+def _generated_cells(record: RecordType, marks: Mapping[str, Value], ttl: str | None) -> Callable[[Any], Cells]:
+    head = ", ".join(f"({qualifier(name)!r}, {write(value)!r})" for name, value in marks.items())
+    return _Module(ttl).compiled(record, head)
+
+
+class _Module(Module):
+    """Functions that make cells."""
+
+    def __init__(self, ttl: str | None) -> None:
+        super().__init__()
+        self.names |= {
+            "MARKS": frozenset("-0123456789tfn'[{\0"),
+            "NULL": write(None),
+            "write": write,
+            "shallow": shallow,
+            "ttl_seconds": ttl_seconds,
+        }
+        self._ttl = ttl
+
+    def body(self, fields: list[RecordField], head: str) -> list[str]:
+        first = next((at for at, field in enumerate(fields) if not field.always), len(fields))
+        always = [self._cell(field, f"f{at}") for at, field in enumerate(fields[:first])]
+        lines = [f"cells = [{', '.join((head, *always))}]"]
+        for at, field in enumerate(fields[first:], first):
+            there, keep = self.there(field, f"f{at}"), f"cells.append({self._cell(field, f'f{at}')})"
+            lines.append(f"if {there}: {keep}" if there else keep)
+        if self._ttl is not None:
+            moment = f"f{[field.name for field in fields].index(self._ttl)}"
+            expiry = f"cells.append(({qualifier(TTL_ATTRIBUTE)!r}, write(ttl_seconds({moment}))))"
+            lines.append(f"if {moment} is not None: {expiry}")
+        return [*lines, "return cells"]
+
+    def _cell(self, field: RecordField, var: str) -> str:
+        column = qualifier(field.stored)
+        if len(column) > SURELY_FITS or field.stored in BESIDE:
+            raise ValueError
+        return f"({column!r}, {self._value(field.type, var)})"
+
+    def _value(self, type_: StoredType, var: str) -> str:
+        """An expression for the cell of what a variable holds."""
+        if isinstance(type_, NullableType):
+            return f"(NULL if {var} is None else {self._value(type_.inner, var)})"
+        if isinstance(type_, LiteralType):
+            return f"{self.name({key: write(value) for key, value in type_.stored.items()})}[type({var}), {var}]"
+        dump = f"{self.name(type_.dump)}({var})"
+        written = f"write(shallow({dump}))" if levels_of(type_) >= LEVELS else f"write({dump})"
+        usual, made = (text.format(var) for text in _USUAL.get(type_, ("", "")))
+        return f"({made} if {usual} else {written})" if usual else written

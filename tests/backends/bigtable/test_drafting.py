@@ -1,0 +1,81 @@
+"""Cells that generated code makes of entities are those that their items give, for whatever they hold."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import example, given
+from pydantic import BaseModel, JsonValue, create_model
+
+from odm import TTL, Stored
+from odm.backends.bigtable.codec import Form, replacement
+from odm.backends.bigtable.drafting import write_item
+from odm.codec import Draft, compile_codec
+from odm.errors import BadValue
+from odm.operations.limits import item_size
+from tests.backends.bigtable.test_loading import CODECS, FORM, PLAIN, Counted, entities
+from tests.codec.test_texts import Other
+
+
+def rows(item: Any, form: Form) -> Any:
+    """What is written for an item."""
+    return replacement(item, form, "k", "id1", (), 5000)
+
+
+@example(Counted(text="-", moments=set()))
+@example(Counted(text="", views=2**63 - 1, moments=set()))
+@given(entities)
+def test_a_draft_is_what_the_item_gives(entity: BaseModel) -> None:
+    codec = CODECS[type(entity)]
+    item = codec.encode(entity)
+    for form in (PLAIN, FORM):
+        draft = write_item(codec, entity, form)
+        assert draft == item
+        assert rows(draft, form) == rows(item, form)
+        assert isinstance(draft, Draft) is not (form is FORM and isinstance(entity, Counted))
+        assert not isinstance(draft, Draft) or draft.most >= item_size(item)
+
+
+class Expiring(BaseModel):
+    name: str
+    expires_at: Annotated[datetime | None, TTL] = None
+
+
+def test_a_ttl_has_a_cell_of_its_own() -> None:
+    codec = compile_codec(Expiring, "Expiring")
+    for moment in (None, datetime(2026, 1, 2, tzinfo=UTC)):
+        entity = Expiring(name="12", expires_at=moment)
+        draft = write_item(codec, entity, PLAIN)
+        assert isinstance(draft, Draft)
+        assert draft == codec.encode(entity)
+        assert rows(draft, PLAIN) == rows(codec.encode(entity), PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [({"name": 5}, "Expiring.name"), ({"name": "\ud800"}, "surrogate"), ({"expires_at": "now"}, "Expiring.expires_at")],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused_in_words(values: dict[str, Any], message: str) -> None:
+    codec = compile_codec(Expiring, "Expiring")
+    with pytest.raises(BadValue, match=message):
+        write_item(codec, Expiring.model_construct(**({"name": "a", "expires_at": None} | values)), PLAIN)
+    with pytest.raises(BadValue):
+        write_item(codec, Other.model_construct(), PLAIN)
+
+
+def test_what_is_nested_too_deep_is_refused() -> None:
+    model: Any = create_model("M", value=JsonValue)
+    codec = compile_codec(model, "M")
+    deep: Any = []
+    for _ in range(33):
+        deep = [deep]
+    with pytest.raises(BadValue, match="levels"):
+        write_item(codec, model.model_construct(value=deep), PLAIN)
+
+
+def test_a_name_that_is_reserved_or_too_long_is_left_to_the_item() -> None:
+    for name in ("~r", "é" * 5000):
+        model: Any = create_model("M", value=Annotated[str, Stored(name)])
+        item = write_item(compile_codec(model, "M"), model(value="x"), PLAIN)
+        assert not isinstance(item, Draft)
