@@ -95,15 +95,15 @@ class Work:
         row_key: of its item.
         answer: None until it is done or refused.
         lost: the attempts whose commit was not answered.
-        unread: it is an insert, which is tried once as if there were no item.
+        unread: it is an insert that was not refused yet: it is tried once as if there were no item.
     """
 
-    def __init__(self, request: Operation, row_key: str) -> None:
+    def __init__(self, request: Operation, row_key: str, *, refused: bool = False) -> None:
         self.request = request
         self.row_key = row_key
         self.answer: Written | Refused | None = None
         self.lost: list[Attempt] = []
-        self.unread = isinstance(request, Put) and _expects_nothing(request.condition)
+        self.unread = not refused and isinstance(request, Put) and _expects_nothing(request.condition)
 
     @property
     def plain(self) -> bool:

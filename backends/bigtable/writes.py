@@ -74,7 +74,9 @@ def write(writer: Writer, request: Operation) -> Gen[Written | Refused]:
             return counted
     shot = _shot(writer, request, row_key)
     answer = None if shot is None else (yield from _fire(writer, shot))
-    return (yield from _evaluated(writer, request, row_key)) if answer is None else answer
+    if answer is None:
+        return (yield from _evaluated(writer, Work(request, row_key, refused=shot is not None)))
+    return answer
 
 
 def transact(writer: Writer, request: Transact) -> Gen[Written | Refusals]:
@@ -194,9 +196,8 @@ def _shows(writer: Writer, row_key: str, id: str) -> Gen[bool]:
     return before is not None and before.revision == id
 
 
-def _evaluated(writer: Writer, request: Operation, row_key: str) -> Gen[Written | Refused]:
+def _evaluated(writer: Writer, work: Work) -> Gen[Written | Refused]:
     """Read, evaluate, commit."""
-    work = Work(request, row_key)
     try:
         reason = yield from settle(writer, (work,))
     except OutcomeUnknown:
@@ -210,8 +211,8 @@ def _evaluated(writer: Writer, request: Operation, row_key: str) -> Gen[Written 
     if work.lost:
         raise _unknown(writer, work, reason)
     raise Throttled(
-        f"row {row_key!r} of table {writer.table!r}: {reason}: nothing was written; try again later, or spread the "
-        "writes over more items"
+        f"row {work.row_key!r} of table {writer.table!r}: {reason}: nothing was written; try again later, or spread "
+        "the writes over more items"
     )
 
 

@@ -1,0 +1,163 @@
+"""In how many calls to the emulator the writes of an application are done: with all that the core asks beside."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from itertools import count
+from typing import Annotated, Any
+
+import pytest
+
+from odm import (
+    TTL,
+    Columns,
+    Counter,
+    Entity,
+    ItemExists,
+    ItemNotFound,
+    PrimaryKey,
+    RequestInfo,
+    Revision,
+    Store,
+    Table,
+    add_to,
+    contains,
+    discard_from,
+    increment,
+    not_,
+    remove,
+    set_,
+    starts_with,
+    upgrade,
+)
+from odm.backends.bigtable import Bigtable
+
+house = Table("house", row_key_join="##")
+
+
+class Room(Entity, table=house):
+    name: str
+    colour: str | None = None
+    doors: int = 0
+    visits: Annotated[int, Counter] = 0
+    tags: Annotated[set[str], Columns] = set()
+    seats: Annotated[dict[str, int], Columns] = {}
+
+    primary = PrimaryKey("ROOM#{name}")
+
+
+class Guest(Entity, table=house):
+    name: str
+    dish: str = ""
+    until: Annotated[datetime | None, TTL] = None
+    revision: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("GUEST#{name}")
+
+
+class Book(Entity, table=house, version=2):
+    name: str
+    read: Annotated[int, Counter] = 0
+
+    primary = PrimaryKey("BOOK#{name}")
+
+    @upgrade(from_=1)
+    @staticmethod
+    def _rename(item: dict[str, Any]) -> dict[str, Any]:
+        return {**item, "read": item.pop("opened", 0)}
+
+
+HALL = Room.primary(name="hall")
+_numbers = count(1)
+
+
+class House:
+    """A store, and what it sent."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.sent: list[str] = []
+        backend = Bigtable("project", "instance", endpoint=endpoint)
+        self.store = Store(house, backend, prefix=f"calls{next(_numbers)}-", on_request=self._take)
+
+    def _take(self, info: RequestInfo) -> None:
+        self.sent.append(str(info.native).split()[0])
+
+    def calls(self, write: Callable[[Store], object]) -> list[str]:
+        self.sent.clear()
+        write(self.store)
+        return self.sent
+
+
+@pytest.fixture
+def opened(bigtable_emulator: str) -> Iterator[House]:
+    opened = House(bigtable_emulator)
+    opened.store.create()
+    opened.store.put(Room(name="hall", colour="red", tags={"old"}))
+    yield opened
+    opened.store.close()
+
+
+IF = ["check-and-mutate"]
+
+
+@pytest.mark.parametrize(
+    ("write", "calls"),
+    [
+        (lambda db: db.put(Room(name="attic")), ["mutate"]),
+        (lambda db: db.insert(Room(name="attic")), IF),
+        (lambda db: db.put(Room(name="hall"), when=Room.doors < 5), IF),
+        (lambda db: db.update(HALL, set_(Room.colour, "blue")), IF),
+        (lambda db: db.update(HALL, remove(Room.colour), set_(Room.doors, 2), when=Room.colour != "green"), IF),
+        (lambda db: db.update(HALL, add_to(Room.tags, "new"), when=not_(contains(Room.tags, "new"))), IF),
+        (lambda db: db.update(HALL, discard_from(Room.tags, "old")), IF),
+        (lambda db: db.update(HALL, set_(Room.seats["left"], 4)), IF),
+        (lambda db: db.update(HALL, increment(Room.visits)), ["read-modify-write"]),
+        (lambda db: db.update(HALL, increment(Room.doors)), ["lookup", *IF]),
+        (lambda db: db.update(HALL, increment(Room.doors), when=Room.doors == 0), IF),
+        (lambda db: db.update(HALL, set_(Room.doors, 9), when=Room.visits < 9), ["lookup", *IF]),
+        (lambda db: db.delete(HALL), IF),
+        (lambda db: db.delete(HALL, when=starts_with(Room.colour, "r")), IF),
+        (lambda db: db.insert(Guest(name="ann", until=datetime(2100, 1, 1, tzinfo=UTC))), IF),
+    ],
+)
+def test_the_calls_of_a_write(opened: House, write: Callable[[Store], object], calls: list[str]) -> None:
+    assert opened.calls(write) == calls
+
+
+def test_an_update_that_checks_a_revision_and_the_time_is_one_call(opened: House) -> None:
+    opened.store.put(Guest(name="ann", until=datetime(2100, 1, 1, tzinfo=UTC)))
+    ann = opened.store.one(Guest, name="ann")
+    assert opened.calls(lambda db: db.update(ann, set_(Guest.dish, "soup"))) == IF
+    assert opened.store.one(Guest, name="ann").revision == ann.revision + 1
+
+
+def test_an_insert_over_an_item_that_may_expire_is_refused_by_one_call_and_read(opened: House) -> None:
+    opened.store.insert(Guest(name="ann"))
+    opened.sent.clear()
+    with pytest.raises(ItemExists):
+        opened.store.insert(Guest(name="ann"))
+    assert opened.sent == [*IF, "lookup"]
+
+
+def test_counters_count_what_many_threads_add(opened: House) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        done = [pool.submit(opened.store.update, HALL, increment(Room.visits, 2)) for _ in range(200)]
+        done += [pool.submit(opened.store.update, HALL, set_(Room.doors, number)) for number in range(20)]
+    assert [one.exception() for one in done] == [None] * 220
+    assert opened.store.one(Room, name="hall").visits == 400
+
+
+def test_counting_what_is_not_there_leaves_nothing(opened: House) -> None:
+    with pytest.raises(ItemNotFound):
+        opened.store.update(Room.primary(name="attic"), increment(Room.visits))
+    assert opened.sent[-2:] == ["read-modify-write", "check-and-mutate"]
+    assert opened.store.get(Room, name="attic") is None
+    opened.store.insert(Room(name="attic"))
+    assert opened.store.one(Room, name="attic").visits == 0
+
+
+def test_a_model_with_upgrades_counts_in_items_of_its_version(opened: House) -> None:
+    opened.store.put(Book(name="tales", read=3))
+    tales = Book.primary(name="tales")
+    assert opened.calls(lambda db: db.update(tales, increment(Book.read))) == ["lookup", *IF]
+    assert opened.store.one(Book, name="tales").read == 4
