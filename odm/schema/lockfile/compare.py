@@ -172,5 +172,7 @@ def _compare_forms(
                 "on Bigtable the two are stored in different forms; stored items are read in both, and a program that "
                 "still has the old model overwrites but one of them"
             )
+            if now == "plain":
+                effect += "; conditions and updates without it look at the plain form alone"
             mend = f"on Bigtable, stop programs with the old model, then put() every stored {new.name} again"
             yield Finding("backfill", f"{new.name}.{name}", marker, was, now, effect, mend)
