@@ -347,7 +347,8 @@ def _without(said: Filter) -> Filter:
     """An item is there, and the filter leaves no cell of it: else the first cell would be one of the filter's."""
     if any(column > REVISION for column in _columns(said)):
         raise _Unsayable
-    return Chain((interleave(said, newest(FAMILY, REVISION)), First(1), Column(FAMILY, REVISION)))
+    written = chain(newest(FAMILY, REVISION), ValueRange(open=True))  # an increment where no item is leaves it empty
+    return Chain((interleave(said, written), First(1), Column(FAMILY, REVISION)))
 
 
 def _columns(said: Filter) -> Iterator[str]:

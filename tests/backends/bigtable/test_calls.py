@@ -14,6 +14,7 @@ from odm import (
     Counter,
     Entity,
     ItemExists,
+    ItemInvalid,
     ItemNotFound,
     PrimaryKey,
     RequestInfo,
@@ -31,6 +32,7 @@ from odm import (
     upgrade,
 )
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.native import AppendValue, Increment, ReadModifyWriteRow
 
 house = Table("house", row_key_join="##")
 
@@ -67,17 +69,30 @@ class Book(Entity, table=house, version=2):
         return {**item, "read": item.pop("opened", 0)}
 
 
+old_house = Table("house", row_key_join="##")
+
+
+class OldBook(Entity, table=old_house, tag="Book"):
+    name: str
+    opened: Annotated[int, Counter] = 0
+
+    primary = PrimaryKey("BOOK#{name}")
+
+
 HALL = Room.primary(name="hall")
 _numbers = count(1)
 
 
 class House:
-    """A store, and what it sent."""
+    """A store, what it sent, and a store with the model before."""
 
     def __init__(self, endpoint: str) -> None:
         self.sent: list[str] = []
-        backend = Bigtable("project", "instance", endpoint=endpoint)
-        self.store = Store(house, backend, prefix=f"calls{next(_numbers)}-", on_request=self._take)
+        self.endpoint = endpoint
+        backend, prefix = Bigtable("project", "instance", endpoint=endpoint), f"calls{next(_numbers)}-"
+        self.table = f"{prefix}house"
+        self.store = Store(house, backend, prefix=prefix, on_request=self._take)
+        self.before = Store(old_house, backend, prefix=prefix)
 
     def _take(self, info: RequestInfo) -> None:
         self.sent.append(str(info.native).split()[0])
@@ -95,6 +110,7 @@ def opened(bigtable_emulator: str) -> Iterator[House]:
     opened.store.put(Room(name="hall", colour="red", tags={"old"}))
     yield opened
     opened.store.close()
+    opened.before.close()
 
 
 IF = ["check-and-mutate"]
@@ -159,5 +175,29 @@ def test_counting_what_is_not_there_leaves_nothing(opened: House) -> None:
 def test_a_model_with_upgrades_counts_in_items_of_its_version(opened: House) -> None:
     opened.store.put(Book(name="tales", read=3))
     tales = Book.primary(name="tales")
-    assert opened.calls(lambda db: db.update(tales, increment(Book.read))) == ["lookup", *IF]
+    assert opened.calls(lambda db: db.update(tales, increment(Book.read))) == ["read-modify-write"]
     assert opened.store.one(Book, name="tales").read == 4
+
+
+def test_an_older_item_is_upgraded_before_it_is_counted_in(opened: House) -> None:
+    opened.before.put(OldBook(name="tales", opened=3))
+    tales = Book.primary(name="tales")
+    opened.store.update(tales, increment(Book.read))
+    assert opened.store.one(Book, name="tales").read == 4
+    with pytest.raises(ItemInvalid, match="later model"):
+        opened.before.update(OldBook.primary(name="tales"), increment(OldBook.opened))
+    assert opened.store.one(Book, name="tales").read == 4
+
+
+def test_an_update_never_takes_for_an_item_what_a_count_left(opened: House) -> None:
+    """The writer stopped before it took the row away."""
+    connection = Bigtable("project", "instance", endpoint=opened.endpoint).connect(house.compile())
+    attic = Room.primary(name="attic")
+    rules = (Increment("visits", 1), AppendValue("_t", b""), AppendValue("~r", b""))
+    connection.call(ReadModifyWriteRow(opened.table, "ROOM#attic", rules))
+    with pytest.raises(ItemNotFound):
+        opened.store.update(attic, set_(Room.colour, "blue"))
+    with pytest.raises(ItemNotFound):
+        opened.store.update(attic, set_(Room.colour, "blue"), when=Room.colour != "red")
+    assert opened.store.get(attic) is None
+    connection.close()

@@ -73,7 +73,7 @@ OPEN = Compare("=", STATUS, Const("open"))
 EXPIRED = Compare("<=", Path(("_ttl",)), Const(1_700_000_000))
 
 HERE = "(d:_t | cells-per-column=1 | value in ('', ))"
-REVISION = "(d:~r | cells-per-column=1)"
+REVISION = "(d:~r | cells-per-column=1 | value in ('', ))"
 FRACTION = r"(\\.[0-9]*[1-9])?'"
 IN_TIME = (
     f"(d:_ttl | cells-per-column=1 | (value ~ '(0|[1-9][0-9]{{0,8}}){FRACTION} + (value ~ '[1-9][0-9]{{9}}{FRACTION} | "
@@ -295,7 +295,7 @@ NOT_OTHER = Chain(
                     newest("d", "tags"),
                     Interleave((ValueRange(b"", b'{"$set": []}'), ValueRange(b'{"$set": []}', open=True))),
                 ),
-                newest("d", "~r"),
+                chain(newest("d", "~r"), ValueRange(open=True)),
             )
         ),
         First(1),

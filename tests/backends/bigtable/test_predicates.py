@@ -63,7 +63,12 @@ TABLE = "predicates"
 PLAIN = Form({})
 FORM = Form({"tags": "columns", "map": "columns", "count": "counter"}, frozenset({"disputed"}))
 TAG, X = Path(("_t",)), Path(("x",))
-GHOSTS = {"ghost": (SetCell("_t", b"", 1000), SetCell("count", bytes(8), 1000, "c")), "counted": ()}
+COUNTED = SetCell("count", bytes(8), 1000, "c")
+GHOSTS = {
+    "ghost": (SetCell("_t", b"", 1000), SetCell("~r", b"", 1000), COUNTED),
+    "tag": (SetCell("_t", b"", 1000), COUNTED),
+    "counted": (COUNTED,),
+}
 
 EDGES: tuple[Value, ...] = (
     *("", "0", "1", "-", "-0", "-1", "1.", "00", "0.", "0.0", ".5", "12.5", "12.50", "-0.5", "1e3", "1\n", "-\n", "1:"),
@@ -102,7 +107,7 @@ def connection(bigtable_emulator: str) -> Iterator[Connection]:
     connection = Bigtable("project", "instance", endpoint=bigtable_emulator).connect(Schema(TABLE, {}, {}))
     connection.call(CreateTable(TABLE, {"d": 1, "c": 1}))
     for row, made in GHOSTS.items():
-        connection.call(MutateRow(TABLE, Entry(row, made or (SetCell("count", bytes(8), 1000, "c"),))))
+        connection.call(MutateRow(TABLE, Entry(row, made)))
     yield connection
     connection.close()
 
