@@ -71,6 +71,8 @@ class BigtableConnection:
         self._wire = Wire(instance, settings.app_profile or "")
         self._indexes = {index_table(schema.name, name): name for name in schema.indexes}
 
+    fetches = True
+
     def patient(self, patience: Patience) -> "BigtableConnection":
         """A twin with another patience, that shares the clients; closing one closes both.
 

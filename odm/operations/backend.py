@@ -87,6 +87,9 @@ class Connection(Protocol):
     One that can not write any items together has a method ``apart(keys)``, which is given the keys of a transaction
     each time when one joins them, the newest last: why they can not be written in one, and what to do, or None.
 
+    One that reads a page of an index by two requests, its entries and then their items, has an attribute ``fetches``
+    that is True: `Store.explain` says so.
+
     One whose requests may wait or fail on a network has a method ``patient(patience)``: a twin of itself on the same
     connections with another `Patience`, which closes them too. Without a network, it is the connection itself.
 

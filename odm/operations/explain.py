@@ -94,8 +94,8 @@ class Explanation:
         return "one a page of results" if self.shards == 1 else "one a page of each shard"
 
 
-def explain_plan(plan: Plan, native: Any) -> Explanation:
-    """What a query will do."""
+def explain_plan(plan: Plan, native: Any, connection: Connection) -> Explanation:
+    """What a query will do; ``native`` is its first request."""
     notes = ["the range holds other entities' items too, so a filter takes this entity's"] if plan.needs_tag else []
     if plan.pattern.shards is not None:
         read, of = len(plan.shards), plan.pattern.shards.count
@@ -103,6 +103,8 @@ def explain_plan(plan: Plan, native: Any) -> Explanation:
     if plan.pattern.projection is not None:
         has = ", ".join(plan.pattern.projection) or "nothing"
         notes.append(f"the index holds {has} beside keys, so on DynamoDB whole items are fetched by key, 100 a request")
+    if plan.pattern.index is not None and getattr(connection, "fetches", False):
+        notes.append("each page is two requests: the entries of the index, then their items by key")
     if plan.empty:
         notes = ["no key can match: answered without a request"]
     return Explanation(

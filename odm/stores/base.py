@@ -292,7 +292,7 @@ class BaseStore:
             native = None
             if reading is not None:
                 native = first_native(connection, reads.first_request(context, reading))
-            return explain_plan(plan, native)
+            return explain_plan(plan, native, connection)
         target = writes.target_of(context, what)
         name = "update" if actions else write or "put"
         steps = self._write_steps(name, what, actions, when)

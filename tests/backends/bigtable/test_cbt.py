@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from odm import Counter, Entity, PrimaryKey, Store, Table
+from odm import AccessPattern, Counter, Entity, PrimaryKey, Store, Table, set_
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.cbt import quoted, rehearse
 from odm.backends.bigtable.native import (
@@ -158,3 +158,41 @@ def test_what_explain_shows_of_other_writes() -> None:
     assert insert.requests == 2  # one more to get at the item that was there
     assert "c:views" in insert.stored
     assert db.explain(PAGE, write="delete").stored == ""
+    update = db.explain(PAGE, set_(Page.title, "Start"))
+    assert '    "Start"\n' in update.stored
+    assert "c:views" not in update.stored
+
+
+found = Table("found")
+
+
+class Note(Entity, table=found):
+    name: str
+    topic: str
+
+    primary = PrimaryKey("{name}")
+    by_topic = AccessPattern("{topic}")
+
+
+def test_what_explain_shows_of_a_write_with_index_rows() -> None:
+    db = Store(found, Bigtable("project", "instance", endpoint="127.0.0.1:1"))
+    explanation = db.explain(Note(name="a", topic="t"))
+    assert [type(native).__name__ for native in (explanation.native, *explanation.then)] == [
+        "ReadRows",
+        "MutateRows",
+        "CheckAndMutateRow",
+    ]
+    assert explanation.requests is None
+    assert "\nrequests   those shown, where no item is there" in str(explanation)
+    assert [line for line in explanation.stored.splitlines() if line and line[0] not in " -"] == [
+        "$ cbt read found",
+        "a",
+        "$ cbt read found.by_topic",
+        "t##Note##a",
+    ]
+
+
+def test_explain_says_that_a_page_of_an_index_is_two_requests() -> None:
+    db = Store(found, Bigtable("project", "instance", endpoint="127.0.0.1:1"))
+    assert db.explain(Note.by_topic(topic="t")).note.startswith("each page is two requests")
+    assert "two requests" not in db.explain(Note.primary(name="a")).note
