@@ -97,7 +97,9 @@ class Form:
                     "counter" if field in entity.counters else "columns" if field in entity.columns else None
                 )
                 said.setdefault(name, set()).add(kind)
-        agreed = {name: kind for name, kinds in said.items() if len(kinds) == 1 and (kind := next(iter(kinds)))}
+        agreed: dict[str, Kind] = {
+            name: kind for name, kinds in said.items() if len(kinds) == 1 for kind in kinds if kind is not None
+        }
         return cls(agreed, frozenset(name for name, kinds in said.items() if len(kinds) > 1))
 
     def kind(self, name: str) -> Kind | None:

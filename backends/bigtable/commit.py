@@ -29,7 +29,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from odm.backends.bigtable.bulk import read_many, write_many
 from odm.backends.bigtable.codec import (
@@ -143,9 +143,8 @@ class Attempt:
     id: str
     before: Stored | None
     change: Change
-    listed: tuple[Listed, ...] = field(init=False)
+    listed: tuple[Listed, ...] = field(init=False, default=Factory(lambda self: self._list(), takes_self=True))
 
-    @listed.default
     def _list(self) -> tuple[Listed, ...]:
         """Entries that the item has keep their qualifier; those that it gets have the attempt's id."""
         had = () if self.before is None else self.before.entries

@@ -78,10 +78,13 @@ _DATED: Final = "(c.decode() if (c := {0})[4:5] == b'-' and 48 <= c[0] < 58 else
 
 _WHOLE: Final = "(int(c) if (c := {0}).isdigit() and c[0] != 48 else plain(c))"
 
+_BYTES: Final = "(c[1:] if (c := {0})[:1] == b'\\0' else plain(c))"
+_DURATION: Final = f"timedelta(microseconds={_WHOLE})"
+
 _SCALARS: Final[Mapping[StoredType, tuple[str, str]]] = {
     STR: (_TEXT, _TEXT),
     BOOL: ("BOOLS[{0}]", "BOOLS[{0}]"),
-    BYTES: ("(c[1:] if (c := {0})[:1] == b'\\0' else plain(c))",) * 2,
+    BYTES: (_BYTES, _BYTES),
     INT: (_WHOLE, _WHOLE),
     COUNTER: (_WHOLE, _WHOLE),
     DECIMAL: ("decimal({0})", "decimal({0})"),
@@ -89,7 +92,7 @@ _SCALARS: Final[Mapping[StoredType, tuple[str, str]]] = {
     DATETIME: (_DATED, f"datetime.fromisoformat({_DATED})"),
     DATE: (_DATED, f"date.fromisoformat({_DATED})"),
     TIME: ("plain({0})", "time.fromisoformat(plain({0}))"),
-    DURATION: (f"timedelta(microseconds={_WHOLE})",) * 2,
+    DURATION: (_DURATION, _DURATION),
 }
 """What a cell gives: for pydantic to take, and as the Python value."""
 
