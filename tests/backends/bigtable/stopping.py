@@ -75,7 +75,7 @@ class World:
         """Those of a new writer."""
         name, numbers = f"w{next(self._writers)}", count(1)
         retry = Retry(clock=self.clock, jitter=lambda: 1.0)
-        return Procedures(self.schema, retry, self.clock.micros, lambda: f"{name}.{next(numbers)}")
+        return Procedures(self.schema, retry, self.clock.micros, lambda: f"{name}-{next(numbers)}")
 
     def scene(self) -> "Scene":
         """A part that nothing else happens in."""
