@@ -21,7 +21,7 @@ that begin with a letter outside of ASCII; and what needs more than 20 KB of fil
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from attrs import Factory, define, frozen
 
@@ -46,7 +46,7 @@ from odm.backends.bigtable.filters import (
     together,
 )
 from odm.backends.bigtable.native import FAMILY, DeleteColumn, Increment, Mutation, SetCell
-from odm.errors import BadValue, Unsupported
+from odm.errors import BadValue
 from odm.expressions import nodes
 from odm.expressions.evaluate import apply, holds, kind_of
 from odm.expressions.nodes import (
@@ -80,27 +80,6 @@ _HERE: Final = Exists(Path((TAG,)))
 _FLIPPED: Final[dict[Comparator, Comparator]] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 _Leaf: TypeAlias = Compare | Between | IsIn | StartsWith | Contains | Exists
-
-
-Presence: TypeAlias = Literal["present", "absent"]
-
-
-def presence(condition: Condition | None) -> Presence | None:
-    """Which of the two the condition asks for: that the item is there, or that it is not; None for no condition.
-
-    Raises:
-        Unsupported: it asks for something else.
-    """
-    if condition is None:
-        return None
-    if condition == _HERE:
-        return "present"
-    if condition == Missing(_HERE.path):
-        return "absent"
-    raise Unsupported(
-        f"the Bigtable backend does not judge the condition {condition} in a write yet, only whether the item exists: "
-        "for when=, Revision, and inserts and deletes of an entity with a TTL use another backend"
-    )
 
 
 @frozen
