@@ -8,8 +8,8 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from tests.conformance import bigtable_probes, moto
 from tests.conformance import dynamodb_local as local
-from tests.conformance import moto
 from tests.conformance.probes import PROBES, Service, outcome
 
 ROOT = Path(__file__).parents[2]
@@ -56,4 +56,11 @@ def test_the_page_names_what_a_service_fails(name: str, faults: Mapping[str, str
 
 def test_every_source_is_named() -> None:
     named = set(re.findall(r"^\* (\[\w+\]):", PAGE, re.MULTILINE))
-    assert {row["source"] for row in (*table("request"), *table("test"))} == named
+    assert {row["source"] for row in (*table("request"), *table("test"), *table("to Bigtable"))} == named
+
+
+def test_the_bigtable_emulator_answers_as_the_page_says(bigtable_emulator: str) -> None:
+    emulator = bigtable_probes.Emulator(bigtable_emulator)
+    answers = {name: bigtable_probes.outcome(emulator, probe) for name, probe in bigtable_probes.PROBES.items()}
+    emulator.close()
+    assert answers == {row["to Bigtable"]: row["emulator"] for row in table("to Bigtable")}
