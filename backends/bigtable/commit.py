@@ -148,8 +148,6 @@ class Attempt:
     def _list(self) -> tuple[Listed, ...]:
         """Entries that the item has keep their qualifier; those that it gets have the attempt's id."""
         had = () if self.before is None else self.before.entries
-        if self.change.entries is None:
-            return had
         known = {(entry.index, entry.key): entry for entry in had}
         return tuple(known.get(entry) or Listed(*entry, self.id) for entry in self.change.entries.items())
 

@@ -21,18 +21,18 @@ class Change:
     """The change of one row, without what is kept beside the item.
 
     Attributes:
+        entries: the index keys from now on, by index.
         item: takes the place of what the row holds; None: it does not.
         mutations: those of some attributes; none where the item is replaced or removed.
         removed: the row goes.
-        entries: the index keys from now on, by index; None: as they are.
         guards: what must still be as it was read, beside the revision.
         answer: the one to the request, when it is done.
     """
 
+    entries: Mapping[str, Key]
     item: Item | None = None
     mutations: tuple[Mutation, ...] = ()
     removed: bool = False
-    entries: Mapping[str, Key] | None = None
     guards: Guards = field(factory=Guards)
     answer: Written = field(factory=Written)
 
@@ -79,7 +79,7 @@ def _updated(writer: Writer, request: Update, row_key: str, before: Stored) -> C
     returned = {"none": None, "old": before.item, "new": after}[request.returning]
     return Change(
         mutations=tuple(mutations),
-        entries=entries if request.entries else None,
+        entries=entries,
         guards=guards(writer, request, row_key, before),
         answer=Written(returned),
     )

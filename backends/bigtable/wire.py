@@ -15,6 +15,7 @@ from google.cloud.bigtable_v2 import types as data
 
 from odm.backends.bigtable import admin_wire
 from odm.backends.bigtable.clients import Service
+from odm.backends.bigtable.commit import COMMIT_WITHIN
 from odm.backends.bigtable.filters import (
     Before,
     Behind,
@@ -112,7 +113,9 @@ class Wire:
         method = type(call).__name__
         request = REQUESTS[method](table_name=self._table(call), app_profile_id=self.app_profile)
         _FILL[type(call)](request, call)
-        return Message("data", method, request, self.seconds, _routed(request.table_name, self.app_profile))
+        # a commit that is applied late must not find its claims removed
+        seconds = min(self.seconds, COMMIT_WITHIN) if isinstance(call, CheckAndMutateRow) else self.seconds
+        return Message("data", method, request, seconds, _routed(request.table_name, self.app_profile))
 
     def _table(self, call: Call) -> str:
         return f"{self.instance}/tables/{call.table}"

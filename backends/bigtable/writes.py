@@ -130,7 +130,7 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
         return None
     if made.requires:
         asked = evolve(asked, filter=together(asked.filter, *made.requires))
-        if not asked.holds or not fits(asked.filter):
+        if not fits(asked.filter):
             return None
     id = writer.id_of(asked_version(request.condition))
     mutations = (*made.mutations, *bookkeeping(id, None, writer.now()))

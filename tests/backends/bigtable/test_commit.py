@@ -13,6 +13,7 @@ from odm.backends.bigtable.native import (
     Status,
     Together,
 )
+from odm.backends.bigtable.wire import Wire
 from odm.errors import BackendError, Throttled
 from odm.expressions.nodes import Compare, Const, Increment, Path, Remove, Set
 from odm.operations.backend import Sleep
@@ -284,6 +285,11 @@ class TestClaims:
         assert sent[2].entries == (entry(RED, "id1", gone=True),)
         assert sent[5].entries == (entry(RED, "id2"),)
         assert answer == Written()
+
+    def test_the_deadline_of_a_commit_is_a_quarter_of_the_lease(self) -> None:
+        wire = Wire("projects/p/instances/i", "", 5000.0)
+        assert wire.message(CheckAndMutateRow("t", "k")).timeout == 900.0
+        assert wire.message(ReadRows("t", ("k",))).timeout == 5000.0
 
     def test_a_commit_just_in_time(self) -> None:
         wall = Wall()

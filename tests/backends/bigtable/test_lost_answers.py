@@ -53,6 +53,12 @@ def test_the_row_tells_by_its_revision_that_it_was_done(failure: Exception) -> N
     assert isinstance(sent[3], Sleep)
 
 
+def test_a_write_without_entries_shows_by_its_revision() -> None:
+    update = Update(HAT, (Increment(Path(("price",)), 1),), condition=EXISTS)
+    sent, answer = play(update, stored("r0", price=b"4"), BUSY, stored("id1", price=b"5"), on=procedures())
+    assert (len(commits(sent)), answer) == (1, Written())
+
+
 def test_the_row_tells_by_its_list_that_it_was_done() -> None:
     """Somebody else has written since, and left our entry where it was."""
     after = stored("r9", listed(red="id1"), price=b"50")

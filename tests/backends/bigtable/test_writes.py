@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from odm.backends.bigtable.expressions import predicate
 from odm.backends.bigtable.native import (
     AppendValue,
     Cell,
@@ -21,7 +22,7 @@ from odm.backends.bigtable.native import (
     SetCell,
 )
 from odm.errors import BadValue
-from odm.expressions.nodes import Compare, Condition, Const, Missing, Or, Path, Set
+from odm.expressions.nodes import AddTo, Compare, Condition, Const, IsIn, Missing, Or, Path, Set
 from odm.expressions.nodes import Increment as Add
 from odm.operations.backend import Sleep
 from odm.operations.guards import ABSENT, EXISTS, every
@@ -128,6 +129,24 @@ class TestUpdate:
         sent, answer = play(update, stored(price=b"4"), True, on=procedures())
         assert answer == Written(item(price=3))
         assert [type(one) for one in sent] == [ReadRows, CheckAndMutateRow]
+
+    def test_of_members_in_columns(self) -> None:
+        """They are only blind where the plain cell holds no members, which the predicate asks too, if it fits."""
+        add = (AddTo(Path(("tags",)), frozenset({"new"})),)
+        sent, answer = play(Update(HAT, add, condition=EXISTS), True, on=procedures())
+        assert "d:tags" in str(sent[0].predicate)
+        assert (calls(sent), answer) == (1, Written())
+        form = procedures().writer.form
+        names = (every(EXISTS, IsIn(Path(("name",)), (Const("x" * n), Const("y")))) for n in range(10240, 9900, -1))
+        longest = next(one for one in names if predicate(one, form) is not None)
+        sent, answer = play(Update(HAT, add, condition=longest), stored(), on=procedures())
+        assert (type(sent[0]), answer) == (ReadRows, Refused(item()))
+
+    def test_of_members_that_stand_in_the_plain_cell(self) -> None:
+        add = Update(HAT, (AddTo(Path(("tags",)), frozenset({"new"})),), condition=EXISTS)
+        sent, answer = play(add, False, stored(tags=b'{"$set": ["old"]}'), True, on=procedures())
+        assert [one.qualifier for one in sent[2].matched] == ["tags", "tags", "tags#new", "tags#old", "~r", "~r"]
+        assert answer == Written()
 
     def test_with_large_values_reads_how_large_the_item_is(self) -> None:
         update = Update(HAT, (Set(Path(("note",)), "n" * 7000),), condition=EXISTS)

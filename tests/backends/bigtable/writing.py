@@ -3,7 +3,7 @@
 from itertools import count
 from typing import Annotated, Any
 
-from odm import AccessPattern, Counter, Entity, PrimaryKey, Table
+from odm import AccessPattern, Columns, Counter, Entity, PrimaryKey, Table
 from odm.backends.bigtable.native import (
     Cell,
     CheckAndMutateRow,
@@ -31,6 +31,7 @@ class Hat(Entity, table=shop):
     maker: str | None = None
     price: int = 0
     worn: Annotated[int, Counter] = 0
+    tags: Annotated[set[str], Columns] = set()
 
     primary = PrimaryKey("HAT#{name}")
     by_colour = AccessPattern("COLOUR#{colour}")

@@ -1,0 +1,167 @@
+"""Batches in a table with secondary patterns: the protocol in groups, and nothing dropped; no I/O."""
+
+from typing import Any
+
+import pytest
+
+from odm.backends.bigtable import batches
+from odm.backends.bigtable.native import (
+    CheckAndMutateRow,
+    DeleteRow,
+    Entry,
+    Mutated,
+    MutateRows,
+    Read,
+    ReadRows,
+    Row,
+    SetCell,
+    Status,
+    Together,
+)
+from odm.errors import BackendError, Throttled
+from odm.operations.backend import Sleep
+from odm.operations.ir import BatchWrite, Delete, Put
+from odm.schema.model import Key
+from tests.backends.bigtable.playing import BUSY, Clock, google, play, row
+from tests.backends.bigtable.writing import COLOURS, MAKERS, NOTHING, RED, SHELF, SHELF_ROW, done, procedures
+
+ALL = ("a", "b", "c")
+
+
+def put(name: str) -> Put:
+    return Put(Key(f"HAT#{name}", "Hat"), {"_t": "Hat", "name": name}, {"by_colour": RED})
+
+
+def delete(name: str) -> Delete:
+    return Delete(Key(f"HAT#{name}", "Hat"))
+
+
+def red(name: str, id: str, *, gone: bool = False) -> tuple[str, str]:
+    """An entry, as it prints."""
+    return f"COLOUR#red##Hat##HAT#{name}##Hat", f"{'deletecolumn ' * gone}i:{id}{'' if gone else f'=HAT#{name}#Hat'}"
+
+
+def entries(call: MutateRows) -> list[tuple[str, str]]:
+    return [(one.key, " ".join(str(change).replace("'", "") for change in one.mutations)) for one in call.entries]
+
+
+def hats(**columns: str) -> Read:
+    """Hats that are there and red, with the id that they are listed under."""
+    return Read(tuple(hat(name, id) for name, id in columns.items()))
+
+
+def hat(name: str, id: str) -> Row:
+    return row(f"HAT#{name}#Hat", **{"~r": f"r-{name}", "_ix": f'[["by_colour", "COLOUR#red", "Hat", "{id}"]]'})
+
+
+def test_one_read_one_claim_a_table_commits_together_one_cleaning_a_table() -> None:
+    request = BatchWrite((put("a"), put("b"), delete("c"), delete("d")))
+    sent, answer = play(request, hats(b="q", c="p"), done(), (False, True, True), done(), on=procedures())
+    read, claim, commit, clean = sent
+    assert read.keys == ("HAT#a#Hat", "HAT#b#Hat", "HAT#c#Hat", "HAT#d#Hat")
+    assert "d:_ix" in str(read.filter), "only the bookkeeping is read"
+    assert claim.table == COLOURS
+    assert entries(claim) == [red("a", "id1")]
+    assert type(commit) is Together
+    commits = [one for one in commit.calls if isinstance(one, CheckAndMutateRow)]
+    assert [(one.key, len(one.matched), len(one.unmatched)) for one in commits] == [
+        ("HAT#a#Hat", 0, 5),
+        ("HAT#b#Hat", 5, 0),
+        ("HAT#c#Hat", 1, 0),
+    ], "there is nothing to delete under d"
+    assert entries(clean) == [red("c", "p", gone=True)]
+    assert answer is None
+
+
+def test_what_was_refused_is_tried_again() -> None:
+    request = BatchWrite((put("a"), put("b")))
+    sent, _ = play(request, NOTHING, done(2), (True, False), done(), hats(a="q"), True, on=procedures())
+    assert [type(one) for one in sent] == [
+        ReadRows, MutateRows, Together, MutateRows, Sleep, ReadRows, CheckAndMutateRow
+    ]  # fmt: skip
+    assert entries(sent[3]) == [red("a", "id1", gone=True)]
+    assert sent[5].keys == ("HAT#a#Hat",)
+
+
+def test_answers_that_were_lost() -> None:
+    request = BatchWrite((put("a"), put("b")))
+    answers = (BUSY, google.DeadlineExceeded("slow"))
+    landed = Read((hat("a", "id1"),))
+    sent, answer = play(request, NOTHING, done(2), answers, landed, done(), False, on=procedures())
+    assert [type(one) for one in sent] == [
+        ReadRows, MutateRows, Together, Sleep, ReadRows, MutateRows, CheckAndMutateRow
+    ]  # fmt: skip
+    assert entries(sent[5]) == [red("b", "id3")], "under a new id, and nothing is removed"
+    assert answer is None
+
+
+def test_what_has_no_entries_is_written_in_bulk() -> None:
+    shelf = Put(SHELF, {"_t": "Shelf", "name": "a"})
+    sent, _ = play(BatchWrite((put("a"), shelf)), done(), NOTHING, done(), False, on=procedures())
+    cells = (
+        DeleteRow(),
+        SetCell("_t", b"Shelf", 5000),
+        SetCell("name", b"a", 5000),
+        SetCell("~r", b"id1", 5000),
+    )
+    assert sent[0] == MutateRows("shop", (Entry(SHELF_ROW, cells),))
+
+
+def test_goes_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "GROUP", 2)
+    answers = (NOTHING, done(2), (False, False), NOTHING, done(), False)
+    sent, _ = play(BatchWrite(tuple(map(put, ALL))), *answers, on=procedures())
+    assert [one.keys for one in sent if isinstance(one, ReadRows)] == [("HAT#a#Hat", "HAT#b#Hat"), ("HAT#c#Hat",)]
+
+
+def test_commits_so_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odm.backends.bigtable.commit.COMMITS", 2)
+    sent, _ = play(BatchWrite(tuple(map(put, ALL))), NOTHING, done(3), (False, False), False, on=procedures())
+    assert [type(one) for one in sent] == [ReadRows, MutateRows, Together, CheckAndMutateRow]
+
+
+@pytest.mark.parametrize("where", ["claims", "commits", "answers"])
+def test_what_can_not_be_done_is_handed_back(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "GROUP", 2)
+    first: list[Any] = [NOTHING, done(2), (False, False)]
+    stuck: dict[str, list[Any]] = {
+        "claims": [NOTHING, *[Mutated({0: Status(14, "busy")})] * 100],
+        "commits": [NOTHING, done(), True, done()] * 200,
+        "answers": [NOTHING, done(), BUSY] * 200,
+    }
+    clock = Clock()
+    request = BatchWrite((put("a"), put("b"), put("c"), put("d")))
+    alone = BatchWrite((*request.operations[:3], delete("d")))
+    with pytest.raises(Throttled, match="operations of the batch are not known to be done") as raised:
+        play(alone, *first, *stuck[where], on=procedures(clock), clock=clock)
+    assert raised.value.left[0] == put("c")
+    assert put("a") not in raised.value.left
+
+
+def test_later_groups_are_handed_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "GROUP", 1)
+    clock = Clock()
+    with pytest.raises(Throttled, match="3 of 3") as raised:
+        play(BatchWrite(tuple(map(put, ALL))), NOTHING, *[BUSY] * 100, on=procedures(clock), clock=clock)
+    assert raised.value.left == tuple(map(put, ALL))
+
+
+def test_a_bulk_that_is_stuck_hands_all_back() -> None:
+    clock = Clock()
+    shelf = Put(SHELF, {"_t": "Shelf", "name": "a"})
+    with pytest.raises(Throttled, match="2 of 2") as raised:
+        play(BatchWrite((put("a"), shelf)), *[BUSY] * 100, on=procedures(clock), clock=clock)
+    assert raised.value.left == (shelf, put("a"))
+
+
+def test_an_index_table_that_is_not_there_is_named() -> None:
+    both = Put(Key("HAT#a", "Hat"), {"_t": "Hat", "name": "a"}, {"by_colour": RED, "by_maker": Key("MAKER#ann", "Hat")})
+    with pytest.raises(BackendError, match=r"shop\.by_maker.*NOT_FOUND") as raised:
+        play(BatchWrite((both,)), NOTHING, (done(), google.NotFound("gone")), on=procedures())
+    assert isinstance(raised.value.__cause__, google.NotFound)
+
+
+def test_claims_of_several_tables_go_at_the_same_time() -> None:
+    both = Put(Key("HAT#a", "Hat"), {"_t": "Hat", "name": "a"}, {"by_colour": RED, "by_maker": Key("MAKER#ann", "Hat")})
+    sent, _ = play(BatchWrite((both, put("b"))), NOTHING, (done(2), done()), (False, False), on=procedures())
+    assert [(one.table, len(one.entries)) for one in sent[1].calls] == [(COLOURS, 2), (MAKERS, 1)]
