@@ -49,7 +49,7 @@ def counts(request: Operation, form: Form) -> tuple[Increment, ...] | None:
     """The server's own increments, if the request is nothing else and only asks for an item, of a version perhaps."""
     if not isinstance(request, Update) or request.entries or request.returning != "none":
         return None
-    asked = set(_parts(request.condition))
+    asked = _parts(request.condition)  # not to be hashed: a condition may hold a list
     if EXISTS not in asked or not all(part == EXISTS or _is_of_version(part) for part in asked):
         return None
     return increments(request.actions, form)

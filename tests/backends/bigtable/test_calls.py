@@ -41,6 +41,7 @@ class Room(Entity, table=house):
     name: str
     colour: str | None = None
     doors: int = 0
+    sizes: list[int] = [1]
     visits: Annotated[int, Counter] = 0
     tags: Annotated[set[str], Columns] = set()
     seats: Annotated[dict[str, int], Columns] = {}
@@ -131,6 +132,7 @@ IF = ["check-and-mutate"]
         (lambda db: db.update(HALL, increment(Room.doors)), ["lookup", *IF]),
         (lambda db: db.update(HALL, increment(Room.doors), when=Room.doors == 0), IF),
         (lambda db: db.update(HALL, set_(Room.doors, 9), when=Room.visits < 9), ["lookup", *IF]),
+        (lambda db: db.update(HALL, set_(Room.doors, 9), when=Room.sizes == [1]), ["lookup", *IF]),
         (lambda db: db.delete(HALL), IF),
         (lambda db: db.delete(HALL, when=starts_with(Room.colour, "r")), IF),
         (lambda db: db.insert(Guest(name="ann", until=datetime(2100, 1, 1, tzinfo=UTC))), IF),
