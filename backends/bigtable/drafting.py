@@ -51,7 +51,7 @@ def write_item(codec: EntityCodec, entity: Any, form: Form) -> Item:
         return codec.encode(entity)
     # An element, a digit or a level of an item counts no more than three bytes, and each has one in its cell at least.
     most = sum([4 * len(column) + 3 * len(cell) for column, cell in cells]) + 4 * len(cells)
-    return Draft(cells, most, _read, made)
+    return Draft(cells, most, _read, codec.marks, made)
 
 
 def _read(cells: Cells) -> dict[str, Value]:

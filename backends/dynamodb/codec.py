@@ -115,7 +115,7 @@ def write_item(codec: EntityCodec, entity: Any) -> Item:
         made = None if codec.sure else codec.encode(entity)
     except Exception:  # noqa: BLE001  # generated code does not say what is wrong
         return codec.encode(entity)
-    return Draft(text, size, read_text, made)  # every byte of names and values is in the text, and more
+    return Draft(text, size, read_text, codec.marks, made)  # every byte of names and values is in the text, and more
 
 
 def write_put(layout: Layout, put: Put) -> Attributes:

@@ -1,8 +1,9 @@
 """Items on their way to a backend, which has written them in its own form already."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+from odm.codec.attributes import TAG, VERSION
 from odm.codec.lazy import LazyDict
 from odm.expressions.nodes import Value
 
@@ -16,18 +17,28 @@ class Draft(LazyDict, Generic[F]):
         form: of the item: a text, or its cells.
         most: bytes that the item has at most, as `odm.operations.limits.item_size` counts them.
         read: the item of a form.
+        marks: its tag and version, which alone are often asked for; see `EntityCodec.marks`.
         made: the item, where it is made already.
     """
 
-    __slots__ = ("_read", "form", "most")
+    __slots__ = ("_marks", "_read", "form", "most")
 
     def __init__(
-        self, form: F, most: int, read: Callable[[F], dict[str, Value]], made: dict[str, Value] | None = None
+        self,
+        form: F,
+        most: int,
+        read: Callable[[F], dict[str, Value]],
+        marks: Mapping[str, Value],
+        made: dict[str, Value] | None = None,
     ) -> None:
         self._made = made  # without a call of the base
         self.form = form
         self.most = most
         self._read = read
+        self._marks = marks
+
+    def __getitem__(self, name: str) -> Value:
+        return self._marks[name] if name in (TAG, VERSION) else self.made[name]
 
     def _make(self) -> dict[str, Value]:
         return self._read(self.form)

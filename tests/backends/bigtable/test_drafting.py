@@ -30,6 +30,7 @@ def test_a_draft_is_what_the_item_gives(entity: BaseModel) -> None:
     item = codec.encode(entity)
     for form in (PLAIN, FORM):
         draft = write_item(codec, entity, form)
+        assert (draft["_t"], draft.get("_v")) == (item["_t"], None)
         assert draft == item
         assert rows(draft, form) == rows(item, form)
         assert isinstance(draft, Draft) is not (form is FORM and isinstance(entity, Counted))
