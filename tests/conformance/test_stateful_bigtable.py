@@ -19,7 +19,7 @@ from odm.backends.local import Memory
 from odm.testing.bridge import blocking
 from odm.testing.stateful import StoreMachine, table
 
-STEPS = int(os.environ.get("ODM_STATEFUL_BIGTABLE_STEPS", "80"))
+STEPS = int(os.environ.get("ODM_STATEFUL_BIGTABLE_STEPS", "240"))
 LENGTH = 20
 
 
