@@ -4,12 +4,13 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import grpc
 import pytest
 from grpc import StatusCode
 
+from odm import AsyncStore, Counter, Entity, PrimaryKey, Store, Table, increment
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.retry import Retry
@@ -225,19 +226,22 @@ class TestWritesThatMustNotHappenTwice:
     @pytest.mark.parametrize("status", [*TRANSIENT, StatusCode.INTERNAL, StatusCode.UNKNOWN])
     @pytest.mark.parametrize("wanted", WRITES_ONCE, ids=["insert", "put if", "delete"])
     @pytest.mark.parametrize("applied", [False, True], ids=["not applied", "applied"])
-    async def test_are_committed_once(
-        self, ask: Ask, server: Server, status: Any, wanted: Request, applied: bool
+    async def test_no_request_is_sent_twice(
+        self, ask: Ask, server: Server, status: Any, wanted: Any, applied: bool
     ) -> None:
-        """The answer is lost; whether it is told or unknown, it was not sent a second time."""
+        """The answer is lost. What the row shows not to be done may be attempted anew, under another id."""
         server.scripts["CheckAndMutateRow"] = [((done, status) if applied else (status,))]
+        before = await ask(Get(wanted.key))
         try:
             answer = await ask(wanted)
         except OutcomeUnknown:
-            pass
-        else:
-            assert applied
-            assert not isinstance(answer, Refused)
-        assert len(server.sent("CheckAndMutateRow")) == 1
+            answer = None
+        sent = [request.SerializeToString() for request in server.sent("CheckAndMutateRow")]
+        assert len(set(sent)) == len(sent)
+        assert len(sent) == 1 or not applied
+        assert not isinstance(answer, Refused)
+        item = await ask(Get(wanted.key))
+        assert item == getattr(wanted, "item", None) or (answer is None and not applied and item == before)
 
     @pytest.mark.parametrize("wanted", WRITES_ONCE, ids=["insert", "put if", "delete"])
     async def test_an_app_profile_of_several_clusters(self, ask: Ask, server: Server, wanted: Request) -> None:
@@ -247,11 +251,55 @@ class TestWritesThatMustNotHappenTwice:
         assert len(server.sent("CheckAndMutateRow")) == 1
 
     async def test_one_that_hangs(self, connection: Any, server: Server, colour: str) -> None:
-        server.scripts["CheckAndMutateRow"] = [(Delay(30),)] * 5
+        server.scripts["CheckAndMutateRow"] = [(Delay(30),)]
+        ask = asking(connection.patient(Patience(timeout=0.3)), colour)
+        wanted = Put(Key("p", "a"), {"_t": "Pet", "age": 4}, condition=EXISTS)
         with pytest.raises(OutcomeUnknown, match="DEADLINE_EXCEEDED"):
-            await asking(connection.patient(Patience(timeout=0.3)), colour)(Put(Key("p", "n"), ITEM, condition=ABSENT))
+            await ask(wanted)
         assert len(server.sent("CheckAndMutateRow")) == 1
+        assert await ask(Get(wanted.key)) == ITEM
         await connection.aclose()
+
+
+pages = Table("pages")
+
+
+class Page(Entity, table=pages):
+    """What is visited."""
+
+    primary = PrimaryKey("PAGE#{path}", "PAGE")
+
+    path: str
+    visits: Annotated[int, Counter] = 0
+
+
+async def visit(backend: Bigtable, colour: str, path: str) -> None:
+    """Count a visit of a page."""
+    if colour == "sync":
+        with Store(pages, backend) as db:
+            db.update(Page.primary(path=path), increment(Page.visits))
+    else:
+        async with AsyncStore(pages, backend) as async_db:
+            await async_db.update(Page.primary(path=path), increment(Page.visits))
+
+
+class TestIncrements:
+    @pytest.mark.parametrize("status", [*TRANSIENT, StatusCode.INTERNAL, StatusCode.UNKNOWN])
+    @pytest.mark.parametrize("applied", [False, True], ids=["not applied", "applied"])
+    async def test_are_sent_once(
+        self, server: Server, bigtable_emulator: str, colour: str, status: Any, applied: bool
+    ) -> None:
+        path = f"{colour}{status}{applied}"
+        direct = Store(pages, Bigtable("project", "instance", endpoint=bigtable_emulator))
+        direct.create()
+        direct.put(Page(path=path, visits=5))
+        server.scripts["ReadModifyWriteRow"] = [((done, status) if applied else (status,))]
+        backend = Bigtable("project", "instance", endpoint=server.address)
+        with pytest.raises(OutcomeUnknown):
+            await visit(backend, colour, path)
+        assert [call.method for call in server.calls if call.method != "ReadRows"] == ["ReadModifyWriteRow"]
+        assert direct.one(Page, path=path).visits == 5 + applied
+        direct.close()
 
 
 EVERY: dict[str, Request] = {
@@ -298,26 +346,34 @@ class TestNothingRawEscapes:
 
 
 class TestClosing:
+    """What was under way says that the store was closed; a write that was lost with that may still be made, anew."""
+
     @pytest.mark.parametrize("name", EVERY)
     async def test_while_calls_wait(self, connection: Any, server: Server, name: str) -> None:
-        server.script = [(Delay(30),)] * 5
+        server.script = [(Delay(30),)]
         threading.Timer(0.3, connection.close).start()
         begun = time.monotonic()
-        with pytest.raises(OdmError, match="closed meanwhile"):
+        try:
             perform(connection, EVERY[name])
-        assert time.monotonic() - begun < 5
-        server.script.clear()
+        except OdmError as error:
+            assert "closed meanwhile" in str(error)  # noqa: PT017  # not every write fails
+        else:
+            assert name in ("put", "put if", "delete", "batch write")
+        assert time.monotonic() - begun < 10
         assert perform(connection, Get(Key("p", "b"))) == ITEM
 
     @pytest.mark.parametrize("name", EVERY)
     async def test_while_async_calls_wait(self, connection: Any, server: Server, name: str) -> None:
-        server.script = [(Delay(30),)] * 5
+        server.script = [(Delay(30),)]
         waiting = asyncio.create_task(aperform(connection, EVERY[name]))
         await asyncio.sleep(0.3)
         await connection.aclose()
-        with pytest.raises(OdmError, match="closed meanwhile"):
-            await asyncio.wait_for(waiting, 5)
-        server.script.clear()
+        try:
+            await asyncio.wait_for(waiting, 10)
+        except OdmError as error:
+            assert "closed meanwhile" in str(error)  # noqa: PT017
+        else:
+            assert name in ("put", "put if", "delete", "batch write")
         assert await aperform(connection, Get(Key("p", "b"))) == ITEM
         await connection.aclose()
 
