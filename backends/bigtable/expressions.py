@@ -189,8 +189,10 @@ def increments(actions: Sequence[Action], form: Form) -> tuple[Increment, ...] |
     rules: list[Increment] = []
     for action in actions:
         match action:
-            case nodes.Increment(Path((str(name),)), int(by), start=0) if form.kind(name) == "counter" and by in INT64:
-                rules.append(Increment(qualifier(name), by))
+            case nodes.Increment(Path((str(name),)), int(by), start=0) if (
+                form.kind(name) == "counter" and abs(by) in INT64
+            ):
+                rules.append(Increment(qualifier(name), by))  # which may have to be taken back
             case _:
                 return None
     return tuple(rules)

@@ -1,6 +1,7 @@
 """Every condition on every type, as the filter of a query, as the filter of a scan, and as the ``when=`` of a write."""
 # ruff: noqa: D101  # a test's name says what it shows
 
+from collections.abc import Callable
 from datetime import timedelta, timezone
 from decimal import Decimal
 from typing import Any, cast
@@ -16,6 +17,7 @@ from odm import (
     is_in,
     missing,
     not_,
+    set_,
     size,
     some,
     starts_with,
@@ -240,12 +242,20 @@ class TestFilters:
 class TestWhen:
     def test_every_condition_guards_a_write(self, db: Store) -> None:
         fill(db, SHEETS)
-        found = {str(c): "".join(s.sheet_id for s in SHEETS if self.passes(db, s, c)) for c, _ in CASES}
+        found = {str(c): "".join(s.sheet_id for s in SHEETS if self.passes(db.put, s, when=c)) for c, _ in CASES}
         assert found == EXPECTED
 
-    def passes(self, db: Store, sheet: Sheet, condition: Any) -> bool:
+    def test_every_condition_guards_an_update(self, db: Store) -> None:
+        fill(db, SHEETS)
+        found = {
+            str(c): "".join(s.sheet_id for s in SHEETS if self.passes(db.update, s, set_(Sheet.level, s.level), when=c))
+            for c, _ in CASES
+        }
+        assert found == EXPECTED
+
+    def passes(self, write: Callable[..., Any], *args: Any, **options: Any) -> bool:
         try:
-            db.put(sheet, when=condition)
+            write(*args, **options)
         except ConditionFailed:
             return False
         return True

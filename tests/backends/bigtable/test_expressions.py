@@ -385,7 +385,8 @@ VIEWS = Path(("views",))
     ("actions", "wanted"),
     [
         ([Increment(VIEWS, 2)], (Add("views", 2),)),
-        ([Increment(VIEWS, -(2**63))], (Add("views", -(2**63)),)),
+        ([Increment(VIEWS, 1 - 2**63)], (Add("views", 1 - 2**63),)),
+        ([Increment(VIEWS, -(2**63))], None),  # could not be taken back
         ([Increment(VIEWS, 2**63)], None),
         ([Increment(VIEWS, 1, start=5)], None),
         ([Increment(VIEWS, Decimal("0.5"))], None),
