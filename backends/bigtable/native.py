@@ -107,8 +107,7 @@ class DeleteColumn:
         return f"deletecolumn {_quoted(f'{self.family}:{self.qualifier}')}{until}"
 
 
-@frozen
-class SetCell:
+class SetCell(NamedTuple):
     """Write one cell; ``timestamp`` in microseconds since 1970, whole milliseconds, or `SERVER_TIME`."""
 
     qualifier: str
