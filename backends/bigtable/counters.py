@@ -3,28 +3,37 @@
 An increment alone is one read-modify-write. It can not have a condition, so it asks for the tag and the revision too,
 by appending nothing to them. An empty tag tells that there was no item, and that the row, a ghost, is to go again. No
 read takes a ghost for an item, so one that stays behind, because the writer stopped, does no harm until `odm scrub`
-removes it. The revision ends with the version of the item: if it is not the one asked for, the increment is taken back.
+removes it.
+
+The revision ends with the version of the item. A model of a later version than the first asks for it before it counts,
+for it meets items that are to be upgraded first. If the increment still finds another version, as one of an old
+program that is still running in a newer item, it is *taken back*: the counters are set to what they held, if they and
+the revision are as the increment left them. To subtract would be wrong if the item has been put anew in between.
 
 Such an increment leaves the row's revision alone. Hence a write that was worked out from what a counter held must ask
 for the counter's cell, as it was read, together with the revision.
 """
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from attrs import frozen
 
-from odm.backends.bigtable.cells import qualifier, write_counter
+from odm.backends.bigtable.bulk import read_many
+from odm.backends.bigtable.cells import qualifier, read_counter, write_counter
 from odm.backends.bigtable.codec import REVISION, TAG, Form, Stored
-from odm.backends.bigtable.expressions import increments, there
-from odm.backends.bigtable.filters import Filter, ValueIs, chain, newest
+from odm.backends.bigtable.expressions import increments, revision_is, there
+from odm.backends.bigtable.filters import Filter, ValueIs, chain, interleave, newest, together
 from odm.backends.bigtable.native import (
     COUNTERS,
     FAMILY,
     AppendValue,
     CheckAndMutateRow,
+    DeleteColumn,
     DeleteRow,
     Increment,
+    Mutation,
     ReadModifyWriteRow,
     Row,
     SetCell,
@@ -32,7 +41,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.retry import once, until_answered
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
-from odm.errors import OdmError
+from odm.errors import OdmError, OutcomeUnknown
 from odm.expressions.nodes import And, Compare, Condition, Const, Missing, Path, Remove, Set, Value, paths
 from odm.expressions.nodes import Increment as IncrementAction
 from odm.operations.backend import Gen
@@ -41,6 +50,9 @@ from odm.operations.ir import Operation, Refused, Update, Written
 
 FIRST: Final = Missing(Path((VERSION,)))
 """The item is of the first version, as the core asks for it."""
+
+_TOLD: Final = interleave(newest(FAMILY, TAG), newest(FAMILY, REVISION))
+"""What an increment is told, too."""
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -76,23 +88,65 @@ def count(
 ) -> Gen[Written | Refused | None]:
     """Add to counters of an item in one request; None if its version was another, and nothing is added.
 
-    That is only told afterwards, so then it is taken back.
-
     Raises:
-        OutcomeUnknown: the answer was lost; it is not sent again, because it would count twice.
+        OutcomeUnknown: the answer was lost; it is not sent again, because it would count twice. Or it was taken back,
+            and it can not be told whether what somebody else has written since was made of it.
     """
+    asked = asked_version(condition)
+    if asked is not None:
+        rows = yield from read_many(writer.table, (row_key,), writer.retry, _TOLD)
+        if row_key not in rows or _version(rows[row_key]) != str(asked):
+            return None
     told = tuple(AppendValue(name, b"") for name in (TAG, REVISION))
     row: Row = yield from once(ReadModifyWriteRow(writer.table, row_key, (*rules, *told)))
-    held = {cell.qualifier.decode(): cell.value.decode() for cell in row.cells if cell.family == FAMILY}
-    if not held.get(TAG):
+    if not _held(row).get((FAMILY, TAG)):
         yield from _remove_ghost(writer, row_key)
         return Refused(None)
-    version, asked = held.get(REVISION, "").partition(".")[2], asked_version(condition)
-    if condition == EXISTS or version == ("" if asked is None else str(asked)):
+    if condition == EXISTS or _version(row) == ("" if asked is None else str(asked)):
         return Written()
-    back = tuple(Increment(rule.qualifier, -rule.by) for rule in rules)
-    yield from once(ReadModifyWriteRow(writer.table, row_key, back))
+    yield from _take_back(writer, row_key, rules, row)
     return None
+
+
+def _held(row: Row) -> dict[tuple[str, str], bytes]:
+    return {(cell.family, cell.qualifier.decode()): cell.value for cell in row.cells}
+
+
+def _version(row: Row) -> str:
+    """The version that the row's revision tells; "" is the first."""
+    return _held(row).get((FAMILY, REVISION), b"").decode().partition(".")[2]
+
+
+def _take_back(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row) -> Gen[None]:
+    """Undo an increment that left the row like this."""
+    pauses = writer.retry.contention()
+    held, revision = _held(row), _held(row)[FAMILY, REVISION]
+    while held.get((FAMILY, REVISION)) == revision:
+        if (yield from once(_as_before(writer, row_key, rules, held))):
+            return
+        if (wait := next(pauses, None)) is None:
+            break
+        yield wait
+        rows = yield from read_many(writer.table, (row_key,), writer.retry)
+        held = _held(rows[row_key]) if row_key in rows else {}
+    raise OutcomeUnknown(
+        f"row {row_key!r} of table {writer.table!r}: its counters were added to before it showed that the item is of "
+        "another version, and somebody else has written since: what was added may or may not be in them; read the item"
+    )
+
+
+def _as_before(
+    writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Mapping[tuple[str, str], bytes]
+) -> CheckAndMutateRow:
+    """What sets counters to what they were before an increment, if nothing else changes them meanwhile."""
+    same = [revision_is(held[FAMILY, REVISION].decode())]
+    back: list[Mutation] = []
+    for rule in rules:
+        column, cell = rule.qualifier, held[COUNTERS, rule.qualifier]
+        same.append(chain(newest(COUNTERS, column), ValueIs(cell)))
+        before = write_counter(read_counter(cell) - rule.by)
+        back += [DeleteColumn(column, COUNTERS), SetCell(column, before, writer.now(), COUNTERS)]
+    return CheckAndMutateRow(writer.table, row_key, together(*same), matched=tuple(back))
 
 
 def _remove_ghost(writer: Writer, row_key: str) -> Gen[None]:

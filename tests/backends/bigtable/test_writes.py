@@ -21,8 +21,8 @@ from odm.backends.bigtable.native import (
     Row,
     SetCell,
 )
-from odm.errors import BadValue
-from odm.expressions.nodes import AddTo, Compare, Condition, Const, IsIn, Missing, Or, Path, Set
+from odm.errors import BadValue, OutcomeUnknown
+from odm.expressions.nodes import AddTo, Compare, Const, IsIn, Missing, Or, Path, Set
 from odm.expressions.nodes import Increment as Add
 from odm.operations.backend import Sleep
 from odm.operations.guards import ABSENT, EXISTS, every
@@ -53,7 +53,14 @@ SHELF_CELLS = (
 )
 CHEAP = Compare("<", Path(("price",)), Const(5))
 COUNT = Update(HAT, (Add(Path(("worn",)), 3),), condition=EXISTS)
-FOUR, SEVEN = (number.to_bytes(8, "big") for number in (4, 7))
+FOUR, SEVEN, EIGHT, ELEVEN = (number.to_bytes(8, "big") for number in (4, 7, 8, 11))
+FIRST_VERSION = Missing(Path(("_v",)))
+SECOND_VERSION = Compare("=", Path(("_v",)), Const(2))
+BY_FIRST = Update(HAT, COUNT.actions, condition=every(EXISTS, FIRST_VERSION))
+
+
+def commits_of(sent: list[Any]) -> list[CheckAndMutateRow]:
+    return [one for one in sent if isinstance(one, CheckAndMutateRow)]
 
 
 def price_is(price: int) -> Compare:
@@ -181,22 +188,41 @@ class TestCounters:
         assert sent == [ReadModifyWriteRow("shop", ROW, (Increment("worn", 3), *told))]
         assert answer == Written()
 
-    @pytest.mark.parametrize(
-        ("asked", "revision"),
-        [(Missing(Path(("_v",))), b"r0"), (Compare("=", Path(("_v",)), Const(2)), b"r0.2")],
-        ids=["the first", "a later one"],
-    )
-    def test_learn_the_version_from_the_revision(self, asked: Condition, revision: bytes) -> None:
-        update = Update(HAT, COUNT.actions, condition=every(EXISTS, asked))
-        sent, answer = play(update, counted(b"Hat", revision), on=procedures())
+    def test_learn_the_version_from_the_revision(self) -> None:
+        update = Update(HAT, COUNT.actions, condition=every(EXISTS, FIRST_VERSION))
+        sent, answer = play(update, counted(b"Hat"), on=procedures())
         assert (calls(sent), answer) == (1, Written())
 
+    def test_of_a_later_version_ask_for_it_before(self) -> None:
+        """Its model meets items that are to be upgraded, and must not have counted in them."""
+        update = Update(HAT, COUNT.actions, condition=every(EXISTS, SECOND_VERSION))
+        sent, answer = play(update, stored("r0.2"), counted(b"Hat", b"r0.2"), on=procedures())
+        assert [type(one) for one in sent] == [ReadRows, ReadModifyWriteRow]
+        assert answer == Written()
+        sent, answer = play(update, stored(), stored(c_worn=FOUR), on=procedures())
+        assert [type(one) for one in sent] == [ReadRows, ReadRows]
+        assert answer == Refused(item(worn=4))
+        assert play(update, NOTHING, NOTHING, on=procedures())[1] == Refused(None)
+
     def test_of_another_version_are_taken_back(self) -> None:
-        update = Update(HAT, COUNT.actions, condition=every(EXISTS, Missing(Path(("_v",)))))
         newer = stored("r0.2", _v=b"2", c_worn=FOUR)
-        sent, answer = play(update, counted(b"Hat", b"r0.2"), Row(b"", ()), newer, on=procedures())
-        assert sent[1] == ReadModifyWriteRow("shop", ROW, (Increment("worn", -3),))
+        sent, answer = play(BY_FIRST, counted(b"Hat", b"r0.2"), True, newer, on=procedures())
+        asked = str(sent[1].predicate)
+        assert "r0.2" in asked
+        assert str(SEVEN)[1:] in asked
+        assert sent[1].matched == (DeleteColumn("worn", "c"), SetCell("worn", FOUR, 5000, "c"))
         assert answer == Refused(item(_v=2, worn=4))
+
+    def test_of_another_version_are_taken_back_from_what_others_count_too(self) -> None:
+        newer = stored("r0.2", _v=b"2", c_worn=ELEVEN)
+        sent, _ = play(BY_FIRST, counted(b"Hat", b"r0.2"), False, newer, True, newer, on=procedures())
+        assert commits_of(sent)[1].matched[1] == SetCell("worn", EIGHT, 5000, "c")
+
+    @pytest.mark.parametrize("found", [stored("r1.2", _v=b"2", c_worn=FOUR), NOTHING], ids=["put", "deleted"])
+    def test_of_another_version_are_not_taken_back_from_what_was_written_since(self, found: Read) -> None:
+        """It would count what the put may never have had."""
+        with pytest.raises(OutcomeUnknown, match="another version"):
+            play(BY_FIRST, counted(b"Hat", b"r0.2"), False, found, on=procedures())
 
     def test_every_write_leaves_the_version_in_the_revision(self) -> None:
         put = Put(SHELF, {**SHELF_ITEM, "_v": 2})
