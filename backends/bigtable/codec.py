@@ -202,10 +202,11 @@ def joined(whole: Value, members: Mapping[str, bytes]) -> Value:
 
 
 def _join_counters(item: dict[str, Value], row: Row) -> None:
+    """Add counters to the numbers from before; what is no number can not be counted, and stays."""
     for slot, cell in _cells_of(row).items():
         if isinstance(slot, Count):
-            before = item.get(slot.name)
-            item[slot.name] = read_counter(cell) + (before if type(before) is int else 0)
+            counted, before = read_counter(cell), item.get(slot.name, 0)
+            item[slot.name] = before + counted if type(before) is int else before
 
 
 def _join_members(item: dict[str, Value], row: Row) -> None:

@@ -1,3 +1,4 @@
+from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
@@ -117,6 +118,13 @@ class TestReading:
             "tags": frozenset({"a", "b", "c"}),
             "prices": {"eu": 1, "us": 3},
         }
+
+    @pytest.mark.parametrize(
+        ("cell", "value"), [(b"red", "red"), (b"null", None), (b"true", True), (b"1.5", Decimal("1.5"))]
+    )
+    def test_what_can_not_be_counted_stays(self, cell: bytes, value: object) -> None:
+        """A count of an older model, taken back because the item has a newer version, leaves a counter of 0 beside."""
+        assert decode(hat(("d:views", cell), ("c:views", b"\0" * 8))) == {"_t": "Hat", "views": value}
 
     def test_a_set_without_members_is_absent(self) -> None:
         assert decode(hat(("d:tags", b'{"$set": []}'))) == {"_t": "Hat"}
