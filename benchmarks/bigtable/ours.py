@@ -1,8 +1,9 @@
 """The Bigtable backend as contender."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.bigtable.contender import Contender, Looped
+from benchmarks.bigtable.contender import Call, Contender, Looped
 from benchmarks.bigtable.readings import METER, Reading, fields, table
 from odm import AsyncStore, Store
 from odm.backends.bigtable import Bigtable
@@ -70,8 +71,8 @@ class OdmRows(Contender):
     def plain(self, found: Any) -> dict[str, Any]:
         return {}
 
-    def check(self, *_: Any) -> None:
-        assert len(self.scan(0)) == self.size
+    def check(self, expected: Sequence[dict[str, Any]], calls: Sequence[Call]) -> None:
+        assert len(self.scan(0)) == len(expected)
 
     def close(self) -> None:
         self.connection.close()

@@ -119,13 +119,15 @@ class Server:
         metadata = {key: str(value) for key, value in context.invocation_metadata()}
         self.calls.append(Seen(method, request, metadata, context.time_remaining()))
         script = self.scripts.get(method) or self.script
-        for part in script.pop(0) if script else (iter,):
+        parts: tuple[Any, ...] = script.pop(0) if script else (iter,)
+        for part in parts:
             if isinstance(part, Delay):
                 _wait(part.seconds, context)
             elif isinstance(part, Status | grpc.StatusCode):
                 context.abort(*(part if isinstance(part, Status) else Status(part)))
-            elif callable(part):
-                yield from part(self._forward(method, request, metadata))
+            elif callable(part):  # a Change
+                change: Change = part
+                yield from change(self._forward(method, request, metadata))
             else:
                 yield part
 
