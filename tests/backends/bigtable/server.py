@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import grpc
 from google.cloud.bigtable_v2 import types
@@ -126,7 +126,7 @@ class Server:
             elif isinstance(part, Status | grpc.StatusCode):
                 context.abort(*(part if isinstance(part, Status) else Status(part)))
             elif callable(part):  # a Change
-                change: Change = part
+                change = cast("Change", part)
                 yield from change(self._forward(method, request, metadata))
             else:
                 yield part
