@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
+from odm.backends.bigtable.codec import MAX_CELL
+from odm.backends.bigtable.layout import MAX_ROW_KEY
 from odm.backends.bigtable.schema import check
 from odm.errors import BadValue, Unsupported
 from odm.operations.backend import Connection
@@ -24,13 +26,6 @@ if TYPE_CHECKING:
     from google.auth.credentials import Credentials
 
 __all__ = ["Bigtable"]
-
-KEY_BYTES = 4096
-"""A row key (https://cloud.google.com/bigtable/quotas); two bytes of it may join partition and sort, and six
-those of an index key and of the item's."""
-
-CELL_BYTES = 100 * 1024 * 1024
-"""A cell, and a row is to stay below as much."""
 
 EMULATOR = "BIGTABLE_EMULATOR_HOST"
 
@@ -74,13 +69,17 @@ class Bigtable:
 
     @property
     def limits(self) -> Limits:
-        """What Bigtable itself can hold. A transaction has one operation there, which the backend sees to."""
-        most = KEY_BYTES - 2
+        """What Bigtable itself can hold. A transaction has one operation there, which the backend sees to.
+
+        Of a row key two bytes may join partition and sort, and six those of an index key and of the item's. A row is to
+        stay below what one cell may have.
+        """
+        most = MAX_ROW_KEY - 2
         return Limits(
             most,
             most,
-            entry_bytes=KEY_BYTES - 6,
-            item_bytes=CELL_BYTES,
+            entry_bytes=MAX_ROW_KEY - 6,
+            item_bytes=MAX_CELL,
             actions=None,
             transaction_bytes=None,
             key_bytes=most,

@@ -32,6 +32,9 @@ EMPTY_MAP: Final = b"{}"
 EMPTY_SET: Final = b'{"$set": []}'
 """Beside an attribute's members in columns of their own: of what they are the members."""
 
+MARKS: Final = frozenset("-0123456789tfn'[{\0")
+"""How a text begins that may need its apostrophe; a cell that begins otherwise is text as it is."""
+
 INT64: Final = range(-(2**63), 2**63)
 """What a counter's cell holds."""
 
@@ -39,8 +42,6 @@ _COUNTER_BYTES = 8
 _CONSTANTS: Final[Mapping[bytes, bool | None]] = {b"true": True, b"false": False, b"null": None}
 _ESCAPES: Final = str.maketrans({"#": "$S", "$": "$T"})
 _NUMERIC: Final = re.compile(NUMBER.pattern.decode(), re.ASCII)
-_LIKE_OTHERS: Final = frozenset("-0123456789tfn'[{\0")
-"""How a text begins that may need its apostrophe."""
 
 
 def write(value: Value) -> bytes:
@@ -123,7 +124,7 @@ def read_qualifier(column: bytes) -> tuple[str, str | None]:
 
 
 def _plain(text: str) -> str:
-    return "'" + text if text and text[0] in _LIKE_OTHERS and _reads_as_another(text) else text
+    return "'" + text if text and text[0] in MARKS and _reads_as_another(text) else text
 
 
 def _reads_as_another(text: str) -> bool:

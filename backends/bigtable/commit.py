@@ -3,7 +3,7 @@
 Bigtable changes one row in one step, and the entries of an item stand in rows of index tables. So each *attempt*
 at a write has a fresh random id, and goes:
 
-1. **read** the row: its item, its revision ``_r`` and the list ``_ix`` of the entries that it has;
+1. **read** the row: its item, its revision ``~r`` and the list ``_ix`` of the entries that it has;
 2. **claim**: in the row of each entry that is new, set a column of which the attempt's id is the qualifier. All claims
    are acknowledged before the next step. Entries that the item has already keep the column that they have;
 3. **commit**: one check-and-mutate of the item's row. If the revision is what was read, or if there was no item and

@@ -7,7 +7,7 @@ as usual: then these are asked, which find the value or word the fault.
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from odm.backends.bigtable.cells import qualifier, read, read_qualifier, write
+from odm.backends.bigtable.cells import MARKS, qualifier, read, read_qualifier, write
 from odm.backends.bigtable.codec import SURELY_FITS, Form
 from odm.backends.bigtable.columns import BESIDE
 from odm.codec import TTL_ATTRIBUTE, Draft, EntityCodec, ttl_seconds
@@ -69,7 +69,7 @@ class _Module(Module):
     def __init__(self, ttl: str | None) -> None:
         super().__init__()
         self.names |= {
-            "MARKS": frozenset("-0123456789tfn'[{\0"),
+            "MARKS": MARKS,
             "NULL": write(None),
             "write": write,
             "shallow": shallow,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final, cast
 
-from odm.backends.bigtable.cells import NUMBER, read, read_counter, write
+from odm.backends.bigtable.cells import MARKS, NUMBER, read, read_counter, write
 from odm.backends.bigtable.codec import NO_MEMBERS, joined
 from odm.backends.bigtable.columns import Count, Member, Slot, shape_of
 from odm.backends.bigtable.native import Row
@@ -57,7 +57,7 @@ def _joined(cells: Mapping[Slot, bytes], name: str) -> Value:
 _NAMES: Final[Mapping[str, object]] = {
     "BOOLS": {write(True): True, write(False): False},
     "NULL": write(None),
-    "PLAIN": frozenset(range(256)) - frozenset(b"-0123456789tfn'[{\0"),
+    "PLAIN": frozenset(range(256)) - frozenset(map(ord, MARKS)),
     "date": date,
     "datetime": datetime,
     "decimal": _decimal,

@@ -30,6 +30,11 @@ class Layout:
     join: str
     hash_only: bool
 
+    @classmethod
+    def of(cls, schema: Schema) -> "Layout":
+        """The layout of a table."""
+        return cls(schema.row_key_join, schema.hash_only)
+
     def row_key(self, key: Key) -> str:
         """The row key of an item.
 

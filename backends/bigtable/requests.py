@@ -69,13 +69,9 @@ class Procedures:
         init=False,
         default=Factory(lambda self: Loader(e.codec for e in self.schema.entities.values()), takes_self=True),
     )
-    layout: Layout = field(
-        init=False,
-        default=Factory(lambda self: Layout(self.schema.row_key_join, self.schema.hash_only), takes_self=True),
-    )
     writer: Writer = field(
         init=False,
-        default=Factory(lambda self: Writer(self.schema, self.layout, self.retry, self.now, self.ids), takes_self=True),
+        default=Factory(lambda self: Writer(self.schema, self.retry, self.now, self.ids), takes_self=True),
     )
 
     def steps(self, request: Request) -> Gen[Any]:
@@ -118,6 +114,11 @@ class Procedures:
     def table(self) -> str:
         """The table's name."""
         return self.schema.name
+
+    @property
+    def layout(self) -> Layout:
+        """Where the table's items stand."""
+        return self.writer.layout
 
     def apart(self, keys: Sequence[Key]) -> str | None:
         """Why items can not be written in one transaction; see `odm.operations.backend.Connection`."""

@@ -21,7 +21,6 @@ from attrs import evolve
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.commit import LEASE_SECONDS
 from odm.backends.bigtable.garbage import Rules, Scrubbed, collect
-from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BadValue
 from odm.operations.backend import arun, run
@@ -72,7 +71,7 @@ def scrub(  # noqa: PLR0913  # its options
     schema, rules = _named(table, prefix), _rules(lease, rate, expired=expired, after=after, clock=clock)
     connection = backend.connect(schema)
     try:
-        return run(collect(_writer(schema), rules, tell or _silent), connection.call)
+        return run(collect(Writer(schema), rules, tell or _silent), connection.call)
     finally:
         connection.close()
 
@@ -93,7 +92,7 @@ async def ascrub(  # noqa: PLR0913  # its options
     schema, rules = _named(table, prefix), _rules(lease, rate, expired=expired, after=after, clock=clock)
     connection = backend.connect(schema)
     try:
-        return await arun(collect(_writer(schema), rules, tell or _silent), connection.acall)
+        return await arun(collect(Writer(schema), rules, tell or _silent), connection.acall)
     finally:
         await connection.aclose()
 
@@ -101,10 +100,6 @@ async def ascrub(  # noqa: PLR0913  # its options
 def _named(table: Table, prefix: str) -> Schema:
     schema = table.compile()
     return evolve(schema, name=prefix + schema.name, prefix=prefix)
-
-
-def _writer(schema: Schema) -> Writer:
-    return Writer(schema, Layout(schema.row_key_join, schema.hash_only))
 
 
 def _rules(

@@ -153,7 +153,7 @@ def _holds_entries(schema: Schema, name: str, families: Families, retry: Retry) 
     if families.keys() != {ENTRIES}:
         return False
     rows = yield from read_all(ReadRows(name, limit=1), retry)
-    return all(_is_entry(row, Layout(schema.row_key_join, schema.hash_only)) for row in rows)
+    return all(_is_entry(row, Layout.of(schema)) for row in rows)
 
 
 def _is_entry(row: Row, layout: Layout) -> bool:

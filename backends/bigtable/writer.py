@@ -31,19 +31,19 @@ class Writer:
 
     Attributes:
         schema: the table.
-        layout: where its items stand.
         retry: how long to try.
         now: the timestamp of the cells that are written, in microseconds.
         ids: makes the id that each attempt to write leaves in the row.
+        layout: where its items stand.
         form: how attributes are stored.
         local: the local indexes, with what each holds of an item on DynamoDB.
     """
 
     schema: Schema
-    layout: Layout
     retry: Retry = Factory(Retry)
     now: Callable[[], int] = now_micros
     ids: Callable[[], str] = new_id
+    layout: Layout = field(init=False, default=Factory(lambda self: Layout.of(self.schema), takes_self=True))
     form: Form = field(init=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
     local: Local = field(
         init=False,

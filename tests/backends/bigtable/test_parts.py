@@ -62,7 +62,7 @@ def tables(draw: st.DrawFn) -> tuple[Schema, list[Key]]:
 @given(tables(), st.integers(2, 6), st.data())
 def test_every_partition_lies_in_one_part(table: tuple[Schema, list[Key]], most: int, data: st.DataObject) -> None:
     schema, keys = table
-    layout = Layout(schema.row_key_join, schema.hash_only)
+    layout = Layout.of(schema)
     rows = sorted({layout.row_key(key).encode() for key in keys})
     picked = data.draw(st.lists(st.tuples(st.sampled_from(rows), st.integers(1, 20)), max_size=6))
     shortened = sorted({row[:length] for row, length in picked})  # samples need not be keys of rows

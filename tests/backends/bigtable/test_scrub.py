@@ -13,7 +13,6 @@ from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Store, Table
 from odm.backends.bigtable import Bigtable, garbage
 from odm.backends.bigtable.codec import TAG
 from odm.backends.bigtable.entries import entry_row, index_table
-from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.native import (
     ENTRIES,
     SERVER_TIME,
@@ -212,7 +211,7 @@ class TestRows:
     ) -> None:
         ghost(link, prefix, "METER#m#DAY#2")
         schema = evolve(meters.compile(), name=f"{prefix}meters")
-        writer = Writer(schema, Layout(schema.row_key_join, schema.hash_only))
+        writer = Writer(schema)
         rules = garbage.Rules(LEASE, clock=lambda: time.time() + 2 * HOUR)
         scrubber = Steps(world, garbage.collect(writer, rules, lambda _: None))
         while not isinstance(scrubber.pending, CheckAndMutateRow):
