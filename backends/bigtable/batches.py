@@ -38,7 +38,10 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Gen[None]
             break
         group = others[start : start + GROUP]
         works = [Work(one, writer.row_key(one.key)) for one in group]
-        reason = yield from settle(writer, works)
+        try:
+            reason = yield from settle(writer, works)
+        except Throttled as error:  # it does not know the batch
+            reason = str(error)
         left += [one for one, work in zip(group, works, strict=True) if work.answer is None]
     if reason is not None:
         raise Throttled(

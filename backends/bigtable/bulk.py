@@ -8,7 +8,7 @@ from typing import TypeVar
 from attrs import frozen
 from grpc import StatusCode
 
-from odm.backends.bigtable.errors import RETRIED, explain, passing, status_of, text_of, translate
+from odm.backends.bigtable.errors import RETRIED, explain, is_throttled, passing, status, status_of, text_of, translate
 from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.native import NEWEST, Entry, Mutated, MutateRows, ReadRows, Row, SetCell
 from odm.backends.bigtable.retry import Retry, all_of, read_all
@@ -101,7 +101,7 @@ def _undone(call: MutateRows, answer: Mutated | Exception, refusals: list[OdmErr
     What it refused for good goes to ``refusals``.
     """
     mutated = Mutated(failure=answer) if isinstance(answer, Exception) else answer
-    if mutated.failure is not None and not passing(mutated.failure):
+    if mutated.failure is not None and not _may_pass(mutated.failure):
         refusal = translate(mutated.failure, call)
         refusal.__cause__ = mutated.failure
         refusals.append(refusal)
@@ -112,12 +112,17 @@ def _undone(call: MutateRows, answer: Mutated | Exception, refusals: list[OdmErr
         given = mutated.answers.get(index)
         if given is None:
             again[entry] = silence
-        elif (code := status_of(given)) in RETRIED:
+        elif (code := status_of(given)) in RETRIED or is_throttled(code, given.message):
             again[entry] = given.message
         elif code is not StatusCode.OK:
             where = f", row {entry.key!r} (other rows of the batch may be written)"
             refusals.append(explain(code, given.message, call, where))
     return again
+
+
+def _may_pass(failure: Exception) -> bool:
+    """Here a quota that is used up may pass too: what is left in the end is handed back, to be written later."""
+    return passing(failure) or is_throttled(status(failure), text_of(failure))
 
 
 def leading(things: tuple[T, ...], weigh: Callable[[T], int], budget: int) -> tuple[T, ...]:

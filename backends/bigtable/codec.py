@@ -343,11 +343,11 @@ def attribute_gone(name: str, row: Row | None, form: Form) -> tuple[DeleteColumn
     """
     column = qualifier(name)
     gone = [DeleteColumn(column)]
-    if row is None:
-        return (*gone, *[DeleteColumn(column, COUNTERS)] * (form.kind(name) == "counter"))
+    if form.kind(name) == "counter":  # the server may have made it since the row was read
+        gone.append(DeleteColumn(column, COUNTERS))
     whole, member = column.encode(), f"{column}#".encode()
-    for cell in row.cells:
-        if cell.family == COUNTERS and cell.qualifier == whole:
+    for cell in () if row is None else row.cells:
+        if cell.family == COUNTERS and cell.qualifier == whole and form.kind(name) != "counter":
             gone.append(DeleteColumn(column, COUNTERS))
         elif cell.family == FAMILY and cell.qualifier.startswith(member):
             gone.append(DeleteColumn(cell.qualifier.decode()))

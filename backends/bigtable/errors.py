@@ -44,6 +44,9 @@ this side cancels a call that is still awaited."""
 _CUT: Final = ("rst_stream", "rst stream", "received unexpected eos on data frame from server")
 """What the text of an INTERNAL failure has where the connection was cut; so the vendor's Java client tells it."""
 
+_TOO_LARGE: Final = "larger than max"
+"""What RESOURCE_EXHAUSTED says of a message that is over gRPC's size."""
+
 _LOST: Final = RETRIED | {StatusCode.UNKNOWN, StatusCode.INTERNAL}
 """After these a write may have been applied."""
 
@@ -104,6 +107,11 @@ def passing(failure: Exception) -> bool:
     return code in RETRIED or (code is StatusCode.INTERNAL and any(word in text_of(failure).lower() for word in _CUT))
 
 
+def is_throttled(code: StatusCode, message: str) -> bool:
+    """Whether the server did not do it because there was too much to do, and may do it later."""
+    return code is StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE not in message
+
+
 def text_of(failure: Exception) -> str:
     """What a native failure says."""
     details = getattr(failure, "details", None) if isinstance(failure, RpcError) else None
@@ -140,7 +148,7 @@ def explain(code: StatusCode, message: str, call: Call, where: str = "") -> OdmE
         where: the row, when the status is that of one row of many.
     """
     place = f"{type(call).__name__} on Bigtable table {call.table!r}{where}: {code.name}, {message}"
-    if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in message:
+    if code is StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in message:
         return ItemTooLarge(f"{place}: the message is over the size that the server takes; nothing was written")
     if any(words in message.lower() for words in _FAMILY_LACKS):
         return BackendError(f"{place}: the table lacks a column family: call store.create() or odm apply, which add it")

@@ -202,6 +202,11 @@ class TestGone:
         gone = attribute_gone("tags", self.ROW, PLAIN)
         assert gone == (DeleteColumn("tags"), DeleteColumn("tags#a"), DeleteColumn("tags", "c"))
 
+    def test_a_counter_that_came_since_the_row_was_read_goes_too(self) -> None:
+        """Else a number that is set beside it could stay behind it, where this clock is behind the server's."""
+        row = hat(("d:x", b""))
+        assert attribute_gone("views", row, FORM) == (DeleteColumn("views"), DeleteColumn("views", "c"))
+
     def test_without_the_row_its_form_says_where_it_may_be(self) -> None:
         assert attribute_gone("views", None, FORM) == (DeleteColumn("views"), DeleteColumn("views", "c"))
         assert attribute_gone("a#", None, FORM) == (DeleteColumn("a$S"),)

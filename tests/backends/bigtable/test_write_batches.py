@@ -165,3 +165,29 @@ def test_claims_of_several_tables_go_at_the_same_time() -> None:
     both = Put(Key("HAT#a", "Hat"), {"_t": "Hat", "name": "a"}, {"by_colour": RED, "by_maker": Key("MAKER#ann", "Hat")})
     sent, _ = play(BatchWrite((both, put("b"))), NOTHING, (done(2), done()), (False, False), on=procedures())
     assert [(one.table, len(one.entries)) for one in sent[1].calls] == [(COLOURS, 2), (MAKERS, 1)]
+
+
+SHELVES = tuple(Put(Key(f"SHELF#{name}", "SHELF"), {"_t": "Shelf", "name": name}) for name in "ab")
+QUOTA = google.ResourceExhausted("quota")
+
+
+@pytest.mark.parametrize(("refused", "left"), [(QUOTA, 2), (Mutated({0: Status(0), 1: Status(8, "quota")}), 1)])
+def test_a_quota_that_is_used_up_for_a_while(refused: Any, left: int) -> None:
+    sent, _ = play(BatchWrite(SHELVES), refused, done(left), on=procedures())
+    assert [len(one.entries) for one in sent if isinstance(one, MutateRows)] == [2, left]
+
+
+def test_a_quota_that_stays_used_up() -> None:
+    clock = Clock()
+    with pytest.raises(Throttled, match="quota") as raised:
+        play(BatchWrite(SHELVES), *[QUOTA] * 100, on=procedures(clock), clock=clock)
+    assert raised.value.left == SHELVES
+
+
+@pytest.mark.parametrize("where", ["read", "commits"])
+def test_a_quota_that_is_used_up_hands_back_what_is_left(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "GROUP", 2)
+    answers: list[Any] = [QUOTA] if where == "read" else [NOTHING, done(2), (False, QUOTA), done()]
+    with pytest.raises(Throttled, match="quota") as raised:
+        play(BatchWrite(tuple(map(put, ALL))), *answers, on=procedures())
+    assert raised.value.left == tuple(map(put, ALL if where == "read" else ALL[1:]))
