@@ -39,7 +39,7 @@ from odm.backends.bigtable.native import (
     SetCell,
 )
 from odm.backends.bigtable.retry import once, until_answered
-from odm.backends.bigtable.writer import Writer
+from odm.backends.bigtable.writer import Writer, version_in
 from odm.codec import VERSION
 from odm.errors import OdmError, OutcomeUnknown
 from odm.expressions.nodes import And, Compare, Condition, Const, Missing, Path, Remove, Set, Value, paths
@@ -114,7 +114,7 @@ def _held(row: Row) -> dict[tuple[str, str], bytes]:
 
 def _version(row: Row) -> str:
     """The version that the row's revision tells; "" is the first."""
-    return _held(row).get((FAMILY, REVISION), b"").decode().partition(".")[2]
+    return version_in(_held(row).get((FAMILY, REVISION), b"").decode())
 
 
 def _take_back(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row) -> Gen[None]:

@@ -17,7 +17,7 @@ from grpc import RpcError
 from odm.backends.bigtable import admin_wire
 from odm.backends.bigtable.cbt import rehearse
 from odm.backends.bigtable.clients import Client, Clients
-from odm.backends.bigtable.commit import COMMIT_WITHIN
+from odm.backends.bigtable.commit import COMMIT_WITHIN, COMMITS
 from odm.backends.bigtable.drafting import write_item
 from odm.backends.bigtable.entries import index_table
 from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
@@ -145,9 +145,7 @@ class BigtableConnection:
             raise Closed from failure
 
     def _together(self, calls: tuple[Call, ...]) -> tuple[Any, ...]:
-        if len(calls) == 1:  # a thread would only take time
-            return (self._outcome(calls[0]),)
-        with ThreadPoolExecutor(max_workers=max(1, min(len(calls), 16))) as pool:
+        with ThreadPoolExecutor(min(len(calls), COMMITS)) as pool:  # mostly they are commits
             return tuple(pool.map(self._outcome, calls))
 
     def _outcome(self, call: Call) -> Any:

@@ -13,7 +13,7 @@ from odm.backends.bigtable.commit import BOOKKEEPING
 from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.native import CheckAndMutateRow, ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, answers_of, read_all
-from odm.backends.bigtable.writer import new_id, now_micros
+from odm.backends.bigtable.writer import new_id, now_micros, version_in, versioned
 from odm.errors import Throttled
 from odm.operations.backend import Gen
 
@@ -66,5 +66,5 @@ def _call(table: str, index: str, row: Row) -> CheckAndMutateRow | None:
     if held is None or all(entry.index != index for entry in held.entries):
         return None
     kept = tuple(entry for entry in held.entries if entry.index != index)
-    id = new_id() + "".join(held.revision.partition(".")[1:])  # of the same version
+    id = versioned(new_id(), version_in(held.revision))
     return CheckAndMutateRow(table, row.text, revision_is(held.revision), matched=bookkeeping(id, kept, now_micros()))

@@ -25,6 +25,19 @@ def new_id() -> str:
     return secrets.token_hex(10)
 
 
+def versioned(id: str, version: Value) -> str:
+    """The revision that an attempt leaves: its id, and the version of the item behind a dot, but the first.
+
+    It is told to increments of counters, which see nothing else of the item.
+    """
+    return f"{id}.{version}" if version else id
+
+
+def version_in(revision: str) -> str:
+    """The version that a revision tells; "" is the first."""
+    return revision.partition(".")[2]
+
+
 @frozen
 class Writer:
     """Where and how the items of a table are written.
@@ -54,11 +67,8 @@ class Writer:
     )
 
     def id_of(self, version: Value) -> str:
-        """An id for an attempt that leaves an item of this version; None is the first.
-
-        The revision then tells the version, for increments of counters: they are told it and see nothing else.
-        """
-        return self.ids() if version is None else f"{self.ids()}.{version}"
+        """The revision of an attempt that leaves an item of this version; None is the first."""
+        return versioned(self.ids(), version)
 
     @property
     def table(self) -> str:

@@ -351,7 +351,13 @@ class TestClosing:
     @pytest.mark.parametrize("name", EVERY)
     async def test_while_calls_wait(self, connection: Any, server: Server, name: str) -> None:
         server.script = [(Delay(30),)]
-        threading.Timer(0.3, connection.close).start()
+
+        def close() -> None:
+            while server.script:  # until the call is under way
+                time.sleep(0.01)
+            connection.close()
+
+        threading.Thread(target=close, daemon=True).start()
         begun = time.monotonic()
         try:
             perform(connection, EVERY[name])
@@ -366,7 +372,8 @@ class TestClosing:
     async def test_while_async_calls_wait(self, connection: Any, server: Server, name: str) -> None:
         server.script = [(Delay(30),)]
         waiting = asyncio.create_task(aperform(connection, EVERY[name]))
-        await asyncio.sleep(0.3)
+        while server.script:  # noqa: ASYNC110  # until the call is under way
+            await asyncio.sleep(0.01)
         await connection.aclose()
         try:
             await asyncio.wait_for(waiting, 10)

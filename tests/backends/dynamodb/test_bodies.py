@@ -45,7 +45,7 @@ class Thing(BaseModel):
 THING = compile_codec(Thing, "Thing")
 
 
-def draft(text: str = TEXT) -> Draft:
+def draft(text: str = TEXT) -> Draft[str]:
     item = write_item(THING, Thing(text=text, blobs={b"\x00\xff", b"a"}, names={"é", '"'}))
     assert isinstance(item, Draft)
     return item
