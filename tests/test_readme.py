@@ -23,6 +23,8 @@ UNFIT = {
 }
 """What the examples of blocks that do not run on a service have."""
 
+DYNAMODB = README.parent / "docs" / "dynamodb.md"
+
 LINE = 'backend = LocalFile("shop.db")'
 
 
@@ -41,6 +43,21 @@ def test_examples_run_and_print_what_the_readme_shows(tmp_path: Path, monkeypatc
         elif block.language == "text":
             assert printed == block.text
     assert ran >= 5
+
+
+def test_examples_of_the_page_on_dynamodb_run_after_those_of_the_shop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    shown = [block for block in blocks(DYNAMODB) if block.language == "python"]
+    assert shown
+    for text in (
+        next(block.text for block in blocks() if block.language == "python"),
+        *(block.text for block in shown),
+    ):
+        exec(compile(text, "dynamodb.md", "exec"), names)
+    names["db"].close()
 
 
 @pytest.mark.parametrize("service", ["memory", "moto_server", "dynamodb_local", "bigtable_emulator"])
@@ -115,7 +132,8 @@ def test_errors_named_exist() -> None:
 
 
 def test_the_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
-    source = "\n".join(block.text for block in blocks() if block.language == "python")
+    shown = [*blocks(), *blocks(DYNAMODB)]
+    source = "\n".join(block.text for block in shown if block.language == "python")
     (tmp_path / "shown.py").write_text(source, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", str(tmp_path / "shown.py")]
     checked = subprocess.run(command, cwd=README.parent, capture_output=True, text=True, check=False)
