@@ -102,14 +102,26 @@ class Bigtable:
         Raises:
             SchemaError: the name of the table or of an index is not one for Bigtable, row keys would be ambiguous, or
                 the entries of an index not in order.
+            BadValue: the address of the emulator is a URL.
             Unsupported: google-cloud-bigtable is not installed.
         """
         check(schema)
+        _check_address(self.emulator)
         try:
             from odm.backends.bigtable.driver import BigtableConnection
         except ModuleNotFoundError as missing:
             raise _not_installed(missing) from missing
         return BigtableConnection(self, schema)
+
+
+def _check_address(emulator: str | None) -> None:
+    """A URL would be looked up as if it were a host, with an answer that names only that."""
+    scheme, url, rest = (emulator or "").partition("://")
+    if url and scheme in {"http", "https"}:
+        raise BadValue(
+            f"Bigtable(endpoint=...), or {EMULATOR} in the environment, is {emulator!r}: give the host and port alone, "
+            f"as in {rest.rstrip('/')}"
+        )
 
 
 def _not_installed(missing: ModuleNotFoundError) -> Exception:

@@ -65,7 +65,10 @@ _MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
     StatusCode.RESOURCE_EXHAUSTED: (Throttled, "a quota is used up: slow down, add nodes, or raise the quota"),
     StatusCode.FAILED_PRECONDITION: (BackendError, "the instance, table or app profile does not allow this"),
     StatusCode.UNIMPLEMENTED: (Unsupported, "this server does not have it: an emulator, or an old one?"),
-    StatusCode.UNAVAILABLE: (BackendError, "the server can not be reached: check the network, and try again later"),
+    StatusCode.UNAVAILABLE: (
+        BackendError,
+        "the server can not be reached: check the network (or the emulator that BIGTABLE_EMULATOR_HOST names)",
+    ),
     StatusCode.DEADLINE_EXCEEDED: (BackendError, "the server did not answer in time: try again later"),
     StatusCode.ABORTED: (BackendError, "the server gave it up: try again"),
     StatusCode.CANCELLED: (

@@ -141,7 +141,13 @@ class ActionLowering:
         if not action.values:
             raise self.resolver.fault(action.path, "there is nothing to append: give at least one value")
         element = found.element
-        return tuple(self.resolver.convert(action.path, element.dump, value, below=1) for value in action.values)
+        try:
+            return tuple(self.resolver.convert(action.path, element.dump, value, below=1) for value in action.values)
+        except BadValue as refused:
+            if not any(isinstance(value, list | tuple) for value in action.values):
+                raise
+            function = type(action).__name__.lower()
+            raise BadValue(f"{refused}; elements are given one by one, as in {function}(field, *values)") from None
 
     def _members(self, action: AddTo | DiscardFrom, place: Place) -> frozenset[Value]:
         found = member_of(place.type, (SetType, AnyType))
@@ -178,7 +184,7 @@ class ActionLowering:
         entity = self.resolver.entity
         return BadValue(
             f"the actions on {entity}.{one} and {entity}.{other} touch the same place, so their order would matter: "
-            "make one action of them"
+            "make one action of them, or two updates"
         )
 
 

@@ -22,7 +22,7 @@ def _field(handler: GetCoreSchemaHandler) -> str:
     return f"{handler.field_name}: " if handler.field_name else ""
 
 
-class _Marker:
+class Marker:
     """Stands in ``Annotated``, beside the type; in the type's place pydantic would not say what is wrong."""
 
     __slots__ = ()
@@ -43,7 +43,7 @@ class _Marker:
 
 
 @frozen
-class TTLMarker(_Marker):
+class TTLMarker(Marker):
     """The item expires at this moment: ``expires_at: Annotated[datetime, TTL]``.
 
     From then on it counts as absent, on every backend.
@@ -53,7 +53,7 @@ class TTLMarker(_Marker):
 
 
 @frozen
-class RevisionMarker(_Marker):
+class RevisionMarker(Marker):
     """The optimistic lock: ``revision: Annotated[int, Revision] = 0``.
 
     It counts the writes of an item; a write of a stale entity is a `odm.Conflict`.
@@ -63,14 +63,14 @@ class RevisionMarker(_Marker):
 
 
 @frozen
-class CounterMarker(_Marker):
+class CounterMarker(Marker):
     """A signed 64-bit number that is incremented atomically and stands in no key: ``Annotated[int, Counter] = 0``."""
 
     _odm_usage = "Annotated[int, Counter] = 0"
 
 
 @frozen
-class ColumnsMarker(_Marker):
+class ColumnsMarker(Marker):
     """Bigtable stores each member of the set or dict in a column of its own: ``Annotated[set[str], Columns] = set()``.
 
     Members are then added and taken away without reading or rewriting the others. Elsewhere it changes nothing.
@@ -80,7 +80,7 @@ class ColumnsMarker(_Marker):
 
 
 @frozen
-class Stored(_Marker):
+class Stored(Marker):
     """Store the field under another name: ``Annotated[str, Stored("c")]``."""
 
     _odm_usage = 'Annotated[str, Stored("c")]'

@@ -1,8 +1,10 @@
 """Fields with a role: Revision, TTL, Counter and Columns markers, found and checked."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from collections.abc import Iterable, Iterator
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from odm.codec import EntityCodec
@@ -11,7 +13,9 @@ from odm.codec.unions import bare
 from odm.entities.markers import (
     ColumnsMarker,
     CounterMarker,
+    Marker,
     RevisionMarker,
+    Stored,
     TTLMarker,
     find_marker,
     meaning,
@@ -40,7 +44,48 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: En
             )
     for name in columns:
         _check_members(cls, name, codec)
+    for name, info in cls.model_fields.items():
+        for mark, where in _misplaced(info.annotation, None, set()):
+            raise SchemaError(
+                f"{cls.__name__}.{name}: a marker in {where} has no effect: a role is that of a whole field; "
+                f"mark the field itself, as in {name}: {mark._odm_usage}, or take the marker away"
+            )
     return {"revision": revision, "ttl": ttl, "counters": counters, "columns": columns}
+
+
+def _misplaced(annotation: Any, where: str | None, seen: set[int]) -> Iterator[tuple[Marker, str]]:
+    """The markers in elements of containers, and those of nested models but for Stored, which counts there.
+
+    An entity in an entity keeps its markers, which it has for where it is stored by itself.
+
+    Args:
+        annotation: the type of a field, or a part of it.
+        where: the container or field in which it stands; None for the field of the entity itself.
+        seen: the models and aliases looked at before, by id: they may hold themselves.
+    """
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if not hasattr(annotation, "__odm_table__") and id(annotation) not in seen:
+            seen.add(id(annotation))
+            for name, info in annotation.model_fields.items():
+                inside = f"{annotation.__name__}.{name}"
+                yield from ((m, inside) for m in metadata_of(info) if isinstance(m, Marker) and type(m) is not Stored)
+                yield from _misplaced(info.annotation, None, seen)
+        return
+    meant = meaning(annotation)
+    if meant is not annotation:
+        if id(annotation) in seen:
+            return
+        seen.add(id(annotation))
+    origin, parts = get_origin(meant), get_args(meant)
+    if origin is Annotated:
+        yield from ((mark, where) for mark in parts[1:] if where is not None and isinstance(mark, Marker))
+        yield from _misplaced(parts[0], where, seen)
+    elif origin is not Literal:
+        container = (
+            f"{origin.__name__}[...]" if isinstance(origin, type) and origin not in {Union, UnionType} else where
+        )
+        for part in parts:
+            yield from _misplaced(part, container, seen)
 
 
 def _named(condition: Condition | None) -> set[str]:

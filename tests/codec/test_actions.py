@@ -144,6 +144,7 @@ REFUSED: list[tuple[Action, str]] = [
     (Increment(mine("flag"), 1), r"Order\.flag: is of type bool, and only a number"),
     (Increment(mine("anything"), "x"), r"Order\.anything: 'x' is not a number"),  # type: ignore[arg-type]
     (Append(mine("lines"), ("x",)), r"Order\.lines: 'x' .*not of type Line"),
+    (Append(mine("lines"), (["x"],)), r"Order\.lines: .*not of type Line.*one by one, as in append\(field, \*values"),
     (Append(mine("lines"), ()), r"Order\.lines: there is nothing to append"),
     (Append(mine("tags"), ("x",)), r"Order\.tags: .*only a list"),
     (Append(mine("pair"), (1,)), r"Order\.pair: .*only a list"),

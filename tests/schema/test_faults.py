@@ -290,6 +290,41 @@ def test_columns_are_members_of_a_set_or_dict(annotation: Any) -> None:
         table.compile()
 
 
+class Visit(BaseModel):
+    at: Annotated[datetime, TTL]
+
+
+class Note(BaseModel):
+    text: Annotated[str, Stored("t")] = ""
+    replies: "list[Note]" = []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "where"),
+    [
+        (list[Annotated[int, Counter]], r"list\[\.\.\.\]"),
+        (dict[str, Annotated[set[str], Columns]], "dict"),
+        (set[Annotated[str, Columns]], "set"),
+        (list[dict[str, Annotated[str, Stored("s")] | None]], "dict"),
+        (Visit, "Visit.at"),
+        (list[Visit | None], "Visit.at"),
+    ],
+)
+def test_a_role_is_the_fields_own(annotation: Any, where: str) -> None:
+    table = Table("shop")
+    declare_entity(table, {"id": str, "tags": annotation}, primary=PrimaryKey("ORDER#{id}"))
+    with pytest.raises(SchemaError, match=rf"^Order\.tags: .* in {where}.* mark the field itself.*Annotated\["):
+        table.compile()
+
+
+def test_a_nested_model_may_have_stored_names_and_hold_itself() -> None:
+    table = Table("shop")
+    declare_entity(
+        table, {"id": str, "note": Note, "at": Annotated[datetime, TTL] | None}, primary=PrimaryKey("N#{id}")
+    )
+    assert next(iter(table.compile().entities.values())).ttl == "at"
+
+
 OPTIONAL: list[Any] = [str | None, Literal["a", None], Annotated[str | None, Field()]]  # noqa: PYI061
 
 
