@@ -3,6 +3,7 @@
 import re
 from itertools import combinations
 
+from odm.backends.bigtable.columns import BESIDE
 from odm.backends.bigtable.entries import check_entries, index_table
 from odm.backends.bigtable.layout import UNAMBIGUOUS
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, CreateTable
@@ -18,8 +19,8 @@ def check(schema: Schema) -> None:
     """Refuse what Bigtable can not keep.
 
     Raises:
-        SchemaError: the name of the table or of an index, row keys that could be read in two ways, or an index whose
-            entries would not be in order.
+        SchemaError: the name of the table, of an index or of an attribute, row keys that could be read in two
+            ways, or an index whose entries would not be in order.
     """
     if not TABLE_NAME.fullmatch(schema.name):
         raise SchemaError(
@@ -28,9 +29,20 @@ def check(schema: Schema) -> None:
         )
     for index in schema.indexes.values():
         _check_index(schema, index)
+    for entity in schema.entities.values():
+        _check_names(entity)
     if not schema.hash_only and schema.row_key_join != UNAMBIGUOUS:
         for one, other in combinations(schema.entities.values(), 2):
             _check_heads(schema, one, other)
+
+
+def _check_names(entity: EntitySchema) -> None:
+    for field, stored in entity.codec.stored.items():
+        if stored in BESIDE:
+            raise SchemaError(
+                f"{entity.name}.{field}: the stored name {stored!r} is reserved on Bigtable; give it another with "
+                'Annotated[..., Stored("...")]'
+            )
 
 
 def _check_heads(schema: Schema, one: EntitySchema, other: EntitySchema) -> None:

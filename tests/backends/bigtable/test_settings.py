@@ -8,7 +8,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from pydantic import Field
 
-from odm import Entity, PrimaryKey, Table
+from odm import Entity, PrimaryKey, Stored, Table
 from odm.backends.bigtable import Bigtable
 from odm.errors import BackendError, BadValue, SchemaError
 from odm.operations.backend import perform
@@ -36,6 +36,19 @@ def test_an_index_is_a_table_whose_name_bigtable_must_take() -> None:
         with pytest.raises(SchemaError, match=r"shorter name with index="):
             HERE.connect(schema)
     HERE.connect(Schema(name="shop", entities={}, indexes={"e" * 45: IndexSchema("e" * 45, ())})).close()
+
+
+def test_a_name_that_a_row_has_for_itself_is_refused_before_anything_is_stored() -> None:
+    table = Table("shop")
+
+    class Order(Entity, table=table):
+        order_id: str
+        note: Annotated[str, Stored("~r")] = ""
+
+        primary = PrimaryKey("ORDER#{order_id}")
+
+    with pytest.raises(SchemaError, match=r"^Order\.note: the stored name '~r' is reserved on Bigtable; .*Stored\("):
+        HERE.connect(table.compile())
 
 
 def tenants(join: Literal["#", "##"], second: str = "TENANT#{tenant}#USER#{user}") -> Schema:
