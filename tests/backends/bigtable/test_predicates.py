@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import product
 from typing import Any
@@ -344,7 +344,7 @@ def with_tags(item: dict[str, Any], tags: frozenset[Value] | None) -> dict[str, 
     return {name: value for name, value in {**item, "tags": tags}.items() if value is not None or name != "tags"}
 
 
-def changes(members: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[dict[str, Any], list[Action]]]:
+def changes(members: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[dict[str, Any], Sequence[Action]]]:
     """Items and blind actions on them, with sets of these members."""
     given = st.frozensets(members, min_size=1, max_size=3)
     items = st.builds(with_tags, ITEMS, st.none() | given)
@@ -366,7 +366,7 @@ def changes(members: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[dict[str
     condition=CONDITIONS,
 )
 def test_blind_actions_do_what_the_evaluator_does_or_ask_for_the_item(
-    connection: Connection, change: tuple[dict[str, Any], list[Action]], form: Form, condition: Condition
+    connection: Connection, change: tuple[dict[str, Any], Sequence[Action]], form: Form, condition: Condition
 ) -> None:
     """Written as the form says, or as before its fields were Counters and in Columns."""
     item, actions = change
