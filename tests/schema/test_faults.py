@@ -319,9 +319,8 @@ def test_a_role_is_the_fields_own(annotation: Any, where: str) -> None:
 
 def test_a_nested_model_may_have_stored_names_and_hold_itself() -> None:
     table = Table("shop")
-    declare_entity(
-        table, {"id": str, "note": Note, "at": Annotated[datetime, TTL] | None}, primary=PrimaryKey("N#{id}")
-    )
+    moment: Any = Annotated[datetime, TTL]
+    declare_entity(table, {"id": str, "note": Note, "at": moment | None}, primary=PrimaryKey("N#{id}"))
     assert next(iter(table.compile().entities.values())).ttl == "at"
 
 
