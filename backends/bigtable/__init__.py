@@ -34,8 +34,9 @@ EMULATOR = "BIGTABLE_EMULATOR_HOST"
 class Bigtable:
     """Settings of a Bigtable instance; the connection is made at the first request.
 
-    An attempt at a request has 20 seconds. One that may safely be sent again is, until 60 seconds brought nothing. A
-    store's own ``timeout`` (of an attempt, a stream of rows included) and ``retries`` go before these.
+    An attempt at a request has 20 seconds. One that may safely be sent again is, until 60 seconds (10, on an emulator)
+    brought nothing. A store's own ``timeout`` (of an attempt, a stream of rows included) and ``retries`` go before
+    these.
 
     Attributes:
         project: the Google Cloud project.

@@ -52,6 +52,14 @@ from odm.schema.model import Key, Schema
 if TYPE_CHECKING:
     from odm.backends.bigtable import Bigtable
 
+EMULATOR_SECONDS = 10.0
+"""How long attempts begin on an emulator: no other machine takes over from it, and who forgot to start it waits."""
+
+
+def usual_retry(emulator: str | None) -> Retry:
+    """How long to try where the store does not say."""
+    return Retry() if emulator is None else Retry(overall=EMULATOR_SECONDS)
+
 
 class BigtableConnection:
     """One table of one Bigtable instance. Clients are made at the first request, and again after a `close`."""
@@ -65,7 +73,7 @@ class BigtableConnection:
     ) -> None:
         self._clients = Clients(settings.emulator, settings.credentials)
         self._patience = PATIENCE
-        self._retry = retry or Retry()
+        self._retry = retry or usual_retry(settings.emulator)
         self._procedures = Procedures(schema, self._retry, now)
         instance = f"projects/{settings.project}/instances/{settings.instance}"
         self._wire = Wire(instance, settings.app_profile or "")

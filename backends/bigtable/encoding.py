@@ -45,7 +45,7 @@ def mutations_of(number: int, mutations: Iterable[Mutation]) -> bytes:
             parts.append(field(number, _other(mutation)))
             continue
         qualifier, value, timestamp, family = mutation
-        start = _start(family, qualifier, timestamp)
+        start = _column(family, qualifier) + _time(timestamp)
         length = len(value)
         size = len(start) + 1 + length
         if size < _SHORT:
@@ -62,9 +62,15 @@ def _heads(number: int) -> tuple[bytes, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _start(family: str, qualifier: str, timestamp: int) -> bytes:
-    """A cell up to the length of its value. All cells of a write have one timestamp."""
-    return field(1, family.encode()) + field(2, qualifier.encode()) + b"\x18" + varint(timestamp) + b"\x22"
+def _column(family: str, qualifier: str) -> bytes:
+    """A cell up to its timestamp."""
+    return field(1, family.encode()) + field(2, qualifier.encode()) + b"\x18"
+
+
+@lru_cache(maxsize=16)
+def _time(timestamp: int) -> bytes:
+    """A cell from its timestamp, which all cells of a write share, up to the length of its value."""
+    return varint(timestamp) + b"\x22"
 
 
 def _other(mutation: DeleteRow | DeleteColumn) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from google.cloud.bigtable_v2 import types
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.driver import BigtableConnection
+from odm.backends.bigtable.driver import BigtableConnection, usual_retry
 from odm.backends.bigtable.native import ReadRows
 from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OutcomeUnknown, Throttled
@@ -153,6 +153,10 @@ async def test_a_read_that_goes_on_bit_by_bit_is_not_given_up(ask: Ask, server: 
     letters = "abcdefghijklmnopqrstuvwxyz"
     server.script = [(rows(f"p#{letter}"), UNAVAILABLE) for letter in letters] + [()]
     assert sorts(await ask(Query("p"))) == list(letters)
+
+
+def test_who_forgot_to_start_an_emulator_waits_less_than_for_a_cloud_that_is_busy() -> None:
+    assert (usual_retry("localhost:8086").overall, usual_retry(None).overall) == (10.0, 60.0)
 
 
 @pytest.mark.parametrize("case", published(), ids=lambda case: str(case["description"]))
