@@ -48,6 +48,7 @@ from odm.backends.bigtable.errors import is_lost, translate
 from odm.backends.bigtable.expressions import revision_is, there
 from odm.backends.bigtable.filters import interleave, newest, together
 from odm.backends.bigtable.judge import Change, judge
+from odm.backends.bigtable.loading import RowItem
 from odm.backends.bigtable.native import (
     ENTRIES,
     FAMILY,
@@ -95,7 +96,9 @@ class Work:
         row_key: of its item.
         answer: None until it is done or refused.
         lost: the attempts whose commit was not answered.
-        unread: it is an insert that was not refused yet: it is tried once as if there were no item.
+        unread: it was not refused yet, and is tried once without a read: an insert as if there were no item, an update
+            by the row that it was worked out from.
+        row: that row.
     """
 
     def __init__(self, request: Operation, row_key: str, *, refused: bool = False) -> None:
@@ -103,7 +106,10 @@ class Work:
         self.row_key = row_key
         self.answer: Written | Refused | None = None
         self.lost: list[Attempt] = []
-        self.unread = not refused and isinstance(request, Put) and _expects_nothing(request.condition)
+        base = request.base if isinstance(request, Update) else None
+        self.row = base.row if isinstance(base, RowItem) else None
+        inserts = isinstance(request, Put) and _expects_nothing(request.condition)
+        self.unread = not refused and (inserts or self.row is not None)
 
     @property
     def plain(self) -> bool:
@@ -220,7 +226,7 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Gen[list[Attempt]]:
     landed: list[Attempt] = []
     attempts: list[Attempt] = []
     for work in works:
-        before, work.unread = stored(rows.get(work.row_key)), False
+        before, work.unread = stored(work.row if work.unread else rows.get(work.row_key)), False
         if (done := work.landed(before)) is not None:
             work.answer = done.change.answer
             landed.append(done)

@@ -90,7 +90,8 @@ class Update(_Patterned):
     Only existing items are updated: the condition that the core sends always implies it. ``entries`` holds only
     what changes: index name to the new index key, or to None to leave the index. Right-hand sides see the item as it
     was. ``returning`` says which item `Written` carries. ``limits`` bounds the item that comes of it, where the
-    backend does not do that by itself.
+    backend does not do that by itself. ``base`` is the item from which the entries were worked out, as the backend gave
+    it if it was read: one that asks in its write whether the item is still as it was need not read it again.
     """
 
     key: Key
@@ -99,6 +100,7 @@ class Update(_Patterned):
     condition: Condition | None = None
     returning: Literal["none", "old", "new"] = "none"
     limits: Limits = PORTABLE
+    base: Item | None = field(default=None, kw_only=True, eq=False, repr=False)
 
 
 @frozen

@@ -265,6 +265,7 @@ def attempt(context: Context, change: Change, base: Item | None) -> ir.Update | 
         change.returning,
         context.limits,
         pattern=target.entity.primary.full_name,
+        base=base,
     )
 
 

@@ -1,7 +1,10 @@
 """Read, claim, commit, clean: what is sent, in which order, and how many calls; no I/O."""
 
 import pytest
+from attrs import evolve
 
+from odm.backends.bigtable.expressions import revision_is
+from odm.backends.bigtable.loading import Loader, RowItem
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
     DeleteColumn,
@@ -137,6 +140,19 @@ class TestCalls:
         assert sent[-1] == MutateRows(COLOURS, (entry(RED, "q", gone=True),))
         assert (calls(sent), answer) == (2 + 1 + 1, Written())
 
+    def test_update_worked_out_from_the_row_that_was_read_does_not_read_it_again(self) -> None:
+        update = evolve(TO_BLUE, base=read("r0", listed(red="q"), colour=b"red"))
+        sent, answer = play(update, done(), True, done(), on=procedures())
+        assert commit_of(sent).predicate == revision_is("r0")
+        assert (calls(sent), answer) == (1 + 1 + 1, Written())
+
+    def test_update_worked_out_from_a_row_that_has_changed_since_reads_it(self) -> None:
+        update = evolve(TO_BLUE, base=read("r0", listed(red="q"), colour=b"red"))
+        changed = stored("r1", listed(red="p"), colour=b"red")
+        sent, answer = play(update, done(), False, done(), changed, done(), True, done(), on=procedures())
+        assert sent[-1] == MutateRows(COLOURS, (entry(RED, "p", gone=True),))
+        assert answer == Written()
+
     def test_update_that_leaves_an_index(self) -> None:
         update = Update(HAT, (Remove(Path(("colour",))),), {"by_colour": None}, EXISTS)
         sent, _ = play(update, stored("r0", listed(red="q"), colour=b"red"), True, done(), on=procedures())
@@ -163,6 +179,13 @@ class TestCalls:
             SetCell("~r", b"id1", 5000),
         )
         assert (calls(sent), answer) == (1, Written())
+
+
+def read(revision: str, listed: str, **cells: bytes) -> RowItem:
+    """The hat, as a get gives it to the core."""
+    found = Loader().item(stored(revision, listed, **cells).rows[0])
+    assert found is not None
+    return found
 
 
 class TestEvaluated:
