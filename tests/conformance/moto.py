@@ -17,5 +17,6 @@ FAULTS = {
     "test_takes_an_item_just_below_the_limit": "moto 5.2 refuses items over 405,000 bytes; the limit is 409,600",
     "test_tells_the_units_of_items_by_their_size": "moto 5.2 tells one unit of an item of any size",
     "test_values_of_different_types_have_no_order": "moto 5.2 fails to compare text with a number",
+    "test_whose_actions_do_not_fit_what_is_stored": "moto 5.2 does not say which operation of a transaction is wrong",
     "test_what_is_not_there_costs_a_read": "moto 5.2 tells one unit of a page of any size",
 }
