@@ -1,5 +1,7 @@
 """Every public name of `odm`. `odm` itself loads this module when the first of them is asked for."""
 
+from types import FunctionType
+
 from odm.entities.collections import collection, select
 from odm.entities.entity import Entity
 from odm.entities.markers import TTL, Columns, Counter, Revision, Stored
@@ -47,7 +49,7 @@ from odm.expressions.build import (
 )
 from odm.expressions.nodes import Condition
 from odm.keys import Shards
-from odm.operations.backend import Backend
+from odm.operations.backend import Backend, Gen
 from odm.operations.explain import Explanation
 from odm.operations.limits import Limits
 from odm.operations.metering import Meter, Usage
@@ -55,6 +57,7 @@ from odm.operations.watching import RequestInfo
 from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncBatch, AsyncStore
 from odm.stores.base import Page
+from odm.stores.calls import Calls, Procedure, procedure
 from odm.stores.sync import Batch, Store
 from odm.stores.transactions import AsyncTransaction, Transaction
 
@@ -69,6 +72,7 @@ __all__ = [
     "BadCursor",
     "BadValue",
     "Batch",
+    "Calls",
     "Columns",
     "Condition",
     "ConditionFailed",
@@ -76,6 +80,7 @@ __all__ = [
     "Counter",
     "Entity",
     "Explanation",
+    "Gen",
     "ItemExists",
     "ItemInvalid",
     "ItemNotFound",
@@ -88,6 +93,7 @@ __all__ = [
     "OutcomeUnknown",
     "Page",
     "PrimaryKey",
+    "Procedure",
     "Query",
     "RequestInfo",
     "Revision",
@@ -114,6 +120,7 @@ __all__ = [
     "missing",
     "not_",
     "prepend",
+    "procedure",
     "remove",
     "select",
     "set_",
@@ -126,5 +133,5 @@ __all__ = [
 
 for _name in __all__:
     _public = globals()[_name]
-    if hasattr(_public, "__qualname__"):  # classes and functions
+    if isinstance(_public, type | FunctionType):
         _public.__module__ = "odm"  # tracebacks, reprs and pickles show the path that users import

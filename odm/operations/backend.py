@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from odm.operations.ir import Gather, Request
+from odm.operations.ir import Failed, Gather, Request
 from odm.schema.model import Schema
 
 R = TypeVar("R")
@@ -176,13 +176,16 @@ async def arun(steps: Gen[R], send: Callable[[Any], Awaitable[Any]]) -> R:
 def perform(connection: Connection, request: Request | Gather, watch: Watch | None = None) -> Any:
     """Answer one request of the core; the requests of a `Gather` run in threads. ``watch`` follows its steps."""
     answer: Callable[[Request], Any] | None = getattr(connection, "answer", None)
-    if answer is not None and watch is None:  # at once: threads would only take time
-        return tuple(map(answer, request.requests)) if isinstance(request, Gather) else answer(request)
     if isinstance(request, Gather):
+        send = _kept if request.keep else perform
+        if answer is not None and watch is None:  # at once: threads would only take time
+            return tuple(send(connection, one) for one in request.requests)
         from concurrent.futures import ThreadPoolExecutor  # as asyncio below: slow to import, and few need it
 
         with ThreadPoolExecutor(max_workers=max(1, min(len(request.requests), 16))) as pool:
-            return tuple(pool.map(lambda one: perform(connection, one, watch), request.requests))
+            return tuple(pool.map(lambda one: send(connection, one, watch), request.requests))
+    if answer is not None and watch is None:
+        return answer(request)
     steps = connection.steps(request)
     return run(steps if watch is None else watch(request, steps), connection.call)
 
@@ -192,6 +195,21 @@ async def aperform(connection: Connection, request: Request | Gather, watch: Wat
     if isinstance(request, Gather):
         import asyncio
 
-        return tuple(await asyncio.gather(*(aperform(connection, one, watch) for one in request.requests)))
+        send = _akept if request.keep else aperform
+        return tuple(await asyncio.gather(*(send(connection, one, watch) for one in request.requests)))
     steps = connection.steps(request)
     return await arun(steps if watch is None else watch(request, steps), connection.acall)
+
+
+def _kept(connection: Connection, request: Request, watch: Watch | None = None) -> Any:
+    try:
+        return perform(connection, request, watch)
+    except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
+        return Failed(error)
+
+
+async def _akept(connection: Connection, request: Request, watch: Watch | None = None) -> Any:
+    try:
+        return await aperform(connection, request, watch)
+    except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
+        return Failed(error)

@@ -75,6 +75,11 @@ class Context:
     encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
     apart: Callable[[Sequence[Key]], str | None] | None = None
 
+    @property
+    def transactions(self) -> bool:
+        """Whether items of different partitions can be written together."""
+        return self.apart is None or self.apart((Key("0", "0"), Key("1", "1"))) is None
+
     def now(self) -> Now:
         """The moment of a call."""
         return Now(int(self.clock()))

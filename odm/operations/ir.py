@@ -232,9 +232,20 @@ def repeatable(request: Request) -> bool:
 
 @frozen
 class Gather:
-    """Run requests together. Response: the tuple of their responses, in order."""
+    """Run requests together. Response: the tuple of their responses, in order.
+
+    ``keep``: a request that fails has `Failed` as its response, so that those of the others are known too.
+    """
 
     requests: tuple[Request, ...]
+    keep: bool = False
+
+
+@frozen
+class Failed:
+    """The response to a request that failed, among others that may not have."""
+
+    error: Exception
 
 
 @frozen
@@ -284,6 +295,7 @@ __all__ = [
     "CreateTables",
     "Delete",
     "DropTables",
+    "Failed",
     "Gather",
     "Get",
     "Key",

@@ -1,6 +1,6 @@
 """`AsyncStore`: the face of odm for asyncio. The methods of `Store`, with ``await`` and ``async for``."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
@@ -12,6 +12,7 @@ from odm.operations.backend import Gen, aperform, arun
 from odm.operations.batches import Pending
 from odm.operations.reads import Reading, Scanning
 from odm.stores.base import BaseStore, Page
+from odm.stores.calls import Calls, started
 from odm.stores.transactions import AsyncTransaction
 
 E = TypeVar("E", bound=Entity)
@@ -68,6 +69,10 @@ class AsyncStore(BaseStore):
     async def _send(self, request: ir.Request) -> Any:
         connection, watch = self._channel()
         return await aperform(connection, request, watch)
+
+    async def run(self, procedure: Callable[[Calls], Gen[R]]) -> R:
+        """Run a `odm.procedure`; as `odm.Store.run`."""
+        return await self._run(started(procedure, Calls(self)))
 
     async def create(self) -> None:
         """Create the table with its indexes, families and TTL; what exists is left alone."""

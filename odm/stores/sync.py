@@ -1,6 +1,6 @@
 """`Store`: the blocking face of odm. Each method runs one operation; the other colour is `AsyncStore`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
@@ -12,6 +12,7 @@ from odm.operations.backend import Gen, perform, run
 from odm.operations.batches import Pending
 from odm.operations.reads import Reading, Scanning
 from odm.stores.base import BaseStore, Page
+from odm.stores.calls import Calls, started
 from odm.stores.transactions import Transaction
 
 E = TypeVar("E", bound=Entity)
@@ -68,6 +69,20 @@ class Store(BaseStore):
     def _send(self, request: ir.Request) -> Any:
         connection, watch = self._channel()
         return perform(connection, request, watch)
+
+    def run(self, procedure: Callable[[Calls], Gen[R]]) -> R:
+        """Run a `odm.procedure`: steps of several calls, written once for both stores.
+
+        Args:
+            procedure: what a procedure made, or a function that takes the `odm.Calls` of a store and gives a generator.
+
+        Returns:
+            What the procedure returns.
+
+        Raises:
+            OdmError: what its calls raise.
+        """
+        return self._run(started(procedure, Calls(self)))
 
     def create(self) -> None:
         """Create the table with its indexes, families and TTL; what exists is left alone."""

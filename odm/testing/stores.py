@@ -29,6 +29,10 @@ Colour: TypeAlias = Literal["sync", "async"]
 WRITES = (ir.Put, ir.Update, ir.Delete, ir.Transact, ir.BatchWrite)
 
 
+class Stopped(Exception):
+    """The program was stopped before this request: neither it nor a later one was sent."""
+
+
 @define
 class Watched:
     """A backend that renames tables and writes down what the core asks of it.
@@ -38,12 +42,14 @@ class Watched:
         suffix: comes after the name of every table.
         requests: every request, in order.
         rivals: one is performed just before each write, first to last: somebody else was faster.
+        left: how many more requests are sent before the program is stopped; None: it is not.
     """
 
     inner: Backend
     suffix: str
     requests: list[ir.Request] = Factory(list)
     rivals: list[ir.Request] = Factory(list)
+    left: int | None = None
 
     @property
     def name(self) -> str:
@@ -69,6 +75,10 @@ class WatchedConnection:
     inner: Connection
 
     def steps(self, request: ir.Request) -> Gen[Any]:
+        if self.watched.left is not None:
+            if self.watched.left == 0:
+                raise Stopped
+            self.watched.left -= 1
         self.watched.requests.append(request)
         if isinstance(request, WRITES) and self.watched.rivals:
             yield from self.inner.steps(self.watched.rivals.pop(0))
@@ -158,6 +168,23 @@ class Stores:
     def forget(self) -> None:
         """Start a new record of requests."""
         self._watched.requests.clear()
+
+    def stopped(self, work: Callable[[], object], *, after: int) -> bool:
+        """Do some work as a program that is stopped when it has sent so many requests.
+
+        A test goes through all places where it can be stopped by counting ``after`` up until this is False.
+
+        Returns:
+            Whether it was stopped; if not, the work is done.
+        """
+        self._watched.left = after
+        try:
+            work()
+        except Stopped:
+            return True
+        finally:
+            self._watched.left = None
+        return False
 
     def rival_puts(self, *entities: Entity) -> None:
         """Somebody else puts these, one just before each of the next writes."""

@@ -32,6 +32,7 @@ from odm.testing.suite.local_indexes import TestLocalIndexes, TestLocalIndexWrit
 from odm.testing.suite.meters import TestMeter, TestMeterIndexes, TestMeterTransactions, TestMeterUpdates
 from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
 from odm.testing.suite.pages import TestCursors, TestPages
+from odm.testing.suite.procedures import TestProcedures, TestTogetherInProcedures
 from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
 from odm.testing.suite.queries import TestDescending, TestLimit, TestLossy, TestPlanning, TestRanges
 from odm.testing.suite.revision import TestNewRevision, TestRevision, TestRevisionRefused, TestRevisionUpdates
@@ -107,6 +108,7 @@ __all__ = [
     "TestPages",
     "TestPlanning",
     "TestPrefix",
+    "TestProcedures",
     "TestPut",
     "TestRanges",
     "TestRefused",
@@ -128,6 +130,7 @@ __all__ = [
     "TestTTLUpdates",
     "TestTables",
     "TestTogether",
+    "TestTogetherInProcedures",
     "TestTransaction",
     "TestTransactionCalls",
     "TestTransactionIndexes",

@@ -1,0 +1,54 @@
+"""Several generators of requests as one, which sends what they ask for at the same time."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from odm.operations import ir
+from odm.operations.backend import Gen
+
+R = TypeVar("R")
+
+
+def together(steps: Sequence[Gen[R]]) -> Gen[list[R]]:
+    """Run generators side by side: a round sends one request of each that is not done.
+
+    Where a request fails, its generator is told; what that raises ends the others too.
+
+    Returns:
+        What each returns, in order.
+    """
+    results: dict[int, R] = {}
+    asked: dict[int, Any] = {}
+    try:
+        for at, one in enumerate(steps):
+            _advance(at, one, None, asked, results)
+        while asked:
+            waiting, requests = tuple(asked), tuple(asked.values())
+            asked = {}
+            for at, answer in zip(waiting, (yield from _answers(requests)), strict=True):
+                _advance(at, steps[at], answer, asked, results)
+    finally:
+        for one in steps:
+            one.close()
+    return [results[at] for at in range(len(steps))]
+
+
+def _advance(at: int, steps: Gen[R], answer: Any, asked: dict[int, Any], results: dict[int, R]) -> None:
+    """Tell a generator its answer, and keep what it asks next or returns."""
+    try:
+        asked[at] = steps.throw(answer.error) if isinstance(answer, ir.Failed) else steps.send(answer)
+    except StopIteration as done:
+        results[at] = done.value
+
+
+def _answers(requests: Sequence[ir.Request | ir.Gather]) -> Gen[Sequence[Any]]:
+    """The answers to requests, some of which may themselves be several; a failure as `ir.Failed`."""
+    groups = [one.requests if isinstance(one, ir.Gather) else (one,) for one in requests]
+    flat = tuple(request for group in groups for request in group)
+    found = yield ir.Gather(flat, keep=True)
+    answers: list[Any] = []
+    for one, group in zip(requests, groups, strict=True):
+        part, found = found[: len(group)], found[len(group) :]
+        failed = next((answer for answer in part if isinstance(answer, ir.Failed)), None)
+        answers.append(failed or (part if isinstance(one, ir.Gather) else part[0]))
+    return answers

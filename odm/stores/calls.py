@@ -1,0 +1,214 @@
+"""Procedures: steps of several calls, written once and run by either store.
+
+A procedure is a generator function that makes its calls with ``yield from do.get(...)``. It does no I/O itself, so
+``db.run(...)`` of a `odm.Store` runs it, and ``await db.run(...)`` of an `odm.AsyncStore` does.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from functools import wraps
+from random import Random
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from attrs import frozen
+
+from odm.entities.entity import Entity
+from odm.entities.query import Query
+from odm.expressions.nodes import Action, Condition
+from odm.operations import reads, updates, writes
+from odm.operations.backend import Gen
+from odm.operations.together import together
+from odm.stores.base import BaseStore, Page
+from odm.stores.transactions import Operations
+
+E = TypeVar("E", bound=Entity)
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Calls:
+    """The calls of a store as steps of a procedure: ``order = yield from do.get(Order, order_id="o1")``.
+
+    Each takes what the method of that name of `odm.Store` takes, and raises what it raises.
+    """
+
+    def __init__(self, store: BaseStore) -> None:
+        self._store = store
+
+    @property
+    def transactions(self) -> bool:
+        """Whether the backend writes several items together; where not, a transaction has one operation."""
+        return self._store._context.transactions
+
+    @property
+    def random(self) -> Random:
+        """What the store draws chances from."""
+        return self._store._context.random
+
+    def now(self) -> float:
+        """Seconds since the epoch, by the store's clock."""
+        return self._store._context.clock()
+
+    def get(self, which: type[E] | Query[E], /, consistent: bool = True, **key: Any) -> Gen[E | None]:
+        """The item under a key, or None."""
+        return reads.get(self._store._context, self._store._key(which, key), consistent=consistent)
+
+    def one(self, which: type[E] | Query[E], /, consistent: bool = True, **key: Any) -> Gen[E]:
+        """The item under a key; ItemNotFound if there is none."""
+        return reads.one(self._store._context, self._store._key(which, key), consistent=consistent)
+
+    def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> Gen[list[E | None]]:
+        """The items under keys, in the order of the keys."""
+        return reads.get_many(self._store._context, keys, consistent=consistent)
+
+    def exists(self, which: type[Entity] | Query[Any], /, **key: Any) -> Gen[bool]:
+        """Whether there is an item under the key."""
+        return self._store._exists(which, key)
+
+    def put(self, entity: E, *, when: Condition | bool | None = None) -> Gen[E]:
+        """Write an entity over whatever is under its key."""
+        return writes.put(self._store._context, entity, when)
+
+    def insert(self, entity: E) -> Gen[E]:
+        """Write a new entity; ItemExists if its key is taken."""
+        return writes.insert(self._store._context, entity)
+
+    def update(
+        self,
+        which: Entity | Query[Any],
+        /,
+        *actions: Action,
+        when: Condition | bool | None = None,
+        returning: updates.Returning = "none",
+        upsert: bool = False,
+    ) -> Gen[Any]:
+        """Change attributes of an existing item."""
+        store = self._store
+        return updates.update(
+            store._context, which, actions, when, returning, upsert=upsert, retry_safe=store._retry_safe
+        )
+
+    def delete(
+        self, which: type[Entity] | Entity | Query[Any], /, when: Condition | bool | None = None, **key: Any
+    ) -> Gen[bool]:
+        """Remove an item; whether it was there."""
+        return writes.delete(self._store._context, self._store._key(which, key), when)
+
+    def delete_all(self, query: Query[Any]) -> Gen[int]:
+        """Remove everything that a query finds; how many."""
+        return writes.delete_all(self._store._context, self._store._begin(query))
+
+    def query(self, query: Query[E], *, consistent: bool = True) -> Gen[list[E]]:
+        """All results, in memory; `page` reads them bit by bit."""
+        reading = self._store._begin(query, consistent=consistent)
+        found: list[E] = []
+        while reading is not None:
+            items, reading = yield from reads.chunk(self._store._context, reading)
+            found += items
+        return found
+
+    def page(
+        self, query: Query[E], *, size: int = 25, after: str | None = None, consistent: bool = True
+    ) -> Gen[Page[E]]:
+        """One page of the results, and the cursor to the next."""
+        return self._store._page(self._store._begin(query, consistent=consistent, after=after), size)
+
+    def first(self, query: Query[E], *, consistent: bool = True) -> Gen[E | None]:
+        """The first result, or None."""
+        reading = self._store._begin(self._store._query(query).limit(1), consistent=consistent)
+        return reads.first(self._store._context, reading)
+
+    def count(self, query: Query[Any], *, consistent: bool = True) -> Gen[int]:
+        """How many results there are."""
+        reading = self._store._begin(query, consistent=consistent)
+        return 0 if reading is None else (yield from reads.count(self._store._context, reading))
+
+    def transaction(self) -> "Steps":
+        """A transaction: ``tx = do.transaction()``, ``tx.put(...)``, and at the end ``yield from tx.commit()``."""
+        return Steps(self._store)
+
+    def together(self, steps: Sequence[Gen[R]]) -> Gen[list[R]]:
+        """Run several steps at once: ``yield from do.together([do.get(...), do.count(...)])``.
+
+        Returns:
+            What each returns, in order.
+
+        Raises:
+            Exception: what the first of them raised; the others have ended by then, or were stopped where they were.
+        """
+        return together(steps)
+
+
+class Steps(Operations):
+    """The transaction of a procedure, which is committed by `commit`."""
+
+    def __init__(self, store: BaseStore) -> None:
+        super().__init__(store)
+        self._pending.begin()
+
+    def commit(self) -> Gen[None]:
+        """Do all operations, or none.
+
+        Raises:
+            TransactionFailed: nothing was written, and its ``reasons`` say why.
+        """
+        try:
+            yield from self._pending.commit()
+        finally:
+            self._pending.close()
+
+
+@frozen(repr=False)
+class Procedure(Generic[R_co]):
+    """What a `procedure` makes when it is called: its steps, ready for ``db.run(...)``."""
+
+    steps: Callable[[Calls], Gen[R_co]]
+    text: str = ""
+
+    def __call__(self, do: Calls) -> Gen[R_co]:
+        """The steps on a store: a procedure runs another by ``yield from other(do)``."""
+        return self.steps(do)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def procedure(steps: Callable[Concatenate[Calls, P], Gen[R]]) -> Callable[P, Procedure[R]]:
+    """Make a procedure of a generator function whose first parameter is the `Calls` of the store that runs it.
+
+    ::
+
+        @procedure
+        def rename(do: Calls, key: Query[Customer], name: str) -> Gen[str]:
+            customer = yield from do.one(key)
+            yield from do.update(customer, set_(Customer.name, name))
+            return customer.name
+
+
+        db.run(rename(Customer.primary(customer_id="c1"), "Ann"))  # await db.run(...), of an AsyncStore
+
+    Args:
+        steps: the generator function.
+
+    Returns:
+        A function of its other parameters, which makes a `Procedure`.
+    """
+
+    @wraps(steps)
+    def make(*args: P.args, **kwargs: P.kwargs) -> Procedure[R]:
+        given = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+        return Procedure(lambda do: steps(do, *args, **kwargs), f"{steps.__name__}({', '.join(given)})")
+
+    return make
+
+
+def started(made: Callable[[Calls], Gen[R]], do: Calls) -> Gen[R]:
+    """The steps of what was given to ``db.run(...)``.
+
+    Raises:
+        TypeError: it gives no generator.
+    """
+    steps = made(do) if callable(made) else None
+    if not isinstance(steps, Generator):
+        raise TypeError(f"run({made!r}): give what a @procedure makes when it is called, as in run(rename(key, 'Ann'))")
+    return steps

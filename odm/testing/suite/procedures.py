@@ -1,0 +1,168 @@
+"""Procedures: steps of several calls, run by either store, and several at once."""
+# ruff: noqa: D101  # a test's name says what it shows
+
+from typing import Any, cast
+
+import pytest
+
+from odm import (
+    BadValue,
+    Calls,
+    Gen,
+    ItemExists,
+    ItemNotFound,
+    OdmError,
+    Query,
+    TransactionFailed,
+    collection,
+    procedure,
+    set_,
+)
+from odm.operations import ir
+from odm.stores.sync import Store
+from odm.testing.capabilities import needs
+from odm.testing.entities import Customer, Order
+from odm.testing.stores import Stores
+from odm.testing.suite.helpers import fill
+
+KEY = Customer.primary(customer_id="c1")
+ANN = Customer(customer_id="c1", name="Ann")
+
+
+@procedure
+def rename(do: Calls, key: Query[Customer], name: str) -> Gen[str]:
+    """The old name."""
+    customer = yield from do.one(key)
+    yield from do.put(customer.model_copy(update={"name": name}))
+    return customer.name
+
+
+@procedure
+def orders(do: Calls, *ids: str) -> Gen[list[Order | None]]:
+    """Orders of a customer, asked for side by side."""
+    return (yield from do.together([do.get(Order, customer_id="c1", order_id=one) for one in ids]))
+
+
+class TestProcedures:
+    def test_make_their_calls_and_return(self, db: Store) -> None:
+        db.put(ANN)
+        assert db.run(rename(KEY, "Bea")) == "Ann"
+        assert db.one(KEY).name == "Bea"
+
+    def test_raise_what_their_calls_raise(self, db: Store) -> None:
+        with pytest.raises(ItemNotFound):
+            db.run(rename(KEY, "Bea"))
+
+    def test_run_procedures(self, db: Store) -> None:
+        @procedure
+        def twice(do: Calls) -> Gen[str]:
+            yield from rename(KEY, "Bea")(do)
+            return (yield from rename(KEY, "Cleo")(do))
+
+        db.put(ANN)
+        assert db.run(twice()) == "Bea"
+
+    def test_have_every_call(self, db: Store) -> None:
+        @procedure
+        def all_of_them(do: Calls) -> Gen[list[Any]]:
+            yield from do.put(ANN)
+            yield from do.insert(Order(customer_id="c1", order_id="o1"))
+            page = yield from do.page(Order.primary(customer_id="c1"), size=1)
+            return [
+                (yield from do.exists(KEY)),
+                (yield from do.first(Order.primary(customer_id="c1"))),
+                (yield from do.count(collection(KEY))),
+                (yield from do.get_many([KEY])),
+                list(page.items),
+                len((yield from do.query(collection(KEY)))),
+                (yield from do.delete(KEY)),
+                (yield from do.delete_all(collection(KEY))),
+                do.now() > 0,
+            ]
+
+        order = Order(customer_id="c1", order_id="o1")
+        assert db.run(all_of_them()) == [True, order, 2, [ANN], [order], 2, True, 1, True]
+
+    @needs("updates")
+    def test_update(self, db: Store) -> None:
+        @procedure
+        def update(do: Calls) -> Gen[Any]:
+            return (yield from do.update(KEY, set_(Customer.name, "Bea"), returning="new"))
+
+        db.put(ANN)
+        assert db.run(update()).name == "Bea"
+
+    @needs("transactions")
+    def test_commit_transactions(self, db: Store) -> None:
+        @procedure
+        def both(do: Calls) -> Gen[None]:
+            tx = do.transaction()
+            tx.insert(ANN)
+            tx.insert(Order(customer_id="c1", order_id="o1"))
+            yield from tx.commit()
+
+        db.run(both())
+        assert db.count(collection(KEY)) == 2
+        with pytest.raises(TransactionFailed):
+            db.run(both())
+
+    def test_that_are_none_are_refused(self, offline: Store) -> None:
+        for wrong in (rename, KEY, lambda do: 5):
+            with pytest.raises(TypeError, match="@procedure"):
+                offline.run(cast(Any, wrong))
+
+    def test_print(self) -> None:
+        assert repr(rename(KEY, name="Bea")) == "rename(Customer.primary(customer_id='c1'), name='Bea')"
+
+
+class TestTogetherInProcedures:
+    def test_are_sent_at_once(self, db: Store, stores: Stores) -> None:
+        fill(db, [Order(customer_id="c1", order_id=f"o{n}") for n in range(3)])
+        found = db.run(orders("o2", "none", "o0"))
+        assert [one and one.order_id for one in found] == ["o2", None, "o0"]
+        assert db.run(orders()) == []
+
+    def test_may_take_different_numbers_of_requests(self, db: Store) -> None:
+        @procedure
+        def both(do: Calls) -> Gen[list[Any]]:
+            steps: list[Gen[Any]] = [rename(KEY, "Bea")(do), do.count(collection(KEY)), do.get_many([])]
+            return (yield from do.together(steps))
+
+        db.put(ANN)
+        assert db.run(both()) == ["Ann", 1, []]
+
+    def test_tell_each_of_its_failure(self, db: Store) -> None:
+        @procedure
+        def claim(do: Calls, order: Order) -> Gen[bool]:
+            try:
+                yield from do.insert(order)
+            except ItemExists:
+                return False
+            return True
+
+        @procedure
+        def claims(do: Calls) -> Gen[list[bool]]:
+            made = [Order(customer_id="c1", order_id=f"o{n}") for n in range(3)]
+            return (yield from do.together([claim(order)(do) for order in made]))
+
+        db.insert(Order(customer_id="c1", order_id="o1"))
+        assert db.run(claims()) == [True, False, True]
+
+    def test_end_with_the_failure_of_one(self, db: Store) -> None:
+        @procedure
+        def both(do: Calls) -> Gen[list[Any]]:
+            return (yield from do.together([do.one(KEY), do.put(Order(customer_id="c1", order_id="o1"))]))
+
+        with pytest.raises(OdmError, match="c1"):
+            db.run(both())
+        assert db.exists(Order, customer_id="c1", order_id="o1")
+
+    def test_refuse_wrong_values_before_they_are_sent(self, db: Store, stores: Stores) -> None:
+        @procedure
+        def both(do: Calls) -> Gen[list[Any]]:
+            return (yield from do.together([do.put(ANN), do.get(cast(Any, "c1"))]))
+
+        stores.forget()
+        with pytest.raises(BadValue):
+            db.run(both())
+        assert [one for one in stores.requests if isinstance(one, ir.Put)] == []
