@@ -53,6 +53,7 @@ from odm.operations.backend import Backend, Gen
 from odm.operations.explain import Explanation
 from odm.operations.limits import Limits
 from odm.operations.metering import Meter, Usage
+from odm.operations.raw import RawItem
 from odm.operations.watching import RequestInfo
 from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncBatch, AsyncStore
@@ -95,6 +96,7 @@ __all__ = [
     "PrimaryKey",
     "Procedure",
     "Query",
+    "RawItem",
     "RequestInfo",
     "Revision",
     "SchemaError",

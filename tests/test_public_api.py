@@ -45,6 +45,7 @@ NAMES = [
     "PrimaryKey",
     "Procedure",
     "Query",
+    "RawItem",
     "RequestInfo",
     "Revision",
     "SchemaError",

@@ -1,7 +1,7 @@
 """What the command line asks of Bigtable; see `odm.operations.admin`."""
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import stored
+from odm.backends.bigtable.codec import entries_of, stored
 from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, read_all
@@ -76,5 +76,5 @@ def _stored(schema: Schema, row: Row) -> Stored | None:
         return Stored(Key(row.text), {}, {})  # not written by odm: it has the tag of no model
     if found is None:
         return None
-    entries = {entry.index: entry.key for entry in found.entries}
-    return Stored(key_of(schema, row.text, str(found.item[TAG])) or Key(row.text), found.item, entries)
+    key = key_of(schema, row.text, str(found.item[TAG])) or Key(row.text)
+    return Stored(key, found.item, entries_of(row))

@@ -50,6 +50,7 @@ __all__ = [
     "bookkeeping",
     "cells",
     "decode",
+    "entries_of",
     "is_item",
     "joined",
     "listed",
@@ -157,6 +158,11 @@ def listed(row: Row) -> tuple[Listed, ...]:
         return tuple(Listed(index, Key(*key), column) for index, *key, column in json.loads(found))
     except _UNREADABLE as fault:
         raise _foreign(row, f"{FAMILY}:{LISTED}", fault) from fault
+
+
+def entries_of(row: Row) -> dict[str, Key]:
+    """The index entries that an item has, by the name of the index; errors as of `listed`."""
+    return {entry.index: entry.key for entry in listed(row)}
 
 
 def is_item(row: Row) -> bool:

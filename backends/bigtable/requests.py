@@ -10,14 +10,15 @@ What is sent again after a lost answer: reads, making and deleting tables, and o
 from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.batches import batch_write
 from odm.backends.bigtable.bulk import read_many
+from odm.backends.bigtable.codec import entries_of
 from odm.backends.bigtable.entries import entry_range, entry_row
 from odm.backends.bigtable.index_pages import Entries
 from odm.backends.bigtable.layout import Layout
-from odm.backends.bigtable.loading import Loader
+from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import ReadRows, RowRange, Sample, SampleRowKeys
 from odm.backends.bigtable.pages import Items, read_page
 from odm.backends.bigtable.parts import TOGETHER_ONLY, cut
@@ -26,6 +27,7 @@ from odm.backends.bigtable.tables import create, drop
 from odm.backends.bigtable.transactions import ONCE, apart
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
 from odm.backends.bigtable.writes import transact, write
+from odm.codec import Lazy
 from odm.errors import Unsupported
 from odm.expressions.nodes import Item
 from odm.operations.backend import Gen
@@ -162,7 +164,9 @@ class Procedures:
         span = RowRange() if request.part is None else RowRange(*request.part)
         if request.after is not None:
             span = span.beyond(request.after.key.partition, reverse=False)
-        return read_page(request, self._items(Key), span, self.retry)
+        page = yield from read_page(request, self._items(Key), span, self.retry)
+        rows = page.items.parts if request.entries and isinstance(page.items, RowItems) else ()
+        return evolve(page, entries=Lazy(rows, entries_of))
 
     def _items(self, key: Callable[[str], Key]) -> Items:
         """Rows of items, with the keys that their row keys stand for."""

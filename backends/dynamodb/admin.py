@@ -1,9 +1,8 @@
 """What the command line asks of DynamoDB; see `odm.operations.admin`."""
 
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from odm.backends.dynamodb.codec import read_item, read_key
+from odm.backends.dynamodb.codec import read_entries, read_item, read_key
 from odm.backends.dynamodb.driver import DynamoDB
 from odm.backends.dynamodb.errors import translated
 from odm.backends.dynamodb.native import Call
@@ -63,8 +62,4 @@ def _sample(layout: Layout, most: int) -> Gen[list[Stored]]:
 
 
 def _stored(layout: Layout, attributes: Any) -> Stored:
-    def has(names: Sequence[str]) -> bool:
-        return all("S" in attributes.get(name, ()) for name in names)
-
-    entries = {index: read_key(names, attributes) for index, names in layout.indexes.items() if has(names)}
-    return Stored(read_key(layout.keys, attributes), read_item(layout, attributes), entries)
+    return Stored(read_key(layout.keys, attributes), read_item(layout, attributes), read_entries(layout, attributes))

@@ -160,6 +160,15 @@ def read_key(names: Iterable[str], attributes: Attributes) -> Key:
     return Key(*(attributes[name]["S"] for name in names))
 
 
+def read_entries(layout: Layout, attributes: Attributes) -> dict[str, Key]:
+    """The index entries of an item: it is in an index if it has both of its key attributes, as text."""
+    return {
+        index: read_key(names, attributes)
+        for index, names in layout.indexes.items()
+        if all("S" in attributes.get(name, ()) for name in names)
+    }
+
+
 def write_position(layout: Layout, index: str | None, position: Position) -> dict[str, Attribute]:
     """The ExclusiveStartKey that goes on behind a position."""
     attributes = write_key(layout.keys, position.key)

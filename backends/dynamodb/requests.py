@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any, Final, assert_never
 
 from odm.backends.dynamodb.batches import batch_get, batch_write
-from odm.backends.dynamodb.codec import read_position, write_key, write_position
+from odm.backends.dynamodb.codec import read_entries, read_position, write_key, write_position
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.loading import AttributesItem, AttributesItems
 from odm.backends.dynamodb.native import Call
@@ -146,7 +146,9 @@ def _page(layout: Layout, request: Query | Scan, response: Any) -> Page:
     positions = Lazy(kept, partial(read_position, layout, index))
     if len(kept) < len(found):
         following = positions[-1]
-    return Page(AttributesItems(kept, layout.hidden, layout.loader), positions, following)
+    items = AttributesItems(kept, layout.hidden, layout.loader)
+    entries = Lazy(kept, partial(read_entries, layout)) if isinstance(request, Scan) and request.entries else ()
+    return Page(items, positions, following, entries=entries)
 
 
 def _is_count(request: Query | Scan) -> bool:

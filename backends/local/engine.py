@@ -10,7 +10,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Final, NamedTuple, assert_never
 
-from attrs import Factory, frozen
+from attrs import Factory, evolve, frozen
 
 from odm.backends.local.codec import decode, encode
 from odm.backends.local.storage import Record, Row, Rows, Storage, View, not_created, position_of
@@ -104,7 +104,8 @@ class Engine:
                         return _page(rows, request, self)
             case Scan(after=after, segment=segment):
                 with self.storage.reading() as view, closing(view.scan(after and after.key, segment)) as rows:
-                    return _page(rows, request, self)
+                    page = _page(rows, request, self)
+                    return evolve(page, entries=_entries(view, page)) if request.entries else page
             case Split():
                 return None
             case CreateTables():
@@ -207,6 +208,12 @@ def _updated(request: Update, old: Record | None, before: Item | None, local: Lo
     after, kept = after_update(request, before, old.entries if old is not None else {}, local)
     returned = {"none": None, "old": before, "new": after}[request.returning]
     return _Change(request.key, old, Record(encode(after), kept), after, Written(returned))
+
+
+def _entries(view: View, page: Page) -> list[Mapping[str, Key]]:
+    """The index entries of the items of a page, which was read in the same view."""
+    records = [view.record(position.key) for position in page.positions]
+    return [{} if record is None else record.entries for record in records]
 
 
 def _page(rows: Rows, request: Query | Scan, engine: Engine) -> Page:

@@ -1,4 +1,4 @@
-"""Cursors: a reading's place as an opaque text that only the same query accepts.
+"""Cursors: the place of a reading, or of a scan's part, as an opaque text that only the same query or table accepts.
 
 A cursor binds table, pattern, partition, direction, limit and filter; it carries the place and the rest of ``limit``. A
 checksum finds damage; with a secret it is an HMAC and finds forgery. A range bound may have moved since, as long as the
@@ -14,17 +14,22 @@ from typing import Any
 from attrs import astuple, evolve, has
 
 from odm.errors import BadCursor
-from odm.operations.ir import Position
-from odm.operations.reads import Place, Reading
+from odm.operations.ir import Part, Position
+from odm.operations.reads import Place, Reading, Segment
 from odm.schema.model import Key, Schema
 
 _MAC_BYTES = 16
+_DAMAGED = "the cursor is damaged: pass page.cursor back unchanged"
 
 
 def encode_cursor(schema: Schema, reading: Reading, secret: bytes | None) -> str:
     """The cursor of a reading's place."""
     position = reading.place.position
     body = [_binding(schema, reading), reading.place.partition, reading.left, position]
+    return _sealed(body, secret)
+
+
+def _sealed(body: Any, secret: bytes | None) -> str:
     payload = json.dumps(body, separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(_mac(payload, secret) + payload).rstrip(b"=").decode()
 
@@ -46,6 +51,53 @@ def decode_cursor(schema: Schema, reading: Reading, cursor: str, secret: bytes |
     return evolve(reading, place=place, left=left)
 
 
+def encode_segment(schema: Schema, backend: str, segment: Segment, secret: bytes | None) -> str:
+    """The cursor of a place in a scan: which part of the table is read, as its backend has cut it, and from where."""
+    body = [_table(schema, backend), segment.number, segment.part, segment.after and segment.after.key]
+    return _sealed(body, secret)
+
+
+def decode_segment(schema: Schema, backend: str, cursor: str, secret: bytes | None) -> Segment:
+    """The place in a scan that a cursor tells.
+
+    Raises:
+        BadCursor: the cursor is damaged, forged, or of another table or backend.
+    """
+    payload = _payload(cursor, secret)
+    try:
+        table, number, part, after = json.loads(payload)
+        if table != _table(schema, backend):
+            raise BadCursor(
+                f"the cursor belongs to a scan of another table than {schema.name!r} on {backend}, or to a query: each "
+                "backend cuts a table in its own way"
+            )
+        return Segment(
+            None if number is None else _number(number),
+            None if part is None else _part(part),
+            None if after is None else Position(_key(after)),
+        )
+    except (ValueError, TypeError) as error:
+        raise BadCursor(_DAMAGED) from error
+
+
+def _table(schema: Schema, backend: str) -> list[str]:
+    return ["scan", schema.name, backend]
+
+
+def _number(parts: Any) -> tuple[int, int]:
+    number, of = parts
+    if type(number) is not int or type(of) is not int or not 0 <= number < of:
+        raise ValueError(parts)
+    return number, of
+
+
+def _part(parts: Any) -> Part:
+    start, end = parts
+    if not isinstance(start, str) or not isinstance(end, str | None):
+        raise TypeError(parts)
+    return Part(start, end)  # where Bigtable has cut, there may be no key: it need not be valid text
+
+
 def _content(payload: bytes) -> tuple[str, Place, int | None]:
     """What a cursor holds. Without a secret anybody can make one, so nothing in it is taken for granted."""
     try:
@@ -54,7 +106,7 @@ def _content(payload: bytes) -> tuple[str, Place, int | None]:
         if left is not None and (type(left) is not int or left < 1):
             raise ValueError(left)
     except (ValueError, TypeError) as error:
-        raise BadCursor("the cursor is damaged: pass page.cursor back unchanged") from error
+        raise BadCursor(_DAMAGED) from error
     return binding, place, left
 
 
@@ -62,7 +114,7 @@ def _payload(cursor: str, secret: bytes | None) -> bytes:
     try:
         raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     except (ValueError, TypeError) as error:
-        raise BadCursor("the cursor is damaged: pass page.cursor back unchanged") from error
+        raise BadCursor(_DAMAGED) from error
     mac, payload = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
     if not hmac.compare_digest(mac, _mac(payload, secret)):
         raise BadCursor(

@@ -190,7 +190,7 @@ class Scan(_Patterned):
 
     ``segment`` ``(number, of)``: only that part of the items, 0 <= number < of. The parts of one ``of`` hold every item
     exactly once, all items of a partition in the same one, whoever reads them and when. ``part``: only that part, of
-    the response to a `Split`.
+    the response to a `Split`. ``entries``: the page tells the index entries that each item has, too.
     """
 
     filter: Condition | None = None
@@ -200,6 +200,7 @@ class Scan(_Patterned):
     count: bool = False
     segment: tuple[int, int] | None = None
     part: Part | None = None
+    entries: bool = False
 
 
 @frozen
@@ -279,13 +280,15 @@ class Page:
     """One page of a query or scan.
 
     ``positions`` stand beside ``items``. ``next`` is where to go on: None exactly when the backend knows that
-    nothing follows; a page may be empty and still have a ``next``.
+    nothing follows; a page may be empty and still have a ``next``. ``entries`` stand beside ``items`` where a `Scan`
+    asked for them: index name to index key, as they are stored.
     """
 
     items: Sequence[Item] = ()
     positions: Sequence[Position] = ()
     next: Position | None = None
     count: int = field(default=Factory(lambda self: len(self.items), takes_self=True))
+    entries: Sequence[Mapping[str, Key]] = ()
 
 
 __all__ = [

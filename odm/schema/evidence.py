@@ -95,7 +95,7 @@ def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
 
 def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> Iterator[_Tally]:
     found = stored.entries.get(str(pattern.index))
-    if _same(pattern, found, made):
+    if same_entry(pattern, found, made):
         return
     states: dict[str, Any] = {"was": _text(found), "now": _text(made)}
     again = f"put() every stored {pattern.entity} again"
@@ -108,7 +108,8 @@ def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> 
     yield _Tally("strands", _where(pattern), "stored entry", effect, mend, **states)
 
 
-def _same(pattern: PatternSchema, found: Key | None, made: Key | None) -> bool:
+def same_entry(pattern: PatternSchema, found: Key | None, made: Key | None) -> bool:
+    """Whether an entry is the one that the model makes, or as good: in another of the shards that are drawn."""
     if found is None or made is None or pattern.shards is None or pattern.hashed is not None:
         return found == made
     ends = suffixes(pattern.shards)  # each as good as another: it was drawn at random

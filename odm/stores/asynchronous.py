@@ -7,9 +7,10 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations import ir, reads, updates, writes
+from odm.operations import ir, raw, reads, updates, writes
 from odm.operations.backend import Gen, aperform, arun
 from odm.operations.batches import Pending
+from odm.operations.raw import PAGE, RawItem
 from odm.operations.reads import Reading, Scanning
 from odm.stores.base import BaseStore, Page
 from odm.stores.calls import Calls, started
@@ -339,6 +340,20 @@ class AsyncStore(BaseStore):
             items, scanning = await self._run(reads.scan_chunk(self._context, scanning))
             for item in items:
                 yield item
+
+    async def parts(self, parts: int) -> list[str]:
+        """Cut the table into parts that several workers read side by side; as `odm.Store.parts`."""
+        return await self._run(self._parts(parts))
+
+    async def scan_page(
+        self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
+    ) -> Page[RawItem]:
+        """A page of the whole table, or of a part of it, with the items as stored; as `odm.Store.scan_page`."""
+        return await self._run(self._scan_page(after, size, expired=expired, consistent=consistent))
+
+    async def put_raw(self, items: Sequence[RawItem]) -> None:
+        """Write items as they were read, over whatever is under their keys; as `odm.Store.put_raw`."""
+        await self._run(raw.put_raw(self._context, items))
 
     def batch(self) -> "AsyncBatch":
         """Many unconditional puts and deletes in few requests: ``async with db.batch() as b: await b.put(...)``.

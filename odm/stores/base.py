@@ -20,14 +20,15 @@ from odm.errors import BadCursor, BadValue, Unsupported
 from odm.expressions.build import checked
 from odm.expressions.nodes import Action, Condition
 from odm.operations import cursor as cursors
-from odm.operations import reads, updates, writes
+from odm.operations import raw, reads, updates, writes
 from odm.operations.backend import PATIENCE, Backend, Connection, Gen, Patience, Watch
 from odm.operations.context import Context, Target, key_call
 from odm.operations.explain import Explanation, explain_plan, explain_write, first_native
 from odm.operations.limits import PORTABLE
 from odm.operations.metering import OPEN, Meter, metering, open_meters
 from odm.operations.plan import make_plan
-from odm.operations.reads import Reading, Scanning
+from odm.operations.raw import RawItem
+from odm.operations.reads import Reading, Scanning, Segment
 from odm.operations.terms import owner_of
 from odm.operations.watching import LOG, Hook, Observer
 from odm.schema.checks import NAMES, is_name
@@ -260,6 +261,34 @@ class BaseStore:
         context = self._context
         items, further = yield from reads.page(context, reading, size)
         return Page(items, None if further is None else cursors.encode_cursor(context.schema, further, self._secret))
+
+    def _segment(self, after: object) -> Segment:
+        """Where a scan goes on: at a cursor, or at the beginning."""
+        if after is None:
+            return Segment()
+        if not isinstance(after, str) or not after:
+            raise BadCursor(f"{after!r} is no cursor: pass None, one of parts(), or the cursor of the page before")
+        return cursors.decode_segment(self._context.schema, self.backend.name, after, self._secret)
+
+    def _place(self, segment: Segment) -> str:
+        return cursors.encode_segment(self._context.schema, self.backend.name, segment, self._secret)
+
+    def _parts(self, parts: int) -> Gen[list[str]]:
+        found = yield from raw.cut(parts)
+        return [self._place(segment) for segment in found]
+
+    def _scan_page(self, after: object, size: int, *, expired: bool, consistent: bool) -> Gen[Page[RawItem]]:
+        segment = self._segment(after)
+        items, further = yield from raw.scan_page(self._context, segment, size, expired=expired, consistent=consistent)
+        return Page(items, None if further is None else self._place(evolve(segment, after=further)))
+
+    def key_of(self, entity: Entity) -> tuple[str, str]:
+        """The key under which an entity is stored: partition and sort, as text; "" where there is no sort.
+
+        Raises:
+            KeyValueError: a field of it is None or can not stand in a key.
+        """
+        return writes.target_of(self._context, entity).key
 
     def _exists(self, which: Any, key: dict[str, Any]) -> Gen[bool]:
         return reads.exists(self._context, self._key(which, key))

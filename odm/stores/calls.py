@@ -14,8 +14,9 @@ from attrs import frozen
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations import reads, updates, writes
+from odm.operations import batches, raw, reads, updates, writes
 from odm.operations.backend import Gen
+from odm.operations.raw import PAGE, RawItem
 from odm.operations.together import together
 from odm.stores.base import BaseStore, Page
 from odm.stores.transactions import Operations
@@ -123,6 +124,28 @@ class Calls:
         reading = self._store._begin(query, consistent=consistent)
         return 0 if reading is None else (yield from reads.count(self._store._context, reading))
 
+    def parts(self, parts: int) -> Gen[list[str]]:
+        """The cursors at which parts of the table begin, to be read side by side with `scan_page`."""
+        return self._store._parts(parts)
+
+    def scan_page(
+        self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
+    ) -> Gen[Page[RawItem]]:
+        """A page of the whole table, or of a part of it, with the items as they are stored."""
+        return self._store._scan_page(after, size, expired=expired, consistent=consistent)
+
+    def put_raw(self, items: Sequence[RawItem]) -> Gen[None]:
+        """Write items as they were read, over whatever is under their keys."""
+        return raw.put_raw(self._store._context, items)
+
+    def key_of(self, entity: Entity) -> tuple[str, str]:
+        """The key under which an entity is stored: partition and sort, as text."""
+        return self._store.key_of(entity)
+
+    def batch(self) -> "Writes":
+        """A batch: ``batch = do.batch()``, ``batch.put(...)``, and at the end ``yield from batch.send()``."""
+        return Writes(self._store)
+
     def transaction(self) -> "Steps":
         """A transaction: ``tx = do.transaction()``, ``tx.put(...)``, and at the end ``yield from tx.commit()``."""
         return Steps(self._store)
@@ -154,6 +177,34 @@ class Steps(Operations):
         """
         try:
             yield from self._pending.commit()
+        finally:
+            self._pending.close()
+
+
+class Writes:
+    """The batch of a procedure, which is sent by `send`: once, whatever it holds; the last operation on a key wins."""
+
+    def __init__(self, store: BaseStore) -> None:
+        self._store = store
+        self._pending = batches.Pending(store._context)
+        self._pending.open = True
+
+    def put(self, entity: Entity) -> None:
+        """Write an entity over whatever is under its key; BadValue if it has a Revision."""
+        self._pending.put(entity)
+
+    def delete(self, which: type[Entity] | Entity | Query[Any], /, **key: Any) -> None:
+        """Remove an item."""
+        self._pending.delete(self._store._key(which, key))
+
+    def send(self) -> Gen[None]:
+        """Do all operations; Throttled with what is left.
+
+        Raises:
+            Throttled: ``left`` has the entities that were not put, and the keys of those that were not deleted.
+        """
+        try:
+            yield from self._pending.flush()
         finally:
             self._pending.close()
 

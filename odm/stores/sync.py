@@ -7,9 +7,10 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations import ir, reads, updates, writes
+from odm.operations import ir, raw, reads, updates, writes
 from odm.operations.backend import Gen, perform, run
 from odm.operations.batches import Pending
+from odm.operations.raw import PAGE, RawItem
 from odm.operations.reads import Reading, Scanning
 from odm.stores.base import BaseStore, Page
 from odm.stores.calls import Calls, started
@@ -345,6 +346,55 @@ class Store(BaseStore):
         while scanning is not None:
             items, scanning = self._run(reads.scan_chunk(self._context, scanning))
             yield from items
+
+    def parts(self, parts: int) -> list[str]:
+        """Cut the table into parts that several workers read side by side, each with `scan_page`.
+
+        Args:
+            parts: how many, 1 to 1000; Bigtable may give fewer.
+
+        Returns:
+            The cursor at which each begins. A part stays the same while items come and go, whoever reads it and when;
+            all items of a partition are in one part.
+        """
+        return self._run(self._parts(parts))
+
+    def scan_page(
+        self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
+    ) -> Page[RawItem]:
+        """A page of the whole table, or of a part of it, with the items as they are stored.
+
+        Args:
+            after: the cursor of the page before, or one of `parts`; None: the table from its beginning. It can be kept
+                for later: it shows where the scan was and what is stored there, so keep it as you keep the data.
+            size: read at most so many items, 1 or more; a page also ends where the backend ends it.
+            expired: have those that have expired, too, while they are still stored.
+            consistent: False: cheaper, may miss the newest writes.
+
+        Returns:
+            What was read. It may be fewer items, or none, and have a cursor all the same; the cursor is None exactly
+            when nothing follows. Each ``item.entity`` is what `scan` gives.
+
+        Raises:
+            BadCursor: the cursor is damaged, or of another table or backend.
+            ItemInvalid: an item does not fit its model.
+        """
+        return self._run(self._scan_page(after, size, expired=expired, consistent=consistent))
+
+    def put_raw(self, items: Sequence[RawItem]) -> None:
+        """Write items as they were read, over whatever is under their keys, in few requests; not atomic.
+
+        Nothing is counted up, checked or trimmed (Revision, ``keep=``), and no companions are written; only the index
+        entries are made anew, as the models make them now.
+
+        Args:
+            items: those of a `scan_page`, of this store or of another one of the same table.
+
+        Raises:
+            ItemTooLarge: one is larger than this store allows; nothing was sent.
+            Throttled: ``left`` has those that were not written.
+        """
+        self._run(raw.put_raw(self._context, items))
 
     def batch(self) -> "Batch":
         """Many unconditional puts and deletes in few requests: ``with db.batch() as batch: batch.put(...)``.

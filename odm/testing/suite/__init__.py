@@ -20,6 +20,7 @@ from odm.testing.suite.actions import (
 from odm.testing.suite.batches import TestBatch
 from odm.testing.suite.collections import TestCollection
 from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
+from odm.testing.suite.copying import TestBatchInProcedures, TestPutRaw, TestScanPages
 from odm.testing.suite.counters import TestCounter, TestCounterPut
 from odm.testing.suite.deletes import TestConditionalDelete, TestDelete, TestDeleteAll
 from odm.testing.suite.errors import TestErrors, TestStores, TestTables
@@ -66,6 +67,7 @@ from odm.testing.suite.upgrades import (
 __all__ = [
     "TestAttributes",
     "TestBatch",
+    "TestBatchInProcedures",
     "TestBounds",
     "TestClock",
     "TestCollection",
@@ -110,6 +112,7 @@ __all__ = [
     "TestPrefix",
     "TestProcedures",
     "TestPut",
+    "TestPutRaw",
     "TestRanges",
     "TestRefused",
     "TestRefusedActions",
@@ -120,6 +123,7 @@ __all__ = [
     "TestRevisionRefused",
     "TestRevisionUpdates",
     "TestScan",
+    "TestScanPages",
     "TestSegments",
     "TestSet",
     "TestSets",

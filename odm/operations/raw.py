@@ -1,0 +1,154 @@
+"""Stored items as they are: read page by page and part by part, and written again, with nothing done to them.
+
+The put of an entity counts its revision up, writes what its companions keep, and leaves out what the model does not
+know. What moves items from one place to another does none of that; only their keys and index entries are made anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from odm.codec import TTL_ATTRIBUTE
+from odm.entities.entity import Entity
+from odm.errors import BadValue, ItemInvalid
+from odm.expressions.nodes import Item
+from odm.operations import ir
+from odm.operations.backend import Gen
+from odm.operations.context import Context
+from odm.operations.left import send_batch
+from odm.operations.limits import check_item
+from odm.operations.reads import MOST_TOGETHER, Segment
+from odm.schema.evidence import same_entry
+from odm.schema.model import EntitySchema, Key
+
+PAGE: Final = 250
+"""Items that are read at once unless told otherwise: of 400 KB each, the largest, 100 MB."""
+
+
+@frozen
+class RawItem:
+    """An item as it is stored, for `odm.Store.put_raw` of another store.
+
+    Attributes:
+        entity: what the model reads in it, upgraded where it is of an older version.
+        attributes: the stored values by stored names, as they stand: with tag and version, and with what the model does
+            not know.
+        partition: its partition key.
+        sort: its sort key; "" in a table without.
+        stale: the names of the indexes in which it has another entry than the model makes of it, or none where it
+            should have one, or the other way round. `odm.Store.put_raw` mends that.
+    """
+
+    entity: Entity
+    attributes: Mapping[str, Any] = field(repr=False)
+    partition: str
+    sort: str = ""
+    stale: frozenset[str] = frozenset()
+
+    @property
+    def expires(self) -> int | None:
+        """When it expires, in seconds since the epoch; None: never."""
+        found: int | None = self.attributes.get(TTL_ATTRIBUTE)
+        return found
+
+
+def cut(parts: int) -> Gen[list[Segment]]:
+    """The beginnings of parts of the table, as many as asked for or fewer.
+
+    Raises:
+        BadValue: the number makes no sense.
+    """
+    if type(parts) is not int or not 1 <= parts <= MOST_TOGETHER:
+        raise BadValue(f"parts({parts!r}): give the number of parts to read, 1 to {MOST_TOGETHER}")
+    if parts == 1:
+        return [Segment()]
+    found: tuple[ir.Part, ...] | None = yield ir.Split(parts, pattern="scan()")
+    if found is None:
+        return [Segment((number, parts)) for number in range(parts)]
+    return [Segment(part=part) for part in found]
+
+
+def scan_page(
+    context: Context, segment: Segment, size: int, *, expired: bool, consistent: bool
+) -> Gen[tuple[list[RawItem], ir.Position | None]]:
+    """A page of a part of the table, and where the next one begins, or None at the end.
+
+    No filter is sent, so that a page costs what it holds: what is left out was read.
+
+    Raises:
+        ItemInvalid: an item does not fit its model, or its model would look for it elsewhere.
+    """
+    if type(size) is not int or size < 1:
+        raise BadValue(f"scan_page(size={size!r}): give the number of items to read, an int of 1 or more")
+    scan = ir.Scan(
+        limit=size,
+        after=segment.after,
+        consistent=consistent,
+        segment=segment.number,
+        part=segment.part,
+        entries=True,
+        pattern="scan()",
+    )
+    page: ir.Page = yield scan
+    now = context.now()
+    entities = context.decode_all(page.items, page.positions)
+    rows = zip(entities, page.items, page.positions, page.entries, strict=True)
+    found = [
+        _raw(context, entity, dict(item), position.key, entries)
+        for entity, item, position, entries in rows
+        if entity is not None and (expired or now.living(item) is not None)
+    ]
+    return found, page.next
+
+
+def _raw(context: Context, entity: Entity, item: Item, stored: Key, entries: Mapping[str, Key]) -> RawItem:
+    schema = context.schema.entity(type(entity))
+    key = schema.key(vars(entity))
+    told = stored.sort or context.schema.hash_only  # row keys of Bigtable, which have no sort, can not be taken apart
+    if told and key != stored:
+        raise ItemInvalid(
+            f"a stored {schema.name} lies under {stored}, and its model looks for it under {key}: read it with the "
+            "model that wrote it; `odm plan` tells what else is stranded",
+            str(stored),
+            item,
+        )
+    return RawItem(entity, item, *key, _stale(schema, _entries(context, schema, entity), entries))
+
+
+def _entries(context: Context, schema: EntitySchema, entity: Entity) -> dict[str, Key]:
+    """The index entries that an item should have, which those of its entity are when it is put."""
+    return schema.entries(vars(entity), schema.codec.encode(entity), context.random)
+
+
+def _stale(schema: EntitySchema, made: Mapping[str, Key], found: Mapping[str, Key]) -> frozenset[str]:
+    patterns = {str(pattern.index): pattern for pattern in schema.patterns.values()}
+    return frozenset(
+        index
+        for index in {*made, *found}
+        if index not in patterns or not same_entry(patterns[index], found.get(index), made.get(index))
+    )
+
+
+def put_raw(context: Context, items: Sequence[RawItem]) -> Gen[None]:
+    """Write items as they are over whatever is under their keys, with the index entries of their models.
+
+    Raises:
+        BadValue: one is no `RawItem`.
+        ItemTooLarge: one is larger than the store allows; nothing was sent.
+        Throttled: ``left`` has those that were not written.
+    """
+    puts = {put.key: (put, item) for item in items for put in [_put(context, item)]}
+    if puts:
+        request = ir.BatchWrite(tuple(put for put, _ in puts.values()))
+        yield from send_batch(request, {key: item for key, (_, item) in puts.items()})
+
+
+def _put(context: Context, item: RawItem) -> ir.Put:
+    if not isinstance(item, RawItem):
+        raise BadValue(f"put_raw() takes the items of a scan_page(), not {item!r}: put() an entity")
+    schema = context.schema.entity(type(item.entity))
+    key = schema.key(vars(item.entity))
+    entries = _entries(context, schema, item.entity)
+    check_item(item.attributes, key, entries, schema, context.limits, schema.local)
+    return ir.Put(key, item.attributes, entries, pattern=schema.primary.full_name)
