@@ -38,6 +38,7 @@ from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
 from odm.testing.suite.queries import TestDescending, TestLimit, TestLossy, TestPlanning, TestRanges
 from odm.testing.suite.revision import TestNewRevision, TestRevision, TestRevisionRefused, TestRevisionUpdates
 from odm.testing.suite.scans import TestRefusedSegments, TestScan, TestSegments
+from odm.testing.suite.sharded_counters import TestShardedCounter, TestShardedCounterTransactions
 from odm.testing.suite.shards import TestShardedPages, TestShardedReads, TestShardedWrites
 from odm.testing.suite.transaction_indexes import TestTransactionIndexes
 from odm.testing.suite.transactions import (
@@ -127,6 +128,8 @@ __all__ = [
     "TestSegments",
     "TestSet",
     "TestSets",
+    "TestShardedCounter",
+    "TestShardedCounterTransactions",
     "TestShardedPages",
     "TestShardedReads",
     "TestShardedWrites",
