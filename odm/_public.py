@@ -3,6 +3,7 @@
 from types import FunctionType
 
 from odm.entities.collections import collection, select
+from odm.entities.companions import Companion, Effect
 from odm.entities.entity import Entity
 from odm.entities.markers import TTL, Columns, Counter, Revision, Stored
 from odm.entities.patterns import AccessPattern, PrimaryKey
@@ -49,6 +50,7 @@ from odm.expressions.build import (
 )
 from odm.expressions.nodes import Condition
 from odm.keys import Shards
+from odm.operations.along import Along
 from odm.operations.backend import Backend, Gen
 from odm.operations.explain import Explanation
 from odm.operations.limits import Limits
@@ -65,6 +67,7 @@ from odm.stores.transactions import AsyncTransaction, Transaction
 __all__ = [
     "TTL",
     "AccessPattern",
+    "Along",
     "AsyncBatch",
     "AsyncStore",
     "AsyncTransaction",
@@ -75,10 +78,12 @@ __all__ = [
     "Batch",
     "Calls",
     "Columns",
+    "Companion",
     "Condition",
     "ConditionFailed",
     "Conflict",
     "Counter",
+    "Effect",
     "Entity",
     "Explanation",
     "Gen",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checka
 
 from pydantic import ConfigDict
 
+from odm.entities.companions import Companion
 from odm.entities.metaclass import ReferringModel
 from odm.entities.patterns import AccessPattern, BoundPattern, PrimaryKey
 from odm.errors import SchemaError
@@ -49,9 +50,10 @@ class Entity(ReferringModel):
     newest is the last in sort order, or the first where the sort key begins with a ``:desc`` field.
     """
 
-    model_config = ConfigDict(ignored_types=(PrimaryKey, AccessPattern))
+    model_config = ConfigDict(ignored_types=(PrimaryKey, AccessPattern, Companion))
 
     __odm_table__: ClassVar[Registry | None] = None
+    __odm_tag__: ClassVar[str] = ""
     __odm_version__: ClassVar[int] = 1
     __odm_keep__: ClassVar[int | None] = None
 
@@ -107,4 +109,5 @@ class Entity(ReferringModel):
                         f"{cls.__name__}.{name} is both a field and a pattern: give the pattern another name"
                     )
             if table is not None:
-                table.add(cls, cls.__name__ if tag is None else tag)
+                cls.__odm_tag__ = cls.__name__ if tag is None else tag
+                table.add(cls, cls.__odm_tag__)

@@ -40,7 +40,10 @@ def _no_such_name(cls: Any, name: str) -> str:
     """What the class has instead: fields, and patterns, which are of its ignored types."""
     ignored = cls.model_config.get("ignored_types", ())
     declared = (found for base in reversed(cls.__mro__) for found in vars(base).items())
-    names = [*cls.__dict__.get("__pydantic_fields__", ()), *dict.fromkeys(n for n, v in declared if type(v) in ignored)]
+    names = [
+        *cls.__dict__.get("__pydantic_fields__", ()),
+        *dict.fromkeys(n for n, v in declared if isinstance(v, ignored)),
+    ]
     near = get_close_matches(name, names, 1)
     hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(names)}" if names else ""
     return f"{cls.__name__} has no field or pattern {name!r}{hint}"

@@ -11,7 +11,7 @@ from odm.operations.context import Context
 from odm.operations.left import send_batch
 from odm.operations.trim import trim_after
 from odm.operations.writes import delete_request, put_request, target_of
-from odm.schema.model import Key
+from odm.schema.model import EntitySchema, Key
 
 FLUSH_AT = 1000
 """Operations that a batch collects before it sends them."""
@@ -43,6 +43,11 @@ class Pending:
                 f"{target.entity.name} has a Revision, and a batch can not check it, so it could overwrite somebody "
                 "else's change: put() it on its own"
             )
+        if target.entity.companions:
+            raise BadValue(
+                f"{target.entity.name} has {_names(target.entity)}, which is written on conditions that a batch does "
+                "not have: put() it on its own, or in a transaction"
+            )
         self._add(request, entity)
 
     def delete(self, which: object) -> None:
@@ -56,6 +61,11 @@ class Pending:
         if target.revision is not None:
             raise BadValue(
                 f"{which!r} has a Revision, which a batch can not check: delete() it on its own, or give its key"
+            )
+        if any(one.deletes for one in target.entity.companions):
+            raise BadValue(
+                f"{target.entity.name} has {_names(target.entity)}, which goes with it on conditions that a batch does "
+                "not have: delete() it on its own, or in a transaction"
             )
         self._add(delete_request(self._context, which), target.query)
 
@@ -94,3 +104,7 @@ class Pending:
         if operations:
             yield from send_batch(ir.BatchWrite(operations), given)
             yield from trim_after(self._context, operations)
+
+
+def _names(entity: EntitySchema) -> str:
+    return " and ".join(f"{entity.name}.{one.name}" for one in entity.companions)

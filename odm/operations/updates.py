@@ -76,11 +76,7 @@ def update(
     retry_safe: bool = False,
 ) -> Gen[Any]:
     """Change an existing item; returns it as it was or is now, or None, as ``returning`` says."""
-    if retry_safe and returning != "none":
-        raise BadValue(
-            f"returning={returning!r} does not go with retry_safe=True: a transaction gives no item back; get() it "
-            "afterwards"
-        )
+    check_returning(returning, retry_safe=retry_safe)
     change = understand(context, which, actions, when, returning, upsert=upsert)
     base = start(context, change)
     if base is None:
@@ -95,6 +91,17 @@ def update(
         base = _judged_base(context, change, answer.item)
         LOG.debug("update of %s: another writer was faster, so it is tried again", change.target.entity.name)
     raise restless(change.target)
+
+
+def check_returning(returning: str, *, retry_safe: bool) -> None:
+    """Refuse what an update can not give back. Raises BadValue."""
+    if returning not in ("none", "old", "new"):
+        raise BadValue(f"returning={returning!r}: say 'none', 'old' or 'new'")
+    if retry_safe and returning != "none":
+        raise BadValue(
+            f"returning={returning!r} does not go with retry_safe=True: a transaction gives no item back; get() it "
+            "afterwards"
+        )
 
 
 def _as_transaction(request: ir.Update | ir.Put, context: Context) -> Gen[ir.Written | ir.Refused]:
@@ -141,7 +148,7 @@ def understand(
     """
     target = target_of(context, which)
     entity = target.entity
-    _check_call(entity, actions, returning)
+    _check_call(entity, actions)
     codec = entity.codec
     lowered = codec.lower_actions(actions)
     check_steps(entity, lowered)
@@ -158,13 +165,11 @@ def understand(
     return Change(target, lowered, lower_when(target, when), returning, upsert, known, touched, told, tuple(needed))
 
 
-def _check_call(entity: EntitySchema, actions: Sequence[Action], returning: str) -> None:
+def _check_call(entity: EntitySchema, actions: Sequence[Action]) -> None:
     if not actions:
         raise BadValue(
             f"update of {entity.name} without an action: say what to change, as in set_({entity.name}.field, value)"
         )
-    if returning not in ("none", "old", "new"):
-        raise BadValue(f"returning={returning!r}: say 'none', 'old' or 'new'")
     for action in actions:
         if not isinstance(action, Action):
             raise BadValue(f"{action!r} is not an action: write set_({entity.name}.field, value), increment(...), ...")

@@ -10,6 +10,7 @@ from attrs import evolve
 from pydantic.errors import PydanticUndefinedAnnotation
 
 from odm.codec import EntityCodec, compile_codec
+from odm.entities.companions import companions_of
 from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey
 from odm.errors import BadValue, SchemaError
 from odm.expressions.references import Reference
@@ -93,7 +94,15 @@ def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern],
     others = {name: p for name, p in compiled.items() if p.kind != "primary"}
     optional = frozenset(filter(codec.may_be_none, cls.model_fields))
     roles, keep = find_roles(cls, compiled.values(), codec), find_keep(cls, primary)
-    entity = EntitySchema(cls, tag, primary, others, codec, optional=optional, keep=keep, **roles)
+    companions = companions_of(cls)
+    if keep is not None and any(one.deletes for one in companions):
+        raise SchemaError(
+            f"{cls.__name__}: keep={keep} removes items without what {companions[0].name} has of them: take one of "
+            "the two away"
+        )
+    entity = EntitySchema(
+        cls, tag, primary, others, codec, optional=optional, keep=keep, companions=companions, **roles
+    )
     check_entity(entity)
     check_local(entity, patterns, hash_only=hash_only)
     lowered = {}

@@ -14,6 +14,7 @@ from attrs import Factory, field, frozen
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.entity import EntityCodec
 from odm.codec.texts import TextLoader
+from odm.entities.companions import Companion
 from odm.errors import BadValue, KeyValueError, SchemaError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
@@ -116,6 +117,7 @@ class EntitySchema:
         columns: the fields marked as Columns.
         optional: the fields whose value may be None.
         keep: how many items stay in a partition, the newest; None: all.
+        companions: what is written along with its items.
         local: the local indexes, with what each holds of an item on DynamoDB; see `IndexSchema.held`.
     """
 
@@ -130,6 +132,7 @@ class EntitySchema:
     columns: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
     keep: int | None = None
+    companions: tuple[Companion, ...] = ()
     local: Mapping[str, tuple[str, ...] | None] = field(
         init=False, repr=False, default=Factory(lambda self: _local(self.patterns.values()), takes_self=True)
     )

@@ -1,10 +1,11 @@
 """`Table`: the declaration that entities join, and the entry to compilation."""
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
+from threading import Lock, RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from odm.entities.companions import companions_of
 from odm.errors import SchemaError
 from odm.schema.checks import NAMES, is_name
 from odm.schema.compile import compile_schema
@@ -54,6 +55,8 @@ class Table:
         self._entities: list[tuple[type[Entity], str]] = []
         self._schema: Schema | None = None
         self._lock = Lock()
+        self._accompanied: set[type[Entity]] = set()
+        self._making = RLock()  # a class that joins while others are made may ask for the schema
 
     def add(self, entity: "type[Entity]", tag: str) -> None:
         """Take an entity into the table; called by ``class ...(Entity, table=...)``.
@@ -77,6 +80,7 @@ class Table:
         """
         schema = self._schema
         if schema is None:
+            self._add_companions()
             with self._lock:
                 schema = self._schema  # another thread may have been faster
                 if schema is None:
@@ -88,6 +92,15 @@ class Table:
                         row_key_join=self.row_key_join,
                     )
         return schema
+
+    def _add_companions(self) -> None:
+        """Let the companions of every entity make the classes of their own items, which join the table."""
+        with self._making:
+            for entity, _ in tuple(self._entities):
+                if entity not in self._accompanied:
+                    for companion in companions_of(entity):
+                        companion.entities(entity)
+                    self._accompanied.add(entity)
 
     def __repr__(self) -> str:
         return f"Table({self.name!r})"

@@ -7,13 +7,13 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations import ir, raw, reads, updates, writes
+from odm.operations import accompany, ir, raw, reads
 from odm.operations.backend import Gen, aperform, arun
 from odm.operations.batches import Pending
 from odm.operations.raw import PAGE, RawItem
 from odm.operations.reads import Reading, Scanning
 from odm.stores.base import BaseStore, Page
-from odm.stores.calls import Calls, started
+from odm.stores.calls import Calls, Procedure, started
 from odm.stores.transactions import AsyncTransaction
 
 E = TypeVar("E", bound=Entity)
@@ -87,11 +87,14 @@ class AsyncStore(BaseStore):
     async def get(self, which: type[E], /, **key: Any) -> E | None: ...
     @overload
     async def get(self, which: Query[E], /, *, consistent: bool = True) -> E | None: ...
+    @overload
+    async def get(self, which: Procedure[R], /) -> R: ...
     async def get(self, which: Any, /, consistent: bool = True, **key: Any) -> Any:
         """The item under a key, or None.
 
         Args:
-            which: an entity class with its key fields as keywords, or a key such as ``Order.primary(...)``.
+            which: an entity class with its key fields as keywords, a key such as ``Order.primary(...)``, or a procedure
+                that finds one item, such as that of a pointer.
             consistent: False: cheaper, may miss the newest writes (only with the key form).
             key: the key fields.
 
@@ -99,18 +102,22 @@ class AsyncStore(BaseStore):
             KeyValueError: a key field is missing, unknown or does not validate.
             ItemInvalid: what is stored does not fit the model.
         """
+        if isinstance(which, Procedure):
+            return await self.run(which)
         return await self._run(reads.get(self._context, self._key(which, key), consistent=consistent))
 
     @overload
     async def one(self, which: type[E], /, **key: Any) -> E: ...
     @overload
-    async def one(self, which: Query[E], /, *, consistent: bool = True) -> E: ...
+    async def one(self, which: Query[E] | Procedure[E | None], /, *, consistent: bool = True) -> E: ...
     async def one(self, which: Any, /, consistent: bool = True, **key: Any) -> Any:
         """The item under a key.
 
         Raises:
             ItemNotFound: there is none.
         """
+        if isinstance(which, Procedure):
+            return await self._run(Calls(self).one(which))
         return await self._run(reads.one(self._context, self._key(which, key), consistent=consistent))
 
     async def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> list[E | None]:
@@ -140,7 +147,7 @@ class AsyncStore(BaseStore):
             Conflict: somebody else wrote the item since it was read (Revision).
             BadValue: a value can not be stored; nothing was sent.
         """
-        return await self._run(writes.put(self._context, entity, when))
+        return await self._run(accompany.put(self._context, Calls(self), entity, when))
 
     async def insert(self, entity: E) -> E:
         """Write a new entity.
@@ -151,7 +158,7 @@ class AsyncStore(BaseStore):
         Raises:
             ItemExists: its key is taken.
         """
-        return await self._run(writes.insert(self._context, entity))
+        return await self._run(accompany.insert(self._context, Calls(self), entity))
 
     @overload
     async def update(
@@ -209,7 +216,16 @@ class AsyncStore(BaseStore):
             OutcomeUnknown: the answer was lost, and the update may have been done; see `with_options` (``retry_safe``).
         """
         return await self._run(
-            updates.update(self._context, which, actions, when, returning, upsert=upsert, retry_safe=self._retry_safe)
+            accompany.update(
+                self._context,
+                Calls(self),
+                which,
+                actions,
+                when,
+                returning,
+                upsert=upsert,
+                retry_safe=self._retry_safe,
+            )
         )
 
     @overload
@@ -231,7 +247,7 @@ class AsyncStore(BaseStore):
             ConditionFailed: the item is there and ``when`` does not hold.
             Conflict: an entity with a Revision was changed since it was read.
         """
-        return await self._run(writes.delete(self._context, self._key(which, key), when))
+        return await self._run(accompany.delete(self._context, Calls(self), self._key(which, key), when))
 
     async def delete_all(self, query: Query[Any]) -> int:
         """Remove everything that a query finds, such as a whole partition: ``delete_all(collection(...))``.
@@ -241,7 +257,7 @@ class AsyncStore(BaseStore):
         Returns:
             The number of items removed.
         """
-        return await self._run(writes.delete_all(self._context, self._begin(query)))
+        return await self._run(accompany.delete_all(self._context, Calls(self), self._begin(query)))
 
     def query(self, query: Query[E], *, consistent: bool = True) -> AsyncIterator[E]:
         """The results of a query, read page by page while you iterate.
@@ -371,7 +387,7 @@ class AsyncStore(BaseStore):
             TransactionFailed: at the end of the block: nothing was written, and its ``reasons`` say why.
             Unsupported: at the operation on a second item, where the backend has no transactions of several (Bigtable).
         """
-        return AsyncTransaction(self, self._run)
+        return AsyncTransaction(self, self._run, Calls(self))
 
 
 class AsyncBatch:

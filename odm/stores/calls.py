@@ -7,14 +7,16 @@ A procedure is a generator function that makes its calls with ``yield from do.ge
 from collections.abc import Callable, Generator, Sequence
 from functools import wraps
 from random import Random
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from attrs import frozen
 
+from odm.entities.companions import Companion, Effect
 from odm.entities.entity import Entity
 from odm.entities.query import Query
+from odm.errors import ItemNotFound
 from odm.expressions.nodes import Action, Condition
-from odm.operations import batches, raw, reads, updates, writes
+from odm.operations import accompany, batches, raw, reads, updates
 from odm.operations.backend import Gen
 from odm.operations.raw import PAGE, RawItem
 from odm.operations.together import together
@@ -50,13 +52,33 @@ class Calls:
         """Seconds since the epoch, by the store's clock."""
         return self._store._context.clock()
 
-    def get(self, which: type[E] | Query[E], /, consistent: bool = True, **key: Any) -> Gen[E | None]:
+    @overload
+    def get(self, which: type[E], /, **key: Any) -> Gen[E | None]: ...
+    @overload
+    def get(self, which: Query[E], /, *, consistent: bool = True) -> Gen[E | None]: ...
+    @overload
+    def get(self, which: "Procedure[R]", /) -> Gen[R]: ...
+    def get(self, which: Any, /, consistent: bool = True, **key: Any) -> Gen[Any]:
         """The item under a key, or None."""
+        if isinstance(which, Procedure):
+            return which(self)
         return reads.get(self._store._context, self._store._key(which, key), consistent=consistent)
 
-    def one(self, which: type[E] | Query[E], /, consistent: bool = True, **key: Any) -> Gen[E]:
+    @overload
+    def one(self, which: type[E], /, **key: Any) -> Gen[E]: ...
+    @overload
+    def one(self, which: "Query[E] | Procedure[E | None]", /, *, consistent: bool = True) -> Gen[E]: ...
+    def one(self, which: Any, /, consistent: bool = True, **key: Any) -> Gen[Any]:
         """The item under a key; ItemNotFound if there is none."""
+        if isinstance(which, Procedure):
+            return self._found(which)
         return reads.one(self._store._context, self._store._key(which, key), consistent=consistent)
+
+    def _found(self, procedure: "Procedure[Any]") -> Gen[Any]:
+        found = yield from procedure(self)
+        if found is None:
+            raise ItemNotFound(f"{procedure}: there is no such item in table {self._store._context.schema.name!r}")
+        return found
 
     def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> Gen[list[E | None]]:
         """The items under keys, in the order of the keys."""
@@ -68,11 +90,11 @@ class Calls:
 
     def put(self, entity: E, *, when: Condition | bool | None = None) -> Gen[E]:
         """Write an entity over whatever is under its key."""
-        return writes.put(self._store._context, entity, when)
+        return accompany.put(self._store._context, self, entity, when)
 
     def insert(self, entity: E) -> Gen[E]:
         """Write a new entity; ItemExists if its key is taken."""
-        return writes.insert(self._store._context, entity)
+        return accompany.insert(self._store._context, self, entity)
 
     def update(
         self,
@@ -85,19 +107,19 @@ class Calls:
     ) -> Gen[Any]:
         """Change attributes of an existing item."""
         store = self._store
-        return updates.update(
-            store._context, which, actions, when, returning, upsert=upsert, retry_safe=store._retry_safe
+        return accompany.update(
+            store._context, self, which, actions, when, returning, upsert=upsert, retry_safe=store._retry_safe
         )
 
     def delete(
         self, which: type[Entity] | Entity | Query[Any], /, when: Condition | bool | None = None, **key: Any
     ) -> Gen[bool]:
         """Remove an item; whether it was there."""
-        return writes.delete(self._store._context, self._store._key(which, key), when)
+        return accompany.delete(self._store._context, self, self._store._key(which, key), when)
 
     def delete_all(self, query: Query[Any]) -> Gen[int]:
         """Remove everything that a query finds; how many."""
-        return writes.delete_all(self._store._context, self._store._begin(query))
+        return accompany.delete_all(self._store._context, self, self._store._begin(query))
 
     def query(self, query: Query[E], *, consistent: bool = True) -> Gen[list[E]]:
         """All results, in memory; `page` reads them bit by bit."""
@@ -150,6 +172,10 @@ class Calls:
         """A transaction: ``tx = do.transaction()``, ``tx.put(...)``, and at the end ``yield from tx.commit()``."""
         return Steps(self._store)
 
+    def along(self, companion: Companion, effect: Effect[Any]) -> Gen[None]:
+        """Write what a companion writes along with an item, one after another; see `Companion.apart`."""
+        return accompany.after(self._store._context, companion, effect)
+
     def together(self, steps: Sequence[Gen[R]]) -> Gen[list[R]]:
         """Run several steps at once: ``yield from do.together([do.get(...), do.count(...)])``.
 
@@ -176,7 +202,7 @@ class Steps(Operations):
             TransactionFailed: nothing was written, and its ``reasons`` say why.
         """
         try:
-            yield from self._pending.commit()
+            yield from self._pending.commit(Calls(self._store))
         finally:
             self._pending.close()
 

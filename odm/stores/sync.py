@@ -7,13 +7,13 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations import ir, raw, reads, updates, writes
+from odm.operations import accompany, ir, raw, reads
 from odm.operations.backend import Gen, perform, run
 from odm.operations.batches import Pending
 from odm.operations.raw import PAGE, RawItem
 from odm.operations.reads import Reading, Scanning
 from odm.stores.base import BaseStore, Page
-from odm.stores.calls import Calls, started
+from odm.stores.calls import Calls, Procedure, started
 from odm.stores.transactions import Transaction
 
 E = TypeVar("E", bound=Entity)
@@ -97,11 +97,14 @@ class Store(BaseStore):
     def get(self, which: type[E], /, **key: Any) -> E | None: ...
     @overload
     def get(self, which: Query[E], /, *, consistent: bool = True) -> E | None: ...
+    @overload
+    def get(self, which: Procedure[R], /) -> R: ...
     def get(self, which: Any, /, consistent: bool = True, **key: Any) -> Any:
         """The item under a key, or None.
 
         Args:
-            which: an entity class with its key fields as keywords, or a key such as ``Order.primary(...)``.
+            which: an entity class with its key fields as keywords, a key such as ``Order.primary(...)``, or a procedure
+                that finds one item, such as that of a pointer.
             consistent: False: cheaper, may miss the newest writes (only with the key form).
             key: the key fields.
 
@@ -109,18 +112,22 @@ class Store(BaseStore):
             KeyValueError: a key field is missing, unknown or does not validate.
             ItemInvalid: what is stored does not fit the model.
         """
+        if isinstance(which, Procedure):
+            return self.run(which)
         return self._run(reads.get(self._context, self._key(which, key), consistent=consistent))
 
     @overload
     def one(self, which: type[E], /, **key: Any) -> E: ...
     @overload
-    def one(self, which: Query[E], /, *, consistent: bool = True) -> E: ...
+    def one(self, which: Query[E] | Procedure[E | None], /, *, consistent: bool = True) -> E: ...
     def one(self, which: Any, /, consistent: bool = True, **key: Any) -> Any:
         """The item under a key.
 
         Raises:
             ItemNotFound: there is none.
         """
+        if isinstance(which, Procedure):
+            return self._run(Calls(self).one(which))
         return self._run(reads.one(self._context, self._key(which, key), consistent=consistent))
 
     def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> list[E | None]:
@@ -150,7 +157,7 @@ class Store(BaseStore):
             Conflict: somebody else wrote the item since it was read (Revision).
             BadValue: a value can not be stored; nothing was sent.
         """
-        return self._run(writes.put(self._context, entity, when))
+        return self._run(accompany.put(self._context, Calls(self), entity, when))
 
     def insert(self, entity: E) -> E:
         """Write a new entity.
@@ -161,7 +168,7 @@ class Store(BaseStore):
         Raises:
             ItemExists: its key is taken.
         """
-        return self._run(writes.insert(self._context, entity))
+        return self._run(accompany.insert(self._context, Calls(self), entity))
 
     @overload
     def update(
@@ -219,7 +226,16 @@ class Store(BaseStore):
             OutcomeUnknown: the answer was lost, and the update may have been done; see `with_options` (``retry_safe``).
         """
         return self._run(
-            updates.update(self._context, which, actions, when, returning, upsert=upsert, retry_safe=self._retry_safe)
+            accompany.update(
+                self._context,
+                Calls(self),
+                which,
+                actions,
+                when,
+                returning,
+                upsert=upsert,
+                retry_safe=self._retry_safe,
+            )
         )
 
     @overload
@@ -241,7 +257,7 @@ class Store(BaseStore):
             ConditionFailed: the item is there and ``when`` does not hold.
             Conflict: an entity with a Revision was changed since it was read.
         """
-        return self._run(writes.delete(self._context, self._key(which, key), when))
+        return self._run(accompany.delete(self._context, Calls(self), self._key(which, key), when))
 
     def delete_all(self, query: Query[Any]) -> int:
         """Remove everything that a query finds, such as a whole partition: ``delete_all(collection(...))``.
@@ -251,7 +267,7 @@ class Store(BaseStore):
         Returns:
             The number of items removed.
         """
-        return self._run(writes.delete_all(self._context, self._begin(query)))
+        return self._run(accompany.delete_all(self._context, Calls(self), self._begin(query)))
 
     def query(self, query: Query[E], *, consistent: bool = True) -> Iterator[E]:
         """The results of a query, read page by page while you iterate.
@@ -412,7 +428,7 @@ class Store(BaseStore):
             TransactionFailed: at the end of the block: nothing was written, and its ``reasons`` say why.
             Unsupported: at the operation on a second item, where the backend has no transactions of several (Bigtable).
         """
-        return Transaction(self, self._run)
+        return Transaction(self, self._run, Calls(self))
 
 
 class Batch:

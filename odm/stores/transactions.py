@@ -105,9 +105,9 @@ class Operations:
 class Transaction(Operations):
     """The transaction of a `odm.Store`: ``with db.transaction() as tx:``; committed when the block ends."""
 
-    def __init__(self, store: BaseStore, run: Callable[[Gen[None]], None]) -> None:
+    def __init__(self, store: BaseStore, run: Callable[[Gen[None]], None], do: Any) -> None:
         super().__init__(store)
-        self._run = run
+        self._run, self._do = run, do
 
     def __enter__(self) -> Self:
         self._pending.begin()
@@ -118,7 +118,7 @@ class Transaction(Operations):
     ) -> None:
         try:
             if kind is None:
-                self._run(self._pending.commit())
+                self._run(self._pending.commit(self._do))
         finally:
             self._pending.close()
 
@@ -126,9 +126,9 @@ class Transaction(Operations):
 class AsyncTransaction(Operations):
     """The transaction of an `odm.AsyncStore`: ``async with db.transaction() as tx:``; committed when the block ends."""
 
-    def __init__(self, store: BaseStore, run: Callable[[Gen[None]], Awaitable[None]]) -> None:
+    def __init__(self, store: BaseStore, run: Callable[[Gen[None]], Awaitable[None]], do: Any) -> None:
         super().__init__(store)
-        self._run = run
+        self._run, self._do = run, do
 
     async def __aenter__(self) -> Self:
         self._pending.begin()
@@ -139,6 +139,6 @@ class AsyncTransaction(Operations):
     ) -> None:
         try:
             if kind is None:
-                await self._run(self._pending.commit())
+                await self._run(self._pending.commit(self._do))
         finally:
             self._pending.close()

@@ -275,6 +275,7 @@ KNOWN = {
     EntitySchema: {
         *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
         "columns",
+        "companions",
     },
     PatternSchema: {
         *("entity", "name", "kind", "index", "partition", "sort", "when", "shared", "shards", "hashed"),

@@ -1,0 +1,140 @@
+"""Companions: declarations in the body of an entity whose own items are written along with the entity's.
+
+A pointer to the newest order, a claim on an e-mail address, the kept versions of a document: each is stored in items of
+its own, which every write of the entity has to keep right. `Companion` is what such a declaration derives from; the
+store asks it what goes along with a write, and writes all in one transaction, or one after another where the backend
+writes one item at a time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import new_class
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from attrs import frozen
+
+from odm.entities.metaclass import ReferringModel
+
+if TYPE_CHECKING:
+    from odm.entities.entity import Entity
+    from odm.entities.query import Query
+    from odm.operations.along import Along
+    from odm.operations.backend import Gen
+    from odm.stores.calls import Calls
+
+E = TypeVar("E", bound=ReferringModel)
+
+
+@frozen
+class Effect(Generic[E]):
+    """What a write makes of one item.
+
+    Attributes:
+        key: of the item.
+        old: the item as it was read, and still is when the write is done; None: it was not there, or was not read.
+        new: the item as it will be; None: it goes.
+        mark: what the companion has marked the old item with; see `Along.mark`.
+    """
+
+    key: "Query[Any]"
+    old: E | None
+    new: E | None
+    mark: str | None = None
+
+
+class Companion:
+    """A declaration in an entity's body that keeps items of its own right by every write of the entity.
+
+    A put, insert, update or delete by a store or in a transaction takes it along; a batch, which has no conditions,
+    refuses entities that have one. On the class, ``Order.latest`` is what `of` gives.
+
+    Attributes:
+        name: the attribute name.
+        reads: a put needs to know the item as it was, so it is read first, and the write is refused and tried again if
+            it has changed by then. Updates and deletes always do that, inserts never.
+        reads_apart: likewise, where the backend writes one item at a time.
+        deletes: it takes part in deletes.
+    """
+
+    name: str = ""
+    reads: ClassVar[bool] = False
+    reads_apart: ClassVar[bool] = False
+    deletes: ClassVar[bool] = False
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type[Any]) -> Any:
+        return self.of(owner)
+
+    def of(self, entity: "type[Entity]") -> Any:
+        """What the attribute is on the class of an entity."""
+        return self
+
+    def entities(self, entity: "type[Entity]") -> "Sequence[type[Entity]]":
+        """The classes of its own items, made by `make` once, when the table is compiled.
+
+        Raises:
+            SchemaError: the declaration does not fit the entity.
+        """
+        return ()
+
+    def sources(self, entity: "type[Entity]") -> frozenset[str] | None:
+        """The fields that decide about its items; an update of others is none of its business. None: all of them."""
+        return None
+
+    def along(self, tx: "Along", effect: Effect[Any]) -> None:
+        """Say what is written along with an item: ``tx.put(...)``, as in a transaction.
+
+        Raises:
+            BadValue: a value does not fit; nothing is sent.
+        """
+
+    def apart(self, do: "Calls", effect: Effect[Any], commit: "Callable[..., Gen[None]]") -> "Gen[None]":
+        """Write an item on a backend that writes one at a time; by default what goes along comes after it.
+
+        Args:
+            do: the calls of the store.
+            effect: as for `along`.
+            commit: ``yield from commit()`` writes the item itself, on the condition that it is still as it was read;
+                ``commit(mark=...)`` marks it, see `Along.mark`. What it raises must be raised on: an
+                `odm.ConditionFailed`, `odm.ItemExists` or `odm.ItemNotFound` says that it was certainly not written.
+        """
+        yield from commit()
+        yield from do.along(self, effect)
+
+    def make(
+        self,
+        owner: "type[Entity]",
+        base: "type[Entity]",
+        fields: Mapping[str, Any],
+        declared: Mapping[str, Any],
+        part: str = "",
+    ) -> "type[Any]":
+        """The class of its own items, in the table of the entity; its tag is the entity's, a dot, and the name.
+
+        Args:
+            owner: the entity in which the companion is declared.
+            base: what the class derives from: `odm.Entity`, or an abstract entity.
+            fields: the type of each field, or ``(type, default)``.
+            declared: what else stands in its body: a PrimaryKey at least.
+            part: tells the classes of one companion apart.
+        """
+        part = f".{part}" if part else ""
+        body = {
+            "__annotations__": {name: kind[0] if isinstance(kind, tuple) else kind for name, kind in fields.items()},
+            "__module__": owner.__module__,
+            "__qualname__": f"{owner.__qualname__}.{self.name}{part}",
+            **{name: kind[1] for name, kind in fields.items() if isinstance(kind, tuple)},
+            **declared,
+        }
+        options = {"table": owner.__odm_table__, "tag": f"{owner.__odm_tag__}.{self.name}{part}"}
+        title = f"{owner.__name__}_{self.name}{part}".replace(".", "_")
+        return new_class(title, (base,), options, lambda space: space.update(body))
+
+
+def companions_of(entity: type) -> tuple[Companion, ...]:
+    """The companions of a class, inherited ones first."""
+    found: dict[str, Companion] = {}
+    for base in reversed(entity.__mro__):
+        found.update({name: value for name, value in vars(base).items() if isinstance(value, Companion)})
+    return tuple(found.values())

@@ -1,0 +1,204 @@
+"""Writes of a store that take companions along: in one transaction, or one after another where there are none.
+
+Either way the item itself is written on the condition that it is still as its companions have seen it. Where another
+writer was faster, all is worked out anew, as an update does it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from odm.entities.companions import Companion, Effect
+from odm.entities.entity import Entity
+from odm.errors import ConditionFailed, Conflict, OdmError, TransactionFailed
+from odm.expressions.nodes import Action, Condition
+from odm.operations import ir, updates, writes
+from odm.operations.along import KEEP, UNREAD, Accompanied, Planned, concerned, mark_of, said
+from odm.operations.backend import Gen
+from odm.operations.commit import commit
+from odm.operations.context import Context, Target
+from odm.operations.reads import Reading, chunk
+from odm.operations.steps import Step, delete_step, insert_step, put_step, update_step
+from odm.operations.together import together
+from odm.operations.trim import trim_after
+from odm.operations.updates import ATTEMPTS, restless
+from odm.schema.model import EntitySchema
+
+E = TypeVar("E", bound=Entity)
+
+
+class Moved(Conflict):
+    """The item is no longer as its companions have seen it: the write is worked out anew from ``stored``."""
+
+    def __init__(self, target: Target, stored: Any) -> None:
+        super().__init__(f"{target} was changed by another writer")
+        self.stored = stored
+
+
+def put(context: Context, do: Any, instance: E, when: Condition | bool | None) -> Gen[E]:
+    """Write the entity over whatever is under its key, with what goes along; returns it as stored."""
+    entity = context.schema.by_class.get(type(instance))
+    if entity is None or not entity.companions:
+        return (yield from writes.put(context, instance, when))
+    step = put_step(context, instance, when)
+    yield from _write(context, do, step)
+    stored: E = step.stored
+    return stored
+
+
+def insert(context: Context, do: Any, instance: E) -> Gen[E]:
+    """Write the entity if its key is free, with what goes along; returns it as stored."""
+    entity = context.schema.by_class.get(type(instance))
+    if entity is None or not entity.companions:
+        return (yield from writes.insert(context, instance))
+    step = insert_step(context, instance)
+    yield from _write(context, do, step)
+    stored: E = step.stored
+    return stored
+
+
+def update(  # the arguments of an update
+    context: Context,
+    do: Any,
+    which: object,
+    actions: Sequence[Action],
+    when: Condition | bool | None,
+    returning: updates.Returning,
+    *,
+    upsert: bool = False,
+    retry_safe: bool = False,
+) -> Gen[Any]:
+    """Change an existing item, with what goes along; returns it as it was or is now, or None."""
+    entity = _entity(context, which)
+    if entity is not None and entity.companions:
+        updates.check_returning(returning, retry_safe=retry_safe)
+        step = update_step(context, which, actions, when, upsert=upsert)
+        if concerned(step):
+            effect = yield from _write(context, do, step, once=retry_safe)
+            return {"none": None, "old": effect.old, "new": effect.new}[returning]
+    return (yield from updates.update(context, which, actions, when, returning, upsert=upsert, retry_safe=retry_safe))
+
+
+def delete(context: Context, do: Any, which: object, when: Condition | bool | None) -> Gen[bool]:
+    """Remove an item, with what goes along; returns whether it was there."""
+    entity = _entity(context, which)
+    if entity is None or not any(one.deletes for one in entity.companions):
+        return (yield from writes.delete(context, which, when))
+    step = delete_step(context, which, when)
+    item = yield ir.Get(step.target.key, pattern=entity.primary.full_name)
+    if context.living(item) is None:
+        return False
+    try:
+        effect = yield from _write(context, do, step, item)
+    except ConditionFailed as error:
+        if error.item is None and context.living((yield ir.Get(step.target.key))) is None:
+            return False  # it has gone since
+        raise
+    return effect.old is not None
+
+
+def delete_all(context: Context, do: Any, reading: Reading | None) -> Gen[int]:
+    """Remove everything that a query finds, with what goes along; returns how many items went."""
+    if not any(one.deletes for entity in context.schema.entities.values() for one in entity.companions):
+        return (yield from writes.delete_all(context, reading))
+    total = 0
+    while reading is not None:
+        items, reading = yield from chunk(context, reading)
+        total += sum((yield from together([delete(context, do, _key(context, item), None) for item in items])))
+    return total
+
+
+def write_together(context: Context, steps: Sequence[Step], *, do: Any) -> Gen[None]:
+    """Do the operations of a transaction, with what goes along, or nothing.
+
+    Raises:
+        TransactionFailed: nothing was written; its reasons, one an operation, say why.
+    """
+    if context.transactions or not any(map(concerned, steps)):
+        yield from commit(context, steps, {})
+        return
+    (step,) = steps
+    try:
+        yield from _apart(context, do, Accompanied(step), UNREAD)
+    except OdmError as error:
+        raise TransactionFailed(f"nothing was written: {step.name}(): {error}", (error,)) from error
+
+
+def after(context: Context, companion: Companion, effect: Effect[Any]) -> Gen[None]:
+    """Write what a companion writes along, one after another.
+
+    Raises:
+        OdmError: one was refused; what comes after it was not written.
+    """
+    for beside in said(context, companion, effect)[0]:
+        operation: ir.Operation | OdmError | None = beside.operation(context)
+        while operation is not None:
+            if isinstance(operation, OdmError):
+                raise operation
+            answer = yield operation
+            operation = beside.instead(context, answer) if isinstance(answer, ir.Refused) else None
+
+
+def _write(context: Context, do: Any, step: Step, item: Any = UNREAD, *, once: bool = False) -> Gen[Effect[Any]]:
+    """Do one operation with what goes along; ``item``: as it was read, if it was."""
+    if not context.transactions:
+        return (yield from _apart(context, do, Accompanied(step), item))
+    try:
+        (effect,) = yield from commit(context, (step,), {} if item is UNREAD else {step.target.key: item}, once=once)
+    except TransactionFailed as failure:
+        raise failure.reasons[0] or failure from failure.__cause__
+    assert effect is not None
+    return effect
+
+
+def _apart(context: Context, do: Any, one: Accompanied, item: Any) -> Gen[Effect[Any]]:
+    """Do one operation, each companion within the one before; raises why it can not be done."""
+    target = one.step.target
+    if item is UNREAD and one.reads(context, apart=True):
+        item = yield ir.Get(target.key, pattern=target.entity.primary.full_name)
+    for _ in range(ATTEMPTS):
+        plan = one.plan(context, item)
+        if isinstance(plan, OdmError):
+            raise plan
+        try:
+            yield from _within(context, do, plan, {}, 0)
+        except Moved as moved:
+            item = moved.stored
+            continue
+        assert plan.effect is not None
+        return plan.effect
+    raise restless(target)
+
+
+def _within(context: Context, do: Any, plan: Planned, marks: dict[str, Any], at: int) -> Gen[None]:
+    """The steps of the companions from a place on, the write of the item itself innermost."""
+    if at == len(plan.of.companions):
+        yield from _itself(context, plan, marks)
+        return
+    companion = plan.of.companions[at]
+
+    def inner(mark: Any = KEEP) -> Gen[None]:
+        marks[mark_of(companion)] = mark
+        return _within(context, do, plan, marks, at + 1)
+
+    yield from companion.apart(do, plan.seen_by(companion), inner)
+
+
+def _itself(context: Context, plan: Planned, marks: dict[str, Any]) -> Gen[None]:
+    """Write the entity's own item."""
+    operation = plan.marked(marks)
+    answer = yield operation
+    if isinstance(answer, ir.Refused):
+        again = plan.of.plan(context, answer.item)
+        raise again if isinstance(again, OdmError) else Moved(plan.of.step.target, answer.item)
+    yield from trim_after(context, (operation,))
+
+
+def _entity(context: Context, which: object) -> EntitySchema | None:
+    """Whose item is written; None where that is for the plain write to say."""
+    cls = type(which) if isinstance(which, Entity) else getattr(which, "entity", None)
+    return cls if isinstance(cls, EntitySchema) else context.schema.by_class.get(cls) if isinstance(cls, type) else None
+
+
+def _key(context: Context, item: Entity) -> Target:
+    entity = context.schema.entity(type(item))
+    return Target(entity, entity.key(vars(item)), vars(item))

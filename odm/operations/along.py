@@ -1,0 +1,292 @@
+"""What goes along with a write: each companion of the entity says it, knowing what the write makes of the item.
+
+For that the item may have to be read first. What was read is guarded in the write: where it has changed by then, all is
+worked out anew.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from attrs import evolve, field, frozen
+
+from odm.entities.companions import Companion, Effect
+from odm.entities.entity import Entity
+from odm.entities.query import Query
+from odm.errors import BadValue, OdmError
+from odm.expressions.evaluate import apply, holds
+from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set, Value
+from odm.operations import ir
+from odm.operations.context import Context, Target
+from odm.operations.guards import ABSENT, EXISTS, equals, every, judged, revision_is
+from odm.operations.steps import Step, delete_step, insert_step, put_step, update_step
+from odm.operations.upgrades import unchanged
+from odm.operations.writes import Write
+from odm.schema.model import EntitySchema
+
+Refusal = Callable[[Any], OdmError]
+
+UNREAD: Final = object()
+"""In place of an item: it was not read."""
+
+KEEP: Final = object()
+"""In place of a mark: the one that the item has."""
+
+
+@frozen
+class Beside:
+    """One write of a companion's own item.
+
+    Attributes:
+        lose: where its condition does not hold, the rest is written without it.
+        rank: of several of one companion on one item, the one of the highest rank is done.
+        refused: makes the error of a refusal, of the item as it was judged.
+    """
+
+    step: Step
+    lose: bool = False
+    rank: Any = None
+    refused: Refusal | None = None
+
+    def operation(self, context: Context) -> ir.Operation:
+        """It as it is sent first."""
+        first = self.step.first(context)
+        if first is None:
+            raise BadValue(
+                f"{self.step.target}: an update that goes along with another item can not read its own first, which "
+                "its index keys ask for: set all fields of a template, or put it"
+            )
+        return first
+
+    def instead(self, context: Context, reason: ir.Refused | BadValue) -> "ir.Operation | OdmError | None":
+        """What is done after a refusal: another operation, nothing (None), or why it fails."""
+        found = self.step.after(context, reason)
+        if not isinstance(found, OdmError) or isinstance(reason, BadValue):
+            return found
+        if self.lose:
+            return None
+        if self.refused is None:
+            return found
+        item = context.living(reason.item)
+        return self.refused(None if item is None else context.decode(item, self.step.target.key))
+
+
+class Along:
+    """Collects what a companion writes along with an item; its methods are those of a transaction.
+
+    ``lose=True``: where the condition does not hold, the rest is written without it. ``refused``: a function that makes
+    the error of a refusal of the companion's item as it is stored, or None.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._besides: list[Beside] = []
+        self._mark: Any = KEEP
+
+    def put(
+        self,
+        entity: Entity,
+        *,
+        when: Condition | bool | None = None,
+        lose: bool = False,
+        rank: Any = None,
+        refused: Refusal | None = None,
+    ) -> None:
+        """Write one of the companion's items.
+
+        Args:
+            entity: the item.
+            when: a condition on the one that is stored.
+            lose: it is no failure when that does not hold.
+            rank: where one transaction has several such puts on one item, that of the highest rank is done.
+            refused: makes the error of a refusal.
+        """
+        self._besides.append(Beside(put_step(self._context, entity, when), lose, rank, refused))
+
+    def insert(self, entity: Entity, *, refused: Refusal | None = None) -> None:
+        """Write one of the companion's items, whose key must be free."""
+        self._besides.append(Beside(insert_step(self._context, entity), refused=refused))
+
+    def update(
+        self,
+        which: Entity | Query[Any],
+        /,
+        *actions: Action,
+        when: Condition | bool | None = None,
+        upsert: bool = False,
+        lose: bool = False,
+        refused: Refusal | None = None,
+    ) -> None:
+        """Change one of the companion's items."""
+        step = update_step(self._context, which, actions, when, upsert=upsert)
+        self._besides.append(Beside(step, lose, refused=refused))
+
+    def delete(
+        self,
+        which: Entity | Query[Any],
+        /,
+        *,
+        when: Condition | bool | None = None,
+        lose: bool = False,
+        refused: Refusal | None = None,
+    ) -> None:
+        """Remove one of the companion's items."""
+        self._besides.append(Beside(delete_step(self._context, which, when), lose, refused=refused))
+
+    def mark(self, mark: str | None) -> None:
+        """Store a text with the entity's own item, for the next `Effect` of this companion; None takes it away."""
+        self._mark = mark
+
+    def said(self) -> tuple[tuple[Beside, ...], Any]:
+        """All writes, and the mark or `KEEP`."""
+        return tuple(self._besides), self._mark
+
+
+@frozen
+class Accompanied:
+    """An operation on an entity with the companions that it concerns."""
+
+    step: Step
+    companions: tuple[Companion, ...] = field()
+
+    @companions.default
+    def _concerned(self) -> tuple[Companion, ...]:
+        return concerned(self.step)
+
+    def reads(self, context: Context, *, apart: bool) -> bool:
+        """Whether the item must be read first."""
+        if not self.companions:
+            return self.step.first(context) is None
+        if self.step.name in ("put", "insert"):
+            fresh = isinstance(self.step.work, Write) and self.step.work.present is False
+            return not fresh and any(one.reads or (apart and one.reads_apart) for one in self.companions)
+        return True
+
+    def plan(self, context: Context, item: Any) -> "Planned | OdmError":
+        """What is written for the item as it was read or judged (`UNREAD`: neither), or why nothing can be.
+
+        Raises:
+            BadValue: what comes of it can not be stored.
+            ItemInvalid: what is stored can not be read.
+        """
+        if not self.companions:
+            plain = self.step.first(context) if item is UNREAD else self.step.next(context, item)
+            assert plain is not None  # where it needs the item, it was read
+            return plain if isinstance(plain, OdmError) else Planned(self, plain)
+        there = UNREAD if item is UNREAD else context.living(item)
+        operation = self._operation(context, there)
+        if isinstance(operation, OdmError):
+            return operation
+        target = self.step.target
+        old = None if there is UNREAD or there is None else context.decode(there, target.key)
+        effect: Effect[Any] = Effect(target.query, old, self._new(context, operation, there))
+        marks = {} if there is UNREAD or there is None else _marks(target.entity, there)
+        if there is not UNREAD:
+            guard = self._guard(context, there)
+            operation = evolve(operation, condition=every(operation.condition, guard))
+        return Planned(self, operation, effect, marks)
+
+    def _operation(self, context: Context, there: Any) -> ir.Operation | OdmError:
+        """The operation without what guards that the item is as it was read."""
+        work = self.step.work
+        if not isinstance(work, Write):
+            return self.step.next(context, there)
+        operation = work.at(context.now())
+        if there is UNREAD or operation.condition is None or holds(operation.condition, there):
+            return operation
+        return self.step.next(context, there)
+
+    def _new(self, context: Context, operation: ir.Operation, there: Any) -> Any:
+        if isinstance(operation, ir.Delete):
+            return None
+        if self.step.stored is not None:
+            return self.step.stored
+        if isinstance(operation, ir.Put):
+            return context.decode(operation.item, operation.key)
+        assert isinstance(operation, ir.Update)
+        return context.decode(apply(operation.actions, there), operation.key)
+
+    def _guard(self, context: Context, there: Item | None) -> Condition | None:
+        """That the item is as it was read, in all that the companions look at."""
+        entity = self.step.target.entity
+        if there is None:
+            return judged(entity, ABSENT, context.now())
+        marks = [equals(mark_of(one), there) for one in entity.companions]
+        if entity.revision is not None:
+            number = there.get(entity.codec.stored[entity.revision], 0)
+            return every(revision_is(entity, number), *marks)
+        fields = [one.sources(entity.cls) for one in self.companions]
+        if None in fields:
+            return every(EXISTS, unchanged(entity, there), *marks)
+        names = sorted({entity.codec.stored[name] for some in fields for name in some or ()})
+        return every(EXISTS, *(equals(name, there) for name in names), *marks)
+
+
+@frozen
+class Planned:
+    """An operation as it is written, and what it makes of the item.
+
+    Attributes:
+        effect: where it has companions.
+        marks: those that the item has, by stored name.
+    """
+
+    of: Accompanied
+    operation: ir.Operation
+    effect: Effect[Any] | None = None
+    marks: Mapping[str, Value] = field(factory=dict)
+
+    @property
+    def target(self) -> Target:
+        return self.of.step.target
+
+    def seen_by(self, companion: Companion) -> Effect[Any]:
+        """The effect as this companion sees it."""
+        assert self.effect is not None
+        mark = self.marks.get(mark_of(companion))
+        return self.effect if mark is None else evolve(self.effect, mark=str(mark))
+
+    def marked(self, marks: Mapping[str, Any]) -> ir.Operation:
+        """The operation with these marks, by stored name, `KEEP` among them, set on the item."""
+        new = {name: mark for name, mark in marks.items() if mark is not KEEP}
+        if isinstance(self.operation, ir.Put):
+            all_ = {name: mark for name, mark in {**self.marks, **new}.items() if mark is not None}
+            return evolve(self.operation, item={**self.operation.item, **all_}) if all_ else self.operation
+        if isinstance(self.operation, ir.Update) and new:
+            actions = [Remove(Path((n,))) if mark is None else Set(Path((n,)), mark) for n, mark in new.items()]
+            return evolve(self.operation, actions=(*self.operation.actions, *actions))
+        return self.operation
+
+
+def said(context: Context, companion: Companion, effect: Effect[Any]) -> tuple[tuple[Beside, ...], Any]:
+    """What a companion writes along with an item, and its mark."""
+    tx = Along(context)
+    companion.along(tx, effect)
+    return tx.said()
+
+
+def concerned(step: Step) -> tuple[Companion, ...]:
+    """The companions that an operation concerns."""
+    entity = step.target.entity
+    if not entity.companions or step.name == "check":
+        return ()
+    if step.name == "delete":
+        return tuple(one for one in entity.companions if one.deletes)
+    if isinstance(step.work, Write) or step.work.upsert:
+        return entity.companions
+    roots = {action.path.root for action in step.work.actions}
+
+    def touched(one: Companion) -> bool:
+        names = one.sources(entity.cls)
+        return names is None or any(entity.codec.stored[name] in roots for name in names)
+
+    return tuple(filter(touched, entity.companions))
+
+
+def mark_of(companion: Companion) -> str:
+    """The attribute in which the entity's own item has the mark of a companion."""
+    return f"_c_{companion.name}"
+
+
+def _marks(entity: EntitySchema, item: Item) -> dict[str, Value]:
+    names = [mark_of(one) for one in entity.companions]
+    return {name: item[name] for name in names if name in item}

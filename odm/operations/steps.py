@@ -1,0 +1,89 @@
+"""One operation of a transaction, which is computed anew while other writers are faster."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from odm.entities.entity import Entity
+from odm.errors import BadValue, ItemInvalid, OdmError
+from odm.expressions.nodes import Action, Condition, Item
+from odm.operations import ir
+from odm.operations.context import Context, Target
+from odm.operations.updates import Change, attempt, fault, start, understand
+from odm.operations.writes import Write, insert_write, lower_when, put_write, target_of
+
+
+@frozen
+class Step:
+    """One operation of a transaction, named as the user called it.
+
+    Attributes:
+        base: what the first attempt of an update builds on; None: the item must be read.
+        stored: of a put or insert, the entity as it will be stored.
+    """
+
+    name: str
+    work: Write | Change
+    base: Item | None = None
+    stored: Any = None
+
+    @property
+    def target(self) -> Target:
+        return self.work.target
+
+    def first(self, context: Context) -> ir.Operation | None:
+        """The operation as it is sent first; None if it depends on the item as it is stored."""
+        if isinstance(self.work, Write):
+            return self.work.at(context.now())
+        return None if self.base is None else attempt(context, self.work, self.base)
+
+    def next(self, context: Context, item: Item | None) -> ir.Operation | OdmError:
+        """The operation that is right for the item as it was read or judged, or why there is none."""
+        if isinstance(self.work, Write):
+            return self.work.again(context, item) or self.work.refusal(context, item)
+        base = context.now().living(item)
+        try:
+            return fault(context, self.work, base) or attempt(context, self.work, base)
+        except (BadValue, ItemInvalid) as error:  # what comes of it can not be stored; what is there can not be read
+            return error
+
+    def after(self, context: Context, refused: ir.Refused | BadValue) -> ir.Operation | OdmError:
+        """As `next`, after a refusal."""
+        return refused if isinstance(refused, BadValue) else self.next(context, refused.item)
+
+
+def put_step(context: Context, entity: Entity, when: Condition | bool | None) -> Step:
+    """A put."""
+    stored, write = put_write(context, entity, when)
+    return Step("put", write, stored=stored)
+
+
+def insert_step(context: Context, entity: Entity) -> Step:
+    """An insert."""
+    stored, write = insert_write(context, entity)
+    return Step("insert", write, stored=stored)
+
+
+def update_step(
+    context: Context, which: object, actions: Sequence[Action], when: Condition | bool | None, *, upsert: bool
+) -> Step:
+    """An update of an entity as it is now, which may change until it is sent, or of a key."""
+    which = which.model_copy() if isinstance(which, Entity) else which
+    change = understand(context, which, actions, when, "none", upsert=upsert)
+    return Step("update", change, start(context, change))
+
+
+def delete_step(context: Context, which: object, when: Condition | bool | None) -> Step:
+    """A delete. Unlike that of a store, ``when`` and a Revision are judged on an absent item too."""
+    target = target_of(context, which)
+    operation = ir.Delete(target.key, pattern=target.entity.primary.full_name)
+    return Step("delete", Write(target, operation, lower_when(target, when), target.revision))
+
+
+def check_step(context: Context, which: object, when: Condition | bool | None) -> Step:
+    """A check: of the condition, or without one that the item is there."""
+    target = target_of(context, which)
+    operation = ir.Check(target.key, pattern=target.entity.primary.full_name)
+    present = True if when is None else None
+    return Step("check", Write(target, operation, lower_when(target, when), target.revision, present))
