@@ -1,6 +1,7 @@
-"""Several generators of requests as one, which sends what they ask for at the same time."""
+"""Generators of requests about others: several run side by side, and one whose requests are counted."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, TypeVar
 
 from odm.operations import ir
@@ -31,6 +32,26 @@ def together(steps: Sequence[Gen[R]]) -> Gen[list[R]]:
         for one in steps:
             one.close()
     return [results[at] for at in range(len(steps))]
+
+
+def counted(steps: Gen[R]) -> Gen[tuple[R, int]]:
+    """Run a generator, and count what it asks for: each request of an `ir.Gather` is one.
+
+    Returns:
+        What it returns, and how many requests it made.
+    """
+    total, answer, failure = 0, None, None
+    with closing(steps):
+        while True:
+            try:
+                request = steps.send(answer) if failure is None else steps.throw(failure)
+            except StopIteration as done:
+                return done.value, total
+            total += len(request.requests) if isinstance(request, ir.Gather) else 1
+            try:
+                answer, failure = (yield request), None
+            except Exception as error:  # noqa: BLE001  # what a failure means is decided within
+                failure = error
 
 
 def _advance(at: int, steps: Gen[R], answer: Any, asked: dict[int, Any], results: dict[int, R]) -> None:

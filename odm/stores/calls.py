@@ -19,7 +19,7 @@ from odm.expressions.nodes import Action, Condition
 from odm.operations import accompany, batches, raw, reads, updates
 from odm.operations.backend import Gen
 from odm.operations.raw import PAGE, RawItem
-from odm.operations.together import together
+from odm.operations.together import counted, together
 from odm.stores.base import BaseStore, Page
 from odm.stores.transactions import Operations
 
@@ -186,6 +186,15 @@ class Calls:
             Exception: what the first of them raised; the others have ended by then, or were stopped where they were.
         """
         return together(steps)
+
+    def counted(self, steps: Gen[R]) -> Gen[tuple[R, int]]:
+        """Count what some steps cost: ``found, requests = yield from do.counted(do.query(...))``.
+
+        Returns:
+            What the steps return, and how many requests they sent: as many as a `odm.Meter` counts calls, but for
+            what takes several calls at the backend, such as a read of an index or a batch on Bigtable.
+        """
+        return counted(steps)
 
 
 class Steps(Operations):

@@ -17,6 +17,7 @@ from odm.testing.suite.actions import (
     TestSets,
     TestTogether,
 )
+from odm.testing.suite.adjacency import TestAdjacencyCosts, TestAdjacencyList, TestRemoveNode, TestWalk
 from odm.testing.suite.batches import TestBatch
 from odm.testing.suite.collections import TestCollection
 from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
@@ -66,6 +67,8 @@ from odm.testing.suite.upgrades import (
 )
 
 __all__ = [
+    "TestAdjacencyCosts",
+    "TestAdjacencyList",
     "TestAttributes",
     "TestBatch",
     "TestBatchInProcedures",
@@ -119,6 +122,7 @@ __all__ = [
     "TestRefusedActions",
     "TestRefusedSegments",
     "TestRemove",
+    "TestRemoveNode",
     "TestRetrySafe",
     "TestRevision",
     "TestRevisionRefused",
@@ -157,6 +161,7 @@ __all__ = [
     "TestUpgradedUpdates",
     "TestUpgradedWrites",
     "TestUpsert",
+    "TestWalk",
     "TestWhen",
     "colour",
     "db",

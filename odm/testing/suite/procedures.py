@@ -92,6 +92,38 @@ class TestProcedures:
         db.put(ANN)
         assert db.run(update()).name == "Bea"
 
+    def test_count_requests(self, db: Store) -> None:
+        @procedure
+        def costs(do: Calls) -> Gen[list[tuple[Any, int]]]:
+            return [
+                (yield from do.counted(do.count(collection(KEY)))),
+                (yield from do.counted(rename(KEY, "Bea")(do))),
+                (yield from do.counted(orders("o1", "o2", "o3")(do))),
+                (yield from do.counted(do.get_many([]))),
+            ]
+
+        db.put(ANN)
+        with db.meter() as meter:
+            assert db.run(costs()) == [(1, 1), ("Ann", 2), ([None] * 3, 3), ([], 0)]
+        assert meter.calls == 6
+
+    def test_counted_decide_what_a_failure_means(self, db: Store) -> None:
+        @procedure
+        def ensured(do: Calls) -> Gen[Customer]:
+            try:
+                yield from do.insert(ANN)
+            except ItemExists:
+                return (yield from do.one(KEY))
+            return ANN
+
+        @procedure
+        def cost(do: Calls) -> Gen[tuple[Customer, int]]:
+            return (yield from do.counted(ensured()(do)))
+
+        assert [db.run(cost()), db.run(cost())] == [(ANN, 1), (ANN, 2)]
+        with pytest.raises(ItemNotFound):
+            db.run(lambda do: do.counted(do.one(Customer.primary(customer_id="none"))))
+
     @needs("transactions")
     def test_commit_transactions(self, db: Store) -> None:
         @procedure

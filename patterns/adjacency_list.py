@@ -1,0 +1,250 @@
+"""Adjacency list: nodes, and typed edges between them, in one table.
+
+::
+
+    class Follows(Entity, table=social):
+        follower: str
+        followed: str
+        since: datetime
+
+        primary, out, into = edge("USER#{follower}", "FOLLOWS", "USER#{followed}", sort="{since}")
+
+An edge is one item, under the key of its source, with an index entry under each end:
+
+| item | pk, sk | outpk, outsk | intopk, intosk |
+|---|---|---|---|
+| User ann | USER#ann, PROFILE | | |
+| Follows ann → bob | USER#ann, FOLLOWS#USER#bob | USER#ann, FOLLOWS#2026…#USER#bob | USER#bob, FOLLOWS#2026…#USER#ann |
+| MemberOf ann → chess | USER#ann, MEMBER#GROUP#chess | | GROUP#chess, MEMBER#USER#ann |
+
+Nodes are ordinary entities whose partition key is that of an end, names of fields aside: ``PrimaryKey("USER#{user_id}",
+"PROFILE")``. From one node to another there is one edge of a type, by its key. Attributes are fields of the edge, and
+so is what it is sorted by, so that an update of ``since`` moves index entries and not the item. Without ``sort=`` the
+primary key lists what goes out: ``primary, into = edge("USER#{user_id}", "MEMBER", "GROUP#{group_id}")``.
+
+Use it for many-to-many: followers, members, the bills of invoices. What belongs to one node alone needs no edge, only
+its key. All edges at a node are in one partition, which bounds how fast a very popular one can be written. Edges are
+put, updated and deleted as any entity, and both directions follow in the same write, as they are one item's. What is
+about several of them goes by ``network = AdjacencyList(User, Group, Follows, MemberOf)``.
+
+| question | call |
+|---|---|
+| edges out of a node, into a node | ``db.query(Follows.out(follower="ann"))``, ``Follows.into(followed="ann")`` |
+| in a range of the sort field | ``Follows.out(follower="ann").where(Follows.since >= january)`` |
+| a node with all edges out, or all in | ``collection(User.primary(...))``, ``collection(Follows.into(...))`` |
+| the nodes at the other ends | ``db.run(network.neighbours(Follows.out(follower="ann")))`` |
+| remove a node with its edges | ``db.run(network.remove_node(User.primary(user_id="ann")))`` |
+
+| operation, on items of up to 1 KB | DynamoDB, bundled engine | Bigtable |
+|---|---|---|
+| insert or delete an edge | 3 write units (2 without sort), 1 request | 3 and 4 calls (2 and 3) |
+| update its sort field | 5 write units, 1 request | 6 calls |
+| edges of a node | 0.5 read units for 4 KB, 1 request for 1 MB | 2 calls |
+| the same in the order of the primary key | 1 read unit for 4 KB, 1 request for 1 MB | 1 call |
+| neighbours | the edges, and 1 read unit a node, 1 request for 100 | the edges, and 1 call |
+| remove a node | its edges, by type and end; deletes, 25 a request; 1 delete | its edges, their deletes, 2 calls |
+
+On DynamoDB an index lags behind, mostly by less than a second: reads by ``out`` (of `edge` with sort) and ``into`` are
+eventually consistent; those by ``primary``, and of nodes, are consistent. Elsewhere all are.
+
+Source: AWS, "Best practices for managing many-to-many relationships" (DynamoDB Developer Guide).
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, TypeVar, get_args, overload
+
+from odm import AccessPattern, BadValue, Calls, Entity, Gen, PrimaryKey, Procedure, Query, SchemaError, procedure
+
+E = TypeVar("E", bound=Entity)
+
+
+class EdgeKey(PrimaryKey):
+    """The primary key that `edge` makes, which knows the patterns of what goes out and what comes in."""
+
+    def __init__(self, source: str, sort: str, out: AccessPattern | None, into: AccessPattern) -> None:
+        super().__init__(source, sort)
+        self.out: PrimaryKey | AccessPattern = out or self
+        self.into = into
+
+
+@overload
+def edge(source: str, type: str, target: str, /) -> tuple[PrimaryKey, AccessPattern]: ...
+@overload
+def edge(source: str, type: str, target: str, /, *, sort: str) -> tuple[PrimaryKey, AccessPattern, AccessPattern]: ...
+def edge(source: str, type: str, target: str, /, *, sort: str | None = None) -> Any:
+    """Declare an entity as an edge, in its class body.
+
+    Args:
+        source: template of the partition key of the node that it comes from, over fields of the edge.
+        type: the type of the edge, plain text, with which its sort keys begin.
+        target: like ``source``, of the node that it goes to.
+        sort: template of what edges of a type are sorted by. Default: by the node at the other end.
+
+    Returns:
+        The primary key; with ``sort`` the pattern of what goes out; and the pattern of what comes in.
+
+    Raises:
+        SchemaError: the type is no plain text, or a field stands at both ends.
+    """
+    both = set(_fields(source)) & set(_fields(target))
+    if not type or set(type) & set("#${}") or both:
+        fault = f"{min(both)!r} stands at both ends" if both else "the type is text without '#', '$' or braces"
+        raise SchemaError(f"edge({source!r}, {type!r}, {target!r}): {fault}: write edge('A#{{a}}', 'TYPE', 'B#{{b}}')")
+    by = type if sort is None else f"{type}#{sort}"
+    out, into = AccessPattern(source, f"{by}#{target}"), AccessPattern(target, f"{by}#{source}")
+    if sort is None:
+        return EdgeKey(source, f"{type}#{target}", None, into), into
+    return EdgeKey(source, f"{type}#{target}", out, into), out, into
+
+
+class AdjacencyList:
+    """Nodes and edges that belong together: ``network = AdjacencyList(User, Group, Follows, MemberOf)``.
+
+    Args:
+        entities: those that are nodes, and those whose keys `edge` made.
+
+    Raises:
+        SchemaError: an end of an edge is no node here, or two; a node is not one item of its partition; or an edge may
+            be without what it is sorted by, and so be in no list.
+    """
+
+    def __init__(self, *entities: type[Entity]) -> None:
+        keys = {entity: _primary_key(entity) for entity in entities}
+        self._edges = {entity: key for entity, key in keys.items() if isinstance(key, EdgeKey)}
+        self._nodes = {entity: key for entity, key in keys.items() if not isinstance(key, EdgeKey)}
+        self._by_shape: dict[str, type[Entity]] = {}
+        for entity, key in self._nodes.items():
+            _check_node(entity, key, self._by_shape.setdefault(_shape(key.partition), entity))
+        for entity, edge_key in self._edges.items():
+            _check_edge(entity, edge_key, self._by_shape)
+
+    def edges_of(
+        self, node: Query[Any], *, out: Iterable[type[Entity]] = (), into: Iterable[type[Entity]] = ()
+    ) -> list[Query[Any]]:
+        """The queries for edges of a node, whatever its type; types of edges that it can not have are left out.
+
+        Args:
+            node: its key, such as ``User.primary(user_id="ann")``.
+            out: types of edges that go out of it.
+            into: types of edges that come into it.
+
+        Raises:
+            BadValue: one of them is no edge, or the node no key of a node, of this list.
+        """
+        patterns = [(edge, self._edge(edge).out) for edge in out] + [(edge, self._edge(edge).into) for edge in into]
+        return self._at(node, patterns)
+
+    def other(self, edge: Entity, query: Query[Any]) -> Query[Any]:
+        """The key of the node at the end of an edge that the query, which found it, did not name."""
+        key = self._edge(type(edge))
+        end = key if query.pattern == key.into.name else key.into
+        node = self._by_shape[_shape(end.partition)]
+        return _call(node, self._nodes[node], [getattr(edge, field) for field in _fields(end.partition)])
+
+    def neighbours(self, query: Query[E]) -> Procedure[list[tuple[E, Any]]]:
+        """The edges that a query finds, each with the node at its other end, or None where that is not stored.
+
+        Args:
+            query: such as ``Follows.out(follower="ann").where(Follows.since >= january).limit(10)``.
+
+        Raises:
+            BadValue: it asks for no edges of this list, or names no end of them.
+        """
+        self._edge(query.entity)
+        if query.pattern is None or query.scope != "entity":
+            raise BadValue(f"neighbours({query}): call a pattern of the edge, which tells what end is the other")
+        return _neighbours(self, query)
+
+    def remove_node(self, node: Query[Any]) -> Procedure[bool]:
+        """Remove a node and all edges at it; whether the node was there.
+
+        Edges go first, the node last. After a stop, run it again: it goes on with what is left, also where the node is
+        gone already. No other edge is touched: both ends are in the key of an edge. One that is put meanwhile may stay,
+        and on DynamoDB one that its index does not show yet: it then ends at an absent node until this runs again.
+        A writer that puts edges in a transaction with ``tx.check(node)`` adds none once the node is gone.
+
+        Raises:
+            BadValue: it is no key of a node of this list.
+        """
+        going = self._at(node, self._edges.items())  # by the primary key, which shows every edge
+        return _remove_node(node, going + self.edges_of(node, into=self._edges))
+
+    def __repr__(self) -> str:
+        return f"AdjacencyList({', '.join(entity.__name__ for entity in (*self._nodes, *self._edges))})"
+
+    def _edge(self, edge: type[Entity]) -> EdgeKey:
+        if edge not in self._edges:
+            raise BadValue(f"{edge!r} is no edge of {self}: its edges are {', '.join(e.__name__ for e in self._edges)}")
+        return self._edges[edge]
+
+    def _at(
+        self, node: Query[Any], patterns: Iterable[tuple[type[Entity], PrimaryKey | AccessPattern]]
+    ) -> list[Query[Any]]:
+        """The patterns of edges called for a node; those whose edges end at other types of nodes are left out."""
+        key = self._nodes.get(node.entity) if isinstance(node, Query) else None
+        if key is None or node.pattern != key.name:
+            raise BadValue(f"{node!r} is no key of a node of {self}: give one such as User.primary(user_id='ann')")
+        values = [node.values[field] for field in _fields(key.partition)]
+        meeting = [(edge, p) for edge, p in patterns if _shape(p.partition) == _shape(key.partition)]
+        return [_call(edge, pattern, values) for edge, pattern in meeting]
+
+
+@procedure
+def _neighbours(do: Calls, network: AdjacencyList, query: Query[E]) -> Gen[list[tuple[E, Any]]]:
+    edges = yield from do.query(query)
+    nodes = yield from do.get_many([network.other(edge, query) for edge in edges])
+    return list(zip(edges, nodes, strict=True))
+
+
+@procedure
+def _remove_node(do: Calls, node: Query[Any], edges: list[Query[Any]]) -> Gen[bool]:
+    for query in edges:
+        yield from do.delete_all(query)
+    return (yield from do.delete(node))
+
+
+def _fields(template: str) -> list[str]:
+    return re.findall(r"\{(\w+)", template)
+
+
+def _shape(template: str) -> str:
+    """What tells the type of a node by the template of its partition: all of it but the names of fields."""
+    return re.sub(r"\{\w+", "{", template)
+
+
+def _call(entity: type[Entity], pattern: PrimaryKey | AccessPattern, values: list[Any]) -> Query[Any]:
+    query: Query[Any] = getattr(entity, pattern.name)(**dict(zip(_fields(pattern.partition), values, strict=True)))
+    return query
+
+
+def _primary_key(entity: type[Entity]) -> PrimaryKey:
+    for declared in (value for base in entity.__mro__ for value in vars(base).values()):
+        if isinstance(declared, PrimaryKey):
+            return declared
+    raise SchemaError(f"{entity.__name__} has no primary key: name entities that are nodes or edges")
+
+
+def _check_node(entity: type[Entity], key: PrimaryKey, of_its_shape: type[Entity]) -> None:
+    name = f"{entity.__name__}.{key.name}"
+    if entity is not of_its_shape:
+        raise SchemaError(
+            f"{name} and {of_its_shape.__name__} have one partition {key.partition!r}: one can be the node"
+        )
+    if fields := _fields(key.sort or ""):
+        mend = f"PrimaryKey({key.partition!r}, 'NODE')"
+        raise SchemaError(f"{name}: a node is one item of its partition, and {fields[0]!r} makes it many: write {mend}")
+
+
+def _check_edge(entity: type[Entity], key: EdgeKey, nodes: dict[str, type[Entity]]) -> None:
+    for end in (key.partition, key.into.partition):
+        if _shape(end) not in nodes:
+            raise SchemaError(
+                f"{entity.__name__}.{key.name} ends at {end!r}, and no node is in such a partition: name it here too; "
+                f"there are {', '.join(nodes) or 'none'}"
+            )
+    for field in _fields(key.into.sort or ""):
+        if type(None) in get_args(entity.model_fields[field].annotation):
+            raise SchemaError(
+                f"{entity.__name__}.{field} may be None, and then no end finds the edge: make it required"
+            )

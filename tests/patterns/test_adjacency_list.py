@@ -1,0 +1,149 @@
+"""Adjacency lists: what declarations are refused, an index that lags, and writers that race."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odm import BadValue, Entity, PrimaryKey, SchemaError, Store, Table, TransactionFailed
+from odm.backends.bigtable import Bigtable
+from odm.backends.local import LocalFile, Memory
+from odm.operations.backend import Backend
+from odm.patterns.adjacency_list import AdjacencyList, edge
+from odm.testing import Clock
+from odm.testing.suite.adjacency import ANN, Follows, Group, MemberOf, User, network, social
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+scrap = Table("scrap")
+
+
+class Named(Entity, table=scrap):
+    user_id: str
+    name: str
+
+    primary = PrimaryKey("USER#{user_id}", "NAME#{name}")
+
+
+class Twin(Entity, table=scrap):
+    twin_id: str
+
+    primary = PrimaryKey("USER#{twin_id}", "TWIN")
+
+
+class Dated(Entity, table=scrap):
+    one: str
+    other: str
+    since: datetime | None = None
+
+    primary, out, into = edge("USER#{one}", "KNOWS", "USER#{other}", sort="{since}")
+
+
+class Loose(Entity):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("entities", "message"),
+    [
+        ((User, Twin), "Twin.primary and User have one partition 'USER#{twin_id}'"),
+        ((Named,), "Named.primary: a node is one item of its partition, and 'name' makes it many"),
+        (
+            (User, Follows, MemberOf),
+            "MemberOf.primary ends at 'GROUP#{group_id}', and no node is in such a partition",
+        ),
+        ((Twin, Dated), "Dated.since may be None"),
+        ((User, Loose), "Loose has no primary key"),
+    ],
+)
+def test_lists_that_can_not_be(entities: Any, message: str) -> None:
+    with pytest.raises(SchemaError, match=re.escape(message)):
+        AdjacencyList(*entities)
+
+
+@pytest.mark.parametrize("type", ["", "A#B", "{kind}", "A$"])
+def test_a_type_is_plain_text(type: str) -> None:
+    with pytest.raises(SchemaError, match="the type is text"):
+        edge("USER#{a}", type, "USER#{b}")
+
+
+def test_the_ends_have_fields_of_their_own() -> None:
+    with pytest.raises(SchemaError, match="'a' stands at both ends"):
+        edge("USER#{a}", "KNOWS", "USER#{a}", sort="{since}")
+
+
+def test_an_edge_of_another_list_is_none_of_this() -> None:
+    with pytest.raises(BadValue, match="its edges are MemberOf"):
+        AdjacencyList(User, Group, MemberOf).edges_of(ANN, out=[Follows])
+
+
+def test_a_mistyped_name_is_told_those_of_the_edge() -> None:
+    with pytest.raises(AttributeError, match="did you mean 'primary'"):
+        Follows.primry  # type: ignore[attr-defined]  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_it_prints() -> None:
+    assert repr(network) == "AdjacencyList(User, Group, Follows, MemberOf)"
+    assert repr(network.neighbours(Follows.out(follower="a"))).endswith("Follows.out(follower='a'))")
+
+
+def test_an_edge_that_a_lagging_index_does_not_show_goes_by_the_next_call() -> None:
+    clock = Clock(NOW)
+    with Store(social, Memory(index_lag=1, clock=clock)) as db:
+        db.create()
+        late = Follows(follower="bob", followed="ann", since=NOW)
+        for one in (User(user_id="ann"), late, Follows(follower="ann", followed="bob", since=NOW)):
+            db.put(one)
+        db.run(network.remove_node(ANN))
+        assert list(db.scan()) == [late]
+        clock.advance(2)
+        db.run(network.remove_node(ANN))
+        assert list(db.scan()) == []
+
+
+def test_a_checked_edge_is_not_put_once_the_node_is_gone() -> None:
+    with Store(social, Memory()) as db:
+        db.create()
+        db.put(User(user_id="ann"))
+
+        def put(followed: str) -> None:
+            with db.transaction() as tx:
+                tx.check(ANN)
+                tx.put(Follows(follower="ann", followed=followed, since=NOW))
+
+        put("bob")
+        db.run(network.remove_node(ANN))
+        with pytest.raises(TransactionFailed):
+            put("cid")
+        assert list(db.scan()) == []
+
+
+@pytest.fixture(params=["memory", "file", "bigtable"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    if request.param == "bigtable":
+        return Bigtable("project", "races", endpoint=request.getfixturevalue("bigtable_emulator"))
+    return Memory() if request.param == "memory" else LocalFile(tmp_path / "races.db")
+
+
+def test_removed_by_several_while_edges_are_put(backend: Backend) -> None:
+    """Edges of others stay; what was put too late to be found goes by one more call."""
+    with Store(social, backend) as db, ThreadPoolExecutor() as pool:
+        db.create()
+        others = [db.put(Follows(follower=f"u{n}", followed=f"u{n + 1}", since=NOW)) for n in range(5)]
+        db.put(User(user_id="ann"))
+
+        def write(n: int) -> None:
+            db.put(Follows(follower="ann", followed=f"u{n}", since=NOW))
+            db.put(Follows(follower=f"u{n}", followed="ann", since=NOW))
+
+        writing = [pool.submit(write, n) for n in range(10)]
+        removing = [pool.submit(db.run, network.remove_node(ANN)) for _ in range(4)]
+        assert True in [one.result() for one in removing]
+        for one in writing:
+            one.result()
+        db.run(network.remove_node(ANN))
+        assert sorted(db.scan(), key=repr) == others
+        assert [db.count(Follows.into(followed=f"u{n}")) for n in range(10)] == [0, 1, 1, 1, 1, 1, 0, 0, 0, 0]
+        db.drop()
