@@ -99,8 +99,9 @@ class Companion:
                 ``commit(mark=...)`` marks it, see `Along.mark`. What it raises must be raised on: an
                 `odm.ConditionFailed`, `odm.ItemExists` or `odm.ItemNotFound` says that it was certainly not written.
         """
-        yield from commit()
-        yield from do.along(self, effect)
+        along = do.said(self, effect)
+        yield from commit(mark=along.marked)
+        yield from do.write(along)
 
     def make(
         self,

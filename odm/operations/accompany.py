@@ -7,12 +7,12 @@ writer was faster, all is worked out anew, as an update does it.
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from odm.entities.companions import Companion, Effect
+from odm.entities.companions import Effect
 from odm.entities.entity import Entity
 from odm.errors import ConditionFailed, Conflict, OdmError, TransactionFailed
 from odm.expressions.nodes import Action, Condition
 from odm.operations import ir, updates, writes
-from odm.operations.along import KEEP, UNREAD, Accompanied, Planned, concerned, mark_of, said
+from odm.operations.along import KEEP, UNREAD, Accompanied, Along, Planned, concerned, mark_of
 from odm.operations.backend import Gen
 from odm.operations.commit import commit
 from odm.operations.context import Context, Target
@@ -123,13 +123,13 @@ def write_together(context: Context, steps: Sequence[Step], *, do: Any) -> Gen[N
         raise TransactionFailed(f"nothing was written: {step.name}(): {error}", (error,)) from error
 
 
-def after(context: Context, companion: Companion, effect: Effect[Any]) -> Gen[None]:
+def after(context: Context, along: Along) -> Gen[None]:
     """Write what a companion writes along, one after another.
 
     Raises:
         OdmError: one was refused; what comes after it was not written.
     """
-    for beside in said(context, companion, effect)[0]:
+    for beside in along.besides:
         operation: ir.Operation | OdmError | None = beside.operation(context)
         while operation is not None:
             if isinstance(operation, OdmError):

@@ -136,9 +136,15 @@ class Along:
         """Store a text with the entity's own item, for the next `Effect` of this companion; None takes it away."""
         self._mark = mark
 
-    def said(self) -> tuple[tuple[Beside, ...], Any]:
-        """All writes, and the mark or `KEEP`."""
-        return tuple(self._besides), self._mark
+    @property
+    def marked(self) -> Any:
+        """The mark, or what stands for the one that the item has."""
+        return self._mark
+
+    @property
+    def besides(self) -> tuple[Beside, ...]:
+        """All writes, in order."""
+        return tuple(self._besides)
 
 
 @frozen
@@ -257,11 +263,11 @@ class Planned:
         return self.operation
 
 
-def said(context: Context, companion: Companion, effect: Effect[Any]) -> tuple[tuple[Beside, ...], Any]:
+def said(context: Context, companion: Companion, effect: Effect[Any]) -> Along:
     """What a companion writes along with an item, and its mark."""
     tx = Along(context)
     companion.along(tx, effect)
-    return tx.said()
+    return tx
 
 
 def concerned(step: Step) -> tuple[Companion, ...]:

@@ -51,7 +51,9 @@ class _Commit:
         wanting = [one.step for one in self.steps if one.reads(self.context, apart=False)]
         wanting = [step for step in wanting if step.target.key not in self.items]
         keys = tuple(step.target.key for step in wanting)
-        if keys:
+        if len(keys) == 1:
+            self.items[keys[0]] = yield ir.Get(keys[0], pattern=wanting[0].target.entity.primary.full_name)
+        elif keys:
             patterns = tuple(step.target.entity.primary.full_name for step in wanting)
             found = yield from send_batch(ir.BatchGet(keys, patterns=patterns), {})
             self.items.update(zip(keys, found, strict=True))
@@ -85,8 +87,9 @@ class _Commit:
         for at, plan in enumerate(plans):
             for companion in plan.of.companions if isinstance(plan, Planned) else ():
                 assert isinstance(plan, Planned)
-                found, marks[at][mark_of(companion)] = said(self.context, companion, plan.seen_by(companion))
-                for beside in found:
+                found = said(self.context, companion, plan.seen_by(companion))
+                marks[at][mark_of(companion)] = found.marked
+                for beside in found.besides:
                     self._keep(kept, at, beside)
         return list(kept.values()), marks
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
+from odm.entities.companions import Companion
 from odm.expressions.nodes import Condition
 from odm.operations import ir
 from odm.operations.backend import Connection, Gen, Rehearsal
@@ -39,6 +40,8 @@ class Explanation:
         stored: the rows that a write makes, as the tool of the backend's service prints them, where it has one.
         local: the secondary index is a local one: kept beside the items, and read consistently.
         shards: of each partition, so many are read together and merged.
+        along: the companions of the entity that the write concerns: what they keep is written along.
+        together: whether that is one transaction.
     """
 
     call: str
@@ -52,12 +55,14 @@ class Explanation:
     requests: int | None = None
     writes: bool = False
     keep: int | None = None
+    along: tuple[str, ...] = ()
     note: str = ""
     native: Any = None
     then: tuple[Any, ...] = ()
     stored: str = ""
     local: bool = False
     shards: int = 1
+    together: bool = True
 
     def rows(self) -> list[tuple[str, str]]:
         """What is printed: a name and a text a line."""
@@ -72,6 +77,7 @@ class Explanation:
             ("limit", "" if self.limit is None else f"{self.limit} results"),
             ("requests", self._requests()),
             ("keep", "" if self.keep is None else f"the newest {self.keep} items of the entity in the partition"),
+            ("along", self._along()),
             ("note", self.note),
             ("native", str(self.native) if self.native is not None else ""),
             *(("then", str(native)) for native in self.then),
@@ -81,6 +87,10 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<10} {text}" for name, text in self.rows())
+
+    def _along(self) -> str:
+        how = "in one transaction with it" if self.together else "by requests of their own, before or after it"
+        return f"{', '.join(self.along)}: {how}" if self.along else ""
 
     def _requests(self) -> str:
         if self.keep is not None:
@@ -125,9 +135,26 @@ def explain_plan(plan: Plan, native: Any, connection: Connection) -> Explanation
 
 
 def explain_write(
-    call: str, steps: Gen[Any], connection: Connection, entity: EntitySchema, change: Change | None
+    call: str,
+    steps: Gen[Any],
+    connection: Connection,
+    entity: EntitySchema,
+    change: Change | None,
+    *,
+    along: Sequence[Companion] = (),
+    together: bool = True,
 ) -> Explanation:
-    """What a write will do: its first request, without sending it. ``change`` is what an update was understood as."""
+    """What a write will do: its first request, without sending it.
+
+    Args:
+        call: as the user wrote it.
+        steps: of the write of the item itself.
+        connection: of the store.
+        entity: whose item it is.
+        change: what an update was understood as.
+        along: the companions that it concerns.
+        together: whether what they write is in one transaction with the item.
+    """
     request: ir.Get | ir.Put | ir.Update | ir.Delete = next(steps)
     steps.close()
     guarded = change.needed if change is not None else ()
@@ -146,7 +173,9 @@ def explain_write(
         partitions=(request.key.partition,),
         range=(request.key.sort, request.key.sort + "\0"),
         filter=condition,
-        requests=None if guarded or keep is not None else rehearsal.most,
+        requests=None if guarded or keep is not None or along else rehearsal.most,
+        along=tuple(f"{one.name} ({type(one).__name__})" for one in along),
+        together=together,
         writes=True,
         keep=keep,
         note=note if guarded else "",

@@ -20,7 +20,8 @@ from odm.errors import BadCursor, BadValue, Unsupported
 from odm.expressions.build import checked
 from odm.expressions.nodes import Action, Condition
 from odm.operations import cursor as cursors
-from odm.operations import raw, reads, updates, writes
+from odm.operations import ir, raw, reads, updates, writes
+from odm.operations.along import concerned
 from odm.operations.backend import PATIENCE, Backend, Connection, Gen, Patience, Watch
 from odm.operations.context import Context, Target, key_call
 from odm.operations.explain import Explanation, explain_plan, explain_write, first_native
@@ -29,6 +30,7 @@ from odm.operations.metering import OPEN, Meter, metering, open_meters
 from odm.operations.plan import make_plan
 from odm.operations.raw import RawItem
 from odm.operations.reads import Reading, Scanning, Segment
+from odm.operations.steps import Step
 from odm.operations.terms import owner_of
 from odm.operations.watching import LOG, Hook, Observer
 from odm.schema.checks import NAMES, is_name
@@ -326,7 +328,11 @@ class BaseStore:
         name = "update" if actions else write or "put"
         steps = self._write_steps(name, what, actions, when)
         change = updates.understand(context, what, actions, when, "none") if actions else None
-        return explain_write(f"{name} {target}", steps, connection, target.entity, change)
+        along = concerned(Step(name, change or writes.Write(target, ir.Delete(target.key))))
+        together = context.transactions
+        return explain_write(
+            f"{name} {target}", steps, connection, target.entity, change, along=along, together=together
+        )
 
     def _write_steps(self, name: str, what: Any, actions: Sequence[Action], when: Condition | bool | None) -> Gen[Any]:
         context = self._context

@@ -17,6 +17,7 @@ from odm.entities.query import Query
 from odm.errors import ItemNotFound
 from odm.expressions.nodes import Action, Condition
 from odm.operations import accompany, batches, raw, reads, updates
+from odm.operations.along import Along, said
 from odm.operations.backend import Gen
 from odm.operations.raw import PAGE, RawItem
 from odm.operations.together import counted, together
@@ -172,9 +173,21 @@ class Calls:
         """A transaction: ``tx = do.transaction()``, ``tx.put(...)``, and at the end ``yield from tx.commit()``."""
         return Steps(self._store)
 
+    def said(self, companion: Companion, effect: Effect[Any]) -> Along:
+        """What a companion writes along with an item, for `Companion.apart`."""
+        return said(self._store._context, companion, effect)
+
+    def write(self, along: Along) -> Gen[None]:
+        """Write what a companion has said, one after another.
+
+        Raises:
+            OdmError: one was refused; what comes after it was not written.
+        """
+        return accompany.after(self._store._context, along)
+
     def along(self, companion: Companion, effect: Effect[Any]) -> Gen[None]:
-        """Write what a companion writes along with an item, one after another; see `Companion.apart`."""
-        return accompany.after(self._store._context, companion, effect)
+        """Write what a companion writes along with an item, one after another."""
+        return self.write(self.said(companion, effect))
 
     def together(self, steps: Sequence[Gen[R]]) -> Gen[list[R]]:
         """Run several steps at once: ``yield from do.together([do.get(...), do.count(...)])``.

@@ -20,6 +20,7 @@ from odm.testing.suite.actions import (
 from odm.testing.suite.adjacency import TestAdjacencyCosts, TestAdjacencyList, TestRemoveNode, TestWalk
 from odm.testing.suite.batches import TestBatch
 from odm.testing.suite.collections import TestCollection
+from odm.testing.suite.companions import TestCompanions, TestCompanionsInTransactions, TestRefusedCompanions, table
 from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
 from odm.testing.suite.copying import TestBatchInProcedures, TestPutRaw, TestScanPages
 from odm.testing.suite.counters import TestCounter, TestCounterPut
@@ -75,6 +76,8 @@ __all__ = [
     "TestBounds",
     "TestClock",
     "TestCollection",
+    "TestCompanions",
+    "TestCompanionsInTransactions",
     "TestConditionalDelete",
     "TestConditionalPut",
     "TestCounter",
@@ -120,6 +123,7 @@ __all__ = [
     "TestRanges",
     "TestRefused",
     "TestRefusedActions",
+    "TestRefusedCompanions",
     "TestRefusedSegments",
     "TestRemove",
     "TestRemoveNode",
@@ -172,4 +176,5 @@ __all__ = [
     "offline",
     "sharded",
     "stores",
+    "table",
 ]

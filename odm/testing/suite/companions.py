@@ -1,0 +1,333 @@
+"""Companions: items of their own that every write of their entity keeps right."""
+# ruff: noqa: D101  # a test's name says what it shows
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import pytest
+
+from odm import (
+    Along,
+    BadValue,
+    Companion,
+    ConditionFailed,
+    Conflict,
+    Effect,
+    Entity,
+    ItemExists,
+    ItemNotFound,
+    PrimaryKey,
+    Revision,
+    Table,
+    Transaction,
+    TransactionFailed,
+    missing,
+    set_,
+)
+from odm.operations import ir
+from odm.stores.sync import Store
+from odm.testing.capabilities import Capabilities, needs
+from odm.testing.stores import Stores
+
+
+class Highest(Companion):
+    """The highest level that a player of a group ever had: nothing of the item is read for it."""
+
+    def __init__(self) -> None:
+        self.made: dict[type, Any] = {}
+
+    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
+        declared = {"primary": PrimaryKey("HIGHEST#{group}")}
+        self.made[entity] = self.make(entity, Entity, {"group": str, "level": int}, declared)
+        return [self.made[entity]]
+
+    def sources(self, entity: type[Entity]) -> frozenset[str]:
+        return frozenset({"group", "level"})
+
+    def along(self, tx: Along, effect: Effect[Any]) -> None:
+        new: Any = effect.new
+        made = self.made[type(new)]
+        higher = missing(made.level) | (made.level < new.level)
+        tx.put(made(group=new.group, level=new.level), when=higher, lose=True, rank=new.level)
+
+
+class Listed(Companion):
+    """An item for the level that each player has, which goes with it; and how often it has changed, in a mark."""
+
+    reads: ClassVar[bool] = True
+    deletes: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.made: dict[type, Any] = {}
+
+    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
+        fields = {"level": int, "name": str, "changes": int}
+        self.made[entity] = self.make(entity, Entity, fields, {"primary": PrimaryKey("LEVEL#{level}", "{name}")})
+        return [self.made[entity]]
+
+    def sources(self, entity: type[Entity]) -> frozenset[str]:
+        return frozenset({"level"})
+
+    def along(self, tx: Along, effect: Effect[Any]) -> None:
+        old: Any = effect.old
+        new: Any = effect.new
+        made = self.made[type(old or new)]
+        if old is not None and (new is None or new.level != old.level):
+            tx.delete(made.primary(level=old.level, name=old.name))
+        if new is not None and (old is None or new.level != old.level):
+            changes = int(effect.mark or 0) + 1
+            tx.put(made(level=new.level, name=new.name, changes=changes))
+            tx.mark(str(changes))
+
+
+class Seat(Companion):
+    """A seat that one player has: an insert, which is refused where it is taken."""
+
+    reads: ClassVar[bool] = True
+    deletes: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.made: dict[type, Any] = {}
+
+    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
+        self.made[entity] = self.make(entity, Entity, {"seat": str}, {"primary": PrimaryKey("SEAT#{seat}")})
+        return [self.made[entity]]
+
+    def sources(self, entity: type[Entity]) -> frozenset[str]:
+        return frozenset()
+
+    def along(self, tx: Along, effect: Effect[Any]) -> None:
+        old: Any = effect.old
+        new: Any = effect.new
+        if new is None:
+            tx.delete(self.made[type(old)].primary(seat=old.seat))
+        elif old is None:
+            seat = new.seat
+            tx.insert(
+                self.made[type(new)](seat=seat),
+                refused=lambda item: ItemExists(f"seat {seat} is taken", item),
+            )
+
+
+players = Table("players")
+
+
+class Player(Entity, table=players):
+    name: str
+    group: str = "g"
+    level: int = 0
+    note: str = ""
+
+    primary = PrimaryKey("PLAYER#{name}")
+    highest = Highest()
+    listed = Listed()
+
+
+class Guest(Entity, table=players):
+    name: str
+    seat: str
+    revision: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("GUEST#{name}")
+    seats = Seat()
+
+
+KEY = Player.primary(name="ann")
+ANN = Player(name="ann", level=3)
+
+
+def along(db: Store) -> tuple[int | None, list[tuple[int, str, int]]]:
+    """What the companions have: the highest level, and the list of levels."""
+    rest = [item for item in db.scan() if not isinstance(item, Player)]
+    highest = [item.level for item in rest if type(item).__name__ == "Player_highest"]  # type: ignore[attr-defined]
+    listed = [(item.level, item.name, item.changes) for item in rest if type(item).__name__ == "Player_listed"]  # type: ignore[attr-defined]
+    return (highest[0] if highest else None), sorted(listed)
+
+
+def kinds(requests: Iterable[ir.Request]) -> list[str]:
+    """What was asked."""
+    return [type(request).__name__ for request in requests]
+
+
+def together(db: Store, *operations: Callable[[Transaction], object]) -> None:
+    """A transaction of these operations."""
+    with db.transaction() as tx:
+        for operation in operations:
+            operation(tx)
+
+
+@pytest.fixture
+def table(stores: Stores) -> Store:
+    """A store of the players."""
+    return stores.open(players)
+
+
+@needs("conditions", "updates")
+class TestCompanions:
+    def test_are_written_along(self, table: Store) -> None:
+        assert table.put(ANN) == ANN
+        assert along(table) == (3, [(3, "ann", 1)])
+        table.put(Player(name="ann", level=2))
+        assert along(table) == (3, [(2, "ann", 2)])
+        table.insert(Player(name="bob", level=7))
+        assert along(table) == (7, [(2, "ann", 2), (7, "bob", 1)])
+        assert table.update(KEY, set_(Player.level, 9), returning="new") == Player(name="ann", level=9)
+        assert along(table) == (9, [(7, "bob", 1), (9, "ann", 3)])
+        table.update(Player.primary(name="cleo"), set_(Player.level, 1), upsert=True)
+        assert along(table) == (9, [(1, "cleo", 1), (7, "bob", 1), (9, "ann", 3)])
+        assert table.delete(KEY) is True
+        assert table.delete(KEY) is False
+        assert along(table) == (9, [(1, "cleo", 1), (7, "bob", 1)])
+
+    def test_say_what_they_need(self, table: Store, stores: Stores, capabilities: Capabilities) -> None:
+        table.put(ANN)
+        for write, wanted in (
+            (lambda: table.put(Player(name="ann", level=4)), ["Get", "Transact"]),
+            (lambda: table.put(Player(name="ann", level=4, note="n")), ["Get", "Transact", "Transact"]),
+            (lambda: table.insert(Player(name="bob", level=9)), ["Transact"]),
+            (lambda: table.update(KEY, set_(Player.note, "m")), ["Update"]),
+            (lambda: table.delete(KEY), ["Get", "Transact"]),
+        ):
+            stores.forget()
+            write()
+            if capabilities.transactions:
+                assert kinds(stores.requests) == wanted
+            else:
+                assert "Transact" not in kinds(stores.requests)
+
+    def test_of_one_that_lost_leave_the_rest_alone(self, table: Store) -> None:
+        table.put(Player(name="zoe", level=8))
+        table.put(ANN)
+        assert along(table) == (8, [(3, "ann", 1), (8, "zoe", 1)])
+        assert table.get(KEY) == ANN
+
+    def test_keep_a_mark_that_only_they_change(self, table: Store) -> None:
+        table.put(ANN)
+        table.put(Player(name="ann", level=3, note="again"))
+        table.update(KEY, set_(Player.note, "and again"))
+        table.put(Player(name="ann", level=5))
+        assert along(table) == (5, [(5, "ann", 2)])
+
+    def test_see_the_item_as_it_is_replaced(self, table: Store, stores: Stores) -> None:
+        table.put(ANN)
+        # A rival of the tests writes the item alone, so its level is not listed: who takes that one away, and leaves
+        # level 3 where it is, has seen it.
+        stores.rival_puts(Player(name="ann", level=5))
+        table.put(Player(name="ann", level=6))
+        assert [level for level, _, _ in along(table)[1]] == [3, 6]
+        stores.rival_puts(Player(name="ann", level=7))
+        table.update(ANN, set_(Player.level, 8))
+        assert [level for level, _, _ in along(table)[1]] == [3, 6, 8]
+
+    def test_are_not_written_when_the_item_is_not(self, table: Store) -> None:
+        with pytest.raises(ConditionFailed):
+            table.put(ANN, when=Player.level == 1)
+        with pytest.raises(ItemNotFound):
+            table.update(KEY, set_(Player.level, 1))
+        assert along(table) == (None, [])
+        table.put(ANN)
+        with pytest.raises(ItemExists):
+            table.insert(Player(name="ann", level=9))
+        with pytest.raises(ConditionFailed):
+            table.update(KEY, set_(Player.level, 9), when=Player.note == "n")
+        with pytest.raises(ConditionFailed):
+            table.delete(KEY, when=Player.note == "n")
+        assert along(table) == (3, [(3, "ann", 1)])
+
+    def test_go_with_everything_that_a_query_finds(self, table: Store) -> None:
+        for level in range(4):
+            table.put(Player(name=f"p{level}", level=level))
+        assert [table.delete_all(Player.primary(name=f"p{level}")) for level in range(4)] == [1, 1, 1, 1]
+        assert along(table) == (3, [])
+
+    def test_are_right_wherever_a_program_is_stopped_and_goes_on(self, table: Store, stores: Stores) -> None:
+        for after in range(12):
+            put = partial(table.put, Player(name="ann", level=10 + after))
+            stopped = stores.stopped(put, after=after)
+            table.put(Player(name="ann", level=100 + after))
+            highest, listed = along(table)
+            assert highest == 100 + after
+            assert (100 + after, "ann") in [(level, name) for level, name, _ in listed]
+            if not stopped:
+                break
+        else:
+            pytest.fail("it was stopped wherever it could be")
+
+    def test_are_named_by_explain(self, table: Store) -> None:
+        assert "along      highest (Highest), listed (Listed): " in str(table.explain(ANN))
+        assert table.explain(KEY, set_(Player.level, 1)).along == ("highest (Highest)", "listed (Listed)")
+        assert table.explain(KEY, write="delete").along == ("listed (Listed)",)
+        assert table.explain(KEY, set_(Player.note, "n")).along == ()
+
+    def test_are_refused_in_batches(self, table: Store) -> None:
+        with table.batch() as batch:
+            with pytest.raises(BadValue, match=r"Player\.highest and Player\.listed"):
+                batch.put(ANN)
+            with pytest.raises(BadValue, match=r"Player\.listed"):
+                batch.delete(KEY)
+        assert along(table) == (None, [])
+
+
+@needs("conditions", "updates")
+class TestRefusedCompanions:
+    def test_refuse_the_write(self, table: Store, capabilities: Capabilities) -> None:
+        table.put(Guest(name="ann", seat="1"))
+        with pytest.raises(ItemExists, match="seat 1 is taken") as refused:
+            table.put(Guest(name="bob", seat="1"))
+        assert refused.value.item.seat == "1"
+        if capabilities.transactions:
+            assert table.get(Guest, name="bob") is None
+
+    def test_stand_by_the_revision(self, table: Store) -> None:
+        ann = table.put(Guest(name="ann", seat="1"))
+        table.put(ann.model_copy(update={"seat": "1"}))
+        with pytest.raises(Conflict):
+            table.put(ann)
+        with pytest.raises(Conflict):
+            table.delete(ann)
+        assert table.delete(table.one(Guest, name="ann"))
+        assert table.put(Guest(name="bob", seat="1")).revision == 1
+
+
+@needs("transactions", "updates")
+class TestCompanionsInTransactions:
+    def test_are_written_along(self, table: Store) -> None:
+        with table.transaction() as tx:
+            tx.put(ANN)
+            tx.insert(Player(name="bob", level=5))
+            tx.put(Player(name="cleo", level=4))
+        assert along(table) == (5, [(3, "ann", 1), (4, "cleo", 1), (5, "bob", 1)])
+        with table.transaction() as tx:
+            tx.update(KEY, set_(Player.level, 1))
+            tx.delete(Player.primary(name="bob"))
+            tx.update(Player.primary(name="cleo"), set_(Player.note, "n"))
+        assert along(table) == (5, [(1, "ann", 2), (4, "cleo", 1)])
+
+    def test_are_written_with_all_or_not_at_all(self, table: Store) -> None:
+        with pytest.raises(TransactionFailed) as failed:
+            together(table, lambda tx: tx.put(ANN), lambda tx: tx.check(Player.primary(name="bob")))
+        assert [type(reason) for reason in failed.value.reasons] == [type(None), ItemNotFound]
+        assert along(table) == (None, [])
+
+    def test_tell_of_which_operation_they_are(self, table: Store) -> None:
+        table.put(Guest(name="ann", seat="2"))
+        bob, cleo = Guest(name="bob", seat="1"), Guest(name="cleo", seat="2")
+        with pytest.raises(TransactionFailed) as failed:
+            together(table, lambda tx: tx.put(bob), lambda tx: tx.put(cleo))
+        assert [type(reason) for reason in failed.value.reasons] == [type(None), ItemExists]
+        assert table.get(Guest, name="bob") is None
+
+    def test_have_one_write_an_item(self, table: Store) -> None:
+        ann, bob = Guest(name="ann", seat="1"), Guest(name="bob", seat="1")
+        with pytest.raises(BadValue, match="seat='1'"):
+            together(table, lambda tx: tx.put(ann), lambda tx: tx.put(bob))
+        assert table.get(Guest, name="ann") is None
+
+    def test_see_the_item_as_it_is_replaced(self, table: Store, stores: Stores) -> None:
+        table.put(ANN)
+        stores.rival_puts(Player(name="ann", level=5))
+        with table.transaction() as tx:
+            tx.put(Player(name="ann", level=6))
+            tx.put(Player(name="bob", level=2))
+        assert [(level, name) for level, name, _ in along(table)[1]] == [(2, "bob"), (3, "ann"), (6, "ann")]
