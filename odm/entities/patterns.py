@@ -21,11 +21,12 @@ E = TypeVar("E", bound=ReferringModel)
 
 
 class Pattern:
-    """What `PrimaryKey` and `AccessPattern` share: two key templates under an attribute name."""
+    """What `PrimaryKey` and `AccessPattern` share: two key templates under an attribute name, and shards."""
 
-    def __init__(self, partition: str, sort: str | None = None) -> None:
+    def __init__(self, partition: str, sort: str | None = None, *, shards: Shards | None = None) -> None:
         self.partition = partition
         self.sort = sort
+        self.shards = shards
         self.name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -53,6 +54,8 @@ class PrimaryKey(Pattern):
     Args:
         partition: template of the partition key, such as ``"CUSTOMER#{customer_id}"``.
         sort: template of the sort key; without one, the entity's tag stands in its place.
+        shards: spreads each partition over several: ``Shards(200, by="order_id")``, by a field of the sort key, so
+            that the key of an item tells its shard.
     """
 
 
@@ -85,9 +88,8 @@ class AccessPattern(Pattern):
         local: bool = False,
         projection: Literal["all", "keys"] | Sequence[str] = "all",
     ) -> None:
-        super().__init__(partition, sort)
+        super().__init__(partition, sort, shards=shards)
         self.index = index
-        self.shards = shards
         self.local = local
         self.projection = projection
         self.when = None if when is None else checked(when, "when=")

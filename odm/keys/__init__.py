@@ -6,7 +6,17 @@ of an entity into a `Template`, which encodes values, makes the range of a condi
 
 from odm.keys.compare import can_be_key, can_equal, can_go_on_low, can_overlap, heads_can_equal
 from odm.keys.grammar import Literal, Slot
-from odm.keys.shards import Shards, compile_hashed, random_suffix, sharded, suffix_of, suffixes
+from odm.keys.shards import (
+    Shards,
+    compile_hashed,
+    random_suffix,
+    sharded,
+    suffix_of,
+    suffixes,
+    suffixes_leaving,
+    suffixes_of,
+    suffixes_read,
+)
 from odm.keys.spans import Op, Span, next_prefix
 from odm.keys.template import Template, compile_template
 
@@ -29,4 +39,7 @@ __all__ = [
     "sharded",
     "suffix_of",
     "suffixes",
+    "suffixes_leaving",
+    "suffixes_of",
+    "suffixes_read",
 ]

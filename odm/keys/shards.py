@@ -6,6 +6,7 @@ texts are of one width, so that they keep the order of the numbers.
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from random import Random
 from typing import Any, Final
 from zlib import crc32
@@ -24,38 +25,62 @@ MOST: Final = 1000
 
 @frozen(repr=False)
 class Shards:
-    """Spreads each partition of an access pattern over several, for more writes than one partition takes.
+    """Spreads each partition of a key over several, for more writes than one partition takes.
 
     The partition key ends with the shard's number: ``OPEN#3``, or ``OPEN#03`` where there are more than ten. A query
     reads all shards together and merges them; if it knows the field ``by``, it reads one.
 
     Args:
-        count: how many, 2 to 1000. With another count most of the entries that are stored are no longer found.
+        count: how many, 2 to 1000. With another count most of the entries that are stored are no longer found, but
+            for those that ``was`` tells of.
         by: the field that tells the shard, which differs between the items of a partition: CRC-32 of its text
             modulo ``count``. The text of a str is its UTF-8, of any other type what stands in a key. None: a random
             shard at every write of the entry.
+        was: how many shards there were, while entries are still in them: queries look at these too. 1: there were none.
+            Every write of an entry moves it, and ``db.reshard(query)`` the rest. Of access patterns only.
     """
 
     count: int
     by: str | None = None
+    was: int | None = None
 
     def __repr__(self) -> str:
-        return f"Shards({self.count})" if self.by is None else f'Shards({self.count}, by="{self.by}")'
+        was = "" if self.was is None else f", was={self.was}"
+        return f"Shards({self.count}{was})" if self.by is None else f'Shards({self.count}{was}, by="{self.by}")'
 
 
 def sharded(template: Template, shards: Shards) -> Template:
     """The partition template as it compares with others: with the shard behind it."""
-    return evolve(template, behind=((Shape((DIGITS,) * _width(shards)),),))
+    widths = dict.fromkeys(len(ends[0]) - 1 for ends in map(_numbered, (shards.count, shards.was or 1)) if ends[0])
+    return evolve(template, behind=(tuple(Shape((DIGITS,) * width) for width in widths),))
 
 
 def suffixes(shards: Shards | None) -> tuple[str, ...]:
     """What follows the text of the partition template, one a shard, in order; "" alone without shards."""
-    return ("",) if shards is None else tuple(_suffix(shards, number) for number in range(shards.count))
+    return ("",) if shards is None else _numbered(shards.count)
+
+
+@cache
+def suffixes_read(shards: Shards | None) -> tuple[str, ...]:
+    """The suffixes under which entries may be: of the shards that were and are no more, then of those that are."""
+    now = suffixes(shards)
+    was = () if shards is None or shards.was is None else _numbered(shards.was)
+    return (*(suffix for suffix in was if suffix not in now), *now)
+
+
+@cache
+def suffixes_leaving(shards: Shards | None) -> frozenset[str]:
+    """The suffixes of the shards from which entries move, one by one, to others of those that are read."""
+    if shards is None or shards.was is None:
+        return frozenset()
+    was = frozenset(_numbered(shards.was))
+    # Of 8 shards, once there are 4, each of the first four keeps its own: what was 5 modulo 8 is 1 modulo 4.
+    return was.difference(suffixes(shards)) if shards.was % shards.count == 0 else was
 
 
 def random_suffix(shards: Shards, random: Random) -> str:
     """The suffix of a shard that any one is as likely as another."""
-    return _suffix(shards, random.randrange(shards.count))
+    return _numbered(shards.count)[random.randrange(shards.count)]
 
 
 def suffix_of(shards: Shards, hashed: Template, value: Any) -> str:
@@ -69,22 +94,32 @@ def suffix_of(shards: Shards, hashed: Template, value: Any) -> str:
     Raises:
         KeyValueError: the value can not stand in a key.
     """
+    return _numbered(shards.count)[_hash(shards, hashed, value) % shards.count]
+
+
+def suffixes_of(shards: Shards, hashed: Template, value: Any) -> tuple[str, ...]:
+    """Where an entry with this value of the field ``by`` may be: in the shard that was, then in the one that is."""
+    code = _hash(shards, hashed, value)
+    found = (_numbered(count)[code % count] for count in (shards.was, shards.count) if count is not None)
+    return tuple(dict.fromkeys(found))
+
+
+def _hash(shards: Shards, hashed: Template, value: Any) -> int:
     plain = value.value if isinstance(value, Enum) else value
     text = plain if isinstance(plain, str) else hashed.encode({str(shards.by): value})
     assert text is not None
-    return _suffix(shards, crc32(text.encode("utf-8", "surrogatepass")) % shards.count)
+    return crc32(text.encode("utf-8", "surrogatepass"))
 
 
 def compile_hashed(shards: Any, partition: Template, fields: Mapping[str, FieldInfo], *, owner: str) -> Template | None:
     """Check the declaration of shards; the template that writes the field ``by``, or None where it has none.
 
     Raises:
-        SchemaError: the count or the field can not be used.
+        SchemaError: the counts or the field can not be used.
     """
     if not isinstance(shards, Shards):
         raise SchemaError(f"{owner}: shards={shards!r} is no Shards: write shards=Shards(8) or Shards(8, by=...)")
-    if type(shards.count) is not int or not 2 <= shards.count <= MOST:
-        raise SchemaError(f"{owner}: {shards!r}: the number of shards is an int from 2 to {MOST}")
+    _check_counts(shards, owner)
     if shards.by is None:
         return None
     if shards.by not in fields:
@@ -97,9 +132,26 @@ def compile_hashed(shards: Any, partition: Template, fields: Mapping[str, FieldI
     return compile_template(f"{{{shards.by}}}", fields, owner=f"{owner}: {shards!r}")
 
 
-def _suffix(shards: Shards, number: int) -> str:
-    return f"#{number:0{_width(shards)}}"
+def _check_counts(shards: Shards, owner: str) -> None:
+    """Refuse counts with which nothing is spread, or that a query could not read."""
+    if type(shards.count) is not int or not 2 <= shards.count <= MOST:
+        raise SchemaError(f"{owner}: {shards!r}: the number of shards is an int from 2 to {MOST}")
+    if shards.was is None:
+        return
+    if type(shards.was) is not int or not 1 <= shards.was <= MOST or shards.was == shards.count:
+        raise SchemaError(
+            f"{owner}: {shards!r}: was= is the number of shards that there were, an int from 1, for none, to {MOST}, "
+            f"and not {shards.count}: leave it out where no entry is in other shards"
+        )
+    if len(suffixes_read(shards)) > MOST:
+        raise SchemaError(
+            f"{owner}: {shards!r}: a query reads {len(suffixes_read(shards))} shards while entries move, and {MOST} "
+            "are the most: go to fewer shards, or give the pattern a new index name and fill that"
+        )
 
 
-def _width(shards: Shards) -> int:
-    return len(str(shards.count - 1))
+@cache
+def _numbered(count: int) -> tuple[str, ...]:
+    """The suffixes of so many shards, in order and of one width; one shard has none."""
+    width = len(str(count - 1))
+    return ("",) if count == 1 else tuple(f"#{number:0{width}}" for number in range(count))

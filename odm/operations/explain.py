@@ -202,7 +202,7 @@ def first_native(connection: Connection, request: ir.Request) -> Any:
 def _most_requests(plan: Plan) -> int | None:
     """A query of one key is one request; every other one a page, and a page can always be cut short."""
     single = plan.hi is not None and plan.hi == plan.lo + "\0"
-    return len(plan.partitions) if single and plan.pattern.index is None else None
+    return len(plan.partition_keys) if single and plan.pattern.index is None else None
 
 
 def _few(texts: Sequence[str]) -> str:

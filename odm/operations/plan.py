@@ -12,7 +12,7 @@ from odm.codec import EntityCodec
 from odm.entities.query import Query
 from odm.errors import BadValue, NoAccessPattern, SchemaError
 from odm.expressions.nodes import Condition
-from odm.keys import Template, compile_template, next_prefix, suffix_of, suffixes
+from odm.keys import Template, compile_template, next_prefix, suffixes_leaving, suffixes_of, suffixes_read
 from odm.operations.guards import every, has_tag
 from odm.operations.terms import Bound, Term, flatten, owner_of, term_of
 from odm.schema.model import EntitySchema, PatternSchema, Schema
@@ -30,6 +30,7 @@ class Plan:
         partitions: the partition keys to read, in key order and without shard; several when a lossy partition field is
             asked by range.
         shards: what follows each partition key; where it is several, they are read together and merged.
+        leaving: those of them from which entries move to others, because the number of shards has changed.
         lo, hi: the range of sort keys ``[lo, hi)``; hi None = to the end.
         filter: what is judged on each item that was read, over stored names; expiry comes on top.
         narrowed: the conditions that became the key range and need no filter.
@@ -41,6 +42,7 @@ class Plan:
     pattern: PatternSchema
     partitions: tuple[str, ...]
     shards: tuple[str, ...] = ("",)
+    leaving: frozenset[str] = frozenset()
     lo: str = ""
     hi: str | None = None
     filter: Condition | None = None
@@ -85,11 +87,10 @@ class _Fit:
     ranged: tuple[Term, ...] = ()
     lack: str | None = None
 
-    @property
-    def rank(self) -> tuple[int, bool, bool, bool, bool]:
-        """More equalities first, then a range, then the primary key, then what needs no shards or fetches."""
+    def rank(self, shards: Sequence[str]) -> tuple[int, bool, bool, bool, bool]:
+        """More equalities first, then a range, then one shard, then the primary key, then what needs no fetches."""
         pattern, whole = self.pattern, self.pattern.projection is None
-        return len(self.equal), bool(self.ranged), pattern.kind == "primary", pattern.shards is None, whole
+        return len(self.equal), bool(self.ranged), len(shards) == 1, pattern.kind == "primary", whole
 
 
 def make_plan(schema: Schema, query: Query[Any]) -> Plan:
@@ -111,8 +112,9 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
         fit = _best(entity, terms, lowered)
     if fit.lack is not None:
         raise BadValue(f"{query} lacks {fit.lack}, which names the partition")
-    shards = _shards(entity.codec, fit, terms)
-    return _plan_fit(entity, query, list(zip(conditions, lowered, strict=True)), fit, shards)
+    shards, leaving = _shards(entity.codec, fit, terms)
+    plan = _plan_fit(entity, query, list(zip(conditions, lowered, strict=True)), fit, shards)
+    return evolve(plan, leaving=leaving) if leaving else plan
 
 
 def _best(entity: EntitySchema, terms: Sequence[Term], lowered: Sequence[Condition]) -> _Fit:
@@ -120,7 +122,7 @@ def _best(entity: EntitySchema, terms: Sequence[Term], lowered: Sequence[Conditi
     usable = [fit for fit in fits if fit.lack is None and not _may_leave_out(entity, fit.pattern, terms, lowered)]
     if not usable:
         raise NoAccessPattern(_no_pattern(entity, fits, terms))
-    return max(usable, key=lambda fit: fit.rank)
+    return max(usable, key=lambda fit: fit.rank(_shards(entity.codec, fit, terms)[0]))
 
 
 def _may_leave_out(
@@ -199,19 +201,25 @@ def _validated(codec: EntityCodec, term: Term) -> Any:
     return codec.validate(term.field, term.equal[0])
 
 
-def _shards(codec: EntityCodec, fit: _Fit, terms: Sequence[Term]) -> tuple[str, ...]:
-    """The shards that can hold what is asked for: one, where an equality tells it, or all."""
+def _shards(codec: EntityCodec, fit: _Fit, terms: Sequence[Term]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The shards that can hold what is asked for, and those of them that entries leave.
+
+    All, or the one that an equality tells; before it the one that it was, where there was another number of shards.
+    """
     pattern = fit.pattern
     shards, hashed = pattern.shards, pattern.hashed
+    everywhere = suffixes_read(shards), suffixes_leaving(shards)
     if shards is None or hashed is None:
-        return suffixes(shards)
+        return everywhere
     by = str(shards.by)
     if term := _equality(terms, by):
-        return (suffix_of(shards, hashed, _validated(codec, term)),)
+        found = suffixes_of(shards, hashed, _validated(codec, term))
     # In a lossy format a value of the call stands for its whole unit.
-    whole = pattern.sort is None or by not in pattern.sort.lossy
-    known = whole and by in fit.leading
-    return (suffix_of(shards, hashed, fit.leading[by]),) if known else suffixes(shards)
+    elif by in fit.leading and (pattern.sort is None or by not in pattern.sort.lossy):
+        found = suffixes_of(shards, hashed, fit.leading[by])
+    else:
+        return everywhere
+    return found, frozenset(found[:-1])
 
 
 def _plan_fit(
@@ -231,7 +239,18 @@ def _plan_fit(
     rest = [lowered for condition, lowered in conditions if not any(condition is taken for taken in consumed)]
     tag = has_tag(entity.tag) if pattern.shared else None
     filter_ = every(*rest, tag)
-    return Plan(query, entity, pattern, partitions, shards, lo, hi, filter_, tuple(consumed), tag is not None)
+    return Plan(
+        query,
+        entity,
+        pattern,
+        partitions,
+        shards,
+        lo=lo,
+        hi=hi,
+        filter=filter_,
+        narrowed=tuple(consumed),
+        needs_tag=tag is not None,
+    )
 
 
 def _partitions(fit: _Fit, shards: tuple[str, ...]) -> tuple[str, ...]:
@@ -270,7 +289,8 @@ def _plan_collection(schema: Schema, entity: EntitySchema, query: Query[Any]) ->
     pattern = entity.pattern(str(query.pattern))
     partition = _encoded(pattern.partition, query.values)
     filters = [_lower_for_owner(schema, c) for c in flatten(query.conditions)]
-    plan = Plan(query, None, pattern, (partition,), suffixes(pattern.shards), filter=every(*filters))
+    shards, leaving = suffixes_read(pattern.shards), suffixes_leaving(pattern.shards)
+    plan = Plan(query, None, pattern, (partition,), shards, leaving, filter=every(*filters))
     if query.scope == "partition":
         extra = [name for name in query.values if name not in pattern.partition.fields]
         if extra:

@@ -16,7 +16,7 @@ from odm.operations.backend import Gen
 from odm.operations.context import Context, Target
 from odm.operations.guards import every, has_tag
 from odm.operations.left import send_batch
-from odm.operations.merge import Stream, merged, streams_of
+from odm.operations.merge import NOTHING, Given, Stream, given_at, merged, streams_of, window
 from odm.operations.plan import Plan, make_plan
 from odm.schema.model import EntitySchema, Key
 
@@ -34,11 +34,15 @@ class Place:
     Attributes:
         partition: the partition key, without shard.
         streams: its shards, with what was read of them already; none: they follow from the position.
+        waiting: what of them is read when these have ended, see `odm.operations.merge.window`.
+        given: what was given last.
     """
 
     partition: str
     position: ir.Position | None = None
     streams: tuple[Stream, ...] = field(default=(), repr=False)
+    waiting: tuple[Stream, ...] = field(default=(), repr=False)
+    given: Given = field(default=NOTHING, repr=False)
 
 
 @frozen
@@ -172,6 +176,8 @@ def page(context: Context, reading: Reading, size: int) -> Gen[tuple[list[Any], 
 
 def count(context: Context, reading: Reading) -> Gen[int]:
     """How many results the query has."""
+    if reading.plan.leaving:
+        return (yield from _count_moving(context, reading))
     total, place = 0, reading.place
     streams = _streams(reading, place)
     while streams:
@@ -185,6 +191,17 @@ def count(context: Context, reading: Reading) -> Gen[int]:
         if not streams and (following := _following(reading.plan, place)) is not None:
             place = following
             streams = _streams(reading, place)
+    return total
+
+
+def _count_moving(context: Context, reading: Reading) -> Gen[int]:
+    """How many results there are while entries move: each is told by its key, as it may be found twice."""
+    total = 0
+    going: Reading | None = reading
+    while going is not None:
+        found = yield from _read(context, going, going.left)
+        total += len(found.positions)
+        going = _further(going, found.next, len(found.positions))
     return total
 
 
@@ -294,18 +311,38 @@ def request_of(
 
 def _read(context: Context, reading: Reading, most: int | None, *, expired: bool = False) -> Gen[_Found]:
     """What can be given after a page of every shard that has run out."""
-    place, descending = reading.place, reading.plan.query.descending
-    streams = list(_streams(reading, place))
+    place, plan = reading.place, reading.plan
+    streams, waiting = list(_streams(reading, place)), place.waiting
+    given = given_at(plan, place.position) if place.given == NOTHING else place.given
+    if plan.leaving and not place.streams:
+        while lacking := [at for at, stream in enumerate(streams) if stream.leaving and stream.lacks_step]:
+            yield from _feed(context, reading, streams, lacking, most, expired=expired)
+        now, waiting = window(streams, descending=plan.query.descending)
+        streams = list(now)
     while lacking := [at for at, stream in enumerate(streams) if stream.lacks]:
-        requests = [request_of(context, reading, streams[at], most, expired=expired) for at in lacking]
-        answers = yield from _together(requests)
-        for at, answer in zip(lacking, answers, strict=True):
-            streams[at] = streams[at].fed(answer)
+        yield from _feed(context, reading, streams, lacking, most, expired=expired)
         if len(streams) == 1:
             break  # with nothing to wait for, a page without results is the caller's
-    items, positions, rest = merged(streams, most, descending=descending)
-    following = Place(place.partition, streams=rest) if rest else _following(reading.plan, place)
-    return _Found(place.partition, items, positions, following)
+    items, positions, rest, given = merged(streams, most, given, descending=plan.query.descending)
+    if rest or waiting:
+        return _Found(place.partition, items, positions, Place(place.partition, None, rest, waiting, given))
+    return _Found(place.partition, items, positions, _following(plan, place))
+
+
+def _feed(
+    context: Context,
+    reading: Reading,
+    streams: list[Stream],
+    lacking: Sequence[int],
+    most: int | None,
+    *,
+    expired: bool,
+) -> Gen[None]:
+    """Read a page of those shards."""
+    requests = [request_of(context, reading, streams[at], most, expired=expired) for at in lacking]
+    answers = yield from _together(requests)
+    for at, answer in zip(lacking, answers, strict=True):
+        streams[at] = streams[at].fed(answer)
 
 
 def _together(requests: Sequence[ir.Request]) -> Gen[Sequence[Any]]:
@@ -317,7 +354,7 @@ def _together(requests: Sequence[ir.Request]) -> Gen[Sequence[Any]]:
 
 
 def _streams(reading: Reading, place: Place) -> tuple[Stream, ...]:
-    return place.streams or streams_of(reading.plan, place.partition, place.position)
+    return place.streams or place.waiting or streams_of(reading.plan, place.partition, place.position)
 
 
 def _following(plan: Plan, place: Place) -> Place | None:

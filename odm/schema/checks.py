@@ -66,11 +66,6 @@ def check_local(entity: EntitySchema, declared: Mapping[str, Pattern], *, hash_o
         if pattern.kind != "local":
             continue
         owner, primary = f"{entity.name}.{pattern.name}", entity.primary
-        if pattern.shards is not None:
-            raise SchemaError(
-                f"{owner}: a local index has the partitions of the table, so it can not have shards: drop local=True "
-                "or shards="
-            )
         if pattern.partition.text != primary.partition.text:
             raise SchemaError(
                 f'{owner}: its partition is "{pattern.partition.text}", and that of a local index is the primary '
@@ -159,7 +154,7 @@ def check_keys(table: str, entities: Iterable[EntitySchema]) -> None:
 
 def is_shared(pattern: PatternSchema, other: PatternSchema) -> bool:
     """Whether the other entity's keys can fall into the range that a query of this pattern reads."""
-    if not can_equal(pattern.partition, other.partition):
+    if not any(can_equal(one, another) for one in pattern.partitions for another in other.partitions):
         return False
     return pattern.sort is None or other.sort is None or can_overlap(pattern.sort, other.sort)
 

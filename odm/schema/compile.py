@@ -14,11 +14,12 @@ from odm.entities.companions import companions_of
 from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey
 from odm.errors import BadValue, SchemaError
 from odm.expressions.references import Reference
-from odm.keys import Template, compile_hashed, compile_template, sharded
+from odm.keys import Template, compile_template
 from odm.schema.checks import check_entity, check_index_keys, check_indexes, check_keys, check_local, is_shared
 from odm.schema.evolution import find_keep, find_upgrades
 from odm.schema.model import EntitySchema, IndexSchema, PatternSchema, Schema
 from odm.schema.roles import find_roles
+from odm.schema.spread import spread, spread_with
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity
@@ -91,7 +92,11 @@ def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern],
     codec = compile_codec(cls, tag, find_upgrades(cls))
     compiled = {name: _compile_pattern(cls, tag, name, pattern, hash_only) for name, pattern in patterns.items()}
     primary = next(p for p in compiled.values() if p.kind == "primary")
-    others = {name: p for name, p in compiled.items() if p.kind != "primary"}
+    others = {
+        name: spread_with(p, primary, patterns[name]) if p.kind == "local" else p
+        for name, p in compiled.items()
+        if p.kind != "primary"
+    }
     optional = frozenset(filter(codec.may_be_none, cls.model_fields))
     roles, keep = find_roles(cls, compiled.values(), codec), find_keep(cls, primary)
     companions = companions_of(cls)
@@ -160,14 +165,14 @@ def _compile_pattern(cls: "type[Entity]", tag: str, name: str, pattern: Pattern,
     sort = _compile_sort(cls, tag, owner, pattern, with_sort=not (is_primary and hash_only))
     if is_primary:
         _check_braces(cls, name, (partition, sort))
-    if not isinstance(pattern, AccessPattern):
-        return PatternSchema(cls.__name__, name, "primary", None, partition, sort)
-    kind: Literal["local", "global"] = "local" if pattern.local else "global"
-    compiled = PatternSchema(cls.__name__, name, kind, pattern.index or name, partition, sort, pattern.when)
-    if pattern.shards is None:
+    if isinstance(pattern, AccessPattern):
+        kind: Literal["local", "global"] = "local" if pattern.local else "global"
+        compiled = PatternSchema(cls.__name__, name, kind, pattern.index or name, partition, sort, pattern.when)
+    else:
+        compiled = PatternSchema(cls.__name__, name, "primary", None, partition, sort)
+    if pattern.shards is None or compiled.kind == "local":  # which has the shards of the primary key
         return compiled
-    hashed = compile_hashed(pattern.shards, partition, fields, owner=owner)
-    return evolve(compiled, partition=sharded(partition, pattern.shards), shards=pattern.shards, hashed=hashed)
+    return spread(compiled, pattern.shards, fields)
 
 
 def _compile_sort(cls: "type[Entity]", tag: str, owner: str, pattern: Pattern, *, with_sort: bool) -> Template | None:

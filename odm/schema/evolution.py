@@ -56,6 +56,12 @@ def find_keep(cls: "type[Entity]", primary: PatternSchema) -> int | None:
             "of its own in the sort key, so a partition holds one item: give the primary key a sort template such as "
             '"{created_at}"'
         )
+    if primary.shards is not None:
+        raise SchemaError(
+            f"class {cls.__name__}: keep={keep} keeps the newest items of a partition, and {primary.shards!r} spreads "
+            "them over several, so that no write knows the newest of all: drop keep= and let a TTL end old items, or "
+            "drop shards="
+        )
     return int(keep)
 
 

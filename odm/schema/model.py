@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from random import Random
 from typing import Any, Literal, NamedTuple
 
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.entity import EntityCodec
@@ -74,6 +74,12 @@ class PatternSchema:
         """The fields that the key is made of: those of the templates, and the one that tells the shard."""
         return self.fields if self.hashed is None else (*self.fields, *self.hashed.fields)
 
+    @property
+    def partitions(self) -> tuple[Template, ...]:
+        """The templates of all partitions where entries may be: without shards too, where there were none."""
+        without = self.shards is not None and self.shards.was == 1
+        return (self.partition, evolve(self.partition, behind=())) if without else (self.partition,)
+
     def key(self, values: Mapping[str, Any], random: Random | None = None) -> Key | None:
         """The key for these field values; None when a value is None (no entry: that makes an index sparse).
 
@@ -101,7 +107,8 @@ class PatternSchema:
         """The pattern as declared, with the tag where that stands for a missing sort; for messages."""
         sort = f', "{self.sort.text}"' if self.sort is not None else ""
         kind = "PrimaryKey" if self.kind == "primary" else "AccessPattern"
-        options = f", shards={self.shards!r}" * (self.shards is not None) + ", local=True" * (self.kind == "local")
+        local = self.kind == "local"  # with the shards of the primary key, if any
+        options = f", shards={self.shards!r}" * (self.shards is not None and not local) + ", local=True" * local
         if self.projection is not None:
             options += f", projection={self.projection or 'keys'!r}"
         return f'{self.name} = {kind}("{self.partition.text}"{sort}{options})'

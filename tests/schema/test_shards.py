@@ -1,6 +1,6 @@
 """Shards and local indexes as declared: what they compile to, and every fault with its mend."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
 from functools import partial
@@ -13,7 +13,9 @@ import pytest
 from pydantic import Field
 
 from odm import AccessPattern, Counter, Entity, PrimaryKey, SchemaError, Shards, Store, Table, select
+from odm.backends.bigtable import Bigtable
 from odm.backends.local import Memory
+from odm.keys import suffixes_leaving, suffixes_read
 from odm.schema.model import EntitySchema
 
 PRIMARY = PrimaryKey("CUSTOMER#{customer_id}", "{id}")
@@ -58,6 +60,10 @@ FAULTS: list[Any] = [
         "can not have shards",
         "drop local=True or shards=",
     ),
+    (AccessPattern("A", shards=Shards(8, was=0)), "Shards(8, was=0)", "an int from 1, for none, to 1000"),
+    (AccessPattern("A", shards=Shards(8, was=True)), "Shards(8, was=True)", "an int from 1"),
+    (AccessPattern("A", shards=Shards(8, by="id", was=8)), 'Shards(8, was=8, by="id")', "leave it out"),
+    (AccessPattern("A", shards=Shards(1000, was=50)), "a query reads 1050 shards", "fewer shards"),
     (AccessPattern("OTHER#{customer_id}", "{number}", local=True), 'write "CUSTOMER#{customer_id}"', "drop local=True"),
     (AccessPattern("CUSTOMER#{customer_id}", local=True), "give it a sort template", "local=True"),
 ]
@@ -70,6 +76,114 @@ def test_faults_name_the_pattern_and_the_mend(fault: tuple[Any, ...]) -> None:
         declared(pattern)
     assert str(raised.value).startswith("Order.")
     assert [text for text in says if text not in str(raised.value)] == []
+
+
+def spread(primary: PrimaryKey, **more: Any) -> EntitySchema:
+    """An order with this primary key, compiled; ``more`` are its arguments as a class."""
+    table = Table("shop")
+
+    class Order(Entity, table=table, **more):
+        day: date = date(2026, 1, 1)
+        id: str
+        at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+        total: int = 0
+        key = primary
+
+    return table.compile().entity(Order)
+
+
+KEY_FAULTS: list[Any] = [
+    (PrimaryKey("{day}", "{id}", shards=Shards(8)), "random shard", 'as in Shards(8, by="...")', "default_factory"),
+    (PrimaryKey("{day}", "{id}", shards=Shards(8, by="idd")), "no field 'idd'", "did you mean id?"),
+    (PrimaryKey("{day}", "{id}", shards=Shards(8, by="total")), "'total' does not stand", "add {total} to the sort"),
+    (PrimaryKey("{day}", "{at:s}#{id}", shards=Shards(8, by="at")), "'at' does not stand whole", "add {at}"),
+    (PrimaryKey("{id}", shards=Shards(8, by="id")), "'id' does not stand whole", "among those of its partition"),
+    (PrimaryKey("{day}", "{day}#{id}", shards=Shards(8, by="day")), "'day' stands in the partition key"),
+    (PrimaryKey("{day}", "{id}", shards=Shards(16, by="id", was=8)), "was= is for access patterns", "Copy the items"),
+    (PrimaryKey("{day}", "{id}", shards=8), "shards=8 is no Shards"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("fault", KEY_FAULTS, ids=lambda fault: repr(fault[1]))
+def test_faults_of_a_primary_key_name_the_mend(fault: tuple[Any, ...]) -> None:
+    primary, *says = fault
+    with pytest.raises(SchemaError) as raised:
+        spread(primary)
+    assert str(raised.value).startswith("Order.key: ")
+    assert [text for text in says if text not in str(raised.value)] == []
+
+
+def test_the_newest_of_a_partition_are_not_kept_over_shards() -> None:
+    with pytest.raises(SchemaError, match=r"class Order: keep=3 .*Shards\(8, by=\"id\"\) spreads .*drop keep="):
+        spread(PrimaryKey("{day}", "{id}", shards=Shards(8, by="id")), keep=3)
+
+
+def test_the_key_of_an_item_tells_its_shard() -> None:
+    order = spread(PrimaryKey("{day}", "{id}", shards=Shards(200, by="id")))
+    assert order.primary.text == 'key = PrimaryKey("{day}", "{id}", shards=Shards(200, by="id"))'
+    for number in range(20):
+        shard = crc32(f"o{number}".encode()) % 200
+        assert order.key({"day": date(2014, 7, 9), "id": f"o{number}"}) == (f"2014-07-09#{shard:03}", f"o{number}")
+
+
+def test_the_shards_of_a_primary_key_count_where_row_keys_are_compared() -> None:
+    table = Table("shop")
+
+    class Order(Entity, table=table):
+        id: str
+        primary = PrimaryKey("ORDERS", "{id}", shards=Shards(8, by="id"))
+
+    class Note(Entity, table=table):
+        number: Annotated[int, Field(ge=0, lt=10)]
+        id: str
+        primary = PrimaryKey("ORDERS#{number}", "NOTE#{id}")
+
+    class Total(Entity, table=table):
+        name: str
+        primary = PrimaryKey("ORDERS", "{name}#TOTAL")
+
+    with pytest.raises(SchemaError, match="different numbers of components"):
+        Store(table, Bigtable("p", "i", endpoint="127.0.0.1:1")).create()
+    assert table.compile().entity(Order).primary.shared  # Note's partition may be one of its shards
+    assert not table.compile().entity(Total).primary.shared
+
+
+@pytest.mark.parametrize(
+    ("shards", "read", "leaving"),
+    [
+        (Shards(3), "#0 #1 #2", ""),
+        (Shards(4, was=2), "#0 #1 #2 #3", "#0 #1"),
+        (Shards(2, was=4), "#2 #3 #0 #1", "#2 #3"),
+        (Shards(3, was=2), "#0 #1 #2", "#0 #1"),
+        (Shards(2, was=3), "#2 #0 #1", "#0 #1 #2"),
+        (Shards(11, was=2), f"#0 #1 {' '.join(f'#{number:02}' for number in range(11))}", "#0 #1"),
+        (Shards(2, was=1), " #0 #1", ""),
+    ],
+    ids=repr,
+)
+def test_the_shards_that_were_are_read_too(shards: Shards, read: str, leaving: str) -> None:
+    assert suffixes_read(shards) == tuple(read.split(" "))
+    assert suffixes_leaving(shards) == (frozenset() if shards.was is None else frozenset(leaving.split(" ")))
+
+
+def test_shards_that_were_count_where_patterns_are_compared() -> None:
+    found = {}
+    for was in (None, 1, 100):
+        table = Table("shop")
+
+        class Plain(Entity, table=table):
+            id: str
+            primary = PrimaryKey("PLAIN#{id}")
+            one = AccessPattern("OPEN", "{id}")
+
+        class Mark(Entity, table=table):
+            number: Annotated[int, Field(ge=0, lt=100)] = 0
+            primary = PrimaryKey("MARK#{number}")
+            one = AccessPattern("OPEN#{number}")
+
+        order = declared(AccessPattern("OPEN", "{id}", shards=Shards(8, by="id", was=was)), table).pattern("one")
+        found[was] = order.shared, *(table.compile().entity(one).pattern("one").shared for one in (Plain, Mark))
+    assert found == {None: (False, False, False), 1: (True, True, False), 100: (True, False, True)}
 
 
 def test_a_local_index_needs_a_table_with_sort_keys() -> None:
