@@ -42,6 +42,7 @@ from odm.testing.suite.revision import TestNewRevision, TestRevision, TestRevisi
 from odm.testing.suite.scans import TestRefusedSegments, TestScan, TestSegments
 from odm.testing.suite.sharded_counters import TestShardedCounter, TestShardedCounterTransactions
 from odm.testing.suite.shards import TestShardedPages, TestShardedReads, TestShardedWrites
+from odm.testing.suite.sparse_indexes import TestSparseIndexes, TestSparseIndexTransactions, TestSparseIndexUpdates
 from odm.testing.suite.transaction_indexes import TestTransactionIndexes
 from odm.testing.suite.transactions import (
     TestTransaction,
@@ -141,6 +142,9 @@ __all__ = [
     "TestShardedPages",
     "TestShardedReads",
     "TestShardedWrites",
+    "TestSparseIndexTransactions",
+    "TestSparseIndexUpdates",
+    "TestSparseIndexes",
     "TestStores",
     "TestTTLUpdates",
     "TestTables",
