@@ -34,26 +34,28 @@ class Moved(Conflict):
         self.stored = stored
 
 
+# Most entities have none: for these, the functions below only choose the plain write, at no cost of a generator.
+
+
 def put(context: Context, do: Any, instance: E, when: Condition | bool | None) -> Gen[E]:
     """Write the entity over whatever is under its key, with what goes along; returns it as stored."""
     entity = context.schema.by_class.get(type(instance))
     if entity is None or not entity.companions:
-        return (yield from writes.put(context, instance, when))
-    step = put_step(context, instance, when)
-    yield from _write(context, do, step)
-    stored: E = step.stored
-    return stored
+        return writes.put(context, instance, when)
+    return _stored(context, do, put_step(context, instance, when))
 
 
 def insert(context: Context, do: Any, instance: E) -> Gen[E]:
     """Write the entity if its key is free, with what goes along; returns it as stored."""
     entity = context.schema.by_class.get(type(instance))
     if entity is None or not entity.companions:
-        return (yield from writes.insert(context, instance))
-    step = insert_step(context, instance)
+        return writes.insert(context, instance)
+    return _stored(context, do, insert_step(context, instance))
+
+
+def _stored(context: Context, do: Any, step: Step) -> Gen[Any]:
     yield from _write(context, do, step)
-    stored: E = step.stored
-    return stored
+    return step.stored
 
 
 def update(  # the arguments of an update
@@ -73,24 +75,32 @@ def update(  # the arguments of an update
         updates.check_returning(returning, retry_safe=retry_safe)
         step = update_step(context, which, actions, when, upsert=upsert)
         if concerned(step):
-            effect = yield from _write(context, do, step, once=retry_safe)
-            return {"none": None, "old": effect.old, "new": effect.new}[returning]
-    return (yield from updates.update(context, which, actions, when, returning, upsert=upsert, retry_safe=retry_safe))
+            return _updated(context, do, step, returning, once=retry_safe)
+    return updates.update(context, which, actions, when, returning, upsert=upsert, retry_safe=retry_safe)
+
+
+def _updated(context: Context, do: Any, step: Step, returning: updates.Returning, *, once: bool) -> Gen[Any]:
+    effect = yield from _write(context, do, step, once=once)
+    return {"none": None, "old": effect.old, "new": effect.new}[returning]
 
 
 def delete(context: Context, do: Any, which: object, when: Condition | bool | None) -> Gen[bool]:
     """Remove an item, with what goes along; returns whether it was there."""
     entity = _entity(context, which)
     if entity is None or not any(one.deletes for one in entity.companions):
-        return (yield from writes.delete(context, which, when))
-    step = delete_step(context, which, when)
-    item = yield ir.Get(step.target.key, pattern=entity.primary.full_name)
+        return writes.delete(context, which, when)
+    return _deleted(context, do, delete_step(context, which, when))
+
+
+def _deleted(context: Context, do: Any, step: Step) -> Gen[bool]:
+    get = ir.Get(step.target.key, pattern=step.target.entity.primary.full_name)
+    item = yield get
     if context.living(item) is None:
         return False
     try:
         effect = yield from _write(context, do, step, item)
     except ConditionFailed as error:
-        if error.item is None and context.living((yield ir.Get(step.target.key))) is None:
+        if error.item is None and context.living((yield get)) is None:
             return False  # it has gone since
         raise
     return effect.old is not None
