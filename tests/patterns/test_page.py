@@ -1,0 +1,78 @@
+"""The page on patterns is true: its examples run, its tables are those of the modules, and it has every module."""
+
+import difflib
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odm.backends.local import LocalFile
+from tests.readme import blocks
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "patterns.md"
+REWRITE = "ODM_GOLDEN=write pytest tests/patterns/test_page.py"
+COPIED = re.compile(r"(<!-- tables of patterns/(\w+)\.py -->\n).*?(<!-- end -->\n)", re.DOTALL)
+LINE = "backend = Memory()"
+
+
+def tables(module: str) -> str:
+    """The tables in the docstring of a module, as Markdown."""
+    text = import_module(f"odm.patterns.{module}").__doc__ or ""
+    found = re.findall(r"^(?:\|.*\n)+", text, re.MULTILINE)
+    assert found, f"the docstring of {module} has tables: of the layout, and of what calls cost"
+    return "\n".join(found).replace("``", "`")
+
+
+def test_its_tables_are_those_of_the_modules() -> None:
+    shown = PAGE.read_text(encoding="utf-8")
+    true = COPIED.sub(lambda m: f"{m[1]}{tables(m[2])}{m[3]}", shown)
+    if os.environ.get("ODM_GOLDEN") == "write":
+        PAGE.write_text(true, encoding="utf-8")
+    elif true != shown:
+        difference = difflib.unified_diff(shown.splitlines(), true.splitlines(), "the page", "the modules", n=1)
+        pytest.fail("\n".join([f"write it anew by {REWRITE}", *difference]))
+
+
+def test_every_module_is_on_it() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    modules = sorted(path.name for path in (ROOT / "patterns").glob("[!_]*.py"))
+    assert modules
+    assert [name for name in modules if f"](../patterns/{name})" not in text] == []
+
+
+def test_its_links_lead_somewhere() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    headings = {
+        re.sub(r"[^a-z0-9 -]", "", line.lower()).strip().replace(" ", "-")
+        for line in re.findall("^#+(.*)", text, re.MULTILINE)
+    }
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert {link for link in links if link.startswith("#") and link[1:] not in headings} == set()
+    files = {link.partition("#")[0] for link in links if not link.startswith(("#", "https://"))}
+    assert {link for link in files if not (PAGE.parent / link).exists()} == set()
+
+
+@pytest.mark.parametrize("file", [False, True])
+def test_its_examples_run(file: bool, tmp_path: Path) -> None:
+    shown = [block for block in blocks(PAGE) if block.language == "python"]
+    assert len(shown) >= 5
+    names: dict[str, Any] = {"__name__": "__main__"}
+    if file:
+        names["file"] = LocalFile(tmp_path / "patterns.db")
+    for block in shown:
+        text = block.text.replace(LINE, "backend = file") if file else block.text
+        exec(compile("\n" * (block.line - 1) + text, "patterns.md", "exec"), names)
+
+
+def test_its_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
+    shown = tmp_path / "shown.py"
+    shown.write_text("\n".join(block.text for block in blocks(PAGE) if block.language == "python"), encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", str(shown)]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
