@@ -7,12 +7,14 @@ writes one item at a time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import getattr_static
 from types import new_class
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from attrs import frozen
 
 from odm.entities.metaclass import ReferringModel
+from odm.entities.upgrades import upgrades_of
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity
@@ -103,6 +105,18 @@ class Companion:
         yield from commit(mark=along.marked)
         yield from do.write(along)
 
+    def settle(self, do: "Calls", effect: Effect[Any]) -> "Gen[None]":
+        """Do what need not be done together with a write, once it is done; by default nothing.
+
+        Also by transactions, and after a delete that finds no item (``old`` and ``new`` are None): a program that is
+        stopped before it, or within, has left something that does no harm, and that goes by deleting again.
+
+        Args:
+            do: the calls of the store.
+            effect: as for `along`, but without the mark.
+        """
+        yield from ()
+
     def make(
         self,
         owner: "type[Entity]",
@@ -110,6 +124,8 @@ class Companion:
         fields: Mapping[str, Any],
         declared: Mapping[str, Any],
         part: str = "",
+        *,
+        upgraded: bool = False,
     ) -> "type[Any]":
         """The class of its own items, in the table of the entity; its tag is the entity's, a dot, and the name.
 
@@ -119,6 +135,7 @@ class Companion:
             fields: the type of each field, or ``(type, default)``.
             declared: what else stands in its body: a PrimaryKey at least.
             part: tells the classes of one companion apart.
+            upgraded: it stores what the entity stores, so it has the version of the entity and its upgrades.
         """
         part = f".{part}" if part else ""
         body = {
@@ -126,9 +143,11 @@ class Companion:
             "__module__": owner.__module__,
             "__qualname__": f"{owner.__qualname__}.{self.name}{part}",
             **{name: kind[1] for name, kind in fields.items() if isinstance(kind, tuple)},
+            **({name: getattr_static(owner, name) for name, _ in upgrades_of(owner)} if upgraded else {}),
             **declared,
         }
-        options = {"table": owner.__odm_table__, "tag": f"{owner.__odm_tag__}.{self.name}{part}"}
+        options: dict[str, Any] = {"table": owner.__odm_table__, "tag": f"{owner.__odm_tag__}.{self.name}{part}"}
+        options |= {"version": owner.__odm_version__} if upgraded else {}
         title = f"{owner.__name__}_{self.name}{part}".replace(".", "_")
         return new_class(title, (base,), options, lambda space: space.update(body))
 

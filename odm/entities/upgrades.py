@@ -1,7 +1,9 @@
 """`upgrade`: marks the functions in a class body that turn stored items of an older version into those of the next."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel
 
 from odm.errors import SchemaError
 
@@ -34,3 +36,15 @@ def upgrade(*, from_: int) -> Callable[[F], F]:
         return function
 
     return mark
+
+
+def upgrades_of(cls: type) -> Iterator[tuple[str, int]]:
+    """The names of upgrade functions, inherited ones too, with the version that each starts from."""
+    attributes = {name: attribute for base in reversed(cls.__mro__) for name, attribute in vars(base).items()}
+    known = vars(BaseModel)
+    for name, attribute in attributes.items():
+        if known.get(name) is attribute:  # most are
+            continue
+        from_ = getattr(getattr(attribute, "__func__", attribute), MARK, None)
+        if isinstance(from_, int):
+            yield name, from_

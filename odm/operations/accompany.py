@@ -7,9 +7,18 @@ writer was faster, all is worked out anew, as an update does it.
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from odm.entities.companions import Effect
+from odm.entities.companions import Companion, Effect
 from odm.entities.entity import Entity
-from odm.errors import ConditionFailed, Conflict, OdmError, TransactionFailed
+from odm.errors import (
+    BadValue,
+    ConditionFailed,
+    Conflict,
+    ItemExists,
+    ItemInvalid,
+    ItemNotFound,
+    OdmError,
+    TransactionFailed,
+)
 from odm.expressions.nodes import Action, Condition
 from odm.operations import ir, updates, writes
 from odm.operations.along import KEEP, UNREAD, Accompanied, Along, Planned, concerned, mark_of
@@ -96,6 +105,7 @@ def _deleted(context: Context, do: Any, step: Step) -> Gen[bool]:
     get = ir.Get(step.target.key, pattern=step.target.entity.primary.full_name)
     item = yield get
     if context.living(item) is None:
+        yield from _settle(do, step, Effect(step.target.query, None, None))
         return False
     try:
         effect = yield from _write(context, do, step, item)
@@ -124,13 +134,29 @@ def write_together(context: Context, steps: Sequence[Step], *, do: Any) -> Gen[N
         TransactionFailed: nothing was written; its reasons, one an operation, say why.
     """
     if context.transactions or not any(map(concerned, steps)):
-        yield from commit(context, steps, {})
-        return
-    (step,) = steps
+        effects: Sequence[Effect[Any] | None] = yield from commit(context, steps, {})
+    else:
+        effects = [(yield from _apart_together(context, do, *steps))]
+    for step, effect in zip(steps, effects, strict=True):
+        yield from _settle(do, step, effect)
+
+
+def _apart_together(context: Context, do: Any, step: Step) -> Gen[Effect[Any]]:
+    """The transaction of the one operation that it has where there are none."""
     try:
-        yield from _apart(context, do, Accompanied(step), UNREAD)
-    except OdmError as error:
+        return (yield from _apart(context, do, Accompanied(step), UNREAD))
+    except (BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound) as error:
         raise TransactionFailed(f"nothing was written: {step.name}(): {error}", (error,)) from error
+
+
+def marked(context: Context, companion: Companion, key: object) -> Gen[tuple[Any, str | None]]:
+    """An item with the mark that a companion has put on it; None for either that is not there."""
+    target = context.key_of(key)
+    item = yield ir.Get(target.key, pattern=target.entity.primary.full_name)
+    if context.living(item) is None:
+        return None, None
+    mark = item.get(mark_of(companion))
+    return context.decode(item, target.key), None if mark is None else str(mark)
 
 
 def after(context: Context, along: Along) -> Gen[None]:
@@ -150,14 +176,24 @@ def after(context: Context, along: Along) -> Gen[None]:
 
 def _write(context: Context, do: Any, step: Step, item: Any = UNREAD, *, once: bool = False) -> Gen[Effect[Any]]:
     """Do one operation with what goes along; ``item``: as it was read, if it was."""
-    if not context.transactions:
-        return (yield from _apart(context, do, Accompanied(step), item))
-    try:
-        (effect,) = yield from commit(context, (step,), {} if item is UNREAD else {step.target.key: item}, once=once)
-    except TransactionFailed as failure:
-        raise failure.reasons[0] or failure from failure.__cause__
-    assert effect is not None
+    if context.transactions:
+        read = {} if item is UNREAD else {step.target.key: item}
+        try:
+            (effect,) = yield from commit(context, (step,), read, once=once)
+        except TransactionFailed as failure:
+            raise failure.reasons[0] or failure from failure.__cause__
+        assert effect is not None
+    else:
+        effect = yield from _apart(context, do, Accompanied(step), item)
+    yield from _settle(do, step, effect)
     return effect
+
+
+def _settle(do: Any, step: Step, effect: Effect[Any] | None) -> Gen[None]:
+    """What companions do when a write is done; None: it had none."""
+    if effect is not None:
+        for companion in concerned(step):
+            yield from companion.settle(do, effect)
 
 
 def _apart(context: Context, do: Any, one: Accompanied, item: Any) -> Gen[Effect[Any]]:

@@ -1,13 +1,10 @@
 """What an entity declares about its life: the version with its upgrades, and how many items are kept."""
 
-from collections.abc import Iterator
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
-
 from odm.codec import Upgrades
-from odm.entities.upgrades import MARK
+from odm.entities.upgrades import upgrades_of
 from odm.errors import SchemaError
 from odm.schema.model import PatternSchema
 
@@ -21,7 +18,7 @@ def find_upgrades(cls: "type[Entity]") -> Upgrades:
     if not _is_count(version):
         raise SchemaError(f"class {cls.__name__}: version={version!r}: give an int of 1 or more")
     steps: dict[int, str] = {}
-    for name, from_ in _marked(cls):
+    for name, from_ in upgrades_of(cls):
         if from_ >= version:
             raise SchemaError(
                 f"{cls.__name__}.{name} upgrades from version {from_}, and the class is version {version}: declare "
@@ -67,18 +64,6 @@ def find_keep(cls: "type[Entity]", primary: PatternSchema) -> int | None:
 
 def _is_count(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number >= 1
-
-
-def _marked(cls: type) -> Iterator[tuple[str, int]]:
-    """The names of upgrade functions, inherited ones too, with the version that each starts from."""
-    attributes = {name: attribute for base in reversed(cls.__mro__) for name, attribute in vars(base).items()}
-    known = vars(BaseModel)
-    for name, attribute in attributes.items():
-        if known.get(name) is attribute:  # most are
-            continue
-        from_ = getattr(getattr(attribute, "__func__", attribute), MARK, None)
-        if isinstance(from_, int):
-            yield name, from_
 
 
 def _check_call(cls: type, name: str) -> None:

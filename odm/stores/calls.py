@@ -173,6 +173,10 @@ class Calls:
         """A transaction: ``tx = do.transaction()``, ``tx.put(...)``, and at the end ``yield from tx.commit()``."""
         return Steps(self._store)
 
+    def marked(self, companion: Companion, key: Query[E]) -> Gen[tuple[E | None, str | None]]:
+        """The item under a key, with the mark that a companion has put on it; see `Along.mark`."""
+        return accompany.marked(self._store._context, companion, key)
+
     def said(self, companion: Companion, effect: Effect[Any]) -> Along:
         """What a companion writes along with an item, for `Companion.apart`."""
         return said(self._store._context, companion, effect)

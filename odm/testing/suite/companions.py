@@ -6,24 +6,30 @@ from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import pytest
+from attrs import evolve
 
 from odm import (
     Along,
     BadValue,
+    Calls,
     Companion,
     ConditionFailed,
     Conflict,
     Effect,
     Entity,
+    Gen,
     ItemExists,
     ItemNotFound,
     PrimaryKey,
+    Query,
     Revision,
     Table,
     Transaction,
     TransactionFailed,
     missing,
+    procedure,
     set_,
+    upgrade,
 )
 from odm.operations import ir
 from odm.stores.sync import Store
@@ -110,6 +116,25 @@ class Seat(Companion):
             )
 
 
+class Last(Companion):
+    """What was last done with a guest, noted when it is done."""
+
+    deletes: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.made: dict[type, Any] = {}
+
+    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
+        fields = {"name": str, "done": str}
+        self.made[entity] = self.make(entity, Entity, fields, {"primary": PrimaryKey("LAST#{name}")}, upgraded=True)
+        return [self.made[entity]]
+
+    def settle(self, do: Calls, effect: Effect[Any]) -> Gen[None]:
+        done = ["left" if effect.old else "was not there", "came" if effect.old is None else "changed"]
+        made = self.made[effect.key.entity]
+        yield from do.put(made(name=effect.key.values["name"], done=done[effect.new is not None]))
+
+
 players = Table("players")
 
 
@@ -124,13 +149,25 @@ class Player(Entity, table=players):
     listed = Listed()
 
 
-class Guest(Entity, table=players):
+class Guest(Entity, table=players, version=2):
     name: str
     seat: str
     revision: Annotated[int, Revision] = 0
 
     primary = PrimaryKey("GUEST#{name}")
     seats = Seat()
+    last = Last()
+
+    @upgrade(from_=1)
+    @staticmethod
+    def _upgrade(item: dict[str, Any]) -> dict[str, Any]:
+        return {**item, "name": item["name"].lower()}
+
+
+@procedure
+def marked(do: Calls, key: Query[Player]) -> Gen[tuple[Player | None, str | None]]:
+    """A player, and how often its level has changed."""
+    return (yield from do.marked(Player.listed, key))
 
 
 KEY = Player.primary(name="ann")
@@ -253,6 +290,38 @@ class TestCompanions:
                 break
         else:
             pytest.fail("it was stopped wherever it could be")
+
+    def test_do_the_rest_when_the_write_is_done(self, table: Store) -> None:
+        last: Any = Guest.last.made[Guest]
+        bob = Guest(name="bob", seat="1")
+
+        def done() -> str:
+            return str(table.one(last, name="bob").done)
+
+        bob = table.insert(bob)
+        assert done() == "came"
+        with pytest.raises(Conflict):
+            table.put(bob.model_copy(update={"revision": 7}))
+        assert done() == "came"
+        table.update(bob, set_(Guest.seat, "1"))
+        assert done() == "changed"
+        with table.transaction() as tx:
+            tx.delete(Guest, name="bob")
+        assert done() == "left"
+        assert table.delete(Guest, name="bob") is False
+        assert done() == "was not there"
+
+    def test_have_the_versions_of_their_entity(self, table: Store) -> None:
+        table.insert(Guest(name="ann", seat="1"))
+        stored = [raw for raw in table.scan_page().items if raw.attributes["_t"] == "Guest.last"]
+        assert [raw.attributes["_v"] for raw in stored] == [2]
+        table.put_raw([evolve(raw, attributes={**raw.attributes, "_v": 1, "done": "came"}) for raw in stored])
+        assert table.one(Guest.last.made[Guest], name="ann").done == "came"
+
+    def test_tell_what_they_have_marked(self, table: Store) -> None:
+        assert table.run(marked(KEY)) == (None, None)
+        table.put(ANN)
+        assert table.run(marked(KEY)) == (ANN, "1")
 
     def test_are_named_by_explain(self, table: Store) -> None:
         assert "along      highest (Highest), listed (Listed): " in str(table.explain(ANN))
