@@ -6,15 +6,18 @@ store asks it what goes along with a write, and writes all in one transaction, o
 writes one item at a time.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import getattr_static
 from types import new_class
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 from attrs import frozen
 
+from odm.entities.markers import Marker
 from odm.entities.metaclass import ReferringModel
+from odm.entities.patterns import Pattern, patterns_of, primary_of
 from odm.entities.upgrades import upgrades_of
+from odm.keys.types import stripped
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity
@@ -80,6 +83,20 @@ class Companion:
         """
         return ()
 
+    def check(self, entity: "type[Entity]", schema: Any, *, transactions: bool) -> None:
+        """Refuse what can only be seen when all is compiled.
+
+        Args:
+            entity: in which it is declared.
+            schema: what `odm.Table.compile` gives.
+            transactions: True: it is called at the end of that. False: it is called when a store connects to a backend
+                that writes one item at a time.
+
+        Raises:
+            SchemaError: the declaration does not fit the entity.
+            Unsupported: it can not be kept right on such a backend; the message says what to do.
+        """
+
     def sources(self, entity: "type[Entity]") -> frozenset[str] | None:
         """The fields that decide about its items; an update of others is none of its business. None: all of them."""
         return None
@@ -117,6 +134,25 @@ class Companion:
         """
         yield from ()
 
+    def primary_key(self, entity: "type[Entity]") -> Pattern:
+        """The primary key of an entity.
+
+        Raises:
+            SchemaError: it has not exactly one of its own.
+        """
+        return primary_of(patterns_of(entity))
+
+    def copies(self, entity: "type[Entity]", names: Iterable[str]) -> dict[str, Any]:
+        """Fields for `make` that hold what these of the entity do, but never None, and without a role such as TTL."""
+        found: dict[str, Any] = {}
+        for name in names:
+            info = entity.model_fields[name]
+            kind, metadata = stripped(info.annotation, info.metadata)
+            for one in metadata:
+                kind = kind if isinstance(one, Marker) else Annotated[kind, one]
+            found[name] = kind
+        return found
+
     def make(
         self,
         owner: "type[Entity]",
@@ -148,8 +184,7 @@ class Companion:
         }
         options: dict[str, Any] = {"table": owner.__odm_table__, "tag": f"{owner.__odm_tag__}.{self.name}{part}"}
         options |= {"version": owner.__odm_version__} if upgraded else {}
-        title = f"{owner.__name__}_{self.name}{part}".replace(".", "_")
-        return new_class(title, (base,), options, lambda space: space.update(body))
+        return new_class(f"{owner.__name__}.{self.name}{part}", (base,), options, lambda space: space.update(body))
 
 
 def companions_of(entity: type) -> tuple[Companion, ...]:

@@ -5,6 +5,8 @@ the table, not here.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
+from string import Formatter
 from typing import Any, Generic, Literal, Never, TypeVar
 
 from pydantic import GetCoreSchemaHandler
@@ -28,6 +30,14 @@ class Pattern:
         self.sort = sort
         self.shards = shards
         self.name = ""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that its templates name, each once; none where one can not be read, as compiling it says."""
+        with suppress(ValueError):
+            parts = [part for template in (self.partition, self.sort or "") for part in Formatter().parse(template)]
+            return tuple(dict.fromkeys(name for _, name, _, _ in parts if name))
+        return ()
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -128,3 +138,36 @@ class BoundPattern(Generic[E]):
 
     def __repr__(self) -> str:
         return f"{self._entity.__name__}.{self._name}"
+
+
+def patterns_of(cls: type) -> dict[str, Pattern]:
+    """The patterns of a class by attribute name, inherited ones first.
+
+    Raises:
+        SchemaError: it has not exactly one primary key, or that of the entity that it derives from.
+    """
+    found: dict[str, Pattern] = {}
+    for base in reversed(cls.__mro__):
+        patterns = {name: value for name, value in vars(base).items() if isinstance(value, Pattern)}
+        if any(isinstance(p, PrimaryKey) for p in patterns.values()):
+            found = {name: p for name, p in found.items() if not isinstance(p, PrimaryKey)}
+        elif getattr(base, "__odm_table__", None) is not None and _is_entity_subclass(base):
+            raise SchemaError(
+                f"{base.__name__} inherits from an entity and must state its own primary key, or both would share "
+                f"their items: add primary = PrimaryKey(...) to {base.__name__}"
+            )
+        found.update(patterns)
+    primaries = [name for name, p in found.items() if isinstance(p, PrimaryKey)]
+    if len(primaries) != 1:
+        have = f"has {len(primaries)} primary keys ({', '.join(primaries)})" if primaries else "has no primary key"
+        raise SchemaError(f"{cls.__name__} {have}: an entity has exactly one, as in primary = PrimaryKey('...#{{id}}')")
+    return found
+
+
+def _is_entity_subclass(cls: type) -> bool:
+    return any(getattr(base, "__odm_table__", None) is not None for base in cls.__mro__[1:])
+
+
+def primary_of(patterns: dict[str, Pattern]) -> Pattern:
+    """The primary key among the patterns of a class."""
+    return next(p for p in patterns.values() if isinstance(p, PrimaryKey))

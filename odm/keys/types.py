@@ -48,7 +48,7 @@ def key_type(info: FieldInfo, form: str, descending: bool) -> KeyType:
     Raises:
         Refused: the type can not be ordered in a key, or not in this format.
     """
-    annotation, metadata = _strip(info.annotation, info.metadata)
+    annotation, metadata = stripped(info.annotation, info.metadata)
     made = _make(annotation, list(_flatten(metadata)), form)
     if not descending:
         return made
@@ -57,18 +57,18 @@ def key_type(info: FieldInfo, form: str, descending: bool) -> KeyType:
     return Descending(made)
 
 
-def _strip(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, list[Any]]:
+def stripped(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, list[Any]]:
     """The type within Annotated, `| None` and aliases, with the metadata of all levels."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _strip(args[0], [*metadata, *args[1:]])
+        return stripped(args[0], [*metadata, *args[1:]])
     if origin in {Union, UnionType}:
         members = [member for member in args if member is not NoneType]
         if len(members) == 1:
-            return _strip(members[0], metadata)
+            return stripped(members[0], metadata)
     for alias in ("__value__", "__supertype__"):  # `type X = ...`, NewType
         if hasattr(annotation, alias):
-            return _strip(getattr(annotation, alias), metadata)
+            return stripped(getattr(annotation, alias), metadata)
     return _ALIASES.get(annotation, annotation), list(metadata)
 
 

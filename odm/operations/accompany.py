@@ -179,7 +179,7 @@ def _write(context: Context, do: Any, step: Step, item: Any = UNREAD, *, once: b
     if context.transactions:
         read = {} if item is UNREAD else {step.target.key: item}
         try:
-            (effect,) = yield from commit(context, (step,), read, once=once)
+            (effect,) = yield from commit(context, (step,), read, once=once, alone=not once)
         except TransactionFailed as failure:
             raise failure.reasons[0] or failure from failure.__cause__
         assert effect is not None

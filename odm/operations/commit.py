@@ -136,7 +136,7 @@ class _Commit:
 
 
 def commit(
-    context: Context, steps: Sequence[Step], items: Mapping[Key, Any], *, once: bool = False
+    context: Context, steps: Sequence[Step], items: Mapping[Key, Any], *, once: bool = False, alone: bool = False
 ) -> Gen[list[Effect[Any] | None]]:
     """Do all operations and what goes along, or nothing.
 
@@ -145,6 +145,7 @@ def commit(
         steps: the operations.
         items: those that were read already, by key.
         once: it is done once, however often it is sent.
+        alone: an operation that nothing goes along with is sent as it is, at half the cost of a transaction.
 
     Returns:
         What became of the item of each operation that has companions.
@@ -163,7 +164,8 @@ def commit(
         if along:
             size = sum(item_size(one.item) for one in operations if isinstance(one, ir.Put))
             check_transaction(len(operations), size, context.limits)
-        answer: ir.Written | ir.Refusals = yield ir.Transact(operations, context.limits, once=once)
+        request = ir.Transact(operations, context.limits, once=once)
+        answer = yield from _alone(request) if alone and len(operations) == 1 else _together(request)
         if isinstance(answer, ir.Written):
             yield from trim_after(context, own)
             return [plan.effect for plan in plans if isinstance(plan, Planned)]
@@ -171,6 +173,20 @@ def commit(
         LOG.debug("a transaction: another writer was faster, so it is tried again")
     busy = zip(steps, work.restless, strict=True)
     raise _failed(steps, [restless(step.target) if was else None for step, was in busy])
+
+
+def _together(request: ir.Transact) -> Gen[ir.Written | ir.Refusals]:
+    answer: ir.Written | ir.Refusals = yield request
+    return answer
+
+
+def _alone(request: ir.Transact) -> Gen[ir.Written | ir.Refusals]:
+    """Send the only operation of a transaction; a check is none without it."""
+    (operation,) = request.operations
+    if isinstance(operation, ir.Check):
+        return (yield from _together(request))
+    answer: ir.Written | ir.Refused = yield operation
+    return ir.Refusals((answer,)) if isinstance(answer, ir.Refused) else answer
 
 
 def _failed(steps: Sequence[Step], reasons: Sequence[OdmError | None]) -> TransactionFailed:

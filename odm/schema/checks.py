@@ -24,6 +24,13 @@ def is_name(name: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9_.-]{3,255}", name) is not None
 
 
+def check_companions(schema: Schema, *, transactions: bool) -> None:
+    """What is written along with the items of each entity; see `odm.Companion.check`."""
+    for entity in schema.entities.values():
+        for companion in entity.companions:
+            companion.check(entity.cls, schema, transactions=transactions)
+
+
 def check_entity(entity: EntitySchema) -> None:
     """One entity by itself: tag, primary key, stored names, and one entry an index."""
     if not entity.tag:

@@ -11,11 +11,19 @@ from pydantic.errors import PydanticUndefinedAnnotation
 
 from odm.codec import EntityCodec, compile_codec
 from odm.entities.companions import companions_of
-from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey
+from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey, patterns_of, primary_of
 from odm.errors import BadValue, SchemaError
 from odm.expressions.references import Reference
 from odm.keys import Template, compile_template
-from odm.schema.checks import check_entity, check_index_keys, check_indexes, check_keys, check_local, is_shared
+from odm.schema.checks import (
+    check_companions,
+    check_entity,
+    check_index_keys,
+    check_indexes,
+    check_keys,
+    check_local,
+    is_shared,
+)
 from odm.schema.evolution import find_keep, find_upgrades
 from odm.schema.model import EntitySchema, IndexSchema, PatternSchema, Schema
 from odm.schema.roles import find_roles
@@ -39,8 +47,8 @@ def compile_schema(
             f"table {name!r} has no entities: declare class ...(Entity, table=...), or import the module that does, "
             "before the table is used"
         )
-    declared = {cls: _declarations(cls) for cls, _ in entities}
-    hash_only = all(_primary(patterns).sort is None for patterns in declared.values())
+    declared = {cls: patterns_of(cls) for cls, _ in entities}
+    hash_only = all(primary_of(patterns).sort is None for patterns in declared.values())
     compiled: dict[str, EntitySchema] = {}
     for cls, tag in entities:
         if tag in compiled:
@@ -55,39 +63,12 @@ def compile_schema(
     check_index_keys(name, indexes, index_keys)
     schema = Schema(name, shared, indexes, keys=keys, hash_only=hash_only, row_key_join=row_key_join)
     check_indexes(schema)
+    check_companions(schema, transactions=True)
     return schema
 
 
-def _declarations(cls: "type[Entity]") -> dict[str, Pattern]:
-    """The patterns of a class by attribute name, inherited ones first."""
-    found: dict[str, Pattern] = {}
-    for base in reversed(cls.__mro__):
-        patterns = {name: value for name, value in vars(base).items() if isinstance(value, Pattern)}
-        if any(isinstance(p, PrimaryKey) for p in patterns.values()):
-            found = {name: p for name, p in found.items() if not isinstance(p, PrimaryKey)}
-        elif getattr(base, "__odm_table__", None) is not None and _is_entity_subclass(base):
-            raise SchemaError(
-                f"{base.__name__} inherits from an entity and must state its own primary key, or both would share "
-                f"their items: add primary = PrimaryKey(...) to {base.__name__}"
-            )
-        found.update(patterns)
-    primaries = [name for name, p in found.items() if isinstance(p, PrimaryKey)]
-    if len(primaries) != 1:
-        have = f"has {len(primaries)} primary keys ({', '.join(primaries)})" if primaries else "has no primary key"
-        raise SchemaError(f"{cls.__name__} {have}: an entity has exactly one, as in primary = PrimaryKey('...#{{id}}')")
-    return found
-
-
-def _is_entity_subclass(cls: type) -> bool:
-    return any(getattr(base, "__odm_table__", None) is not None for base in cls.__mro__[1:])
-
-
-def _primary(patterns: dict[str, Pattern]) -> Pattern:
-    return next(p for p in patterns.values() if isinstance(p, PrimaryKey))
-
-
 def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern], *, hash_only: bool) -> EntitySchema:
-    _complete(cls)
+    complete(cls)
     _check_references(cls)
     codec = compile_codec(cls, tag, find_upgrades(cls))
     compiled = {name: _compile_pattern(cls, tag, name, pattern, hash_only) for name, pattern in patterns.items()}
@@ -135,7 +116,7 @@ def _projection(cls: "type[Entity]", codec: EntityCodec, pattern: Pattern) -> tu
     return tuple(sorted({codec.stored[name] for name in projection}))
 
 
-def _complete(cls: "type[Entity]") -> None:
+def complete(cls: "type[Entity]") -> None:
     """Resolve forward references."""
     try:
         cls.model_rebuild()

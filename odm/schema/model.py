@@ -4,7 +4,7 @@ Everything that later stages need is decided here once: compiled templates, whic
 field is called when stored. Backends read `Schema`; the planner reads `EntitySchema`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from random import Random
 from typing import Any, Literal, NamedTuple
@@ -19,6 +19,7 @@ from odm.errors import BadValue, KeyValueError, SchemaError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
 from odm.keys import Shards, Template, random_suffix, suffix_of
+from odm.keys.base import Descending
 
 
 class Key(NamedTuple):
@@ -79,6 +80,11 @@ class PatternSchema:
         """The templates of all partitions where entries may be: without shards too, where there were none."""
         without = self.shards is not None and self.shards.was == 1
         return (self.partition, evolve(self.partition, behind=())) if without else (self.partition,)
+
+    @property
+    def lossy(self) -> frozenset[str]:
+        """The fields of which the key does not keep the whole value in every place."""
+        return self.partition.lossy | (frozenset() if self.sort is None else self.sort.lossy)
 
     def key(self, values: Mapping[str, Any], random: Random | None = None) -> Key | None:
         """The key for these field values; None when a value is None (no entry: that makes an index sparse).
@@ -157,6 +163,24 @@ class EntitySchema:
     def pattern(self, name: str) -> PatternSchema:
         """The primary key or access pattern of that attribute name."""
         return self.primary if name == self.primary.name else self.patterns[name]
+
+    def ordered_by(self, field: str, among: Collection[str]) -> tuple[PatternSchema, bool] | None:
+        """The pattern that has all items with given values in the order of a field.
+
+        Args:
+            field: in whose order, from one end or the other.
+            among: the fields that are given, and not None, as the one in whose order is not.
+
+        Returns:
+            The pattern, and whether the highest is first in it; None: there is none.
+        """
+        for pattern in (self.primary, *self.patterns.values()):
+            partition, first = pattern.partition, pattern.sort.slots[0] if pattern.sort and pattern.sort.slots else None
+            known = set(partition.fields) <= set(among) - {field} and not partition.lossy
+            all_of_them = pattern.when is None and not self.optional & set(pattern.sources) - {*among, field}
+            if known and all_of_them and first is not None and first.name == field and not first.type.lossy:
+                return pattern, isinstance(first.type, Descending)
+        return None
 
     def key(self, values: Mapping[str, Any]) -> Key:
         """The primary key for these field values.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from odm.entities.companions import companions_of
 from odm.errors import SchemaError
 from odm.schema.checks import NAMES, is_name
-from odm.schema.compile import compile_schema
+from odm.schema.compile import compile_schema, complete
 from odm.schema.model import Schema
 
 if TYPE_CHECKING:
@@ -98,7 +98,10 @@ class Table:
         with self._making:
             for entity, _ in tuple(self._entities):
                 if entity not in self._accompanied:
-                    for companion in companions_of(entity):
+                    companions = companions_of(entity)
+                    if companions:  # they read its annotations
+                        complete(entity)
+                    for companion in companions:
                         companion.entities(entity)
                     self._accompanied.add(entity)
 

@@ -33,7 +33,7 @@ from odm.operations.reads import Reading, Scanning, Segment
 from odm.operations.steps import Step
 from odm.operations.terms import owner_of
 from odm.operations.watching import LOG, Hook, Observer
-from odm.schema.checks import NAMES, is_name
+from odm.schema.checks import NAMES, check_companions, is_name
 from odm.schema.model import Schema
 from odm.schema.table import Table
 
@@ -151,7 +151,10 @@ class BaseStore:
                     connection = self._patient(self.backend.connect(named))
                     encode = getattr(connection, "encode", EntityCodec.encode)
                     apart = getattr(connection, "apart", None)
-                    opened = (schema, (Context(named, **self._settings, encode=encode, apart=apart), connection))
+                    context = Context(named, **self._settings, encode=encode, apart=apart)
+                    if not context.transactions:
+                        check_companions(named, transactions=False)
+                    opened = (schema, (context, connection))
                     self._open = opened
         return opened[1]
 
