@@ -10,6 +10,7 @@ import pytest
 
 from odm import BadValue, Entity, PrimaryKey, SchemaError, Store, Table, TransactionFailed
 from odm.backends.bigtable import Bigtable
+from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
 from odm.operations.backend import Backend
 from odm.patterns.adjacency_list import AdjacencyList, edge
@@ -120,10 +121,12 @@ def test_a_checked_edge_is_not_put_once_the_node_is_gone() -> None:
         assert list(db.scan()) == []
 
 
-@pytest.fixture(params=["memory", "file", "bigtable"])
+@pytest.fixture(params=["memory", "file", "dynamodb", "bigtable"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     if request.param == "bigtable":
         return Bigtable("project", "races", endpoint=request.getfixturevalue("bigtable_emulator"))
+    if request.param == "dynamodb":
+        return DynamoDB(endpoint_url=request.getfixturevalue("dynamodb_local"))
     return Memory() if request.param == "memory" else LocalFile(tmp_path / "races.db")
 
 

@@ -236,12 +236,14 @@ class TestWalk:
     def test_it_tells_its_reads(self, stores: Stores, capabilities: Capabilities) -> None:
         db = stores.open(social)
         fill(db, follows(*(f"ann u{n}" for n in range(20)), *(f"u{n} v{n}" for n in range(20)), "v1 w"))
+        fill(db, [MemberOf(user_id="ann", group_id="chess")])
         stores.forget()
         with db.meter() as meter:
-            found = db.run(walk(network, ANN, out=[Follows], depth=2, most=99))
-        assert len(found.visits) == 40
-        assert found.reads == 1 + 20 == len(stores.requests)
-        assert meter.calls == (found.reads if capabilities.units else 2 * found.reads)
+            found = db.run(walk(network, ANN, out=[Follows, MemberOf], depth=3, most=99))
+        assert len(found.visits) == 20 + 20 + 1 + 1
+        assert found.reads == 2 * (1 + 20 + 20) == len(stores.requests)
+        alone = 41 + 19  # along the primary key, and from those who follow nobody
+        assert meter.calls == (found.reads if capabilities.units else alone + 2 * (found.reads - alone))
 
 
 @needs("indexes", "updates")
