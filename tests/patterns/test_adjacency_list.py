@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odm import BadValue, Entity, PrimaryKey, SchemaError, Store, Table, TransactionFailed
+from odm import AccessPattern, BadValue, Entity, PrimaryKey, SchemaError, Store, Table, TransactionFailed
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
@@ -32,6 +32,7 @@ class Twin(Entity, table=scrap):
     twin_id: str
 
     primary = PrimaryKey("USER#{twin_id}", "TWIN")
+    by_id = AccessPattern("TWIN#{twin_id}")
 
 
 class Dated(Entity, table=scrap):
@@ -78,6 +79,11 @@ def test_the_ends_have_fields_of_their_own() -> None:
 def test_an_edge_of_another_list_is_none_of_this() -> None:
     with pytest.raises(BadValue, match="its edges are MemberOf"):
         AdjacencyList(User, Group, MemberOf).edges_of(ANN, out=[Follows])
+
+
+def test_another_pattern_of_a_node_is_not_its_key() -> None:
+    with pytest.raises(BadValue, match="no key of a node"):
+        AdjacencyList(Twin).remove_node(Twin.by_id(twin_id="a"))
 
 
 def test_a_mistyped_name_is_told_those_of_the_edge() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from odm import BadValue, Entity, PrimaryKey, Query, Table, collection, set_
+from odm.operations import ir
 from odm.patterns.adjacency_list import AdjacencyList, edge
 from odm.patterns.graph import Walk, walk
 from odm.stores.sync import Store
@@ -216,9 +217,18 @@ class TestWalk:
     def test_it_is_bounded(self, stores: Stores) -> None:
         db = stores.open(social)
         fill(db, follows("ann ann", "ann bob", "ann cid", "bob dan", "bob ann", "cid eve", "dan eve"))
-        for depth, most, wanted in ((1, 9, "bob cid"), (2, 9, "bob cid dan eve"), (9, 3, "bob cid dan"), (2, 1, "bob")):
+        wanted = {(1, 9): "bob cid", (2, 9): "bob cid dan eve", (9, 3): "bob cid dan", (2, 1): "bob"}
+        for (depth, most), nodes in wanted.items():
             found = db.run(walk(network, ANN, out=[Follows], depth=depth, most=most))
-            assert [name for _, name in names(found)] == wanted.split()
+            assert [name for _, name in names(found)] == nodes.split()
+
+    def test_it_reads_no_more_than_it_may_need(self, stores: Stores) -> None:
+        db = stores.open(social)
+        fill(db, follows(*(f"ann u{n}" for n in range(9)), "u0 v", "u1 v"))
+        for most, reads in ((1, 1), (9, 1), (10, 1 + 9)):
+            stores.forget()
+            assert db.run(walk(network, ANN, out=[Follows], depth=2, most=most)).reads == reads
+            assert {one.limit for one in stores.requests if isinstance(one, ir.Query)} == {most + 1}
 
     def test_by_type_date_and_both_directions(self, stores: Stores) -> None:
         db = stores.open(social)

@@ -1,0 +1,61 @@
+"""Counted steps are told of a failure like others, and decide what it means."""
+
+from typing import Any
+
+import pytest
+
+from odm import Throttled
+from odm.operations import ir
+from odm.operations.backend import Gen, run
+from odm.operations.together import counted
+from odm.schema.model import Key
+
+GET = ir.Get(Key("p", "s"))
+
+
+def fails(request: Any) -> Any:
+    """A backend that has no time."""
+    raise Throttled(f"not now: {request}")
+
+
+def patient(tries: int) -> Gen[str]:
+    """Asks so many times."""
+    for _ in range(tries):
+        try:
+            yield GET
+        except Throttled:
+            continue
+    return "gave up"
+
+
+def test_a_failure_may_be_lived_with() -> None:
+    assert run(counted(patient(3)), fails) == ("gave up", 3)
+
+
+def test_or_ends_the_steps() -> None:
+    closed = []
+
+    def steps() -> Gen[None]:
+        try:
+            yield GET
+        finally:
+            closed.append(True)
+
+    with pytest.raises(Throttled):
+        run(counted(steps()), fails)
+    assert closed
+
+
+def test_steps_that_are_left_are_closed() -> None:
+    closed = []
+
+    def steps() -> Gen[None]:
+        try:
+            yield GET
+        finally:
+            closed.append(True)
+
+    left = counted(steps())
+    next(left)
+    left.close()
+    assert closed
