@@ -43,7 +43,7 @@ class Settings:
     """What both clients are made from; what is None, boto3 looks up in its usual places.
 
     Attributes:
-        session, region, endpoint_url, config: as in `DynamoDB`.
+        session, region, endpoint_url, config, profile: as in `DynamoDB`.
         keys: credentials in place of the session's; None before these were looked for.
     """
 
@@ -52,6 +52,7 @@ class Settings:
     endpoint_url: str | None = None
     config: "Config | None" = None
     keys: Mapping[str, str] | None = None
+    profile: str | None = None
 
 
 _Kind: TypeAlias = tuple[bool, Patience]
@@ -184,7 +185,7 @@ def session_of(settings: Settings) -> "boto3.Session":
         import boto3
     except ImportError as error:
         raise Unsupported(_missing("boto3", "dynamodb")) from error
-    return boto3.Session()
+    return boto3.Session(profile_name=settings.profile)
 
 
 def _resolved(settings: Settings) -> Settings:

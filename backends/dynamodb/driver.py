@@ -39,6 +39,7 @@ class DynamoDB:
         endpoint_url: the address of another service than AWS, such as "http://localhost:8000". Where it is on this
             machine and no credentials or no region are found, "local" and "us-east-1" stand in: DynamoDB Local needs
             some, and keeps the tables of each apart.
+        profile: the profile in the AWS configuration; None: as the environment says.
         config: timeouts, retries, proxies and so on, for the clients of both colours. Its retries are not for writes
             that must not happen twice (updates, deletes, conditional puts): these are sent again only when they
             certainly did nothing, up to seven times in all. Where no retries are configured, here or for boto3, it is
@@ -49,7 +50,8 @@ class DynamoDB:
             or "keys_only". ``create()`` switches a stream on where there is none; None: leaves it alone.
 
     Raises:
-        BadValue: the endpoint is no URL, the session or config another thing, or billing or stream none of these.
+        BadValue: the endpoint is no URL, the session or config another thing, billing or stream none of these, or there
+            are both a session and a profile.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class DynamoDB:
         session: "boto3.Session | None" = None,
         *,
         region: str | None = None,
+        profile: str | None = None,
         endpoint_url: str | None = None,
         config: "Config | None" = None,
         billing: Billing | None = None,
@@ -69,9 +72,11 @@ class DynamoDB:
                 f"the session is a {type(session).__name__}, not a boto3.Session: write DynamoDB(endpoint_url=...) or "
                 "DynamoDB(region=...) for an address or a region"
             )
+        if session is not None and profile is not None:
+            raise BadValue(f"profile={profile!r} goes with no session: give boto3.Session(profile_name=...) alone")
         if config is not None and not hasattr(config, "merge"):
             raise BadValue(f"the config is a {type(config).__name__}, not a botocore.config.Config")
-        self._settings = Settings(session, region, endpoint_url, config)
+        self._settings = Settings(session, region, endpoint_url, config, profile=profile)
         self._options = checked_options(billing, stream)
 
     # Nothing bounds an index key and its item's key together; all else is what is portable.
@@ -92,7 +97,7 @@ class DynamoDB:
         return DynamoDBConnection(layout_of(schema, self._options), self._settings)
 
     def __repr__(self) -> str:
-        given = {"region": self._settings.region, "endpoint_url": self._settings.endpoint_url}
+        given = {name: getattr(self._settings, name) for name in ("region", "profile", "endpoint_url")}
         return f"DynamoDB({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
 
 

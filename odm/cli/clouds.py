@@ -1,7 +1,6 @@
 """Which cloud the command line means, and what it can be asked there."""
 
-import os
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from attrs import frozen
 
@@ -9,7 +8,11 @@ from odm.backends.dynamodb import DynamoDB, Provisioned
 from odm.backends.dynamodb.options import ON_DEMAND, Billing, Stream
 from odm.cli.usage import BadUsage
 from odm.operations.admin import Admin
+from odm.operations.backend import Backend
 from odm.schema.model import Schema
+
+if TYPE_CHECKING:
+    from odm.backends.bigtable import Bigtable
 
 BackendName = Literal["dynamodb", "bigtable"]
 
@@ -44,16 +47,24 @@ class Cloud:
         """
         self._check()
         if self.backend == "bigtable":
-            from odm.backends.bigtable import Bigtable
             from odm.backends.bigtable.admin import Admin as BigtableAdmin
 
-            if self.project is None or self.instance is None:
-                raise BadUsage("--backend bigtable needs --project and --instance, those of Bigtable(...)")
-            settings = Bigtable(self.project, self.instance, app_profile=self.app_profile, endpoint=self.endpoint)
-            return BigtableAdmin(settings, schema)
+            return BigtableAdmin(self._bigtable(), schema)
         from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin
 
         return DynamoDBAdmin(self._dynamodb(), schema)
+
+    def settings(self) -> Backend:
+        """The cloud as the backend of a store; raises as `admin`."""
+        self._check()
+        return self._bigtable() if self.backend == "bigtable" else self._dynamodb()
+
+    def _bigtable(self) -> "Bigtable":
+        from odm.backends.bigtable import Bigtable
+
+        if self.project is None or self.instance is None:
+            raise BadUsage("--backend bigtable needs --project and --instance, those of Bigtable(...)")
+        return Bigtable(self.project, self.instance, app_profile=self.app_profile, endpoint=self.endpoint)
 
     def _check(self) -> None:
         """Refuse options of other clouds."""
@@ -63,10 +74,9 @@ class Cloud:
                     raise BadUsage(f"--{name.replace('_', '-')} is an option of --backend {backend}: leave it out")
 
     def _dynamodb(self) -> DynamoDB:
-        if self.profile is not None:
-            os.environ["AWS_PROFILE"] = self.profile  # where boto3 looks for it
         return DynamoDB(
             region=self.region,
+            profile=self.profile,
             endpoint_url=self.endpoint_url,
             billing=_billing(self.billing),
             stream=self.stream,

@@ -1,4 +1,4 @@
-"""The commands on a file of `LocalFile`: `odm compact` and `odm copy`."""
+"""The commands on a file of `LocalFile`: `odm compact` and `odm snapshot`."""
 
 import json as to_json
 from pathlib import Path
@@ -14,7 +14,7 @@ Timeout = Annotated[float, typer.Option("--timeout", min=0, max=86_400, help="Se
 def add_to(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command(epilog="Example: odm compact shop.db")(compact)
-    app.command(epilog="Example: odm copy shop.db backup/shop-monday.db")(copy)
+    app.command(epilog="Example: odm snapshot shop.db backup/shop-monday.db")(snapshot)
 
 
 def compact(file: File, json: Json = False, timeout: Timeout = 60.0) -> None:
@@ -33,7 +33,7 @@ def compact(file: File, json: Json = False, timeout: Timeout = 60.0) -> None:
         typer.echo(f"{file}: {done.before:,} bytes before, {done.after:,} bytes after")
 
 
-def copy(
+def snapshot(
     file: File,
     to: Annotated[Path, typer.Argument(metavar="TO", help="Where the copy will be. Nothing may be there.")],
     json: Json = False,

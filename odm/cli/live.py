@@ -1,4 +1,4 @@
-"""The commands on the table of a cloud as it is: `odm plan`, `odm apply` and `odm scrub`."""
+"""The commands on tables as they are: `odm plan`, `odm apply`, `odm scrub` and `odm copy`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -40,6 +40,7 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command(epilog="Example: odm plan shop.models:shop --backend dynamodb")(plan)
     app.command(epilog="Example: odm apply shop.models:shop --backend dynamodb")(apply)
+    app.command(epilog="Example: odm copy shop.models:shop shop.db dynamodb:eu-west-1")(copy)
     app.command(epilog="Example: odm scrub shop.models:shop --project my-project --instance shop")(scrub)
 
 
@@ -156,3 +157,34 @@ def scrub(
 
     settings = Bigtable(project, instance, app_profile=app_profile, endpoint=endpoint)
     scrub(target, settings, prefix=prefix, expired=expired, rate=rate, after=after, as_json=json)
+
+
+def copy(
+    target: Target,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Where the items are: see below.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="Where they shall be: see below.")],
+    parallel: Annotated[int, typer.Option("--parallel", min=1, max=64, help="Read so many parts at a time.")] = 4,
+    rate: Annotated[float | None, typer.Option("--rate", help="Copy so many items a second at most.")] = None,
+    state: Annotated[Path, typer.Option("--state", metavar="PATH", help="Where to note how far it is.")] = Path(
+        "odm-copy.state"
+    ),
+    into_existing: Annotated[
+        bool, typer.Option("--into-existing", help="Write to a table that holds items already.")
+    ] = False,
+    verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Compare both sides at the end.")] = True,
+    json: Json = False,
+) -> None:
+    """Copy a table, items as they are stored, from one place to another.
+
+    A place is the path of a LocalFile, dynamodb:REGION, or
+    bigtable:PROJECT/INSTANCE; behind a "?" come options, joined by "&":
+    prefix=prod- anywhere; profile= and endpoint_url= of dynamodb; app_profile=
+    and endpoint= of bigtable. The table is created where it is not there.
+
+    If it is stopped, run it again: it goes on where it was. At the end both
+    sides are compared, by count and checksum of each partition. Exit code 1:
+    they are not the same.
+    """
+    from odm.cli.copy import Options, copy
+
+    raise typer.Exit(copy(target, source, to, Options(parallel, rate, state, into_existing, verify), as_json=json))

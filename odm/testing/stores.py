@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 from uuid import uuid4
 
-from attrs import Factory, define, evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from odm.entities.entity import Entity
 from odm.errors import Unsupported
@@ -47,9 +47,9 @@ class Watched:
 
     inner: Backend
     suffix: str
-    requests: list[ir.Request] = Factory(list)
-    rivals: list[ir.Request] = Factory(list)
-    left: int | None = None
+    requests: list[ir.Request] = field(factory=list, repr=False)
+    rivals: list[ir.Request] = field(factory=list, repr=False)
+    left: int | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:

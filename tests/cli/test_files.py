@@ -1,4 +1,4 @@
-"""`odm compact` and `odm copy`."""
+"""`odm compact` and `odm snapshot`."""
 
 import json
 import os
@@ -67,11 +67,11 @@ def test_compact(folder: Path) -> None:
 
 
 def test_copy(folder: Path) -> None:
-    done = odm(folder, "copy", "notes.db", "copy.db")
+    done = odm(folder, "snapshot", "notes.db", "copy.db")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"copy.db: {(folder / 'copy.db').stat().st_size:,} bytes\n"
     assert kept(folder / "copy.db") == ["n0"]
-    done = odm(folder, "copy", "notes.db", "other.db", "--json")
+    done = odm(folder, "snapshot", "notes.db", "other.db", "--json")
     assert json.loads(done.stdout) == {
         "file": "notes.db",
         "to": "other.db",
@@ -85,9 +85,9 @@ def test_copy(folder: Path) -> None:
         (["compact", "gone.db"], "gone.db does not exist"),
         (["compact", "text.db"], "text.db: it is not a file of odm, or damaged; choose another path"),
         (["compact", "."], "is a folder; give the path of a file in it"),
-        (["copy", "gone.db", "copy.db"], "gone.db does not exist"),
-        (["copy", "notes.db", "text.db"], "text.db is there already; choose another path, or remove it first"),
-        (["copy", "notes.db", "gone/copy.db"], "there is no folder"),
+        (["snapshot", "gone.db", "copy.db"], "gone.db does not exist"),
+        (["snapshot", "notes.db", "text.db"], "text.db is there already; choose another path, or remove it first"),
+        (["snapshot", "notes.db", "gone/copy.db"], "there is no folder"),
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], message: str, folder: Path) -> None:
@@ -100,11 +100,11 @@ def test_bad_input_is_one_line(arguments: list[str], message: str, folder: Path)
 
 
 def test_help(folder: Path) -> None:
-    for command in ("compact", "copy"):
+    for command in ("compact", "snapshot"):
         done = odm(folder, command, "--help")
         assert done.returncode == 0
         assert f"Example: odm {command} shop.db" in done.stdout
         assert "--json" in done.stdout
-    done = odm(folder, "copy", "notes.db")
+    done = odm(folder, "snapshot", "notes.db")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

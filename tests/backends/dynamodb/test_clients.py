@@ -113,8 +113,9 @@ async def test_a_profile(colours: Colours, endpoint: str, tmp_path: Path, monkey
         "aws_access_key_id = profiled\naws_secret_access_key = secret\n"
     )
     monkeypatch.setenv("AWS_CONFIG_FILE", str(file))
-    sent = await colours.sent(Settings(boto3.Session(profile_name="shop")))
-    assert [_signer(request) for request in sent] == ["profiled in eu-north-1"] * 2
+    for settings in (Settings(boto3.Session(profile_name="shop")), Settings(profile="shop")):
+        sent = await colours.sent(settings)
+        assert [_signer(request) for request in sent] == ["profiled in eu-north-1"] * 2
     assert all(request.url.startswith(endpoint) for request in sent)
 
 

@@ -1,0 +1,162 @@
+"""`odm copy`: a table from one place to another, with a bar that shows how far it is."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from attrs import asdict, frozen
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from typer import echo
+
+from odm.backends.local import LocalFile
+from odm.cli.clouds import Cloud
+from odm.cli.target import load_target
+from odm.cli.usage import BadUsage
+from odm.operations.backend import Backend
+from odm.patterns.copy import Copied, Tell
+from odm.patterns.copy import Progress as Far
+from odm.patterns.copy import copy as run_copy
+from odm.schema.table import Table
+from odm.stores.sync import Store
+
+
+@frozen
+class Options:
+    """How to copy, as `odm.patterns.copy.Options` says."""
+
+    parallel: int
+    rate: float | None
+    state: Path
+    into_existing: bool
+    verify: bool
+
+
+def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) -> int:
+    """Copy a table, and print what was done.
+
+    Args:
+        target: ``module:table``.
+        source: a place, as `store_at` reads it.
+        to: another one.
+        options: how.
+        as_json: print it as JSON, and no bar.
+
+    Returns:
+        The exit code: 1 if the two sides are not the same afterwards.
+
+    Raises:
+        BadUsage: there is no such table among the models, or a place can not be understood.
+        OdmError: the models do not compile, or an item can not be read or written.
+    """
+    table = load_target(target).table
+    with store_at(source, table) as here, store_at(to, table) as there:
+        there.create()
+        far = Far(0, 0, 0)
+
+        def note(progress: Far) -> None:
+            nonlocal far
+            far = progress
+            show(progress)
+
+        try:
+            with _bar(shown=not as_json) as show:
+                done = run_copy(
+                    here,
+                    there,
+                    parallel=options.parallel,
+                    rate=options.rate,
+                    state=options.state,
+                    into_existing=options.into_existing,
+                    check=options.verify,
+                    tell=note,
+                )
+        except BaseException:
+            if options.state.exists():
+                echo(f"... {far.copied:,} items copied; to go on, run the same command again", err=True)
+            raise
+    _say(done, as_json=as_json)
+    return 0 if done.verified is None or done.verified.same else 1
+
+
+def store_at(text: str, table: Table) -> Store:
+    """The store of a table at a place: ``shop.db``, ``dynamodb:eu-west-1?prefix=prod-``, ``bigtable:project/instance``.
+
+    Raises:
+        BadUsage: it is no place.
+    """
+    kind, colon, rest = text.partition(":")
+    if not colon or kind not in _KINDS:
+        kind, rest = "file", text
+    place, _, query = rest.partition("?")
+    given = dict(parse_qsl(query))
+    if (unknown := given.keys() - _KINDS[kind]) or (query and not given):
+        options = ", ".join(f"{name}=" for name in _KINDS[kind])
+        raise BadUsage(f"{text!r}: there is no option {min(unknown, default=query)!r} of such a place, only {options}")
+    prefix = given.pop("prefix", "")
+    return Store(table, _backend(kind, place, given, text), prefix=prefix)
+
+
+_KINDS = {
+    "file": ("prefix",),
+    "dynamodb": ("prefix", "profile", "endpoint_url"),
+    "bigtable": ("prefix", "app_profile", "endpoint"),
+}
+"""The options of each kind of place."""
+
+
+def _backend(kind: str, place: str, given: dict[str, str], text: str) -> Backend:
+    if kind == "file":
+        return LocalFile(place)
+    if kind == "dynamodb":
+        profile, endpoint_url = given.get("profile"), given.get("endpoint_url")
+        return Cloud(backend="dynamodb", region=place or None, profile=profile, endpoint_url=endpoint_url).settings()
+    project, slash, instance = place.partition("/")
+    if not (slash and project and instance):
+        raise BadUsage(f"{text!r}: write bigtable:PROJECT/INSTANCE")
+    profile, endpoint = given.get("app_profile"), given.get("endpoint")
+    cloud = Cloud(backend="bigtable", project=project, instance=instance, app_profile=profile, endpoint=endpoint)
+    return cloud.settings()
+
+
+@contextmanager
+def _bar(*, shown: bool) -> Iterator[Tell]:
+    """A bar on the error output, where that is a terminal; gives what moves it."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[items]}"),
+        TimeElapsedColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not (shown and console.is_terminal)) as progress:
+        copied = progress.add_task("copied, parts", total=None, items="")
+        compared = progress.add_task("compared, items", total=None, items="", visible=False)
+
+        def move(far: Far) -> None:
+            progress.update(copied, completed=far.done, total=far.parts, items=f"{far.copied:,} items")
+            if far.compared:
+                progress.update(compared, completed=far.compared, total=2 * far.copied, visible=True)
+
+        yield move
+
+
+def _say(done: Copied, *, as_json: bool) -> None:
+    found = done.verified
+    if as_json:
+        same = None if found is None else found.same
+        echo(json.dumps({"items": done.items, "same": same, "verified": found and asdict(found)}, indent=2))
+        return
+    echo(f"{done.items:,} items copied")
+    if found is None:
+        return
+    if found.same:
+        echo(f"{found.items:,} items are the same on both sides, by count and checksum of each partition")
+    for difference in found.differences:
+        echo(f"differs: {difference}")
+    if found.more:
+        echo(f"... and more: {found.more} sums of partitions that were not looked into")

@@ -1,0 +1,199 @@
+"""Steps between two stores, written once and run in both colours, for `odm.patterns.copy` and `odm.patterns.verify`.
+
+A procedure runs on one store. What reads one store and writes another is a generator too, which yields steps: a
+procedure and the store to run it on, a pause, a function of its own to call, or several generators to run side by side.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from threading import Event, Lock
+from typing import Any, TypeAlias, TypeVar
+
+from attrs import frozen
+
+from odm import AsyncStore, BadValue, Calls, Gen, Page, Procedure, RawItem, Store, procedure
+
+R = TypeVar("R")
+
+Either: TypeAlias = Store | AsyncStore
+
+
+@frozen
+class On:
+    """Run a procedure on a store; the answer is its result."""
+
+    store: Either
+    procedure: Procedure[Any]
+
+
+@frozen
+class Pause:
+    """Wait for so many seconds."""
+
+    seconds: float
+
+
+@frozen
+class Call:
+    """Call a function that may block a moment, such as one that writes a small file."""
+
+    function: Callable[[], object]
+
+
+@frozen
+class Together:
+    """Run generators of steps side by side; the answer is the list of their results."""
+
+    steps: Sequence["Steps[Any]"]
+
+
+Step: TypeAlias = On | Pause | Call | Together
+Steps: TypeAlias = Generator[Step, Any, R]
+
+
+def run(steps: Steps[R], stop: Event | None = None) -> R:
+    """Run steps, blocking; those that are side by side in threads.
+
+    When one of these fails, or the program is interrupted, the others end behind the step that they are at.
+    """
+    stop = stop or Event()
+    answer: Any = None
+    try:
+        while not stop.is_set():
+            answer = _done(steps.send(answer), stop)
+    except StopIteration as ended:
+        result: R = ended.value
+        return result
+    steps.close()
+    raise _Stopped
+
+
+def _done(step: Step, stop: Event) -> Any:
+    match step:
+        case On(store, made):
+            return store.run(made)
+        case Pause(seconds):
+            return stop.wait(seconds)
+        case Call(function):
+            return function()
+        case Together(steps):
+            return _in_threads(steps, stop)
+
+
+def _in_threads(steps: Sequence[Steps[Any]], stop: Event) -> list[Any]:
+    with ThreadPoolExecutor(max(1, len(steps))) as pool:
+        # In a context of its own each, a copy of this one, where a meter may be open.
+        futures = [pool.submit(copy_context().run, run, one, stop) for one in steps]
+        try:
+            ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            for one in ended:
+                one.result()
+        except BaseException:
+            stop.set()
+            raise
+        return [one.result() for one in futures]
+
+
+class _Stopped(Exception):
+    """Another one has failed; nobody sees this, but the failure."""
+
+
+async def arun(steps: Steps[R]) -> R:
+    """Run steps without blocking the event loop; those that are side by side in tasks."""
+    answer: Any = None
+    try:
+        while True:
+            answer = await _adone(steps.send(answer))
+    except StopIteration as ended:
+        result: R = ended.value
+        return result
+    finally:
+        steps.close()
+
+
+async def _adone(step: Step) -> Any:
+    match step:
+        case On(store, made):
+            return await store.run(made)
+        case Pause(seconds):
+            return await asyncio.sleep(seconds)
+        case Call(function):
+            work = asyncio.create_task(asyncio.to_thread(function))
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                await asyncio.wait(
+                    [work]
+                )  # a thread can not be stopped, and must not write when the next copy has begun
+                raise
+        case Together(steps):
+            tasks = [asyncio.create_task(arun(one)) for one in steps]
+            try:
+                return await asyncio.gather(*tasks)
+            except BaseException:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                raise
+
+
+class Bucket:
+    """A token bucket of one second's items: who takes more than there are waits until they have come.
+
+    Args:
+        rate: items a second; None: any number.
+        clock: seconds that only go forward.
+
+    Raises:
+        BadValue: the rate makes no sense.
+    """
+
+    def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        if rate is not None and not 0 < rate < float("inf"):
+            raise BadValue(f"rate={rate!r}: give items a second, more than 0")
+        self._rate = rate
+        self._clock = clock
+        self._lock = Lock()
+        self._free = clock()
+
+    def page(self, size: int) -> int:
+        """The items to read at once: those of a second at most."""
+        return size if self._rate is None else max(1, min(size, int(self._rate)))
+
+    def take(self, items: int) -> float:
+        """Take tokens; gives the seconds to wait before they are there."""
+        if self._rate is None:
+            return 0.0
+        with self._lock:
+            now = self._clock()
+            begin = max(self._free, now)
+            self._free = begin + items / self._rate
+            return begin - now
+
+
+@procedure
+def parts(do: Calls, number: int) -> Gen[list[str]]:
+    """The cursors at which the parts of a table begin."""
+    return (yield from do.parts(number))
+
+
+@procedure
+def page(do: Calls, after: str | None, *, size: int, expired: bool = False) -> Gen[Page[RawItem]]:
+    """A page of a part of a table."""
+    return (yield from do.scan_page(after, size=size, expired=expired))
+
+
+@procedure
+def write(do: Calls, items: Sequence[RawItem]) -> Gen[None]:
+    """Write items as they are."""
+    yield from do.put_raw(items)
+
+
+@procedure
+def now(do: Calls) -> Gen[float]:
+    """The time by a store's clock."""
+    yield from ()
+    return do.now()

@@ -1,0 +1,68 @@
+"""The state of a `odm.patterns.copy`: how far it is, in a file that survives a kill."""
+
+import json
+import os
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from attrs import define
+
+from odm import BadValue
+
+FORMAT: Final = 1
+"""Of the state's file."""
+
+
+@define
+class Part:
+    """A part of the source: where to go on, None at its end, and how many items of it are written."""
+
+    cursor: str | None
+    items: int = 0
+
+
+class State:
+    """How far a copy is, in a file that is replaced as a whole, or nowhere."""
+
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+        self._path = None if path is None else Path(path)
+        self._lock = Lock()
+        self._names: list[str] = []
+        self.parts: list[Part] = []
+
+    def load(self, names: list[str]) -> None:
+        """Take up what an earlier run has left, if there is anything.
+
+        Raises:
+            BadValue: the file is another one, or of a copy between other stores.
+        """
+        self._names = names
+        if self._path is None or not self._path.exists():
+            return
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+            held, kept = found["format"], found["stores"]
+            self.parts = [Part(cursor, items) for cursor, items in found["parts"]]
+        except (ValueError, LookupError, TypeError) as error:
+            raise BadValue(f"{self._path} is no state of a copy: name another file, or remove it") from error
+        if held != FORMAT or kept != names:
+            raise BadValue(f"{self._path} is the state of a copy from {kept[0]} to {kept[1]}: name another file")
+
+    def save(self) -> None:
+        """Write it down: after this a kill loses nothing of it."""
+        if self._path is None:
+            return
+        with self._lock:
+            content = {"format": FORMAT, "stores": self._names, "parts": [[p.cursor, p.items] for p in self.parts]}
+            new = self._path.with_name(f"{self._path.name}.new")
+            with new.open("w", encoding="utf-8") as file:
+                json.dump(content, file)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self._path)
+
+    def remove(self) -> None:
+        """All is done."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)

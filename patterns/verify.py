@@ -1,0 +1,224 @@
+"""Verify: whether two stores of one table hold the same items, by count and checksum of each partition.
+
+It makes no items. Of each partition on either side it works out
+
+==================  =========  ==================================================================================
+entity              partition  count, and the sum of the checksums (BLAKE2b, 128 bits) of its items modulo 2**128
+==================  =========  ==================================================================================
+``Order``           ``c1``     ``(12, 0x5c0f…)``
+==================  =========  ==================================================================================
+
+An item's checksum is that of its key and of its attributes as they are stored, whatever the backend: so of a revision,
+a counter, a version, the time at which it expires, and of what the model does not know. In the target it also counts as
+different when an index has another entry for it than the model makes, or none. The order in which items are read does
+not matter to a sum, so the two sides are read at their own pace, each in parts at the same time.
+
+Use it behind a `odm.patterns.copy`, which does so by itself, or to see whether a backup is still what the table is.
+
+What it costs: every item of both sides is read once, a request for ``page`` of them (on DynamoDB 1 MB at most), with
+consistent reads. Partitions are counted together by a hash, in 4,096 sums for each entity, so that memory is bounded
+however many there are. Only where such sums differ, both sides are read a second time, for the partitions to be named.
+
+The same on every backend: DynamoDB reads its segments, Bigtable the ranges between its sample row keys, the bundled
+engine hashes.
+
+Limits: it is no snapshot. What is written while it reads may show as a difference; what has settled by the second
+reading does not. What had expired when it began is left out on both sides, as every read leaves it out.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from hashlib import blake2b
+from typing import Any, Final, TypeAlias
+from zlib import crc32
+
+from attrs import frozen
+
+from odm import AsyncStore, BadValue, RawItem, Store
+from odm.patterns.between import Either, On, Steps, Together, arun, now, page, parts, run
+
+BUCKETS: Final = 4096
+"""Sums for each entity, each of the partitions of one hash."""
+
+NAMED: Final = 16
+"""So many differing sums are looked into, at most."""
+
+Name: TypeAlias = tuple[str, int | str]
+"""An entity, and the hash of partitions or a partition."""
+
+Sums: TypeAlias = dict[Name, tuple[int, int]]
+Group: TypeAlias = Callable[[RawItem], Name | None]
+Tell: TypeAlias = Callable[[int], object]
+
+
+@frozen
+class Difference:
+    """A partition that is not the same on both sides.
+
+    Attributes:
+        entity: whose items.
+        partition: the partition key.
+        source, target: how many there are on each side; the same number means that they differ in what they hold.
+    """
+
+    entity: str
+    partition: str
+    source: int
+    target: int
+
+    def __str__(self) -> str:
+        numbers = f"{self.source} in the source, {self.target} in the target"
+        if self.source == self.target:
+            numbers = f"{self.source} on both sides, which differ in attributes, keys or index entries"
+        return f"{self.entity} {self.partition}: {numbers}"
+
+
+@frozen
+class Verified:
+    """What comparing gave.
+
+    Attributes:
+        items: how many the source has.
+        differences: partitions that are not the same, by entity and partition.
+        more: so many sums differ whose partitions were not looked for.
+    """
+
+    items: int
+    differences: tuple[Difference, ...] = ()
+    more: int = 0
+
+    @property
+    def same(self) -> bool:
+        """Whether both sides hold the same."""
+        return not self.differences and not self.more
+
+
+def verify(
+    source: Store, target: Store, *, parallel: int = 4, size: int = 250, tell: Tell = lambda _: None
+) -> Verified:
+    """Compare all items of two stores of one table.
+
+    Args:
+        source: what should be there.
+        target: what is there.
+        parallel: so many parts of each side are read at the same time.
+        size: items of a page.
+        tell: is told the number of items of both sides that were read since it was told last; called in threads.
+
+    Raises:
+        BadValue: the stores are not of one `odm.Table`.
+        ItemInvalid: an item does not fit its model.
+    """
+    return run(steps(source, target, parallel, size, tell))
+
+
+async def averify(
+    source: AsyncStore, target: AsyncStore, *, parallel: int = 4, size: int = 250, tell: Tell = lambda _: None
+) -> Verified:
+    """Compare all items of two async stores of one table; as `verify`."""
+    return await arun(steps(source, target, parallel, size, tell))
+
+
+def check_pair(source: Either, target: Either) -> None:
+    """Refuse two stores that are not of one table. Raises BadValue."""
+    if source.table is not target.table:
+        raise BadValue(
+            f"the source is a store of {source.table!r} and the target of {target.table!r}: open both with one Table, "
+            "so that the same models read both; prefix= gives it another name"
+        )
+    if source.backend is target.backend and source.prefix == target.prefix:
+        raise BadValue(f"source and target are both {source!r}: give one of them another backend or prefix")
+
+
+def steps(source: Either, target: Either, parallel: int, size: int, tell: Tell) -> Steps[Verified]:
+    """The steps of `verify`; arguments as there."""
+    check_pair(source, target)
+    moment: float = yield On(source, now())
+    read = _Reading(size, moment, tell)
+    ours, theirs = yield from read.both(source, target, parallel, _bucket)
+    items = sum(count for count, _ in ours.values())
+    differing = _differing(ours, theirs)
+    if not differing:
+        return Verified(items)
+    some = frozenset(differing[:NAMED])
+
+    def named(item: RawItem) -> tuple[str, str] | None:  # never more partitions in memory than a few sums hold
+        return (type(item.entity).__name__, item.partition) if _bucket(item) in some else None
+
+    ours, theirs = yield from read.both(source, target, parallel, named)
+    found = [
+        Difference(
+            entity, str(partition), ours.get((entity, partition), _NONE)[0], theirs.get((entity, partition), _NONE)[0]
+        )
+        for entity, partition in _differing(ours, theirs)
+    ]
+    return Verified(items, tuple(found), len(differing) - len(some))
+
+
+_NONE: Final = (0, 0)
+
+
+def _differing(ours: Sums, theirs: Sums) -> list[Name]:
+    return sorted(name for name in {*ours, *theirs} if ours.get(name, _NONE) != theirs.get(name, _NONE))
+
+
+def _bucket(item: RawItem) -> tuple[str, int]:
+    return type(item.entity).__name__, crc32(item.partition.encode()) % BUCKETS
+
+
+@frozen
+class _Reading:
+    """How both sides are read: pages of this size, of items that have not expired at the moment."""
+
+    size: int
+    moment: float
+    tell: Tell
+
+    def both(self, source: Either, target: Either, parallel: int, group: Group) -> Steps[tuple[Sums, Sums]]:
+        """The sums of both sides by group; what is of none (None) does not count."""
+        begin: list[str] = yield On(source, parts(parallel))
+        other: list[str] = yield On(target, parts(parallel))
+        ours = [self._part(source, cursor, group, stale=False) for cursor in begin]
+        theirs = [self._part(target, cursor, group, stale=True) for cursor in other]
+        sums: list[Sums] = yield Together([*ours, *theirs])
+        return _added(sums[: len(ours)]), _added(sums[len(ours) :])
+
+    def _part(self, store: Either, cursor: str | None, group: Group, *, stale: bool) -> Steps[Sums]:
+        sums: Sums = {}
+        while cursor is not None:
+            found = yield On(store, page(cursor, size=self.size, expired=True))
+            for item in found.items:
+                if (item.expires is None or item.expires > self.moment) and (name := group(item)) is not None:
+                    count, total = sums.get(name, _NONE)
+                    sums[name] = count + 1, (total + checksum(item, stale=stale)) % 2**128
+            self.tell(len(found.items))
+            cursor = found.cursor
+        return sums
+
+
+def _added(parts_: Iterable[Sums]) -> Sums:
+    whole: Sums = {}
+    for sums in parts_:
+        for name, (count, total) in sums.items():
+            before = whole.get(name, _NONE)
+            whole[name] = before[0] + count, (before[1] + total) % 2**128
+    return whole
+
+
+def checksum(item: RawItem, *, stale: bool = False) -> int:
+    """128 bits of an item's key and attributes; if ``stale`` counts, of the indexes in which it stands wrong, too."""
+    wrong = sorted(item.stale) if stale else []
+    text = json.dumps([item.partition, item.sort, item.attributes, wrong], sort_keys=True, default=_written)
+    return int.from_bytes(blake2b(text.encode(), digest_size=16).digest())
+
+
+def _written(value: Any) -> Any:
+    """What JSON has no type for: a number by its digits, however many zeros it was given, and a set in order."""
+    if isinstance(value, Decimal):
+        digits = f"{value:f}"
+        digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+        return {"$n": digits} if "." in digits else int(digits)
+    if isinstance(value, bytes):
+        return {"$b": value.hex()}
+    return {"$s": sorted(json.dumps(member, default=_written) for member in value)}
