@@ -116,18 +116,26 @@ class Work:
         """Whether it may be done again: it asks nothing of the item and takes nothing from it."""
         return self.request.condition is None and not isinstance(self.request, Update)
 
+    @property
+    def once(self) -> bool:
+        """Whether it must not be done twice, whatever becomes of the item in between."""
+        return isinstance(self.request, Put) and self.request.once
+
     def landed(self, before: Stored | None) -> "Attempt | None":
         """The attempt that was done although its answer was lost, if the row shows one.
 
         Raises:
-            OutcomeUnknown: somebody else has written since, and it can not be told.
+            OutcomeUnknown: somebody else has written since, and it can not be told; or the write could still be done,
+                and then again when it is sent again: an insert where the item that it makes is deleted in between.
         """
         for attempt in self.lost:
             if attempt.shows_in(before):
                 return attempt
-        if self.lost and not self.plain and _revision(before) != _revision(self.lost[-1].before):
+        moved = bool(self.lost) and _revision(before) != _revision(self.lost[-1].before)
+        if self.lost and not self.plain and (moved or (before is None and self.once)):
             raise OutcomeUnknown(
-                f"the answer to a write of row {self.row_key!r} was lost, and somebody else has written to it since: "
+                f"the answer to a write of row {self.row_key!r} was lost"
+                f"{', and somebody else has written to it since' * moved}: "
                 "the write may or may not have been applied; read the item before going on"
             )
         return None

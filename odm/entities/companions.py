@@ -115,8 +115,10 @@ class Companion:
             do: the calls of the store.
             effect: as for `along`.
             commit: ``yield from commit()`` writes the item itself, on the condition that it is still as it was read;
-                ``commit(mark=...)`` marks it, see `Along.mark`. What it raises must be raised on: an
+                ``commit(mark=...)`` marks it, see `Along.mark`; ``commit(until=...)`` writes it before that moment, in
+                epoch seconds, or not at all. What it raises must be raised on: an `odm.BadValue`,
                 `odm.ConditionFailed`, `odm.ItemExists` or `odm.ItemNotFound` says that it was certainly not written.
+                It is written once at most, so its mark is in no item that comes later.
         """
         along = do.said(self, effect)
         yield from commit(mark=along.marked)

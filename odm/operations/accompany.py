@@ -5,7 +5,9 @@ writer was faster, all is worked out anew, as an update does it.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+from attrs import define, evolve, field
 
 from odm.entities.companions import Companion, Effect
 from odm.entities.entity import Entity
@@ -35,12 +37,39 @@ from odm.schema.model import EntitySchema
 E = TypeVar("E", bound=Entity)
 
 
+REFUSALS: Final = (BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound)
+"""Errors that say of a write that it was certainly not done."""
+
+
 class Moved(Conflict):
     """The item is no longer as its companions have seen it: the write is worked out anew from ``stored``."""
 
     def __init__(self, target: Target, stored: Any) -> None:
         super().__init__(f"{target} was changed by another writer")
         self.stored = stored
+
+
+class Beyond(OdmError):
+    """What goes along was refused when the item itself was written; so no companion must take it for not written."""
+
+    def __init__(self, error: OdmError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@define
+class Writing:
+    """An item that its companions are about to write.
+
+    Attributes:
+        marks: what they mark it with, by stored name.
+        until: when they rely on what they have done no more, in epoch seconds.
+        written: it is done.
+    """
+
+    marks: dict[str, Any] = field(factory=dict)
+    until: float | None = None
+    written: bool = False
 
 
 # Most entities have none: for these, the functions below only choose the plain write, at no cost of a generator.
@@ -145,7 +174,9 @@ def _apart_together(context: Context, do: Any, step: Step) -> Gen[Effect[Any]]:
     """The transaction of the one operation that it has where there are none."""
     try:
         return (yield from _apart(context, do, Accompanied(step), UNREAD))
-    except (BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound) as error:
+    except Beyond as beyond:
+        raise beyond.error from beyond.error.__cause__
+    except REFUSALS as error:
         raise TransactionFailed(f"nothing was written: {step.name}(): {error}", (error,)) from error
 
 
@@ -184,7 +215,10 @@ def _write(context: Context, do: Any, step: Step, item: Any = UNREAD, *, once: b
             raise failure.reasons[0] or failure from failure.__cause__
         assert effect is not None
     else:
-        effect = yield from _apart(context, do, Accompanied(step), item)
+        try:
+            effect = yield from _apart(context, do, Accompanied(step), item)
+        except Beyond as beyond:
+            raise beyond.error from beyond.error.__cause__
     yield from _settle(do, step, effect)
     return effect
 
@@ -206,7 +240,7 @@ def _apart(context: Context, do: Any, one: Accompanied, item: Any) -> Gen[Effect
         if isinstance(plan, OdmError):
             raise plan
         try:
-            yield from _within(context, do, plan, {}, 0)
+            yield from _within(context, do, plan, Writing(), 0)
         except Moved as moved:
             item = moved.stored
             continue
@@ -215,27 +249,39 @@ def _apart(context: Context, do: Any, one: Accompanied, item: Any) -> Gen[Effect
     raise restless(target)
 
 
-def _within(context: Context, do: Any, plan: Planned, marks: dict[str, Any], at: int) -> Gen[None]:
+def _within(context: Context, do: Any, plan: Planned, writing: Writing, at: int) -> Gen[None]:
     """The steps of the companions from a place on, the write of the item itself innermost."""
     if at == len(plan.of.companions):
-        yield from _itself(context, plan, marks)
+        yield from _itself(context, plan, writing)
         return
     companion = plan.of.companions[at]
 
-    def inner(mark: Any = KEEP) -> Gen[None]:
-        marks[mark_of(companion)] = mark
-        return _within(context, do, plan, marks, at + 1)
+    def inner(mark: Any = KEEP, until: float | None = None) -> Gen[None]:
+        writing.marks[mark_of(companion)] = mark
+        if until is not None:
+            writing.until = until if writing.until is None else min(until, writing.until)
+        return _within(context, do, plan, writing, at + 1)
 
-    yield from companion.apart(do, plan.seen_by(companion), inner)
+    try:
+        yield from companion.apart(do, plan.seen_by(companion), inner)
+    except REFUSALS as error:
+        if writing.written:
+            raise Beyond(error) from error
+        raise
 
 
-def _itself(context: Context, plan: Planned, marks: dict[str, Any]) -> Gen[None]:
+def _itself(context: Context, plan: Planned, writing: Writing) -> Gen[None]:
     """Write the entity's own item."""
-    operation = plan.marked(marks)
+    target, operation = plan.of.step.target, plan.marked(writing.marks)
+    if writing.until is not None and context.clock() > writing.until:
+        raise Moved(target, (yield ir.Get(target.key, pattern=target.entity.primary.full_name)))
+    if isinstance(operation, ir.Put) and operation.condition is not None:
+        operation = evolve(operation, once=True)
     answer = yield operation
     if isinstance(answer, ir.Refused):
         again = plan.of.plan(context, answer.item)
-        raise again if isinstance(again, OdmError) else Moved(plan.of.step.target, answer.item)
+        raise again if isinstance(again, OdmError) else Moved(target, answer.item)
+    writing.written = True
     yield from trim_after(context, (operation,))
 
 

@@ -136,6 +136,10 @@ class Along:
         """Store a text with the entity's own item, for the next `Effect` of this companion; None takes it away."""
         self._mark = mark
 
+    def now(self) -> float:
+        """Seconds since the epoch, by the store's clock."""
+        return self._context.clock()
+
     @property
     def marked(self) -> Any:
         """The mark, or what stands for the one that the item has."""

@@ -5,6 +5,7 @@ a request into a generator of *native* requests, and the two methods `call` and 
 where I/O happens. Everything above the connection is generators of `Request`, run by `run` and `arun`.
 """
 
+import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -25,7 +26,7 @@ Watch: TypeAlias = Callable[[Request, Gen[Any]], Gen[Any]]
 
 @frozen
 class Sleep:
-    """A native request for nothing but a pause, before a request is sent again."""
+    """A request for nothing but a pause, native or of the core: before something is tried again."""
 
     seconds: float
 
@@ -173,8 +174,10 @@ async def arun(steps: Gen[R], send: Callable[[Any], Awaitable[Any]]) -> R:
         return result
 
 
-def perform(connection: Connection, request: Request | Gather, watch: Watch | None = None) -> Any:
+def perform(connection: Connection, request: Request | Gather | Sleep, watch: Watch | None = None) -> Any:
     """Answer one request of the core; the requests of a `Gather` run in threads. ``watch`` follows its steps."""
+    if isinstance(request, Sleep):
+        return time.sleep(request.seconds)
     answer: Callable[[Request], Any] | None = getattr(connection, "answer", None)
     if isinstance(request, Gather):
         send = _kept if request.keep else perform
@@ -190,8 +193,12 @@ def perform(connection: Connection, request: Request | Gather, watch: Watch | No
     return run(steps if watch is None else watch(request, steps), connection.call)
 
 
-async def aperform(connection: Connection, request: Request | Gather, watch: Watch | None = None) -> Any:
+async def aperform(connection: Connection, request: Request | Gather | Sleep, watch: Watch | None = None) -> Any:
     """Answer one request of the core; the requests of a `Gather` run concurrently. ``watch`` follows its steps."""
+    if isinstance(request, Sleep):
+        import asyncio
+
+        return await asyncio.sleep(request.seconds)
     if isinstance(request, Gather):
         import asyncio
 

@@ -75,12 +75,15 @@ class Put(_Patterned):
     ``entries`` are all secondary index entries that the item has from now on: index name to index key; entries of
     the item that it replaces, and that are not listed, go in the same step.
     ``condition`` is judged on the item as it is before the write; on an absent item, every path is missing.
+    ``once``: it is never done twice, so where no item was and the answer was lost, it is not sent again: what else is
+    written rests on it.
     """
 
     key: Key
     item: Item
     entries: Mapping[str, Key] = Factory(dict)
     condition: Condition | None = None
+    once: bool = field(default=False, kw_only=True)
 
 
 @frozen

@@ -18,7 +18,7 @@ from odm.errors import ItemNotFound
 from odm.expressions.nodes import Action, Condition
 from odm.operations import accompany, batches, raw, reads, updates
 from odm.operations.along import Along, said
-from odm.operations.backend import Gen
+from odm.operations.backend import Gen, Sleep
 from odm.operations.raw import PAGE, RawItem
 from odm.operations.together import counted, together
 from odm.stores.base import BaseStore, Page
@@ -192,6 +192,10 @@ class Calls:
             OdmError: one was refused; what comes after it was not written.
         """
         return accompany.after(self._store._context, along)
+
+    def pause(self, seconds: float) -> Gen[None]:
+        """Wait, before something is tried again; an `odm.AsyncStore` does other things meanwhile."""
+        yield Sleep(seconds)
 
     def along(self, companion: Companion, effect: Effect[Any]) -> Gen[None]:
         """Write what a companion writes along with an item, one after another."""

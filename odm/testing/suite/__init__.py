@@ -60,6 +60,7 @@ from odm.testing.suite.transactions_of_one import (
 )
 from odm.testing.suite.ttl import TestExpiredReads, TestExpiredWrites, TestTTLUpdates
 from odm.testing.suite.types import TestAttributes, TestKeys
+from odm.testing.suite.unique import TestUnique, TestUniqueInTransactions, clock, joined
 from odm.testing.suite.updates import TestBounds, TestRetrySafe, TestUpdate, TestUpdateCalls, TestUpsert
 from odm.testing.suite.upgrades import (
     TestUpgradedIndexes,
@@ -163,6 +164,8 @@ __all__ = [
     "TestTransactionReasons",
     "TestTransactionRevision",
     "TestTransactionTTL",
+    "TestUnique",
+    "TestUniqueInTransactions",
     "TestUnknown",
     "TestUpdate",
     "TestUpdateCalls",
@@ -175,9 +178,11 @@ __all__ = [
     "TestUpsert",
     "TestWalk",
     "TestWhen",
+    "clock",
     "colour",
     "db",
     "indexed",
+    "joined",
     "known_faults",
     "lean",
     "local",

@@ -1,6 +1,7 @@
 """Procedures: steps of several calls, run by either store, and several at once."""
 # ruff: noqa: D101  # a test's name says what it shows
 
+from time import monotonic
 from typing import Any, cast
 
 import pytest
@@ -137,6 +138,16 @@ class TestProcedures:
         assert db.count(collection(KEY)) == 2
         with pytest.raises(TransactionFailed):
             db.run(both())
+
+    def test_may_wait(self, db: Store) -> None:
+        @procedure
+        def wait(do: Calls) -> Gen[list[None]]:
+            yield from do.pause(0.02)
+            return (yield from do.together([do.pause(0.02), do.pause(0.01)]))
+
+        started = monotonic()
+        assert db.run(wait()) == [None, None]
+        assert 0.04 <= monotonic() - started < 2
 
     def test_that_are_none_are_refused(self, offline: Store) -> None:
         for wrong in (rename, KEY, lambda do: 5):

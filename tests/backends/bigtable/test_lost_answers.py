@@ -115,6 +115,15 @@ def test_an_insert_starts_over() -> None:
     assert answer == Written()
 
 
+def test_an_insert_that_must_not_be_done_twice_does_not_start_over() -> None:
+    """The first one may still land, when what the second has made was deleted."""
+    once = Put(HAT, item(), {"by_colour": RED}, ABSENT, once=True)
+    with pytest.raises(OutcomeUnknown, match="may or may not have been applied"):
+        play(once, done(), BUSY, NOTHING, on=procedures())
+    _, answer = play(once, done(), BUSY, stored("id1", listed(red="id1")), on=procedures())
+    assert answer == Written()
+
+
 def test_an_insert_that_lands_late_is_no_refusal() -> None:
     after = stored("id1", listed(red="id1"))
     _, answer = play(INSERT, done(), BUSY, NOTHING, done(), True, done(), after, on=procedures())

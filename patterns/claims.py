@@ -1,0 +1,171 @@
+"""Claims: items that say whose a value is, and the steps that keep them right where each item is written by itself.
+
+What `odm.patterns.unique` is built on. Bigtable writes one row at a time. So there, whatever writer stops where:
+
+    (I) where an item holds a value, the claim on it names that item, and has the item's mark among its ids.
+
+So two items never hold one value. Each *attempt* at a write has a fresh id, which is the mark of what it writes:
+
+1. **read** the item.
+2. **claim** the new value: insert the claim, or add the id to a claim that names the item already. One that names
+   another item: read that one. It holds the value: `odm.ItemExists`. It does not, so an attempt at it is under way,
+   or its writer stopped: look again a few times, then `odm.Conflict`. Only where the claim is older than `LEASE` it is
+   taken over, as are all changes of a claim, on the condition that its ids are those that were read.
+3. **commit**: write the item with the id as its mark, on the condition that it is as it was read, mark included, and
+   not later than a quarter of `LEASE` after 2. A write that might be done twice is `odm.OutcomeUnknown` instead.
+4. **free**: take the *old mark* out of the claim on the old value; with the last id goes the claim.
+
+Refused at 3, the attempt takes out its own id. Where the answer to 3 is lost, nothing is taken out: it may come to be.
+
+An id is taken out when no item has it and none will: its write was refused, or replaced, or is older than `LEASE`. What
+looks right and is not:
+
+| variant | trace |
+|---|---|
+| one id for all attempts on an item | A is refused and takes out the id; B, on the same item, was committed with it |
+| taking out the own id after a lost answer | the commit lands afterwards |
+| taking out all that names the item | A frees the old value while B, on the same item, is about to hold it again |
+| reading the holder, then its claim | the holder's commit and claim are both in between |
+| taking over at once what no item holds | the attempt that made the claim is committed |
+| a late commit, or one that is done twice | others took over the claim, or freed it, in between |
+
+Needed: clocks differ by less than a quarter of `LEASE`, and no call is applied later than half of it after it was sent.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+from odm import Calls, ConditionFailed, Conflict, Entity, Gen, ItemExists, ItemNotFound, OdmError, Query, discard_from
+
+LEASE: Final = timedelta(hours=1)
+"""So long a claim is its writer's, though the item does not hold the value."""
+
+PAUSES: Final = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
+"""Seconds, at most, between looks at a claim that another writer is about to use or to free."""
+
+OWN: Final[Mapping[str, Any]] = {"claim_ids": set[str], "claimed_at": datetime}
+"""What a claim has beside the value and the key of the item that holds it."""
+
+LOG: Final = logging.getLogger("odm")
+
+Values = Mapping[str, Any]
+
+
+def new_id() -> str:
+    """What no other attempt has."""
+    return uuid4().hex
+
+
+class Claims:
+    """The claims on the values of one entity.
+
+    Args:
+        name: of the declaration, for messages.
+        entity: whose items hold the values.
+        fields: what is claimed.
+        made: the entity of the claims.
+    """
+
+    def __init__(self, name: str, entity: type[Entity], fields: Sequence[str], made: type[Any]) -> None:
+        self.name, self.entity, self.fields, self.made = name, entity, fields, made
+
+    def values(self, item: Any) -> Values | None:
+        """What an item or a claim has of the fields; None: one of them is None, or there is no item."""
+        found = {name: getattr(item, name, None) for name in self.fields}
+        return None if None in found.values() else found
+
+    def key(self, values: Values) -> Query[Any]:
+        """The key of the claim on a value."""
+        query: Query[Any] = self.made.primary(**values)
+        return query
+
+    def new(self, owner: Query[Any], values: Values, now: float) -> Any:
+        """A claim under a new id."""
+        at = datetime.fromtimestamp(now, UTC)
+        return self.made(**{**owner.values, **values}, claim_ids={new_id()}, claimed_at=at)
+
+    def owner(self, claim: Any) -> Query[Any]:
+        """The key of the item that a claim names."""
+        table: Any = self.entity.__odm_table__
+        primary = table.compile().entity(self.entity).primary
+        query: Query[Any] = getattr(self.entity, primary.name)(**{n: getattr(claim, n) for n in primary.fields})
+        return query
+
+    def holder(self, do: Calls, claim: Any) -> Gen[Any]:
+        """The item that a claim names, if it holds the value."""
+        item = yield from do.get(self.owner(claim))
+        return item if item is not None and self.values(item) == self.values(claim) else None
+
+    def taken(self, by: Query[Any], values: Values, there: Any, holder: Any = None) -> ItemExists:
+        """The error for a value that another item holds, by the claim on it."""
+        whose = "another item" if there is None else str(self.owner(there))
+        return ItemExists(f"{self.name}: {by} can not have {shown(values)}, which is that of {whose}", holder)
+
+    def claim(self, do: Calls, owner: Query[Any], values: Values) -> Gen[tuple[str, float]]:
+        """Claim a value for an item: the id of the attempt, and until when, in epoch seconds, it may be committed.
+
+        Raises:
+            ItemExists: another item holds it.
+            Conflict: another writer has claimed it, and its item does not hold it.
+        """
+        for pause in (*PAUSES, None):
+            claim = self.new(owner, values, do.now())
+            try:
+                yield from do.insert(claim)
+                done = True
+            except ItemExists as error:
+                done = error.item is not None and (yield from self._join(do, owner, claim, error.item))
+            if done:
+                return *claim.claim_ids, (claim.claimed_at + LEASE / 4).timestamp()
+            if pause is not None:
+                yield from do.pause(do.random.uniform(0, pause))
+        raise Conflict(
+            f"{self.name}: {owner} can not have {shown(values)}: another writer is about to hold or to free it, or was "
+            f"stopped in between; try again later, {LEASE} after that at the latest"
+        )
+
+    def _join(self, do: Calls, owner: Query[Any], claim: Any, there: Any) -> Gen[bool]:
+        """Write a claim over one that is there, where that may be done; whether it was."""
+        if self.owner(there) == owner:
+            at = max(claim.claimed_at, there.claimed_at)
+            claim = claim.model_copy(update={"claim_ids": claim.claim_ids | there.claim_ids, "claimed_at": at})
+        else:
+            holder = yield from self.holder(do, there)
+            if holder is not None:
+                raise self.taken(owner, self.values(claim) or {}, there, holder)
+            if there.claimed_at + LEASE >= claim.claimed_at:
+                return False
+        try:
+            yield from do.put(claim, when=self.made.claim_ids == there.claim_ids)
+        except ConditionFailed:
+            return False
+        return True
+
+    def free(self, do: Calls, values: Values, mark: str) -> Gen[None]:
+        """Take an id out of a claim. That may come late, so if it can not be done it is logged, and no error."""
+        ids = {mark}
+        try:
+            for _ in PAUSES:
+                seen = self.made.claim_ids == ids
+                try:
+                    if ids == {mark}:
+                        yield from do.delete(self.key(values), when=seen)
+                    else:
+                        yield from do.update(self.key(values), discard_from(self.made.claim_ids, mark), when=seen)
+                    return
+                except ItemNotFound:
+                    return
+                except ConditionFailed as error:
+                    ids = set() if error.item is None else error.item.claim_ids
+                if mark not in ids:
+                    return
+        except OdmError as error:
+            LOG.warning("%s: %s stays claimed for %s: %s", self.name, shown(values), LEASE, error)
+
+
+def shown(values: Values) -> str:
+    """A value, for messages."""
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())

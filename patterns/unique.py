@@ -1,0 +1,234 @@
+"""Unique: no two items of an entity have one value of a field, such as an e-mail address.
+
+| partition | sort | attributes |
+|---|---|---|
+| ``CUSTOMER#c1`` | ``Customer``, its tag | ``customer_id``, ``email``, ..., ``_c_unique_email``: the mark |
+| ``UNIQUE#Customer#unique_email#a@b.c`` | ``Customer.unique_email`` | ``email``, ``customer_id``, ``claim_ids``, ... |
+
+The second item is the *claim* on a value. It tells whose the value is, so that is looked up without an index::
+
+    class Customer(Entity, table=shop):
+        customer_id: str
+        email: str | None = None
+
+        primary = PrimaryKey("CUSTOMER#{customer_id}")
+        unique_email = Unique("email")
+
+
+    db.put(Customer(customer_id="c1", email="ann@x.com"))  # ItemExists, if another customer has it
+    db.get(Customer.unique_email(email="ann@x.com"))  # the customer, or None
+
+Every put, insert, update, upsert, delete and `delete_all` claims and frees, also in a transaction; batches refuse the
+entity. ``Unique("tenant", "name")`` is for values together. Where one is None, nothing is claimed. What counts as equal
+is for a validator of the field to say: one that lowers addresses makes them unique whatever their case.
+
+**When.** Something beside the key must be unique. What never changes can be the primary key of an entity of its own,
+whose insert is exclusive.
+
+**Cost**, of items below 1 KB, in DynamoDB's units, of which a transaction takes twice as many, and in requests:
+
+| call | read units | write units | requests | on Bigtable |
+|---|---|---|---|---|
+| ``insert`` | 0 | 4 | 1 | 2: claim, item |
+| ``put`` of a new item | 1 | 4 | 2 | 3: read, claim, item |
+| ``put`` that leaves the value | 1 | 1 | 2 | 2: read, item |
+| ``put`` or ``update`` of the value | 1 | 6 | 2 | 4: read, claim, item, old claim |
+| ``update`` of other fields | 0 | 1 | 1 | 1 |
+| ``delete`` | 1 | 4 | 2 | 3: read, item, claim |
+| ``get`` by the value | 2 | 0 | 2 | 2 |
+
+**Backends.** On DynamoDB and the bundled engine the item and its claims change in one transaction: the item is as it
+was read, and the new claim absent, or the item's own. One transaction writes an item once, so a value that goes from
+one item to another in it is `odm.BadValue`: free it first. Bigtable writes one row at a time, so there the claim comes
+first, and goes last, by the steps in `odm.patterns.claims`: two items never hold one value, whatever writer stops
+where. A value whose writer was stopped is `odm.Conflict` for an hour, and one that another writer is about to hold or
+to free may be for a moment.
+
+**Limits.** Entities whose items expire, or that have ``keep=``, are refused: nobody would free the values. Items from
+before the declaration have claimed nothing: put each again. Where another program removes an item, its claim stays: on
+Bigtable whoever wants the value next takes it over, elsewhere ``db.delete(Customer.unique_email.claim(email=...))``.
+
+AWS describes the transaction:
+https://aws.amazon.com/blogs/database/simulating-amazon-dynamodb-unique-constraints-using-transactions/
+"""
+
+import re
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import reduce
+from operator import and_
+from typing import Any, ClassVar
+
+from odm import (
+    Along,
+    BadValue,
+    Calls,
+    Companion,
+    ConditionFailed,
+    Effect,
+    Entity,
+    Gen,
+    ItemExists,
+    ItemNotFound,
+    PrimaryKey,
+    Procedure,
+    Query,
+    SchemaError,
+    contains,
+    missing,
+)
+from odm.patterns.claims import OWN, Claims, Values, shown
+
+
+class Unique(Companion):
+    """A declaration that no two items of the entity have the same value, see the module.
+
+    Args:
+        fields: the field, or several whose values count together.
+    """
+
+    reads: ClassVar[bool] = True
+    deletes: ClassVar[bool] = True
+
+    def __init__(self, *fields: str) -> None:
+        self.fields = fields
+        self._claims: dict[type[Entity], Claims] = {}
+
+    def __repr__(self) -> str:
+        return f"Unique({', '.join(map(repr, self.fields))})"
+
+    def of(self, entity: type[Entity]) -> "Holders":
+        """What finds the item that holds a value: ``Customer.unique_email(email=...)``."""
+        return Holders(self, entity)
+
+    def sources(self, entity: type[Entity]) -> frozenset[str]:
+        """The fields that are claimed."""
+        return frozenset(self.fields)
+
+    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
+        """The entity of the claims."""
+        fields = {**self.copies(entity, (*self.fields, *self._check_fields(entity))), **OWN}
+        literal = f"UNIQUE#{entity.__odm_tag__}#{self.name}"
+        key = PrimaryKey("#".join((literal, *(f"{{{name}}}" for name in self.fields))))
+        made = self.make(entity, Entity, fields, {"primary": key})
+        self._claims[entity] = Claims(f"{entity.__name__}.{self.name}", entity, self.fields, made)
+        return [made]
+
+    def check(self, entity: type[Entity], schema: Any, *, transactions: bool) -> None:
+        """Refuse entities whose items expire."""
+        ttl = schema.entity(entity).ttl
+        if ttl is not None:
+            raise SchemaError(
+                f"{entity.__name__}.{self.name}: items expire by {entity.__name__}.{ttl}, and nobody would free what "
+                "they claim: take TTL away and delete them, or make the value the primary key of an entity that "
+                "expires too"
+            )
+
+    def claims(self, entity: type[Entity]) -> Claims:
+        """The claims of an entity that has this.
+
+        Raises:
+            SchemaError: the models do not compile.
+        """
+        if entity.__odm_table__ is None:
+            raise SchemaError(f"{entity.__name__} has no table of its own: use {self.name} of an entity that has one")
+        entity.__odm_table__.compile()
+        return self._claims[entity]
+
+    def along(self, tx: Along, effect: Effect[Any]) -> None:
+        """Claim and free in the transaction of the item."""
+        claims, new, old = self._change(effect)
+        if new == old:
+            return
+        if new is None:
+            tx.mark(None)
+        else:
+            claim = claims.new(effect.key, new, tx.now())
+            own = reduce(and_, (getattr(claims.made, name) == value for name, value in effect.key.values.items()))
+            when = missing(claims.made.claimed_at) | own
+            tx.put(claim, when=when, refused=lambda there: claims.taken(effect.key, new, there))
+            tx.mark(*claim.claim_ids)
+        if old is not None:
+            tx.delete(claims.key(old), when=contains(claims.made.claim_ids, effect.mark), lose=True)
+
+    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+        """Claim, write the item, free; see `odm.patterns.claims`."""
+        claims, new, old = self._change(effect)
+        if new == old:
+            yield from commit()
+            return
+        if new is None:
+            yield from commit(mark=None)
+        else:
+            mark, until = yield from claims.claim(do, effect.key, new)
+            try:
+                yield from commit(mark=mark, until=until)
+            except (BadValue, ConditionFailed, ItemExists, ItemNotFound):
+                yield from claims.free(do, new, mark)
+                raise
+        if old is not None and effect.mark is not None:
+            yield from claims.free(do, old, effect.mark)
+
+    def _change(self, effect: Effect[Any]) -> tuple[Claims, Values | None, Values | None]:
+        """What the item claims from now on, and what it has claimed: without a mark it is from before that."""
+        claims = self._claims[effect.key.entity]
+        return claims, claims.values(effect.new), None if effect.mark is None else claims.values(effect.old)
+
+    def _check_fields(self, entity: type[Entity]) -> list[str]:
+        """Refuse what can not be claimed; the fields of the primary key."""
+        name, fields = f"{entity.__name__}.{self.name}", entity.model_fields
+        if not self.fields or len(set(self.fields)) < len(self.fields):
+            raise SchemaError(f"{name}: {self!r}: name the fields that are unique together, each once")
+        for field in self.fields:
+            if field not in fields:
+                near = get_close_matches(str(field), fields, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"its fields are {', '.join(fields)}"
+                raise SchemaError(f"{name}: {entity.__name__} has no field {field!r}: {hint}")
+        primary = self.primary_key(entity)
+        keys = re.findall(r"\{(\w+)", f"{primary.partition}#{primary.sort}")
+        for field in OWN.keys() & {*keys, *self.fields}:
+            raise SchemaError(f"{name}: a claim has a field {field!r} of its own: rename {entity.__name__}.{field}")
+        return [field for field in keys if field in fields]
+
+
+class Holders:
+    """What ``Customer.unique_email`` is; a call with the value is a procedure that finds the item that holds it."""
+
+    def __init__(self, unique: Unique, entity: type[Entity]) -> None:
+        self._unique, self._entity = unique, entity
+
+    def __repr__(self) -> str:
+        return f"{self._entity.__name__}.{self._unique.name}"
+
+    def __call__(self, **values: Any) -> Procedure[Any]:
+        """The item that holds a value, or None: for ``db.get(...)`` and ``db.one(...)``.
+
+        Args:
+            values: by field name.
+
+        Raises:
+            BadValue: a field is missing or unknown, or its value does not validate.
+        """
+        key, claims = self.claim(**values), self._unique.claims(self._entity)
+
+        def find(do: Calls) -> Gen[Any]:
+            claim = yield from do.get(key)
+            return None if claim is None else (yield from claims.holder(do, claim))
+
+        return Procedure(find, f"{self!r}({shown(values)})")
+
+    def claim(self, **values: Any) -> Query[Any]:
+        """The key of the claim on a value, which is an item: it tells the key of the item that holds the value.
+
+        Args:
+            values: by field name.
+
+        Raises:
+            BadValue: as for a call.
+        """
+        claims, table = self._unique.claims(self._entity), self._entity.__odm_table__
+        assert table is not None
+        if values.keys() != set(claims.fields):
+            raise BadValue(f"{self!r}({shown(values)}): give a value for each of {', '.join(claims.fields)}")
+        codec = table.compile().entity(self._entity).codec
+        return claims.key({name: codec.validate(name, values[name]) for name in claims.fields})

@@ -1,0 +1,125 @@
+"""What companions may rely on where each item is written by itself: whether it was written, and until when at most.
+
+What they write is in the conformance suite; here time passes in between, and one of two is refused.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+from odm import Calls, Companion, Conflict, Effect, Entity, Gen, ItemExists, OdmError, PrimaryKey, Store, Table
+from odm.testing.clock import Clock
+from tests.operations.one_at_a_time import OneAtATime
+
+
+class Late(Companion):
+    """Relies on what it did, until a moment; by the time that the item is written it may be too late for that."""
+
+    deletes: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.takes: list[float] = []
+        self.tried: list[Effect[Any]] = []
+        self.clock = Clock()
+
+    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+        self.tried.append(effect)
+        until = do.now() + 10
+        self.clock.advance(self.takes.pop(0) if self.takes else 0)
+        yield from commit(until=until)
+
+
+class Outer(Companion):
+    """Notes what it is told of the write of the item."""
+
+    told: list[type[Exception] | None]
+
+    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+        try:
+            yield from commit()
+        except OdmError as error:
+            self.told.append(type(error))
+            raise
+
+
+class Refused(Companion):
+    """What goes along is refused, before or after the item was written."""
+
+    after = True
+
+    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+        if self.after:
+            yield from commit()
+        raise ItemExists("taken")
+
+
+notes = Table("notes")
+late, outer, refused = Late(), Outer(), Refused()
+
+
+class Note(Entity, table=notes):
+    name: str
+    text: str = ""
+
+    primary = PrimaryKey("NOTE#{name}")
+    late = late
+
+
+class Memo(Entity, table=notes):
+    name: str
+
+    primary = PrimaryKey("MEMO#{name}")
+    outer = outer
+    refused = refused
+
+
+@pytest.fixture
+def db() -> Store:
+    late.takes, late.tried, outer.told, refused.after = [], [], [], True
+    store = Store(notes, OneAtATime(late.clock))
+    store.create()
+    return store
+
+
+def test_a_write_that_comes_too_late_is_worked_out_anew(db: Store) -> None:
+    late.takes = [11, 11]
+    db.put(Note(name="a", text="1"))
+    assert [effect.old for effect in late.tried] == [None, None, None]
+    late.takes, late.tried = [11], []
+    db.put(Note(name="a", text="2"))
+    assert [effect.old for effect in late.tried] == [None, Note(name="a", text="1")]
+    assert db.one(Note, name="a").text == "2"
+    late.takes, late.tried = [9], []
+    assert db.delete(Note, name="a")
+    assert len(late.tried) == 1
+
+
+def test_a_write_that_always_comes_too_late_is_given_up(db: Store) -> None:
+    late.takes = [11] * 100
+    with pytest.raises(Conflict, match="retry later"):
+        db.insert(Note(name="a"))
+    assert not db.exists(Note, name="a")
+
+
+def test_what_is_refused_afterwards_does_not_look_like_an_item_that_was_not_written(db: Store) -> None:
+    with pytest.raises(ItemExists, match="taken"):
+        db.put(Memo(name="a"))
+    assert db.exists(Memo, name="a")
+    (told,) = outer.told
+    assert told is not None
+    assert not issubclass(told, ItemExists)
+
+
+def test_what_is_refused_before_does(db: Store) -> None:
+    refused.after = False
+    with pytest.raises(ItemExists, match="taken"):
+        db.put(Memo(name="a"))
+    assert not db.exists(Memo, name="a")
+    assert outer.told == [ItemExists]
+
+
+def test_a_transaction_says_that_nothing_was_written_only_where_that_is_so(db: Store) -> None:
+    with pytest.raises(ItemExists, match="taken"), db.transaction() as tx:
+        tx.put(Memo(name="a"))
+    assert db.exists(Memo, name="a")
