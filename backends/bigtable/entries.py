@@ -12,12 +12,13 @@ does not; `check_entries` refuses the indexes in which that would show.
 
 from itertools import permutations
 
-from odm.backends.bigtable.layout import UNAMBIGUOUS, checked
+from odm.backends.bigtable.layout import checked
 from odm.backends.bigtable.native import RowRange
 from odm.errors import BackendError, SchemaError
 from odm.keys import can_go_on_low, next_prefix
 from odm.operations.ir import Position
 from odm.schema.model import IndexSchema, Key
+from odm.schema.row_keys import UNAMBIGUOUS
 
 
 def index_table(table: str, index: str) -> str:

@@ -10,9 +10,7 @@ from odm.backends.bigtable.native import RowRange
 from odm.errors import ItemTooLarge
 from odm.keys import next_prefix
 from odm.schema.model import Key, Schema
-
-UNAMBIGUOUS = "##"
-"""No component is empty, so no partition or sort key holds this."""
+from odm.schema.row_keys import UNAMBIGUOUS
 
 MAX_ROW_KEY = 4096
 """Bytes of a row key (google.bigtable.v2, data.proto: Row.key)."""

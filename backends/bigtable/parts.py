@@ -6,11 +6,11 @@ for all parts of one call, and nobody else can find it again.
 
 from collections.abc import Sequence
 
-from odm.backends.bigtable.layout import UNAMBIGUOUS
 from odm.backends.bigtable.native import Sample
 from odm.keys import can_be_key
 from odm.operations.ir import Part
 from odm.schema.model import Schema
+from odm.schema.row_keys import UNAMBIGUOUS
 
 TOGETHER_ONLY = (
     "scan(segment=...) on Bigtable: the server cuts a table otherwise each time it is asked, so parts that are read by "

@@ -1,15 +1,13 @@
 """From the compiled schema to Bigtable: what it can not hold is refused here, before any request."""
 
 import re
-from itertools import combinations
 
 from odm.backends.bigtable.columns import BESIDE
 from odm.backends.bigtable.entries import check_entries, index_table
-from odm.backends.bigtable.layout import UNAMBIGUOUS
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, CreateTable
 from odm.errors import SchemaError
-from odm.keys import heads_can_equal
 from odm.schema.model import EntitySchema, IndexSchema, Schema
+from odm.schema.row_keys import find_ambiguities
 
 TABLE_NAME = re.compile(r"[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}")
 """google.bigtable.admin.v2, CreateTableRequest.table_id; at most 50 characters."""
@@ -31,9 +29,8 @@ def check(schema: Schema) -> None:
         _check_index(schema, index)
     for entity in schema.entities.values():
         _check_names(entity)
-    if not schema.hash_only and schema.row_key_join != UNAMBIGUOUS:
-        for one, other in combinations(schema.entities.values(), 2):
-            _check_heads(schema, one, other)
+    for found in find_ambiguities(schema):
+        raise SchemaError(f"table {schema.name!r}: {found.what}: {found.mend}")
 
 
 def _check_names(entity: EntitySchema) -> None:
@@ -43,18 +40,6 @@ def _check_names(entity: EntitySchema) -> None:
                 f"{entity.name}.{field}: the stored name {stored!r} is reserved on Bigtable; give it another with "
                 'Annotated[..., Stored("...")]'
             )
-
-
-def _check_heads(schema: Schema, one: EntitySchema, other: EntitySchema) -> None:
-    a, b = one.primary.partition, other.primary.partition
-    if not heads_can_equal(a, b):
-        return
-    raise SchemaError(
-        f"table {schema.name!r}: a Bigtable row key is partition {schema.row_key_join} sort, and the partitions "
-        f'of {one.name} ("{a.text}") and {other.name} ("{b.text}") have different numbers of components that can begin '
-        f"alike, so a partition of one would hold rows of the other: begin one of them with a literal of its own, such "
-        f'as "{other.name.upper()}#{b.text}", or declare Table("{schema.name}", row_key_join="##")'
-    )
 
 
 def _check_index(schema: Schema, index: IndexSchema) -> None:
