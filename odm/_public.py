@@ -57,6 +57,7 @@ from odm.operations.limits import Limits
 from odm.operations.metering import Meter, Usage
 from odm.operations.raw import RawItem
 from odm.operations.watching import RequestInfo
+from odm.schema.lint.finding import LintFinding
 from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncBatch, AsyncStore
 from odm.stores.base import Page
@@ -93,6 +94,7 @@ __all__ = [
     "ItemTooLarge",
     "KeyValueError",
     "Limits",
+    "LintFinding",
     "Meter",
     "NoAccessPattern",
     "OdmError",

@@ -40,6 +40,7 @@ NAMES = [
     "ItemTooLarge",
     "KeyValueError",
     "Limits",
+    "LintFinding",
     "Meter",
     "NoAccessPattern",
     "OdmError",

@@ -94,9 +94,10 @@ def switched(service: str, request: pytest.FixtureRequest) -> str:
     return command("switch", "python notest").replace("http://localhost:8000", address)
 
 
-def test_commands_print_what_the_readme_shows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["lock", "lint"])
+def test_commands_print_what_the_readme_shows(command: str, tmp_path: Path) -> None:
     model = next(block.text for block in blocks() if block.language == "python")
-    [shown] = [block.text for block in blocks() if block.language == "console" and "$ odm lock" in block.text]
+    [shown] = [block.text for block in blocks() if block.language == "console" and f"$ odm {command}" in block.text]
     (tmp_path / "shop.py").write_text(model, encoding="utf-8")
     printed = ""
     for line in shown.splitlines():

@@ -96,6 +96,30 @@ def check(target: Target, file: Lock = LOCK, json: Json = False) -> None:
     raise typer.Exit(command.check(target, file, as_json=json))
 
 
+@app.command(epilog="Example: odm lint shop.models:shop --ignore missing-ttl")
+def lint(
+    target: Target,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", metavar="RULE", help="Leave out a rule; may be given again.")
+    ] = None,
+    backend: Annotated[
+        Literal["dynamodb", "bigtable"] | None,
+        typer.Option("--backend", help="Only what matters there. Default: what matters on either."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Look for designs that will be hot, slow or lose items in a cloud.
+
+    Ends with exit code 1 if it finds one. Each finding names the rule, the
+    declaration with its line, why it matters with the vendor's page, and the
+    declaration as it could be. A comment on the line, as in
+    "# odm: ignore[hot-partition]", silences a rule there.
+    """
+    from odm.cli import lint as command
+
+    raise typer.Exit(command.lint(target, ignore or [], backend, as_json=json))
+
+
 @app.command(epilog="Example: odm schema shop.models:shop")
 def schema(target: Target, json: Json = False) -> None:
     """Show the compiled key schema: entities, patterns with example keys, indexes.

@@ -1,6 +1,6 @@
 """`Table`: the declaration that entities join, and the entry to compilation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from threading import Lock, RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +13,7 @@ from odm.schema.model import Schema
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity
+    from odm.schema.lint.finding import Cloud, LintFinding
 
 
 class Table:
@@ -92,6 +93,27 @@ class Table:
                         row_key_join=self.row_key_join,
                     )
         return schema
+
+    def lint(self, *, ignore: Collection[str] = (), backend: "Cloud | None" = None) -> "list[LintFinding]":
+        """What these models will cost in a cloud: hot partitions, items that overwrite each other, and the like.
+
+        For a test: ``assert shop.lint() == []``. It sees declarations alone, and sends nothing. A comment beside a
+        declaration, ``# odm: ignore[hot-partition]``, silences a rule there. The rules are in docs/lint.md.
+
+        Args:
+            ignore: names of rules that are left out.
+            backend: "dynamodb" or "bigtable": what matters there alone; None: what matters on either.
+
+        Returns:
+            The findings, worst first.
+
+        Raises:
+            SchemaError: the models do not compile.
+            BadValue: there is no such rule or backend.
+        """
+        from odm.schema.lint.linter import lint_schema  # a program that runs has no use for it
+
+        return lint_schema(self.compile(), ignore, backend)
 
     def _add_companions(self) -> None:
         """Let the companions of every entity make the classes of their own items, which join the table."""

@@ -1,0 +1,69 @@
+"""`odm lint`: what the models of a table will cost in a cloud, with exit codes for continuous integration."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+
+from attrs import asdict, evolve
+from typer import echo
+
+from odm.cli.target import load_target
+from odm.cli.usage import BadUsage
+from odm.errors import BadValue
+from odm.schema.lint.finding import SEVERITIES, Cloud, LintFinding
+
+
+def lint(target: str, ignore: Sequence[str], backend: Cloud | None, *, as_json: bool) -> int:
+    """Print the findings of the linter.
+
+    Args:
+        target: ``module:table``.
+        ignore: names of rules to leave out.
+        backend: where it matters; None: on either.
+        as_json: print the findings as JSON.
+
+    Returns:
+        The exit code: 0 when there are none, otherwise 1.
+
+    Raises:
+        BadUsage: there is no such rule.
+        OdmError: the table can not be loaded or does not compile.
+    """
+    found = load_target(target)
+    try:
+        findings = [_from_here(finding) for finding in found.table.lint(ignore=ignore, backend=backend)]
+    except BadValue as error:
+        raise BadUsage(str(error)) from error
+    if as_json:
+        answer = {"table": found.table.name, "ok": not findings, "findings": [asdict(one) for one in findings]}
+        echo(json.dumps(answer, indent=2))
+    elif findings:
+        echo("\n\n".join(map(str, findings)))
+    else:
+        echo(f"table {found.table.name}: nothing found")
+    if findings:
+        echo(f"odm: table {found.table.name}: {_count(findings)}; {_next(findings)}", err=True)
+    return int(bool(findings))
+
+
+def _from_here(finding: LintFinding) -> LintFinding:
+    """With the file as seen from the current folder, where it lies below it."""
+    if finding.file is None:
+        return finding
+    try:
+        near = os.path.relpath(finding.file)
+    except ValueError:  # another drive of Windows
+        return finding
+    return finding if near.startswith("..") else evolve(finding, file=near)
+
+
+def _count(findings: Sequence[LintFinding]) -> str:
+    """Such as "1 error, 2 warnings"."""
+    numbers = Counter(finding.severity for finding in findings)
+    words = {"error": "errors", "warning": "warnings", "advice": "advice"}
+    return ", ".join(f"{numbers[one]} {one if numbers[one] == 1 else words[one]}" for one in SEVERITIES if numbers[one])
+
+
+def _next(findings: Sequence[LintFinding]) -> str:
+    return f"what is meant so is silenced by a comment on its line, # odm: ignore[{findings[0].rule}]"

@@ -1,0 +1,149 @@
+"""Rules about what an item and its partition come to cost: collections without end, reads that filter, long names."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from math import prod
+from typing import Final
+
+from odm.keys import Literal, Template
+from odm.keys.times import TimeKey
+from odm.schema.lint.declared import declared, sort_of, written
+from odm.schema.lint.finding import (
+    FILTERED_READS,
+    LONG_NAMES,
+    MISSING_TTL,
+    UNBOUNDED_COLLECTION,
+    LintFinding,
+    found,
+)
+from odm.schema.lint.slots import own_ids, plain, unit, values
+from odm.schema.model import EntitySchema, PatternSchema, Schema
+
+_BOUNDED: Final = 10**6
+"""Items that a partition of 10 GB holds if they have 10 KB."""
+
+_NAMES: Final = 256
+"""Bytes of names: a quarter of the 1,024 that a write unit of DynamoDB pays for."""
+
+
+def unbounded_collection(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    """Partitions that grow without end, in a table with local indexes."""
+    local = next((pattern for pattern in entity.patterns.values() if pattern.kind == "local"), None)
+    sort = entity.primary.sort
+    if local is None or sort is None or entity.keep is not None or entity.ttl is not None:
+        return
+    counts = [values(slot) for slot in sort.slots]
+    if None not in counts and prod(filter(None, counts)) <= _BOUNDED:
+        return
+    yield found(
+        UNBOUNDED_COLLECTION,
+        local.full_name,
+        what=f'nothing bounds how many {entity.name} items come under one "{entity.primary.partition.text}"',
+        why="with a local index, items and index entries of a partition key are 10 GB at most: then DynamoDB refuses "
+        "writes to it, and a local index can not be removed from a table",
+        mend=f"{written(declared(entity, local.name), local=False)}\nor bound the items with keep= or a TTL",
+        backends=("dynamodb",),
+    )
+
+
+def filtered_reads(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    """Queries that read items of another entity, and leave them out by a filter on the tag."""
+    for pattern in (entity.primary, *entity.patterns.values()):
+        if not pattern.shared or pattern.sort is None or not pattern.sort.slots:
+            continue
+        others = [other.name for other in schema.entities.values() if _lies_between(pattern, other)]
+        if not others:
+            continue
+        listed = " and ".join(others)
+        yield found(
+            FILTERED_READS,
+            pattern.full_name,
+            what=f"its ranges hold items of {listed} too, which a query reads and leaves out",
+            why="a filter is applied to what was read, and what was read is paid for",
+            mend=_set_apart(entity, pattern, listed),
+        )
+
+
+def _lies_between(pattern: PatternSchema, other: EntitySchema) -> bool:
+    """Whether many items of the other entity are in the ranges of a pattern, in partitions of the same kind.
+
+    Templates of another form may meet for some values, as ``{host}`` and ``USER#{id}`` do; mostly no value is so. And
+    of an entity that is told apart by fewer fields there are few between the others, as an order before its lines.
+    """
+    if other.name == pattern.entity or pattern.sort is None:
+        return False
+    theirs = (other.primary, *other.patterns.values())
+    return any(
+        their.index == pattern.index
+        and their.sort is not None
+        and len(their.sort.slots) >= max(1, len(pattern.sort.slots))
+        and _form(their) == _form(pattern)
+        and _head(their.sort).startswith(_head(pattern.sort))
+        for their in theirs
+    )
+
+
+def _head(template: Template) -> str:
+    """The literal that all its keys begin with."""
+    first = template.parts[0]
+    return first.text if isinstance(first, Literal) else ""
+
+
+def _form(pattern: PatternSchema) -> tuple[str | None, ...]:
+    """The literals of the partition, with None for a placeholder."""
+    return tuple(part.text if isinstance(part, Literal) else None for part in pattern.partition.parts)
+
+
+def _set_apart(entity: EntitySchema, pattern: PatternSchema, others: str) -> str:
+    together = f"or read both with one collection(...), if {others} is wanted as well"
+    sort = sort_of(entity, pattern.name)
+    if sort.startswith("{"):
+        return f"{written(declared(entity, pattern.name), sort=f'{entity.tag.upper()}#{sort}')}\n{together}"
+    return f'listed = AccessPattern("{pattern.partition.text}", "{sort}")\n{together}'
+
+
+def long_names(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    """Names of attributes that take a good part of what a write costs."""
+    stored = entity.codec.stored
+    total = sum(len(name.encode()) for name in stored.values())
+    if total <= _NAMES:
+        return
+    longest = sorted(stored, key=lambda field: len(stored[field]), reverse=True)[:3]
+    yield found(
+        LONG_NAMES,
+        entity.name,
+        what=f"the names of its {len(stored)} attributes have {total} bytes, and every item holds them",
+        why="names count with the item: its 400 KB, and the capacity of every read and write",
+        mend="\n".join(f'{field}: Annotated[..., Stored("{short}")]' for field, short in _short(entity, longest)),
+    )
+
+
+def _short(entity: EntitySchema, fields: list[str]) -> Iterator[tuple[str, str]]:
+    """Initials that nothing else is stored under."""
+    taken = set(entity.codec.stored.values())
+    for field in fields:
+        words = [word for word in field.split("_") if word]
+        initials = "".join(word[0] for word in words)
+        short = next(name for name in (initials, *(f"{initials}{n}" for n in range(2, 1000))) if name not in taken)
+        taken.add(short)
+        yield field, short
+
+
+def missing_ttl(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    """Time series that nothing ends: moments lead the sort key, and an item has no identity."""
+    sort = entity.primary.sort
+    first = sort.slots[0] if sort is not None and sort.slots else None
+    if first is None or entity.ttl is not None or entity.keep is not None or own_ids(entity):
+        return
+    type_, span = plain(first), unit(first)
+    if not isinstance(type_, TimeKey) or type_.kind is not datetime:
+        return
+    if not isinstance(span, timedelta) or span >= timedelta(days=1):
+        return
+    yield found(
+        MISSING_TTL,
+        entity.primary.full_name,
+        what=f"a time series by {first.name}, of which nothing ever goes",
+        why="it is stored, and paid for, for ever",
+        mend=f"expires_at: Annotated[datetime, TTL]\nor keep the newest: class {entity.name}(..., keep=1000)",
+    )

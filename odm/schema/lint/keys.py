@@ -1,0 +1,97 @@
+"""Rules about what a primary key tells apart: items that overwrite each other, and ambiguous row keys."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from odm.keys import Slot
+from odm.schema.lint.declared import declared, key_fields, sort_of, written
+from odm.schema.lint.finding import AMBIGUOUS_ROW_KEYS, LOSSY_KEY, NON_UNIQUE_KEY, LintFinding, found
+from odm.schema.lint.mends import spread_out
+from odm.schema.lint.slots import identifies, own_ids, unit, unit_name
+from odm.schema.model import EntitySchema, Schema
+from odm.schema.row_keys import find_ambiguities
+
+_FINE: Final = timedelta(milliseconds=1)
+"""What sensors and exchanges count in: beside another field, two items of one such moment are one."""
+
+_OVERWRITES: Final = "a put of the one replaces the other, without an error"
+
+
+def ambiguous_row_keys(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    """What the Bigtable backend refuses: partitions of which one may hold rows of another."""
+    for pair in find_ambiguities(schema):
+        if pair.other is entity:
+            yield found(
+                AMBIGUOUS_ROW_KEYS,
+                entity.primary.full_name,
+                what=pair.what,
+                why="Store(..., Bigtable(...)) raises SchemaError, so the table can not move there",
+                mend=pair.mend,
+                backends=("bigtable",),
+            )
+
+
+def non_unique_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    """Primary keys of moments and choices that leave out the field that names the item."""
+    ids, slots = own_ids(entity), _telling(entity)
+    if not ids or not slots or any(map(identifies, slots)) or key_fields(entity.primary).intersection(ids):
+        return
+    told = ", ".join(dict.fromkeys(slot.name for slot in slots))
+    sort = "#".join(filter(None, (sort_of(entity, entity.primary.name), f"{{{ids[0]}}}")))
+    yield found(
+        NON_UNIQUE_KEY,
+        entity.primary.full_name,
+        what=f"two {entity.name} items of another {ids[0]} have the same key if their {told} is the same",
+        why=_OVERWRITES,
+        mend=written(declared(entity, entity.primary.name), sort=sort),
+    )
+
+
+def lossy_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    """Primary keys that keep a time in whole units only."""
+    primary = entity.primary
+    whole = key_fields(primary)
+    if whole.intersection(own_ids(entity)) or any(non_unique_key(schema, entity)):
+        return
+    alone = not any(map(identifies, _slots(entity)))
+    for slot in _slots(entity):
+        if not slot.type.lossy or slot.name in whole or _is_meant(slot, alone=alone):
+            continue
+        others = [name for name in primary.fields if name != slot.name]
+        same = f" and the same {', '.join(others)}" if others else ""
+        yield found(
+            LOSSY_KEY,
+            primary.full_name,
+            what=f"two {entity.name} items of one {unit_name(slot)} ({slot.name}){same} have the same key",
+            why=_OVERWRITES,
+            mend=spread_out(entity, primary) if _is_meant(slot, alone=False) else _written_whole(entity, slot),
+        )
+        return
+
+
+def _slots(entity: EntitySchema) -> tuple[Slot, ...]:
+    primary = entity.primary
+    return (*primary.partition.slots, *(() if primary.sort is None else primary.sort.slots))
+
+
+def _telling(entity: EntitySchema) -> tuple[Slot, ...]:
+    """What tells items of one partition apart, or, where that is nothing, the partitions."""
+    sort = entity.primary.sort
+    return sort.slots if sort is not None and sort.slots else entity.primary.partition.slots
+
+
+def _is_meant(slot: Slot, *, alone: bool) -> bool:
+    """Whether one item a unit is plainly what is wanted: the field is named for it, or nobody writes so often."""
+    named = unit_name(slot) in slot.name.lower().split("_")
+    span = unit(slot)
+    return named or (not alone and isinstance(span, timedelta) and span <= _FINE)
+
+
+def _written_whole(entity: EntitySchema, slot: Slot) -> str:
+    pattern = declared(entity, entity.primary.name)
+    sort = sort_of(entity, pattern.name)
+    if slot.name in entity.primary.partition.fields:
+        return written(pattern, sort="#".join(filter(None, (f"{{{slot.name}}}", sort))))
+    return written(pattern, sort=re.sub(rf"\{{{slot.name}:[^}}]*?(:desc)?\}}", rf"{{{slot.name}\1}}", sort))

@@ -1,0 +1,87 @@
+"""The rules, run over a compiled `Schema`.
+
+A rule is a function from an entity to findings. It sees declarations alone, never data: it says what follows from
+these, and where that is not certain it rather says nothing.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from difflib import get_close_matches
+from typing import Final
+
+from attrs import evolve
+
+from odm.errors import BadValue
+from odm.schema.lint.finding import BOTH, RULES, SEVERITIES, UNUSED_IGNORE, Cloud, LintFinding, found
+from odm.schema.lint.growth import filtered_reads, long_names, missing_ttl, unbounded_collection
+from odm.schema.lint.keys import ambiguous_row_keys, lossy_key, non_unique_key
+from odm.schema.lint.load import hot_partition, monotonic_key
+from odm.schema.lint.places import Comment, Places, find_places
+from odm.schema.model import EntitySchema, Schema
+
+_CHECKS: Final = (
+    ambiguous_row_keys,
+    non_unique_key,
+    lossy_key,
+    hot_partition,
+    monotonic_key,
+    unbounded_collection,
+    filtered_reads,
+    long_names,
+    missing_ttl,
+)
+
+
+def lint_schema(schema: Schema, ignore: Collection[str] = (), backend: Cloud | None = None) -> list[LintFinding]:
+    """What the rules find in a table; see `odm.Table.lint`."""
+    _check_names(ignore, RULES, "rule")
+    _check_names(() if backend is None else (backend,), BOTH, "backend")
+    told = (finding for entity in schema.entities.values() for finding in _of_entity(schema, entity))
+    wanted = (one for one in told if one.rule not in ignore and (backend is None or backend in one.backends))
+    return sorted(wanted, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def _check_names(given: Collection[str], known: Iterable[str], word: str) -> None:
+    if isinstance(given, str):
+        raise BadValue(f"lint: ignore={given!r} is one name: write ignore=[{given!r}]")
+    for name in given:
+        if name not in known:
+            near = get_close_matches(str(name), [*known], 1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise BadValue(f"lint: there is no {word} {name!r}; {hint}there are {', '.join(known)}")
+
+
+def _of_entity(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    places = find_places(entity)
+    used: list[Comment] = []
+    checks = (ambiguous_row_keys,) if _is_made(schema, entity) else _CHECKS
+    for finding in (finding for check in checks for finding in check(schema, entity)):
+        about = finding.where.removeprefix(entity.name).removeprefix(".")
+        silencing = list(places.silencing(about, finding.rule))
+        used += silencing
+        if not silencing:
+            file, line = places.lines.get(about, (None, None))
+            yield evolve(finding, file=file, line=line)
+    yield from _unused(entity, places, used)
+
+
+def _is_made(schema: Schema, entity: EntitySchema) -> bool:
+    """Whether a companion has made it: but for the beginning of its keys it is not the user's design."""
+    made = (f"{owner.tag}.{one.name}" for owner in schema.entities.values() for one in owner.companions)
+    return any(entity.tag == tag or entity.tag.startswith(f"{tag}.") for tag in made)
+
+
+def _unused(entity: EntitySchema, places: Places, used: list[Comment]) -> Iterator[LintFinding]:
+    """The comments that silence nothing: of a finding that is gone, or of a rule that never was."""
+    for comment in places.comments:
+        if comment in used:
+            continue
+        where = f"{entity.name}.{comment.about}" if comment.about else entity.name
+        names = ", ".join(comment.rules)
+        finding = found(
+            UNUSED_IGNORE,
+            where,
+            what=f"the comment ignore[{names}] silences nothing",
+            why="a comment that stays would hide the next one",
+            mend="take the comment away",
+        )
+        yield evolve(finding, file=comment.file, line=comment.line)

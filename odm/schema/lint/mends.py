@@ -1,0 +1,102 @@
+"""How a key could be instead: field promotion for a primary key, write sharding for an index."""
+
+from typing import Final
+
+from odm.keys import Shards, Slot
+from odm.keys.base import Refused
+from odm.keys.numeric import UuidKey
+from odm.keys.text import StrKey
+from odm.keys.types import key_type
+from odm.schema.lint.declared import components, declared, holds, sort_of, written
+from odm.schema.lint.slots import is_bucket, own_ids, spreads, unit
+from odm.schema.model import EntitySchema, PatternSchema
+
+_SHARDS: Final = 8
+
+_PROSE: Final = frozenset({"text", "note", "title", "description", "body", "message", "data", "url", "name", "value"})
+"""Names of texts that nobody asks by."""
+
+_NONE: Final = "begin the partition with a field that differs between items that are written at one time"
+
+
+def sharded(entity: EntitySchema, pattern: PatternSchema) -> str:
+    """An index with write sharding, by the field that tells its items apart."""
+    return written(declared(entity, pattern.name), shards=_shards(entity, pattern))
+
+
+def _shards(entity: EntitySchema, pattern: PatternSchema) -> Shards:
+    templates = [template for template in (pattern.sort, entity.primary.sort, entity.primary.partition) if template]
+    fields = [slot.name for template in templates for slot in reversed(template.slots) if spreads(slot)]
+    taken = entity.optional.union(pattern.partition.fields)
+    return Shards(_SHARDS, by=next((field for field in fields if field not in taken), None))
+
+
+def spread_out(entity: EntitySchema, pattern: PatternSchema) -> str:
+    """A primary key with another field in its partition (field promotion), or with write sharding by its own."""
+    sort_slots = () if pattern.sort is None else pattern.sort.slots
+    ids, own = own_ids(entity), [slot.name for slot in sort_slots if spreads(slot)]
+    timed = any(unit(slot) is not None for slot in (*pattern.partition.slots, *sort_slots))
+    others = [name for name in own if name not in ids] if timed else []
+    foreign = [name for name in _texts(entity) if name.endswith("_id") and name not in ids]
+    if promoted := next(iter(others or (foreign if timed else [])), None):
+        return _promote(entity, pattern, promoted)
+    if told := next((name for name in (*ids, *reversed(own))), None):
+        return _sharded_primary(entity, pattern, told)
+    return next((_promote(entity, pattern, name) for name in _texts(entity)), _NONE)
+
+
+def _promote(entity: EntitySchema, pattern: PatternSchema, field: str) -> str:
+    """Times of the partition come to the sort key, and the field into the partition."""
+    rest, times = _apart(pattern)
+    sort = components(sort_of(entity, pattern.name))
+    own = next((part for part in sort if holds(part, [field])), f"{{{field}}}")
+    made = "#".join([*rest, own]), "#".join([*times, *(part for part in sort if part != own)])
+    return written(declared(entity, pattern.name), partition=made[0], sort=made[1])
+
+
+def _sharded_primary(entity: EntitySchema, pattern: PatternSchema, field: str) -> str:
+    """Shards by a field of the sort key, where it then stands; they spread a day, and no moment."""
+    rest, times = _apart(pattern)
+    moment = any(unit(slot) is not None and not is_bucket(slot) for slot in pattern.partition.slots)
+    sort = [*(times if moment else []), *components(sort_of(entity, pattern.name))]
+    if not holds("#".join(sort), [field]):
+        sort.append(f"{{{field}}}")
+    partition = "#".join(rest or [entity.tag.upper()]) if moment else ""
+    return written(
+        declared(entity, pattern.name), partition=partition, sort="#".join(sort), shards=Shards(_SHARDS, by=field)
+    )
+
+
+def _apart(pattern: PatternSchema) -> tuple[list[str], list[str]]:
+    """The components of the partition without times, and those with."""
+    fields = [slot.name for slot in pattern.partition.slots if unit(slot) is not None]
+    parts = components(pattern.partition.text)
+    return [part for part in parts if not holds(part, fields)], [part for part in parts if holds(part, fields)]
+
+
+def in_order(entity: EntitySchema, pattern: PatternSchema, slot: Slot) -> str:
+    """A key in which what grows comes behind what tells items apart."""
+    if unit(slot) is None:
+        return f"{slot.name}: UUID = Field(default_factory=uuid4), or another id that does not grow"
+    alone = not any(map(spreads, pattern.partition.slots))
+    if alone and pattern.kind == "primary":
+        return spread_out(entity, pattern)
+    rest, times = _apart(pattern)
+    made = "#".join(rest or [entity.tag.upper()]), "#".join([*times, *components(sort_of(entity, pattern.name))])
+    shards = _shards(entity, pattern) if alone else None
+    return written(declared(entity, pattern.name), partition=made[0], sort=made[1], shards=shards)
+
+
+def _texts(entity: EntitySchema) -> list[str]:
+    """The fields by which a partition could be told."""
+    return [name for name in entity.cls.model_fields if _is_text(entity, name)]
+
+
+def _is_text(entity: EntitySchema, name: str) -> bool:
+    info = entity.cls.model_fields[name]
+    if not info.is_required() or name in entity.optional or name in _PROSE:
+        return False
+    try:
+        return isinstance(key_type(info, "", False), StrKey | UuidKey)
+    except Refused:
+        return False

@@ -1,0 +1,92 @@
+"""Where declarations stand in the source, and what the comments beside them silence.
+
+``# odm: ignore[hot-partition]`` on a line of a declaration silences the rule there; on the line of the class, for
+all of the entity. Source that can not be found (a notebook, classes made at run time) has neither place nor comments.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from textwrap import dedent
+from typing import Final
+
+from attrs import field, frozen
+
+from odm.schema.model import EntitySchema
+
+_COMMENT: Final = re.compile(r"#\s*odm:\s*ignore\[([\w\s,-]*)\]")
+
+
+@frozen
+class Comment:
+    """What one comment silences.
+
+    Attributes:
+        about: the declaration that it stands beside; "" for the class.
+    """
+
+    about: str
+    file: str
+    line: int
+    rules: tuple[str, ...]
+
+
+@frozen
+class Places:
+    """The declarations of an entity in its source.
+
+    Attributes:
+        lines: file and line by attribute name; "" is the class itself.
+    """
+
+    lines: dict[str, tuple[str, int]] = field(factory=dict)
+    comments: list[Comment] = field(factory=list)
+
+    def silencing(self, about: str, rule: str) -> Iterator[Comment]:
+        """The comments that silence a rule about a declaration, or about the entity where that is ""."""
+        return (one for one in self.comments if one.about in ("", about) and rule in one.rules)
+
+
+def find_places(entity: EntitySchema) -> Places:
+    """Look up the class and its bases; what can not be found is left out."""
+    places = Places()
+    for base in reversed(entity.cls.__mro__):  # the nearest declaration of a name comes last
+        if base.__module__.partition(".")[0] not in ("odm", "pydantic", "builtins") or base is entity.cls:
+            _add(places, base, is_entity=base is entity.cls)
+    return places
+
+
+def _add(places: Places, cls: type, *, is_entity: bool) -> None:
+    try:
+        file = inspect.getsourcefile(cls)
+        lines, start = inspect.getsourcelines(cls)
+        [tree] = ast.parse(dedent("".join(lines))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return
+    if file is None or not isinstance(tree, ast.ClassDef):
+        return
+    for statement in tree.body:
+        for name in _names(statement):
+            places.comments[:] = [one for one in places.comments if one.about != name]
+            last = statement.end_lineno or statement.lineno
+            _note(places, name, file, range(statement.lineno, last + 1), lines, start)
+    if is_entity:
+        _note(places, "", file, range(tree.lineno, tree.body[0].lineno), lines, start)
+
+
+def _note(places: Places, name: str, file: str, span: range, lines: list[str], start: int) -> None:
+    """Take down a declaration and the comments on its lines, which are counted from the start of the class."""
+    places.lines[name] = (file, start + span.start - 1)
+    for at in span:
+        for silenced in _COMMENT.findall(lines[at - 1]):
+            rules = tuple(rule.strip() for rule in silenced.split(","))
+            places.comments.append(Comment(name, file, start + at - 1, rules))
+
+
+def _names(statement: ast.stmt) -> Iterator[str]:
+    match statement:
+        case ast.Assign(targets=targets):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield name

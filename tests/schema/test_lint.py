@@ -1,0 +1,449 @@
+"""The linter: for each rule a table that breaks it and one that just does not; and its mends are right."""
+
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from odm import BadValue, LintFinding, Table
+from odm.backends.bigtable.schema import check
+from odm.errors import SchemaError
+from odm.schema.lint.finding import RULES
+
+HEAD = """
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from enum import Enum, StrEnum
+from typing import Annotated, Literal
+from uuid import UUID, uuid4
+
+from pydantic import UUID4, UUID7, Field
+
+from odm import TTL, AccessPattern, Entity, PrimaryKey, Shards, Stored, Table, field
+
+shop = Table("shop")
+
+"""
+
+LoadTable = Callable[[str], Table]
+
+_numbers = count()
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadTable:
+    """A table of a module of this source, in a file: declarations have lines then."""
+
+    def load_source(source: str) -> Table:
+        path = tmp_path / f"linted{next(_numbers)}.py"
+        path.write_text(source if source.startswith(HEAD) else HEAD + source, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, path.stem, module)  # where `inspect` looks
+        spec.loader.exec_module(module)
+        table = module.shop
+        assert isinstance(table, Table)
+        return table
+
+    return load_source
+
+
+class Case(NamedTuple):
+    """A declaration that a rule finds, and the nearest one that it does not."""
+
+    rule: str
+    where: str
+    fields: str
+    has: str
+    has_not: str
+    name: str = "Order"
+    options: str = ""
+
+    def source(self, keys: str) -> str:
+        lines = [f"class {self.name}(Entity, table=shop{self.options}):", *self.fields.split("; "), *keys.split("; ")]
+        return "\n    ".join(lines) + "\n"
+
+
+ORDER = "customer_id: str; order_id: str; placed_at: datetime"
+STATUS = f'{ORDER}; status: Literal["open", "shipped"]'
+BY_ID = 'primary = PrimaryKey("ORDER#{order_id}")'
+BATTERY = "at: datetime; user: str; percent: int"
+TRACK = "device: str; at: datetime"
+
+CASES = [
+    Case(  # the case of the phone batteries, mended by field promotion
+        "hot-partition",
+        "Reading.primary",
+        BATTERY,
+        'primary = PrimaryKey("BATTERY", "{at}")',
+        'primary = PrimaryKey("BATTERY#{user}", "{at}")',
+        "Reading",
+        ", keep=1000",
+    ),
+    Case(  # and by salting
+        "hot-partition",
+        "Reading.by_time",
+        f"{BATTERY}; reading_id: str",
+        'primary = PrimaryKey("{reading_id}"); by_time = AccessPattern("BATTERY", "{at:ms}#{user}")',
+        'primary = PrimaryKey("{reading_id}"); '
+        'by_time = AccessPattern("BATTERY", "{at:ms}#{user}", shards=Shards(3, by="user"))',
+        "Reading",
+    ),
+    Case(  # salted by hand
+        "hot-partition",
+        "Reading.primary",
+        f"{BATTERY}; salt: Annotated[int, Field(ge=0, lt=3)]",
+        'primary = PrimaryKey("BATTERY", "{salt}#{at}#{user}")',
+        'primary = PrimaryKey("BATTERY#{salt}", "{at}#{user}")',
+        "Reading",
+        ", keep=9",
+    ),
+    Case(
+        "hot-partition",
+        "Order.by_status",
+        STATUS,
+        f'{BY_ID}; by_status = AccessPattern("STATUS#{{status}}", "{{placed_at}}#{{order_id}}")',
+        f'{BY_ID}; by_status = AccessPattern("STATUS#{{status}}#{{customer_id}}", "{{placed_at}}#{{order_id}}")',
+    ),
+    Case(
+        "hot-partition",
+        "Order.by_flag",
+        f"{ORDER}; paid: bool | None = None",
+        f'{BY_ID}; by_flag = AccessPattern("PAID#{{paid}}", "{{customer_id}}")',
+        f'{BY_ID}; by_flag = AccessPattern("PAID#{{paid}}", "{{customer_id}}", shards=Shards(2))',
+    ),
+    Case(
+        "hot-partition",
+        "Order.by_day",
+        f"{ORDER}; day: date",
+        f'{BY_ID}; by_day = AccessPattern("DAY#{{day}}", "{{order_id}}")',
+        f'{BY_ID}; by_day = AccessPattern("DAY#{{day}}", "{{order_id}}", shards=Shards(200))',
+    ),
+    Case(
+        "hot-partition",
+        "Order.by_minute",
+        ORDER,
+        f'{BY_ID}; by_minute = AccessPattern("AT#{{placed_at:%Y%m%d%H%M}}")',
+        f'{BY_ID}; by_minute = AccessPattern("AT#{{placed_at:s}}")',
+    ),
+    Case(  # one item, and as many as a Literal has values, are settings
+        "hot-partition",
+        "Setting.primary",
+        'name: str; kind: Literal["a", "b"]; value: str = ""',
+        'primary = PrimaryKey("SETTINGS", "{name}")',
+        'primary = PrimaryKey("SETTINGS", "{kind}")',
+        "Setting",
+    ),
+    Case(
+        "hot-partition",
+        "Order.all_of_them",
+        ORDER,
+        f'{BY_ID}; all_of_them = AccessPattern("ORDERS")',
+        BY_ID,
+    ),
+    Case(
+        "monotonic-key",
+        "Reading.primary",
+        BATTERY,
+        'primary = PrimaryKey("BATTERY#{at:%Y%m%d%H%M%S%3f}#{user}")',
+        'primary = PrimaryKey("BATTERY#{user}#{at:%Y%m%d%H%M%S%3f}")',
+        "Reading",
+    ),
+    Case(  # shards stand behind the partition: a salt behind a moment is none
+        "monotonic-key",
+        "Reading.by_time",
+        f"{BATTERY}; reading_id: str",
+        'primary = PrimaryKey("{reading_id}"); '
+        'by_time = AccessPattern("BATTERY#{at:ms}", "{user}", shards=Shards(3, by="user"))',
+        'primary = PrimaryKey("{reading_id}"); '
+        'by_time = AccessPattern("BATTERY", "{at:ms}#{user}", shards=Shards(3, by="user"))',
+        "Reading",
+    ),
+    Case(
+        "monotonic-key",
+        "Order.primary",
+        "order_id: int; total: int",
+        'primary = PrimaryKey("ORDER#{order_id}")',
+        'primary = PrimaryKey("ORDER#{total}#{order_id}")',
+    ),
+    Case(
+        "monotonic-key",
+        "Order.primary",
+        "meter_id: Annotated[int, Field(ge=0, lt=10**10)]; level_id: Annotated[int, Field(ge=0, lt=1000)]",
+        'primary = PrimaryKey("{meter_id}")',
+        'primary = PrimaryKey("{level_id}#{meter_id}")',
+    ),
+    Case(
+        "monotonic-key",
+        "Order.primary",
+        "late: UUID7; random: UUID4",
+        'primary = PrimaryKey("{late}")',
+        'primary = PrimaryKey("{random}")',
+    ),
+    Case(
+        "non-unique-key",
+        "Order.primary",
+        ORDER,
+        'primary = PrimaryKey("CUSTOMER#{customer_id}", "PLACED#{placed_at}")',
+        'primary = PrimaryKey("CUSTOMER#{customer_id}", "PLACED#{placed_at}#{order_id}")',
+        options=", keep=5",
+    ),
+    Case(
+        "non-unique-key",
+        "OpenOrder.primary",
+        f"{STATUS}; total: Annotated[Decimal, Field(decimal_places=2)]",
+        'primary = PrimaryKey("CUSTOMER#{customer_id}", "{status}#{total}")',
+        'primary = PrimaryKey("CUSTOMER#{customer_id}", "LAST_ORDER")',  # a pointer
+        "OpenOrder",
+    ),
+    Case(
+        "lossy-key",
+        "Track.primary",
+        TRACK,
+        'primary = PrimaryKey("{device}", "{at:s}")',
+        'primary = PrimaryKey("{device}", "{at:ms}")',
+        "Track",
+        ", keep=5",
+    ),
+    Case(  # a bucket in the partition is whole in the sort key
+        "lossy-key",
+        "Track.primary",
+        TRACK,
+        'primary = PrimaryKey("{device}#{at:%Y%m%d}")',
+        'primary = PrimaryKey("{device}#{at:%Y%m%d}", "{at}")',
+        "Track",
+    ),
+    Case(  # a row a day, by its name
+        "lossy-key",
+        "Track.primary",
+        "device: str; at: datetime; first_day: datetime",
+        'primary = PrimaryKey("{device}", "{at:%Y%m%d:desc}")',
+        'primary = PrimaryKey("{device}", "{first_day:%Y%m%d:desc}")',
+        "Track",
+        ", keep=5",
+    ),
+    Case(  # milliseconds are enough beside what tells devices apart
+        "lossy-key",
+        "Track.primary",
+        TRACK,
+        'primary = PrimaryKey("TRACKS#{at:ms}")',
+        'primary = PrimaryKey("TRACKS#{at:ms}", "{device}")',
+        "Track",
+    ),
+    Case(
+        "lossy-key",
+        "Track.primary",
+        f"{TRACK}; track_id: str",
+        'primary = PrimaryKey("{device}", "{at:%Y%m%d%H}#{device}")',
+        'primary = PrimaryKey("{device}", "{at:%Y%m%d%H}#{track_id}")',
+        "Track",
+        ", keep=5",
+    ),
+    Case(
+        "unbounded-collection",
+        "Order.by_total",
+        f"{ORDER}; total: int; number: Annotated[int, Field(ge=0, lt=10**6)]",
+        'primary = PrimaryKey("CUSTOMER#{customer_id}", "{order_id}"); '
+        'by_total = AccessPattern("CUSTOMER#{customer_id}", "{total}#{order_id}", local=True)',
+        'primary = PrimaryKey("CUSTOMER#{customer_id}", "{number}"); '
+        'by_total = AccessPattern("CUSTOMER#{customer_id}", "{total}#{order_id}", local=True)',
+    ),
+    Case(
+        "missing-ttl",
+        "Track.primary",
+        TRACK,
+        'primary = PrimaryKey("{device}", "{at:ms:desc}")',
+        'primary = PrimaryKey("{device}", "{at:ms:desc}"); expires_at: Annotated[datetime, TTL]',
+        "Track",
+    ),
+    Case(  # an order has an identity: it is no point of a series
+        "missing-ttl",
+        "Order.primary",
+        "device: str; at: datetime",
+        'primary = PrimaryKey("{device}", "{at}"); track_id: str',
+        'primary = PrimaryKey("{device}", "{at}#{order_id}"); order_id: str',
+    ),
+    Case(
+        "long-names",
+        "Order",
+        "; ".join(f"estimated_window_of_delivery_{n}: str" for n in range(8)),
+        'n2345678901234567: str; primary = PrimaryKey("{n2345678901234567}")',
+        'n234567890123456: str; primary = PrimaryKey("{n234567890123456}")',
+    ),
+]
+IDS = [f"{case.rule}-{number}" for number, case in enumerate(CASES)]
+
+
+def rules(table: Table) -> list[tuple[str, str]]:
+    """What was found, and where."""
+    return [(finding.rule, finding.where) for finding in table.lint()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_a_rule_finds_what_breaks_it_and_not_what_just_does_not(case: Case, load: LoadTable) -> None:
+    assert (case.rule, case.where) in rules(load(case.source(case.has)))
+    assert case.rule not in dict(rules(load(case.source(case.has_not))))
+
+
+def test_every_rule_is_tried() -> None:
+    assert {case.rule for case in CASES} | {"ambiguous-row-keys", "filtered-reads", "unused-ignore"} == set(RULES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_the_line_to_change_is_right(case: Case, load: LoadTable) -> None:
+    finding = next(one for one in load(case.source(case.has)).lint() if one.rule == case.rule)
+    lines = [line for line in finding.mend.splitlines() if re.match(r"\w+ = (PrimaryKey|AccessPattern)\(", line)]
+    assert finding.file is not None
+    assert finding.line is not None
+    source = Path(finding.file).read_text(encoding="utf-8").splitlines()
+    if lines:
+        assert source[finding.line - 1].startswith(f"    {finding.where.split('.')[1]} = ")
+        source[finding.line - 1] = "\n".join(f"    {line}" for line in lines)
+        mended = load("\n".join(source) + "\n")
+        assert case.rule not in dict(rules(mended))
+        new = {rule for rule, _ in rules(mended)} - {rule for rule, _ in rules(load(case.source(case.has)))}
+        assert new <= {"missing-ttl"}  # of what is a plain time series only now
+    else:
+        assert case.rule in ("hot-partition", "monotonic-key", "long-names", "missing-ttl")
+
+
+def two(first: str, second: str) -> str:
+    """Two entities with these keys."""
+    fields = "c: str\n    o: str\n    n: int\n    at: datetime"
+    return (
+        f"class One(Entity, table=shop):\n    {fields}\n    primary = PrimaryKey({first})\n\n"
+        f"class Two(Entity, table=shop):\n    {fields}\n    primary = PrimaryKey({second})\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ('"C#{c}", "O#{o}"', '"C#{c}", "O#{o}#N#{n}"', ["One.primary"]),  # orders between their lines
+        ('"C#{c}", "O#{o}"', '"C#{c}", "N#{o}#{n}"', []),
+        ('"C#{c}", "{n}"', '"C#{c}", "PROFILE"', []),  # one among many
+        ('"C#{c}", "{n}"', '"C#{c}", "O#{o}"', ["One.primary"]),
+        ('"C#{c}", "{o}#A"', '"C#{c}", "N#{n}"', ["One.primary"]),
+        ('"C#{c}", "{o}"', '"{c}#{o}", "X#{n}"', []),  # a c of "C" is not meant
+    ],
+)
+def test_filtered_reads(first: str, second: str, found: list[str], load: LoadTable) -> None:
+    told = rules(load(two(first, second)))
+    assert [where for rule, where in told if rule == "filtered-reads"] == found
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ('"TENANT#{c}", "A"', '"TENANT#{c}#USER#{o}", "B"', True),
+        ('"TENANT#{c}", "A"', '"USER#{c}#{o}", "B"', False),
+        ('"{c}", "A"', '"USER#{c}", "B"', True),
+        ('"USER#{c}", "A"', '"{c}", "B"', True),
+        ('"{c}"', '"{c}#{o}"', False),  # no sort key: the row key is the partition
+    ],
+)
+def test_ambiguous_row_keys_are_those_that_bigtable_refuses(
+    first: str, second: str, found: bool, load: LoadTable
+) -> None:
+    table = load(two(first, second))
+    told = [finding for finding in table.lint() if finding.rule == "ambiguous-row-keys"]
+    assert bool(told) is found
+    if not found:
+        check(table.compile())
+        return
+    with pytest.raises(SchemaError) as refused:
+        check(table.compile())
+    assert told[0].mend in str(refused.value)
+    partition = re.search(r'such as "(.+?)"', told[0].mend)
+    assert partition is not None
+    name = partition[1].split("#")[0].title()
+    source = two(
+        *(f'"{partition[1]}", "X"' if name == one else text for one, text in (("One", first), ("Two", second)))
+    )
+    assert "ambiguous-row-keys" not in dict(rules(load(source)))
+
+
+HOT = (
+    "class Order(Entity, table=shop):{0}\n    order_id: str\n    primary = PrimaryKey('{{order_id}}')\n"
+    "    listed = AccessPattern({1}\n        'ORDERS',\n        '{{order_id}}',\n    ){2}\n"
+)
+SILENT = "  # odm: ignore[hot-partition]"
+
+
+@pytest.mark.parametrize("where", [(SILENT, "", ""), ("", SILENT, ""), ("", "", f"{SILENT} a hundred a day")])
+def test_a_comment_silences_a_rule(where: tuple[str, str, str], load: LoadTable) -> None:
+    assert rules(load(HOT.format("", "", ""))) == [("hot-partition", "Order.listed")]
+    assert rules(load(HOT.format(*where))) == []
+
+
+def test_a_comment_silences_no_other_rule_and_is_told_when_it_silences_nothing(load: LoadTable) -> None:
+    source = HOT.format("", "  # odm: ignore[missing-ttl, hot]", "")
+    table = load(source)
+    assert rules(table) == [("hot-partition", "Order.listed"), ("unused-ignore", "Order.listed")]
+    assert table.lint()[1].line == (HEAD + source).split("# odm:")[0].count("\n") + 1
+    assert rules(load(HOT.format(SILENT, SILENT, ""))) == []  # each silences it
+
+
+def test_what_is_inherited_stands_in_the_base(load: LoadTable) -> None:
+    base = "class Listed(Entity):\n    order_id: str\n    listed = AccessPattern('ORDERS', '{order_id}')"
+    order = "\n\nclass Order(Listed, table=shop):\n    primary = PrimaryKey('{order_id}')\n"
+    [finding] = load(base + order).lint()
+    assert finding.line == HEAD.count("\n") + 3
+    assert load(base + SILENT + order).lint() == []
+
+
+def test_without_source_there_are_findings_without_places() -> None:
+    names: dict[str, object] = {"__name__": "nowhere"}
+    exec(HEAD + HOT.format("", SILENT, ""), names)
+    table = names["shop"]
+    assert isinstance(table, Table)
+    [finding] = table.lint()
+    assert (finding.rule, finding.file, finding.line) == ("hot-partition", None, None)
+
+
+def test_what_matters_on_one_cloud(load: LoadTable) -> None:
+    table = load(next(case.source(case.has) for case in CASES if case.rule == "monotonic-key"))
+    assert [finding.rule for finding in table.lint(backend="bigtable")] == ["monotonic-key"]
+    assert table.lint(backend="dynamodb") == []
+    assert table.lint(ignore=["monotonic-key"]) == []
+
+
+@pytest.mark.parametrize("arguments", [{"ignore": ["hot"]}, {"ignore": "hot-partition"}, {"backend": "memory"}])
+def test_what_can_not_be_left_out(arguments: dict[str, object], load: LoadTable) -> None:
+    table = load(HOT.format("", "", ""))
+    with pytest.raises(BadValue, match="lint: "):
+        table.lint(**arguments)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_the_worst_comes_first(load: LoadTable) -> None:
+    table = load("class Track(Entity, table=shop):\n    at: datetime\n    primary = PrimaryKey('TRACKS', '{at:s}')\n")
+    found = table.lint()
+    assert [finding.severity for finding in found] == ["error", "warning", "advice"]
+    assert all(isinstance(finding, LintFinding) and finding.source.startswith("https://docs.") for finding in found)
+
+
+NOTED = """
+from odm import Companion
+
+class Note(Companion):
+    def entities(self, entity):
+        return self.make(entity, Entity, {"note": str}, {"primary": PrimaryKey("NOTES", "{note}")}),
+
+class Order(Entity, table=shop):
+    order_id: str
+    primary = PrimaryKey("ORDER#{order_id}", "ORDER")
+    note = Note()
+"""
+
+
+def test_what_a_companion_stores_is_not_the_users_design(load: LoadTable) -> None:
+    table = load(NOTED)
+    assert [*table.compile().entities] == ["Order", "Order.note"]
+    assert table.lint() == []
