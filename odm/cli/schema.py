@@ -72,7 +72,8 @@ def _pattern(entity: EntitySchema, pattern: PatternSchema) -> tuple[str, ...]:
 def _shards(pattern: PatternSchema) -> str:
     if pattern.shards is None:
         return ""
-    return f"{pattern.shards.count}" if pattern.shards.by is None else f"{pattern.shards.count} by {pattern.shards.by}"
+    by = "" if pattern.shards.by is None else f" by {pattern.shards.by}"
+    return f"{pattern.shards.count}{by}" + ("" if pattern.shards.was is None else f", {pattern.shards.was} before")
 
 
 def _indexes(schema: Schema) -> list[tuple[str, ...]]:

@@ -109,7 +109,8 @@ def explain_plan(plan: Plan, native: Any, connection: Connection) -> Explanation
     notes = ["the range holds other entities' items too, so a filter takes this entity's"] if plan.needs_tag else []
     if plan.pattern.shards is not None:
         read, of = len(plan.shards), plan.pattern.shards.count
-        notes.append(f"one shard of {of}" if read == 1 else f"{read} shards read together, merged")
+        how = ", first those that entries leave" if plan.leaving else " together"
+        notes.append(f"one shard of {of}" if read == 1 else f"{read} shards read{how}, merged")
     if plan.pattern.projection is not None:
         has = ", ".join(plan.pattern.projection) or "nothing"
         notes.append(f"the index holds {has} beside keys, so on DynamoDB whole items are fetched by key, 100 a request")

@@ -4,7 +4,7 @@ A query is one page an operation: `chunk` reads one, and the loop over pages is 
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from attrs import evolve, field, frozen
 
@@ -86,8 +86,15 @@ class Scanning:
         return f"scan({'' if self.entity is None else self.entity.name})"
 
 
+class Found(NamedTuple):
+    """A stored item, and where it was found."""
+
+    item: Item
+    position: ir.Position
+
+
 @frozen
-class _Found:
+class _Read:
     """Stored items with their positions in a partition, and where more may follow."""
 
     partition: str
@@ -205,6 +212,13 @@ def _count_moving(context: Context, reading: Reading) -> Gen[int]:
     return total
 
 
+def stored_chunk(context: Context, reading: Reading) -> Gen[tuple[list[Found], Reading | None]]:
+    """The stored items of one page with their positions, and the reading that goes on, or None at the end."""
+    found = yield from _read(context, reading, reading.left)
+    stored = [Found(*one) for one in zip(found.items, found.positions, strict=True)]
+    return stored, _further(reading, found.next, len(stored))
+
+
 def keys_chunk(context: Context, reading: Reading) -> Gen[tuple[list[Key], Reading | None]]:
     """The item keys of one page, expired items' too, and the reading that goes on, or None at the end."""
     found = yield from _read(context, reading, reading.left, expired=True)
@@ -309,7 +323,7 @@ def request_of(
     )
 
 
-def _read(context: Context, reading: Reading, most: int | None, *, expired: bool = False) -> Gen[_Found]:
+def _read(context: Context, reading: Reading, most: int | None, *, expired: bool = False) -> Gen[_Read]:
     """What can be given after a page of every shard that has run out."""
     place, plan = reading.place, reading.plan
     streams, waiting = list(_streams(reading, place)), place.waiting
@@ -325,8 +339,8 @@ def _read(context: Context, reading: Reading, most: int | None, *, expired: bool
             break  # with nothing to wait for, a page without results is the caller's
     items, positions, rest, given = merged(streams, most, given, descending=plan.query.descending)
     if rest or waiting:
-        return _Found(place.partition, items, positions, Place(place.partition, None, rest, waiting, given))
-    return _Found(place.partition, items, positions, _following(plan, place))
+        return _Read(place.partition, items, positions, Place(place.partition, None, rest, waiting, given))
+    return _Read(place.partition, items, positions, _following(plan, place))
 
 
 def _feed(
@@ -364,7 +378,7 @@ def _following(plan: Plan, place: Place) -> Place | None:
     return Place(later[0]) if later else None
 
 
-def _decoded(context: Context, found: _Found) -> list[Any]:
+def _decoded(context: Context, found: _Read) -> list[Any]:
     return context.decode_all(found.items, found.positions)
 
 

@@ -81,6 +81,29 @@ def update(
     base = start(context, change)
     if base is None:
         base = yield from _read_base(context, change)
+    return (yield from _tried(context, change, base, retry_safe=retry_safe))
+
+
+def enter_again(context: Context, target: Target, pattern: PatternSchema, base: Item) -> Gen[None]:
+    """Write the entry of an item in an index as the model makes it now; nothing else changes.
+
+    Args:
+        context: of the store.
+        target: the item's key, and its values.
+        pattern: of the index.
+        base: the item as it was read.
+
+    Raises:
+        ItemNotFound: it is gone.
+    """
+    told = _told(target)
+    needed = tuple(name for name in dict.fromkeys(_attributes(target.entity, pattern)) if name not in told)
+    change = Change(target, (), None, "none", upsert=False, touched=(pattern,), told=told, needed=needed)
+    yield from _tried(context, change, base, retry_safe=False)
+
+
+def _tried(context: Context, change: Change, base: Item | None, *, retry_safe: bool) -> Gen[Any]:
+    """Send the update that is right for ``base``, and for what the item has become, until one is done."""
     for _ in range(ATTEMPTS):
         request = attempt(context, change, base)
         answer = (yield from _as_transaction(request, context)) if retry_safe else (yield request)

@@ -12,7 +12,7 @@ from attrs import define, frozen
 from odm.codec import TAG
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
-from odm.keys import suffixes
+from odm.keys import suffixes, suffixes_leaving
 from odm.schema.lockfile import Finding, Level
 from odm.schema.model import EntitySchema, Key, PatternSchema, Schema
 
@@ -97,6 +97,11 @@ def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> 
     found = stored.entries.get(str(pattern.index))
     if same_entry(pattern, found, made):
         return
+    if found is not None and made is not None and _has_not_moved(pattern, found, made):
+        effect = f"have their entry in index {pattern.index!r} in a shard that was (such as {_text(stored.key)})"
+        mend = "before was= goes, move them with db.reshard()"
+        yield _Tally("backfill", _where(pattern), "entry to move", effect, mend, _text(found), _text(made))
+        return
     states: dict[str, Any] = {"was": _text(found), "now": _text(made)}
     again = f"put() every stored {pattern.entity} again"
     if found is None:
@@ -115,6 +120,12 @@ def same_entry(pattern: PatternSchema, found: Key | None, made: Key | None) -> b
     ends = suffixes(pattern.shards)  # each as good as another: it was drawn at random
     partition = made.partition[: -len(ends[0])]
     return found.sort == made.sort and found.partition in {partition + end for end in ends}
+
+
+def _has_not_moved(pattern: PatternSchema, found: Key, made: Key) -> bool:
+    """Whether an entry is where it was before the number of shards changed, and queries look there."""
+    base = made.partition[: -len(suffixes(pattern.shards)[0])]
+    return found.sort == made.sort and found.partition in {base + end for end in suffixes_leaving(pattern.shards)}
 
 
 def _text(key: Key | None) -> str:

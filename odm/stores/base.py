@@ -30,6 +30,7 @@ from odm.operations.metering import OPEN, Meter, metering, open_meters
 from odm.operations.plan import make_plan
 from odm.operations.raw import RawItem
 from odm.operations.reads import Reading, Scanning, Segment
+from odm.operations.reshard import reshard
 from odm.operations.steps import Step
 from odm.operations.terms import owner_of
 from odm.operations.watching import LOG, Hook, Observer
@@ -294,6 +295,9 @@ class BaseStore:
             KeyValueError: a field of it is None or can not stand in a key.
         """
         return writes.target_of(self._context, entity).key
+
+    def _reshard(self, query: Query[Any]) -> Gen[int]:
+        return reshard(self._context, self._query(query))
 
     def _exists(self, which: Any, key: dict[str, Any]) -> Gen[bool]:
         return reads.exists(self._context, self._key(which, key))

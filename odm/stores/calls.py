@@ -122,6 +122,10 @@ class Calls:
         """Remove everything that a query finds; how many."""
         return accompany.delete_all(self._store._context, self, self._store._begin(query))
 
+    def reshard(self, query: Query[Any]) -> Gen[int]:
+        """Move index entries from the shards that were to those that are; how many."""
+        return self._store._reshard(query)
+
     def query(self, query: Query[E], *, consistent: bool = True) -> Gen[list[E]]:
         """All results, in memory; `page` reads them bit by bit."""
         reading = self._store._begin(query, consistent=consistent)

@@ -269,6 +269,24 @@ class Store(BaseStore):
         """
         return self._run(accompany.delete_all(self._context, Calls(self), self._begin(query)))
 
+    def reshard(self, query: Query[Any]) -> int:
+        """Move index entries from the shards that were to those that are, while ``Shards(..., was=...)`` says so.
+
+        Whatever reads and writes meanwhile finds every entry once. Not atomic, but resumable: after a failure, call it
+        again. When no program of the older model writes any more, and this gives 0 for every partition, ``was=`` can
+        go. Each entry that moves is one update, which changes nothing else, a Revision neither.
+
+        Args:
+            query: a call of the pattern, as for `query`: a partition of it, or what of it is to move.
+
+        Returns:
+            The number of entries moved.
+
+        Raises:
+            BadValue: the pattern does not say ``was=``.
+        """
+        return self._run(self._reshard(query))
+
     def query(self, query: Query[E], *, consistent: bool = True) -> Iterator[E]:
         """The results of a query, read page by page while you iterate.
 

@@ -1,10 +1,12 @@
 """What the suite stores of entities with sharded and local indexes.
 
-``spread`` has sharded indexes, ``respread`` is the same with other numbers of shards; ``beside`` has local indexes,
+``spread`` has sharded indexes, ``respread`` is the same with other numbers of shards; ``salted`` has sharded primary
+keys; ``few``, ``more`` and ``enough`` are one table while its numbers of shards grow; ``beside`` has local indexes,
 ``lean`` has indexes that do not hold whole items.
 """
 
-from datetime import datetime
+from datetime import date, datetime
+from random import randrange
 from typing import Annotated
 
 from pydantic import Field
@@ -13,6 +15,10 @@ from odm import TTL, AccessPattern, Entity, PrimaryKey, Shards, Stored, Table
 
 spread = Table("spread")
 respread = Table("spread")
+salted = Table("salted")
+few = Table("growing")
+more = Table("growing")
+enough = Table("growing")
 beside = Table("beside")
 lean = Table("lean")
 
@@ -63,6 +69,84 @@ class RespreadPause(Entity, table=respread, tag="Pause"):
 
     primary = PrimaryKey("PAUSE#{due_at}")
     by_due = AccessPattern("DUE#0", "{due_at}", index="gsi1")
+
+
+# --- table "salted"
+
+
+class Sale(Entity, table=salted):
+    """Its key tells its shard; with indexes of both kinds."""
+
+    day: date
+    sale_id: str
+    total: Annotated[int, Field(ge=0, lt=1000)] = 0
+    note: str = ""
+
+    primary = PrimaryKey("DAY#{day}", "SALE#{sale_id}", shards=Shards(12, by="sale_id"))
+    by_total = AccessPattern("DAY#{day}", "TOTAL#{total}#{sale_id}", local=True)
+    everywhere = AccessPattern("SALES", "{total}#{sale_id}")
+
+
+class Bonus(Entity, table=salted):
+    """Stored under the key of a sale, in the same shard."""
+
+    day: date
+    sale_id: str
+    number: int
+
+    primary = PrimaryKey("DAY#{day}", "SALE#{sale_id}#BONUS#{number}", shards=Shards(12, by="sale_id"))
+
+
+class Ticket(Entity, table=salted):
+    """Chance is a field of the key, so it is known for each item."""
+
+    day: date
+    number: int
+    salt: int = Field(default_factory=lambda: randrange(3), ge=0, lt=3)
+
+    primary = PrimaryKey("TICKETS#{day}", "{number}#{salt}", shards=Shards(3, by="salt"))
+
+
+# --- table "growing"
+
+
+class FewTask(Entity, table=few, tag="Task"):
+    """Before it grew: few shards by a field, few random ones, and none."""
+
+    task_id: str
+    rank: int = 0
+    note: str = ""
+
+    primary = PrimaryKey("TASK#{task_id}")
+    by_rank = AccessPattern("ALL", "{rank}#{task_id}", shards=Shards(2, by="task_id"))
+    drawn = AccessPattern("DRAWN", "{rank}#{task_id}", shards=Shards(2))
+    fresh = AccessPattern("FRESH", "{rank}#{task_id}")
+
+
+class Task(Entity, table=more):
+    """While entries move: shards of the same number of digits, of more, and where there were none."""
+
+    task_id: str
+    rank: int = 0
+    note: str = ""
+
+    primary = PrimaryKey("TASK#{task_id}")
+    by_rank = AccessPattern("ALL", "{rank}#{task_id}", shards=Shards(4, by="task_id", was=2))
+    drawn = AccessPattern("DRAWN", "{rank}#{task_id}", shards=Shards(11, was=2))
+    fresh = AccessPattern("FRESH", "{rank}#{task_id}", shards=Shards(3, by="task_id", was=1))
+
+
+class GrownTask(Entity, table=enough, tag="Task"):
+    """When all have moved."""
+
+    task_id: str
+    rank: int = 0
+    note: str = ""
+
+    primary = PrimaryKey("TASK#{task_id}")
+    by_rank = AccessPattern("ALL", "{rank}#{task_id}", shards=Shards(4, by="task_id"))
+    drawn = AccessPattern("DRAWN", "{rank}#{task_id}", shards=Shards(11))
+    fresh = AccessPattern("FRESH", "{rank}#{task_id}", shards=Shards(3, by="task_id"))
 
 
 # --- table "beside"

@@ -46,6 +46,11 @@ def test_every_module_is_on_it() -> None:
     assert [name for name in modules if f"](../patterns/{name})" not in text] == []
 
 
+@pytest.mark.parametrize("module", sorted((ROOT / "patterns").glob("[!_]*.py")), ids=lambda module: module.stem)
+def test_a_module_can_be_read_in_ten_minutes(module: Path) -> None:
+    assert len(module.read_text(encoding="utf-8").splitlines()) <= 250
+
+
 def test_its_links_lead_somewhere() -> None:
     text = PAGE.read_text(encoding="utf-8")
     headings = {

@@ -137,6 +137,7 @@ def sharded(shards: str) -> tuple[str, str]:
     return ('"{placed_at}", index="dated"', f'"{{placed_at}}#{{order_id}}", index="dated", shards=Shards({shards})')
 
 
+UNSHARDED = ('"{placed_at}", index="dated"', '"{placed_at}#{order_id}", index="dated"')
 BY_PLACE = (
     "    by_date",
     '    by_place = AccessPattern("CUSTOMER#{customer_id}", "{placed_at}", local=True)\n    by_date',
@@ -251,6 +252,36 @@ SAFE = [
         [sharded("8")],
         [("safe", "Order.by_date", "shards")],
         [sharded("4")],
+    ),
+    Change(
+        "another number of shards, and what it was",
+        [sharded("16, by='order_id', was=8")],
+        [("safe", "Order.by_date", "shards")],
+        [sharded("8, by='order_id'")],
+    ),
+    Change(
+        "shards where there were none",
+        [sharded("4, by='order_id', was=1")],
+        [("safe", "Order.by_date", "shards")],
+        [UNSHARDED],
+    ),
+    Change(
+        "the number of shards that is to come",
+        [sharded("8, by='order_id', was=16")],
+        [("safe", "Order.by_date", "shards")],
+        [sharded("8, by='order_id'")],
+    ),
+    Change(
+        "the number of shards that was to come",
+        [sharded("16, by='order_id', was=8")],
+        [("safe", "Order.by_date", "shards")],
+        [sharded("8, by='order_id', was=16")],
+    ),
+    Change(
+        "random shards of more digits, and what they were",
+        [sharded("11, was=10")],
+        [("safe", "Order.by_date", "shards")],
+        [sharded("10")],
     ),
     Change(
         "shards by a field at random",
@@ -431,7 +462,36 @@ STRANDS = [
         "shards",
         [sharded("8, by='order_id'")],
         [("strands", "Order.by_date", "shards")],
-        [('"{placed_at}", index="dated"', '"{placed_at}#{order_id}", index="dated"')],
+        [UNSHARDED],
+    ),
+    Change(
+        "no shards any more",
+        [UNSHARDED],
+        [("strands", "Order.by_date", "shards")],
+        [sharded("8, by='order_id', was=1")],
+    ),
+    Change(
+        "another number of shards, and not what it was",
+        [sharded("16, by='order_id', was=4")],
+        [("strands", "Order.by_date", "shards")],
+        [sharded("8, by='order_id'")],
+    ),
+    Change(
+        "random shards by a field, and what they were",
+        [sharded("16, by='order_id', was=8")],
+        [("strands", "Order.by_date", "shards")],
+        [sharded("8")],
+    ),
+    Change(
+        "shards of the primary key",
+        [('"ORDER#{order_id}")', '"ORDER#{order_id}", shards=Shards(8, by="order_id"))')],
+        [("strands", "Order.primary", "shards")],
+    ),
+    Change(
+        "another number of shards of the primary key",
+        [('"ORDER#{order_id}")', '"ORDER#{order_id}", shards=Shards(8, by="order_id"))')],
+        [("strands", "Order.primary", "shards")],
+        [('"ORDER#{order_id}")', '"ORDER#{order_id}", shards=Shards(4, by="order_id"))')],
     ),
     Change(
         "another number of shards",

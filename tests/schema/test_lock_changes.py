@@ -8,8 +8,10 @@ import pytest
 
 from odm import ItemExists, ItemInvalid, OdmError, Store, set_
 from odm.backends.local import Memory
+from odm.operations import ir
+from odm.schema.evidence import Stored, judge
 from odm.schema.lockfile import Finding, TableLock, compare, describe
-from tests.schema.lock_models import BACKFILL, SAFE, STRANDS, Change, Model, model
+from tests.schema.lock_models import BACKFILL, SAFE, STRANDS, Change, Model, model, sharded
 
 CHANGES = [*SAFE, *BACKFILL, *STRANDS]
 
@@ -129,6 +131,36 @@ def test_putting_again_is_the_mend(name: str) -> None:
     for item in list(db.scan()):
         db.put(item)
     assert list(answers(db, now)) == list(answers(expected, now))
+
+
+def test_what_the_shards_were_can_go_once_the_entries_have_moved() -> None:
+    """The lock file can not know whether they have, so it asks."""
+    was, grown = sharded("8, by='order_id'"), sharded("16, by='order_id', was=8")
+    change = Change("", [sharded("16, by='order_id'")], [], [grown])
+    [finding] = findings(change)
+    assert (finding.level, finding.change, finding.was) == ("strands", "shards", "16 by order_id as str, 8 before")
+    assert finding.mend == "keep was=8 until db.reshard() has given 0 for every partition"
+    assert "say was=8" in findings(Change("", [sharded("16, by='order_id'")], [], [was]))[0].mend
+    growing, after = model(grown), model(*change.new)
+    db = stored_as(change, model_of_items=model(was), model_now=growing)
+    now = Store(after.table, db.backend)
+    order = growing.names["Order"]
+    assert [found.change for found in judge(growing.table.compile(), stored(db, growing))] == ["entry to move"]
+    assert [found.change for found in judge(after.table.compile(), stored(db, growing))] == ["stored entry"]
+    assert list(answers(now, after)) != list(answers(stored_as(change, model_of_items=after, model_now=after), after))
+    assert (db.reshard(order.by_date(customer_id="c1")), db.reshard(order.by_date(customer_id="c1"))) == (1, 0)
+    assert judge(growing.table.compile(), stored(db, growing)) == ()
+    assert list(answers(now, after)) == list(answers(stored_as(change, model_of_items=after, model_now=after), after))
+
+
+def stored(db: Store, of: Model) -> list[Stored]:
+    """The one order, as it lies in the memory, with its entry in the index."""
+    page = db._connect()[1].answer(ir.Scan(entries=True))  # type: ignore[attr-defined]
+    return [
+        Stored(position.key, item, entries)
+        for item, position, entries in zip(page.items, page.positions, page.entries, strict=True)
+        if item["_t"] == "Order"
+    ]
 
 
 def test_items_of_a_removed_entity_are_invalid_in_a_collection() -> None:

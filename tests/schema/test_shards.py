@@ -325,6 +325,10 @@ def test_explain_says_what_is_read_together() -> None:
     one = db.explain(Order.spread().where(Order.id == "o1"))
     assert one.partitions == (f"OPEN#{crc32(b'o1') % 12:02}",)
     assert one.note == "one shard of 12"
+    grown = declared(AccessPattern("OPEN", "{id}", shards=Shards(12, by="id", was=1)))
+    moving = Store(grown.cls.__odm_table__, Memory()).explain(grown.cls.one())
+    assert moving.note == "13 shards read, first those that entries leave, merged"
+    assert moving.partitions[:2] == ("OPEN", "OPEN#00")
     assert "requests   one a page of results\n" in str(one)
     local = db.explain(Order.by_total(customer_id="c"))
     assert "index      by_total, a local index\n" in str(local)

@@ -49,6 +49,8 @@ from odm import (
 )
 from odm.backends.local import Compaction, Faults, Happened, LocalFile, Memory
 from odm.expressions.nodes import Action
+from odm.patterns.adjacency_list import AdjacencyList, edge
+from odm.patterns.graph import Walk, walk
 from odm.schema.model import Schema
 from odm.testing import Clock, Ids, OpenStore
 
@@ -238,6 +240,31 @@ async def awaiting(db: AsyncStore) -> None:
     async with db as same:
         assert_type(same, AsyncStore)
     assert_type([found async for found in db.query(key)], list[Order])
+
+
+class Knows(Entity, table=shop):
+    one: str
+    other: str
+    since: datetime
+
+    primary, out, into = edge("CUSTOMER#{one}", "KNOWS", "CUSTOMER#{other}", sort="{since}")
+
+
+class Bought(Entity, table=shop):
+    who: str
+    sku: str
+
+    primary, into = edge("CUSTOMER#{who}", "BOUGHT", "PRODUCT#{sku}")
+
+
+async def adjacency_lists(db: Store, adb: AsyncStore) -> None:
+    assert_type(Knows.out(one="a"), Query[Knows])
+    assert_type(Bought.into(sku="s"), Query[Bought])
+    assert_type(Bought.primary(who="a"), Query[Bought])
+    circle = AdjacencyList(Knows, Bought)
+    assert_type(db.run(circle.neighbours(Knows.out(one="a"))), list[tuple[Knows, Any]])
+    assert_type(await adb.run(circle.remove_node(key)), bool)
+    assert_type(await adb.run(walk(circle, key, out=[Knows], depth=1, most=1)), Walk)
 
 
 def testing(odm_memory: OpenStore, faults: Faults, clock: Clock) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from odm.keys import Shards, suffixes
+from odm.keys import Shards, suffixes_read
 from odm.schema.lockfile.description import (
     EntityLock,
     PatternLock,
     ShardsLock,
+    SlotLock,
     TableLock,
     TemplateLock,
 )
@@ -22,6 +23,11 @@ def compare_primary(old: EntityLock, new: EntityLock, *, same_sorts: bool) -> It
         effect = "stored items stay under their old keys: they are not found, and a put writes a second item"
         mend = "read them with the old model and put them with the new one"
         yield Finding("strands", _where(new, now), "primary key", *_keys(was, now), effect, mend)
+    if was.shards != now.shards:
+        effect = "stored items stay in their old shards: they are not found, and a put writes a second item"
+        mend = "create a table of another name, and put everything that is read with the old model there"
+        shards = _shards(was.shards), _shards(now.shards)
+        yield Finding("strands", _where(new, now), "shards", *shards, effect, mend)
 
 
 def compare_patterns(old: EntityLock, new: EntityLock, table: TableLock) -> Iterator[Finding]:
@@ -66,15 +72,33 @@ def _projected(where: str, old: tuple[str, ...] | None, new: tuple[str, ...] | N
 
 
 def _resharded(where: str, old: ShardsLock | None, new: ShardsLock | None, again: str) -> Finding:
+    """Another number of shards, or another field: whether queries look wherever stored entries may be."""
     was, now = _shards(old), _shards(new)
-    if old is not None and new is not None and new.by is None and {*_suffixes(old)} <= {*_suffixes(new)}:
-        return Finding("safe", where, "shards", was, now, "queries read all shards, so stored entries are found")
-    effect = "entries of stored items stay in their old shards, where queries may not look"
-    return Finding("strands", where, "shards", was, now, effect, again)
+    count, by = (1, None) if old is None else (old.count, old.by)
+    before = None if old is None else old.was
+    if not _looks_at(new, count, by):
+        effect = "entries of stored items stay in their old shards, where queries may not look"
+        if new is not None and _looks_at(ShardsLock(count=new.count, by=new.by, was=count), count, by):
+            again = f"say was={count}, so that queries look there too, or {again}"
+        return Finding("strands", where, "shards", was, now, effect, again)
+    if before is not None and not _looks_at(new, before, by):
+        effect = "entries that have not moved stay in the shards that were, where queries no longer look"
+        mend = f"keep was={before} until db.reshard() has given 0 for every partition"
+        return Finding("strands", where, "shards", was, now, effect, mend)
+    effect = "queries look at all shards where stored entries may be"
+    if new is not None and new.was is not None:
+        effect += ", those that were too; db.reshard() moves the entries, and was= can go when it finds none"
+    return Finding("safe", where, "shards", was, now, effect)
 
 
-def _suffixes(shards: ShardsLock) -> tuple[str, ...]:
-    return suffixes(Shards(shards.count))
+def _looks_at(shards: ShardsLock | None, count: int, by: SlotLock | None) -> bool:
+    """Whether queries find entries that are spread over so many shards by that field; one is no shard."""
+    if shards is None:
+        return count == 1
+    if shards.by is not None:  # which tells the one shard that is read
+        return count in (shards.count, shards.was) and (count == 1 or by == shards.by)
+    there = suffixes_read(Shards(count)) if count > 1 else ("",)
+    return {*there} <= {*suffixes_read(Shards(shards.count, was=shards.was))}
 
 
 def _added(entity: EntityLock, pattern: PatternLock, index: str) -> Finding:
@@ -143,4 +167,7 @@ def _encodings(template: TemplateLock | None) -> str:
 def _shards(shards: ShardsLock | None) -> str:
     if shards is None:
         return "none"
-    return f"{shards.count} {'at random' if shards.by is None else f'by {shards.by.field} as {shards.by.encoding}'}"
+    was = "" if shards.was is None else f", {shards.was} before"
+    return (
+        f"{shards.count} {'at random' if shards.by is None else f'by {shards.by.field} as {shards.by.encoding}'}{was}"
+    )

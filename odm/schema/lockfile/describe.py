@@ -52,10 +52,10 @@ def _pattern(entity: EntitySchema, pattern: PatternSchema) -> PatternLock:
 
 
 def _shards(entity: EntitySchema, pattern: PatternSchema) -> ShardsLock | None:
-    if pattern.shards is None:
+    if pattern.shards is None or pattern.kind == "local":  # whose shards are those of the primary key
         return None
     by = None if pattern.hashed is None else _slots(entity, pattern.hashed)[0]
-    return ShardsLock(count=pattern.shards.count, by=by)
+    return ShardsLock(count=pattern.shards.count, by=by, was=pattern.shards.was)
 
 
 def _template(entity: EntitySchema, template: Template) -> TemplateLock:

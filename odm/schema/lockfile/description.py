@@ -46,10 +46,14 @@ class TemplateLock(_Description):
 
 
 class ShardsLock(_Description):
-    """Over how many partitions a pattern is spread, and by the text of which field; None: at random."""
+    """Over how many partitions a pattern is spread, and by the text of which field; None: at random.
+
+    ``was``: over how many before; entries may still be there.
+    """
 
     count: int
     by: SlotLock | None = None
+    was: int | None = None
 
 
 class PatternLock(_Description):

@@ -27,6 +27,7 @@ from odm.testing.suite.counters import TestCounter, TestCounterPut
 from odm.testing.suite.deletes import TestConditionalDelete, TestDelete, TestDeleteAll
 from odm.testing.suite.errors import TestErrors, TestStores, TestTables
 from odm.testing.suite.gets import TestGet, TestGetMany
+from odm.testing.suite.growing_shards import TestGrowingShards
 from odm.testing.suite.indexes import TestIndexedTable, TestIndexPuts, TestIndexReads, TestIndexUpdates
 from odm.testing.suite.invalid import TestInvalidItems
 from odm.testing.suite.keep import TestKeep
@@ -41,6 +42,7 @@ from odm.testing.suite.queries import TestDescending, TestLimit, TestLossy, Test
 from odm.testing.suite.revision import TestNewRevision, TestRevision, TestRevisionRefused, TestRevisionUpdates
 from odm.testing.suite.scans import TestRefusedSegments, TestScan, TestSegments
 from odm.testing.suite.sharded_counters import TestShardedCounter, TestShardedCounterTransactions
+from odm.testing.suite.sharded_keys import TestShardedKeys
 from odm.testing.suite.shards import TestShardedPages, TestShardedReads, TestShardedWrites
 from odm.testing.suite.sparse_indexes import TestSparseIndexes, TestSparseIndexTransactions, TestSparseIndexUpdates
 from odm.testing.suite.transaction_indexes import TestTransactionIndexes
@@ -94,6 +96,7 @@ __all__ = [
     "TestFilters",
     "TestGet",
     "TestGetMany",
+    "TestGrowingShards",
     "TestIncrement",
     "TestIndexPuts",
     "TestIndexReads",
@@ -140,6 +143,7 @@ __all__ = [
     "TestSets",
     "TestShardedCounter",
     "TestShardedCounterTransactions",
+    "TestShardedKeys",
     "TestShardedPages",
     "TestShardedReads",
     "TestShardedWrites",

@@ -1,0 +1,68 @@
+"""Moving the entries of a pattern that are still in the shards that were, after their number has changed.
+
+A move is an update of the entry alone, which asks that the fields of its key are as they were read. So it may run
+beside any reader and writer, stop anywhere and be done again.
+"""
+
+from typing import Any, Final
+
+from attrs import evolve
+
+from odm.entities.query import Query
+from odm.errors import BadValue, ItemNotFound
+from odm.keys import suffixes
+from odm.operations.backend import Gen
+from odm.operations.context import Context, Target
+from odm.operations.plan import Plan, make_plan
+from odm.operations.reads import Found, begin, stored_chunk
+from odm.operations.together import together
+from odm.operations.updates import enter_again
+
+TOGETHER: Final = 64
+"""Entries that are moved at the same time."""
+
+
+def reshard(context: Context, query: Query[Any]) -> Gen[int]:
+    """Move what a query finds in the shards that were to those that are; returns how many entries it moved.
+
+    Raises:
+        BadValue: the query is not of a pattern with ``was=``.
+    """
+    plan = make_plan(context.schema, query)
+    _check(plan)
+    staying = suffixes(plan.pattern.shards) if plan.pattern.hashed is None else ()  # any is as good as another
+    left = tuple(shard for shard in plan.shards if shard in plan.leaving and shard not in staying)
+    going = begin(context, query) if left else None
+    going = None if going is None else evolve(going, plan=evolve(plan, shards=left, leaving=frozenset()))
+    moved = 0
+    while going is not None:
+        found, going = yield from stored_chunk(context, going)
+        for start in range(0, len(found), TOGETHER):
+            moved += sum((yield from together([_move(context, plan, one) for one in found[start : start + TOGETHER]])))
+    return moved
+
+
+def _check(plan: Plan) -> None:
+    shards = plan.pattern.shards
+    if plan.entity is None:
+        raise BadValue(f"reshard({plan.query}) moves the entries of one entity: call its pattern, as in a query")
+    if shards is None or shards.was is None:
+        raise BadValue(
+            f"reshard({plan.query}): {plan.pattern.full_name} does not say that its shards were others: declare "
+            "shards=Shards(..., was=...) with the number that there were"
+        )
+
+
+def _move(context: Context, plan: Plan, found: Found) -> Gen[int]:
+    """Write one entry anew, if it is not where the model puts it now."""
+    item, position = found
+    entity, made = plan.entity, context.decode(item, position.key)
+    assert entity is not None
+    home = None if made is None else plan.pattern.key(vars(made), context.random)
+    if made is None or (home == position.index_key and plan.pattern.hashed is not None):
+        return 0
+    try:
+        yield from enter_again(context, Target(entity, position.key, vars(made)), plan.pattern, item)
+    except ItemNotFound:
+        return 0  # removed meanwhile, and its entry with it
+    return 1
