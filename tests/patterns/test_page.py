@@ -17,21 +17,27 @@ from tests.readme import blocks
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "patterns.md"
 REWRITE = "ODM_GOLDEN=write pytest tests/patterns/test_page.py"
-COPIED = re.compile(r"(<!-- tables of patterns/(\w+)\.py -->\n).*?(<!-- end -->\n)", re.DOTALL)
+FOLDER = ROOT / "patterns"
+MODULES = sorted(FOLDER.glob("[!_]*.py"))
+COPIED = re.compile(r"(<!-- tables of patterns/(\w+\.py) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 LINE = "backend = Memory()"
 
 
-def tables(module: str) -> str:
+TABLE = re.compile(r"^(?:\|.*\n)+|^(={3,} .*\n)(?:.*\n)*?\1(?=\n)", re.MULTILINE)
+"""A table of a docstring: lines that begin with a bar, or what stands between lines of =."""
+
+
+def tables(module: Path) -> str:
     """The tables in the docstring of a module, as Markdown."""
-    text = import_module(f"odm.patterns.{module}").__doc__ or ""
-    found = re.findall(r"^(?:\|.*\n)+", text, re.MULTILINE)
-    assert found, f"the docstring of {module} has tables: of the layout, and of what calls cost"
-    return "\n".join(found).replace("``", "`")
+    text = import_module(f"odm.patterns.{module.stem}").__doc__ or ""
+    found = [f"```text\n{m[0]}```\n" if m[1] else m[0].replace("``", "`") for m in TABLE.finditer(text)]
+    assert found, f"the docstring of {module.name} has tables: of the layout, and of what calls cost"
+    return "\n".join(found)
 
 
 def test_its_tables_are_those_of_the_modules() -> None:
     shown = PAGE.read_text(encoding="utf-8")
-    true = COPIED.sub(lambda m: f"{m[1]}{tables(m[2])}{m[3]}", shown)
+    true = COPIED.sub(lambda m: f"{m[1]}{tables(FOLDER / m[2])}{m[3]}", shown)
     if os.environ.get("ODM_GOLDEN") == "write":
         PAGE.write_text(true, encoding="utf-8")
     elif true != shown:
@@ -41,12 +47,11 @@ def test_its_tables_are_those_of_the_modules() -> None:
 
 def test_every_module_is_on_it() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    modules = sorted(path.name for path in (ROOT / "patterns").glob("[!_]*.py"))
-    assert modules
-    assert [name for name in modules if f"](../patterns/{name})" not in text] == []
+    assert MODULES
+    assert [module.name for module in MODULES if f"](../patterns/{module.name})" not in text] == []
 
 
-@pytest.mark.parametrize("module", sorted((ROOT / "patterns").glob("[!_]*.py")), ids=lambda module: module.stem)
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
 def test_a_module_can_be_read_in_ten_minutes(module: Path) -> None:
     assert len(module.read_text(encoding="utf-8").splitlines()) <= 250
 
