@@ -2,8 +2,7 @@
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,11 @@ from odm import (
     AccessPattern,
     BadValue,
     Entity,
-    ItemNotFound,
     PrimaryKey,
     SchemaError,
     Store,
     Table,
     TransactionFailed,
-    set_,
 )
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
@@ -167,25 +164,4 @@ def test_removed_by_several_while_edges_are_put(backend: Backend) -> None:
         db.run(network.remove_node(ANN))
         assert sorted(db.scan(), key=repr) == others
         assert [db.count(Follows.into(followed=f"u{n}")) for n in range(10)] == [0, 1, 1, 1, 1, 1, 0, 0, 0, 0]
-        db.drop()
-
-
-def test_both_directions_agree_after_writers_have_raced(backend: Backend) -> None:
-    """Updates of the sort field, puts and deletes of one edge: it is found from both ends or from none, once."""
-    key = Follows.primary(follower="ann", followed="bob")
-
-    def write(n: int) -> None:
-        with suppress(ItemNotFound):
-            db.update(key, set_(Follows.since, NOW + timedelta(days=n)))
-        db.put(Follows(follower="ann", followed="bob", since=NOW - timedelta(days=n)))
-        if n % 3 == 0:
-            db.delete(key)
-
-    with Store(social, backend) as db, ThreadPoolExecutor() as pool:
-        db.create()
-        for _ in pool.map(write, range(12)):
-            pass
-        there = [one for one in [db.get(key)] if one is not None]
-        assert list(db.query(Follows.out(follower="ann"))) == there
-        assert list(db.query(Follows.into(followed="bob"))) == there
         db.drop()

@@ -3,9 +3,11 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 from uuid import uuid4
 
@@ -37,6 +39,7 @@ from odm.testing import Clock
 from odm.testing.stores import Stores
 from tests.patterns.portability import prove
 from tests.patterns.zoo import Animal, Keeper, Ticket, fill, zoo, zoo_v1
+from tests.readme import blocks
 
 BACKENDS = ["memory", "file", "dynamodb_local", "bigtable"]
 Open = Callable[[str], Backend]
@@ -351,6 +354,44 @@ class TestVerify:
         assert len({one.partition for one in found.differences}) >= 16
         assert found.more > 0
         assert found.more < BUCKETS
+
+
+class TestWriters:
+    @pytest.mark.parametrize("kind", ["memory", "file"])
+    def test_meanwhile_are_caught_up_with(self, kind: str, open_backend: Open, target: Store) -> None:
+        """While others write, what they leave alone arrives; a second copy, when they rest, brings the rest."""
+        backend = open_backend(kind)
+        over = Event()
+
+        def writes() -> None:
+            n = 0
+            while not over.is_set():
+                here.update(Keeper.primary(keeper_id=f"k{n % 20}"), set_(Keeper.name, f"of round {n}"))
+                n += 1
+
+        with Store(zoo, backend) as here, ThreadPoolExecutor(1) as pool:
+            here.create()
+            fill(Store(zoo_v1, backend), here, 200)
+            writing = pool.submit(writes)
+            try:
+                done = copy(here, target, size=5)
+            finally:
+                over.set()
+            writing.result()
+            assert done.items == 200
+            found, there = items(here), items(target)
+            assert found.keys() == there.keys()
+            others = [key for key, item in found.items() if type(item.entity) is not Keeper]
+            assert [there[key] for key in others] == [found[key] for key in others]
+            again = copy(here, target, into_existing=True)
+            assert again.verified is not None
+            assert again.verified.same
+
+
+def test_the_page_shows_what_runs() -> None:
+    page = Path(__file__).parents[2] / "docs" / "copy.md"
+    (shown,) = [block.text for block in blocks(page) if block.language == "python"]
+    exec(compile(shown, str(page), "exec"), {"__name__": "shown"})
 
 
 remarks = Table("notes")
