@@ -8,6 +8,7 @@ FAULTS = {
     "test_a_write_pays_for_the_entries_that_it_changes": "moto 5.2 tells no units of indexes",
     "test_beyond_38_digits_is_refused": "moto 5.2 stores sums of more than 38 digits",
     "test_edges_cost_units": "moto 5.2 tells no units of indexes",
+    "test_costs_the_units_that_it_says": "moto 5.2 tells half a unit of a consistent read",
     "test_cost_a_write_where_an_entry_comes_changes_or_goes": "moto 5.2 tells no units of indexes",
     "test_of_list_positions_counts_them_as_they_were": "moto 5.2 counts positions to set after it has removed others",
     "test_of_a_sharded_count_costs_what_it_says": "moto 5.2 tells half a unit of a write",

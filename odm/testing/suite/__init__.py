@@ -36,6 +36,7 @@ from odm.testing.suite.local_indexes import TestLocalIndexes, TestLocalIndexWrit
 from odm.testing.suite.meters import TestMeter, TestMeterIndexes, TestMeterTransactions, TestMeterUpdates
 from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
 from odm.testing.suite.pages import TestCursors, TestPages
+from odm.testing.suite.pointers import TestPointer, TestPointerAtChangingFields, TestPointerTogether, pointed, visited
 from odm.testing.suite.procedures import TestProcedures, TestTogetherInProcedures
 from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
 from odm.testing.suite.queries import TestDescending, TestLimit, TestLossy, TestPlanning, TestRanges
@@ -121,6 +122,9 @@ __all__ = [
     "TestOnRequest",
     "TestPages",
     "TestPlanning",
+    "TestPointer",
+    "TestPointerAtChangingFields",
+    "TestPointerTogether",
     "TestPrefix",
     "TestProcedures",
     "TestPut",
@@ -187,7 +191,9 @@ __all__ = [
     "lean",
     "local",
     "offline",
+    "pointed",
     "sharded",
     "stores",
     "table",
+    "visited",
 ]

@@ -1,0 +1,250 @@
+"""Pointer: an item that tells which of many is the newest, and that every write of these moves forward, never back.
+
+| partition | sort | attributes |
+|---|---|---|
+| ``CUSTOMER#c1`` | ``ORDER#o7`` | the order's own item |
+| ``LAST_ORDER#c1`` | ``Order.latest``, the tag | ``customer_id``, ``order_id``: of the highest order so far |
+
+The pointer holds what its key is made of, the value that it tracks, and the rest of the item's primary key::
+
+    class Order(Entity, table=shop):
+        customer_id: str
+        order_id: str
+
+        primary = PrimaryKey("CUSTOMER#{customer_id}", "ORDER#{order_id}")
+        latest = Pointer("LAST_ORDER#{customer_id}", tracks="order_id")
+
+
+    db.put(Order(customer_id="c1", order_id="o7"))  # moves it, if it was absent or smaller
+    db.get(Order.latest(customer_id="c1"))  # the order, or None
+    db.run(Order.latest.value(customer_id="c1"))  # "o7" alone, or None
+
+**When.** The newest is asked for often, or no pattern has the items in this order: where one has,
+``db.first(Order.primary(customer_id="c1").reverse())`` finds the newest too, and nothing has to be kept.
+
+**What holds.** Every put, insert, update and transaction that gives an item a higher value than the pointer's moves the
+pointer to it. A lower one leaves it, which is no error: writers may race, be late, and repeat themselves. Of two items
+with one value the first stays. None, in the tracked field or one of the pointer's key, moves nothing. Nothing moves a
+pointer back: after an update that lowers the value, ``get`` gives the item as it is; after a delete of it, or an update
+that takes it to another pointer, None. Batches refuse the entity; items that were there before it are to be put again.
+
+**Cost** in requests, and in DynamoDB's units for items below 1 KB:
+
+| call | DynamoDB | units | Bigtable |
+|---|---|---|---|
+| put or insert of the newest | 1, a transaction | 4 write | 2 |
+| of another | 2: the transaction, which is refused, and the item | 4 + 1 write; a meter knows 1 | 3: one reads why |
+| update of a field of the pointer | 1 more, which reads the item | 1 read more | 1 more |
+| get | 2: the pointer, then the item | 2 read | 2; 3 where the newest was deleted |
+| value | 1 | 1 read | 2 |
+
+**Backends.** DynamoDB and the bundled engine write item and pointer in one transaction. Bigtable writes the item, then
+the pointer. Who stops in between leaves that behind, so reads there repair it: they ask a pattern for what is higher,
+which has the items in the order of the tracked field, in partitions by fields of the pointer's key. Where none is, a
+store on Bigtable raises `odm.Unsupported` when it connects. Those who move one and the same pointer share the 1,000
+write units a second of its partition on DynamoDB, 500 moves, and its row on Bigtable.
+
+**Known as** the pointer strategy: https://dev.to/aws-builders/amazon-dynamodb-pointer-strategy-2c4k
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from odm import (
+    Along,
+    BackendError,
+    BadValue,
+    Calls,
+    Companion,
+    ConditionFailed,
+    Effect,
+    Entity,
+    Gen,
+    OutcomeUnknown,
+    PrimaryKey,
+    Procedure,
+    Query,
+    SchemaError,
+    Throttled,
+    Unsupported,
+    field,
+    missing,
+)
+
+E = TypeVar("E", bound=Entity)
+R = TypeVar("R")
+
+
+class Pointer(Companion):
+    """Points at the newest of the entity's items, see the module.
+
+    Args:
+        partition: template of the pointer's partition key, of fields of the entity.
+        sort: template of its sort key; without one, its tag stands in its place.
+        tracks: the field whose highest value it points at: text, a number, moment, day, UUID or bytes.
+
+    Raises:
+        SchemaError: when the table compiles: the declaration does not fit the entity.
+        Unsupported: when a store connects to a backend without transactions: no pattern can repair the pointer.
+    """
+
+    def __init__(self, partition: str, sort: str | None = None, *, tracks: str) -> None:
+        self.key = PrimaryKey(partition, sort)
+        self.tracks = tracks
+        self._of: dict[type, Pointed[Any]] = {}
+
+    def __repr__(self) -> str:
+        return f'Pointer({str(self.key)[len("PrimaryKey(") : -1]}, tracks="{self.tracks}")'
+
+    def __get__(self, instance: object, owner: type[E]) -> "Pointed[E]":
+        return self._of.setdefault(owner, Pointed(self, owner))
+
+    def entities(self, entity: type[Entity]) -> Sequence[type[Entity]]:
+        of = self.__get__(None, entity)
+        of.key = self.primary_key(entity)
+        if unknown := [name for name in (*self.key.fields, self.tracks) if name not in entity.model_fields]:
+            raise self.fault(entity, f"there is no field {unknown[0]!r}; it has {', '.join(entity.model_fields)}")
+        fields = self.copies(entity, dict.fromkeys((*self.key.fields, self.tracks, *of.key.fields)))
+        of.items = self.make(entity, Entity, fields, {"primary": self.key})
+        return (of.items,)
+
+    def check(self, entity: type[Entity], schema: Any, *, transactions: bool) -> None:
+        of, tracked = self._of[entity], field(self.tracks)
+        items = schema.entity(of.items)
+        try:
+            items.codec.lower(tracked < tracked)  # noqa: PLR0124  # whether it can be compared at all
+        except BadValue as error:
+            raise self.fault(entity, f"{error}; a pointer moves in the order of a field: track another") from error
+        if len(items.codec.record.fields[self.tracks].type.kinds) != 1:
+            raise self.fault(entity, f"{self.tracks} is of several types, which have no order among them")
+        key = items.primary
+        if self.tracks in set(key.fields) - key.lossy:
+            raise self.fault(entity, f"{self.tracks} is a part of its key, so every value has a pointer of its own")
+        of.pattern = None if key.lossy else schema.entity(entity).ordered_by(self.tracks, key.fields)
+        if of.pattern is None and not transactions:
+            raise Unsupported(
+                f"{entity.__name__}.{self.name}: this backend writes an item and then the pointer, and where that is "
+                f"cut short, no pattern finds the newest item: add {self._wanted(of, key)}"
+            )
+
+    def _wanted(self, of: "Pointed[Any]", key: Any) -> str:
+        if key.lossy:
+            return f"a field for what the key keeps of {', '.join(key.lossy)}, to stand in it, and a pattern by that"
+        rest = "".join(f"#{{{name}}}" for name in of.key.fields if name not in (*key.fields, self.tracks))
+        partition = "#".join(filter(None, (self.key.partition, self.key.sort)))
+        return f'by_{self.tracks} = AccessPattern("{partition}", "{{{self.tracks}}}{rest}")'
+
+    def sources(self, entity: type[Entity]) -> frozenset[str]:
+        return frozenset((*self.key.fields, self.tracks))
+
+    def along(self, tx: Along, effect: Effect[Any]) -> None:
+        pointer = self._of[type(effect.new)].at(effect.new)
+        if pointer is not None:
+            value = getattr(pointer, self.tracks)
+            rank = getattr(value, "value", value)  # members of an Enum have no order, what is stored of them has
+            tx.put(pointer, when=self.forward(pointer), lose=True, rank=rank)
+
+    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+        along = do.said(self, effect)
+        yield from commit(mark=along.marked)
+        with suppress(Throttled, OutcomeUnknown, BackendError):  # the item is written, and a read moves the pointer
+            yield from do.write(along)
+
+    def forward(self, pointer: Any) -> Any:
+        """The condition on which a pointer takes the place of the one that is stored."""
+        tracked = getattr(type(pointer), self.tracks)
+        return missing(tracked) | (tracked < getattr(pointer, self.tracks))
+
+    def fault(self, entity: type, wrong: str) -> SchemaError:
+        """Of a declaration that does not fit."""
+        return SchemaError(f"{entity.__name__}.{self.name} = {self!r}: {wrong}")
+
+
+class Pointed(Generic[E]):
+    """What ``Order.latest`` is: call it with the fields of the pointer's key, for a procedure that gets the item.
+
+    Attributes:
+        items: the class of the pointer's items.
+        key: the entity's primary key.
+        pattern: finds the newest item of a pointer that is behind, and whether that comes first in it; None: none does.
+    """
+
+    items: type[Any]
+    key: Any
+    pattern: Any = None
+
+    def __init__(self, pointer: Pointer, entity: type[E]) -> None:
+        self._pointer = pointer
+        self._entity = entity
+
+    def __repr__(self) -> str:
+        return f"{self._entity.__name__}.{self._pointer.name}"
+
+    def __call__(self, **key: Any) -> Procedure[E | None]:
+        """The newest item, for ``db.get(...)`` or ``db.one(...)``; None: there is none, or it was deleted.
+
+        Args:
+            key: the fields of the pointer's key.
+
+        Raises:
+            BadValue: one of them is missing, unknown or does not validate.
+        """
+        return self._procedure(self._get, key)
+
+    def value(self, **key: Any) -> Procedure[Any]:
+        """The highest value so far, for ``db.run(...)``; None: there was no item. Takes and raises what a call does."""
+        return self._procedure(self._value, key)
+
+    def at(self, item: Any) -> Any:
+        """The pointer at an item; None where a field of it is None."""
+        values = {name: getattr(item, name) for name in self.items.model_fields}
+        return None if None in values.values() else self.items(**values)
+
+    def _procedure(self, steps: Callable[[Query[Any], Calls], Gen[R]], given: Mapping[str, Any]) -> Procedure[R]:
+        """Steps that begin with the pointer's key, of values as the entity itself would hold them."""
+        table: Any = self._entity.__odm_table__
+        if table is None:
+            raise self._pointer.fault(self._entity, "the class has no table=: use a subclass that has")
+        codec = table.compile().entity(self._entity).codec
+        known = {name: codec.validate(name, given[name]) for name in given.keys() & self.items.model_fields}
+        key: Query[Any] = self.items.primary(**{**given, **known})
+        return Procedure(partial(steps, key), str(key))
+
+    def _get(self, key: Query[Any], do: Calls) -> Gen[E | None]:
+        pointer, item = yield from self._read(key, do)
+        if pointer is None or item is not None:
+            return item
+        own_key = getattr(self._entity, self.key.name)
+        item = yield from do.get(own_key(**{name: getattr(pointer, name) for name in self.key.fields}))
+        own = None if item is None else self.at(item)  # an update may have taken it to another pointer
+        return item if own is not None and do.key_of(own) == do.key_of(pointer) else None
+
+    def _value(self, key: Query[Any], do: Calls) -> Gen[Any]:
+        pointer, _ = yield from self._read(key, do)
+        return None if pointer is None else getattr(pointer, self._pointer.tracks)
+
+    def _read(self, key: Query[Any], do: Calls) -> Gen[tuple[Any, E | None]]:
+        """The pointer, moved forward where it was behind, and the item at which it points, where that was read too."""
+        pointer = yield from do.get(key)
+        newest = None if do.transactions else (yield from do.first(self._newest(key.values, pointer)))
+        found = None if newest is None else self.at(newest)
+        tracks = self._pointer.tracks
+        if found is None or found == pointer:
+            return pointer, newest
+        if pointer is not None and getattr(found, tracks) == getattr(pointer, tracks):
+            return pointer, None
+        with suppress(ConditionFailed):  # somebody was faster
+            yield from do.put(found, when=self._pointer.forward(found))
+        return found, newest
+
+    def _newest(self, values: Mapping[str, Any], pointer: Any) -> Query[E]:
+        """The newest of a pointer's items, from where it points on."""
+        (pattern, descending), tracks = self.pattern, self._pointer.tracks
+        given = {name: values[name] for name in pattern.partition.fields}
+        rest = [getattr(self._entity, name) == values[name] for name in values if name not in given]
+        if pointer is not None:
+            rest.append(getattr(self._entity, tracks) >= getattr(pointer, tracks))
+        query: Query[E] = getattr(self._entity, pattern.name)(**given).where(*rest)
+        return query if descending else query.reverse()

@@ -1,0 +1,254 @@
+"""Pointers: declarations that can not be right, writers that race, and a pointer that can not be written."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from ipaddress import IPv4Address
+from pathlib import Path
+from random import Random
+from types import new_class
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import pytest
+from attrs import define, evolve
+
+from odm import (
+    AccessPattern,
+    AsyncStore,
+    Backend,
+    BackendError,
+    Entity,
+    Gen,
+    OdmError,
+    OutcomeUnknown,
+    PrimaryKey,
+    SchemaError,
+    Store,
+    Table,
+    Throttled,
+    Unsupported,
+    field,
+)
+from odm.backends.bigtable import Bigtable
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.local import LocalFile, Memory
+from odm.operations import ir
+from odm.patterns.pointer import Pointer
+from odm.schema.model import Schema
+from odm.testing.stores import Watched, WatchedConnection
+from odm.testing.suite.pointers import Order, Reading, kept, latest, order, shop, value
+
+
+def entity(pointer: Pointer, *patterns: AccessPattern, key: str = "EVENT#{event_id}", **fields: Any) -> Any:
+    """An entity with a pointer, in a table of its own."""
+    body = {
+        "__module__": __name__,
+        "__annotations__": {"event_id": str, "place": str, "at": datetime, **fields},
+        "primary": PrimaryKey(key),
+        "last": pointer,
+        **{f"by_{n}": pattern for n, pattern in enumerate(patterns)},
+    }
+    return new_class("Event", (Entity,), {"table": Table("events")}, lambda names: names.update(body))
+
+
+@pytest.mark.parametrize(
+    ("made", "wrong"),
+    [
+        (entity(Pointer("LAST#{plce}", tracks="at")), "'plce'; it has event_id, place, at"),
+        (entity(Pointer("LAST#{place}", tracks="moment")), "'moment'"),
+        (entity(Pointer("LAST#{place}", "{at}", tracks="at")), "every value has a pointer of its own"),
+        (entity(Pointer("LAST#{place", tracks="at")), "LAST#{place"),
+        (entity(Pointer("LAST#{place}", tracks="ok"), ok=bool), "bool, which has no order"),
+        (entity(Pointer("LAST#{place}", tracks="ip"), ip=IPv4Address), "whose order is another"),
+        (entity(Pointer("LAST#{place}", tracks="tags"), tags=list[str]), "has no order"),
+        (entity(Pointer("LAST#{place}", tracks="size"), size=int | str), "several types"),
+        (entity(Pointer("EVENT#{event_id}", "Event", tracks="at")), "the same key"),
+    ],
+    ids=range(9),
+)
+def test_what_can_not_point_is_refused_when_the_table_compiles(made: Any, wrong: str) -> None:
+    with pytest.raises(SchemaError, match=wrong):
+        made.__odm_table__.compile()
+
+
+FITS = "add by_at = AccessPattern"
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        (entity(Pointer("L#{place}", tracks="at")), f'{FITS}("L#{{place}}", "{{at}}#{{event_id}}")'),
+        (entity(Pointer("L", "{place}", tracks="at")), f'{FITS}("L#{{place}}", "{{at}}#{{event_id}}")'),
+        (entity(Pointer("L#{place}", tracks="at"), AccessPattern("E#{place}", "{event_id}#{at}")), FITS),
+        (entity(Pointer("L#{place}", tracks="at"), AccessPattern("E#{place}", "{at:ms}")), FITS),
+        (entity(Pointer("L#{place}", tracks="at"), AccessPattern("E#{place}#{event_id}", "{at}")), FITS),
+        (entity(Pointer("L", tracks="at"), AccessPattern("E#{at:%Y}", "{at}")), FITS),
+        (entity(Pointer("L", tracks="at"), AccessPattern("E", "{at}", when=field("place") == "p")), FITS),
+        (entity(Pointer("L", tracks="at"), AccessPattern("E", "{at}#{note}"), note=str | None), FITS),
+        (Reading, "a field for what the key keeps of moment"),
+    ],
+    ids=range(9),
+)
+def test_what_bigtable_can_not_repair_is_refused_when_a_store_connects(made: Any, wanted: str) -> None:
+    with Store(made.__odm_table__, Bigtable("p", "i", endpoint="localhost:1")) as db:
+        with pytest.raises(Unsupported) as refused:
+            db.create()
+        assert wanted in str(refused.value)
+    with Store(made.__odm_table__, Memory()) as db:
+        db.create()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        entity(Pointer("L#{place}", tracks="at"), AccessPattern("L#{place}", "{at}#{event_id}")),
+        entity(Pointer("L#{place}", tracks="at"), AccessPattern("E", "{at:us:desc}")),
+        entity(Pointer("L#{place}", tracks="note"), AccessPattern("E#{place}", "{note}"), note=str | None),
+    ],
+    ids=range(3),
+)
+def test_what_bigtable_can_repair_is_taken(made: Any, bigtable_emulator: str) -> None:
+    with Store(made.__odm_table__, Bigtable(f"p-{uuid4().hex[:8]}", "i", endpoint=bigtable_emulator)) as db:
+        db.create()
+        assert db.get(made.last(place="p")) is None
+
+
+def test_an_abstract_base_gives_its_pointer_to_each_entity() -> None:
+    table = Table("things")
+
+    class Thing(Entity):
+        group: str
+        number: int
+        latest = Pointer("LATEST#{group}", tracks="number")
+
+    class Box(Thing, table=table):
+        primary = PrimaryKey("BOX#{group}", "{number}")
+
+    class Ball(Thing, table=table):
+        primary = PrimaryKey("BALL#{group}", "{number}")
+
+    with pytest.raises(SchemaError, match="no table="):
+        Thing.latest(group="g")
+    with Store(table, Memory()) as db:
+        db.create()
+        db.put(Box(group="g", number=3))
+        db.put(Ball(group="g", number=2))
+        assert (db.get(Box.latest(group="g")), db.get(Ball.latest(group="g"))) == (
+            Box(group="g", number=3),
+            Ball(group="g", number=2),
+        )
+
+
+def test_wrong_values_are_refused_before_anything_is_sent() -> None:
+    for wrong in (
+        {},
+        {"customer_id": 3},
+        {"customer_id": ""},
+        {"customer": "c1"},
+        {"customer_id": "c", "order_id": "o"},
+    ):
+        with pytest.raises(OdmError):
+            Store(shop, Memory()).get(Order.latest(**wrong))
+
+
+def test_they_print() -> None:
+    assert repr(Order.latest) == "Order.latest"
+    assert repr(vars(Order)["latest"]) == 'Pointer("LAST_ORDER#{customer_id}", tracks="order_id")'
+    assert repr(Order.latest(customer_id="c1")) == "Order.latest.primary(customer_id='c1')"
+    assert repr(Pointer("A", "B#{b}", tracks="c")) == 'Pointer("A", "B#{b}", tracks="c")'
+
+
+@define
+class Failing(Watched):
+    """A backend that fails at the second write, which is that of the pointer."""
+
+    error: OdmError | None = None
+
+    def connect(self, schema: Schema) -> "FailingConnection":
+        return FailingConnection(self, self.inner.connect(evolve(schema, name=f"{schema.name}-{self.suffix}")))
+
+
+class FailingConnection(WatchedConnection):
+    def steps(self, request: ir.Request) -> Gen[Any]:
+        error = getattr(self.watched, "error", None)
+        written = [one for one in self.watched.requests if isinstance(one, ir.Put)]
+        if isinstance(request, ir.Put) and len(written) % 2 and error is not None:
+            self.watched.requests.clear()
+            raise error
+        return (yield from super().steps(request))
+
+
+@pytest.mark.parametrize("error", [Throttled("busy"), OutcomeUnknown("lost"), BackendError("broken")], ids=repr)
+def test_an_item_that_is_written_is_no_failure_and_found(error: OdmError, bigtable_emulator: str) -> None:
+    backend = Failing(Bigtable("failing", "instance", endpoint=bigtable_emulator), uuid4().hex[:8], error=error)
+    with Store(shop, backend) as db:
+        db.create()
+        db.insert(order("o1"))
+        assert kept(db) == {}
+        backend.error = None
+        assert (latest(db), kept(db)) == ("o1", {"c1": "o1"})
+
+
+THREADS, ORDERS = 8, 12
+
+
+def in_threads(backend: Backend) -> None:
+    """Every thread puts orders in an order of its own, some of them the same ones, and none ever sees a step back."""
+    with Store(shop, backend) as db:
+        db.create()
+        customer = uuid4().hex  # the services outlive a test
+
+        def work(seed: int) -> None:
+            ids = [f"{n:03}" for n in range(ORDERS * 4)]
+            seen = ""
+            for order_id in Random(seed).sample(ids, ORDERS):
+                db.put(order(order_id, customer))
+                now, then = value(db, customer), latest(db, customer)
+                assert max(seen, order_id) <= now <= str(then)
+                seen = now
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(work, range(THREADS)))
+        wanted = {f"{n:03}" for seed in range(THREADS) for n in Random(seed).sample(range(ORDERS * 4), ORDERS)}
+        stored = [one.order_id for one in db.query(Order.primary(customer_id=customer))]
+        assert stored == sorted(wanted)
+        assert kept(db)[customer] == value(db, customer) == latest(db, customer) == stored[-1]
+
+
+def test_threads_agree_in_memory() -> None:
+    in_threads(Memory())
+
+
+def test_threads_agree_in_a_file(tmp_path: Path) -> None:
+    in_threads(LocalFile(tmp_path / "shop.db"))
+
+
+def test_threads_agree_on_dynamodb_local(dynamodb_local: str) -> None:
+    session = boto3.Session(aws_access_key_id="race", aws_secret_access_key="secret", region_name="eu-west-1")
+    in_threads(DynamoDB(session, endpoint_url=dynamodb_local))
+
+
+def test_threads_agree_on_bigtable(bigtable_emulator: str) -> None:
+    in_threads(Bigtable("race", "instance", endpoint=bigtable_emulator))
+
+
+async def tasks(backend: Backend) -> None:
+    """As many tasks, each with an order."""
+    async with AsyncStore(shop, backend) as db:
+        await db.create()
+        ids = Random(1).sample(range(100, 1000), 60)
+        await asyncio.gather(*(db.put(order(str(n))) for n in (*ids, *ids[:20])))
+        newest = await db.one(Order.latest(customer_id="c1"))
+        assert newest.order_id == str(max(ids))
+        assert await db.run(Order.latest.value(customer_id="c1")) == str(max(ids))
+        assert await db.count(Order.primary(customer_id="c1")) == 60
+
+
+async def test_tasks_agree_in_memory() -> None:
+    await tasks(Memory())
+
+
+async def test_tasks_agree_on_bigtable(bigtable_emulator: str) -> None:
+    await tasks(Bigtable("race-async", "instance", endpoint=bigtable_emulator))
