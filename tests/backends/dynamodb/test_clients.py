@@ -116,7 +116,7 @@ async def test_a_profile(colours: Colours, endpoint: str, tmp_path: Path, monkey
     for settings in (Settings(boto3.Session(profile_name="shop")), Settings(profile="shop")):
         sent = await colours.sent(settings)
         assert [_signer(request) for request in sent] == ["profiled in eu-north-1"] * 2
-    assert all(request.url.startswith(endpoint) for request in sent)
+        assert all(request.url.startswith(endpoint) for request in sent)
 
 
 async def test_what_the_environment_says(colours: Colours, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
