@@ -22,6 +22,7 @@ from examples import (
     market,
     meters,
     pets,
+    phone_batteries,
     places,
     product_catalog,
     server_metrics,
@@ -120,6 +121,17 @@ def test_the_markets_rows_on_bigtable(bigtable_emulator: str, read: Read) -> Non
     assert len(trades) == 561
     assert trades["NASDAQ#ZXZZT#1426535612045"]["d:price"] == b"600.58"
     assert trades["NYSE  #IBM  #0946684800000"]["d:price"] == b"100.52"
+
+
+def test_the_batteries_rows_on_bigtable(bigtable_emulator: str, read: Read) -> None:
+    phone_batteries.main(Bigtable("project", "instance", endpoint=bigtable_emulator))
+    assert [*read("battery-by-time")] == [f"BATTERY#2015030112450100{number}" for number in range(1, 6)]
+    assert [*read("battery-by-user")][0::2] == [
+        "BATTERY#Corrie#20150301124501001",
+        "BATTERY#Jo#20150301124501003",
+        "BATTERY#Sam#20150301124501005",
+    ]
+    assert [key[:11] for key in read("battery-salted")] == [f"BATTERY#{salt}#2" for salt in (0, 0, 1, 1, 2)]
 
 
 def test_the_invoices_rows_on_bigtable(bigtable_emulator: str, read: Read) -> None:
