@@ -1,12 +1,11 @@
 """Rules about what an item and its partition come to cost: collections without end, reads that filter, long names."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from math import prod
 from typing import Final
 
 from odm.keys import Literal, Template
-from odm.keys.times import TimeKey
 from odm.schema.lint.declared import declared, sort_of, written
 from odm.schema.lint.finding import (
     FILTERED_READS,
@@ -16,7 +15,7 @@ from odm.schema.lint.finding import (
     LintFinding,
     found,
 )
-from odm.schema.lint.slots import own_ids, plain, unit, values
+from odm.schema.lint.slots import own_ids, unit, values
 from odm.schema.model import EntitySchema, PatternSchema, Schema
 
 _BOUNDED: Final = 10**6
@@ -135,9 +134,7 @@ def missing_ttl(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
     first = sort.slots[0] if sort is not None and sort.slots else None
     if first is None or entity.ttl is not None or entity.keep is not None or own_ids(entity):
         return
-    type_, span = plain(first), unit(first)
-    if not isinstance(type_, TimeKey) or type_.kind is not datetime:
-        return
+    span = unit(first)
     if not isinstance(span, timedelta) or span >= timedelta(days=1):
         return
     yield found(

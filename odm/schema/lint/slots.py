@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from odm.entities.markers import metadata_of
 from odm.keys import Slot
 from odm.keys.base import Descending, KeyType
-from odm.keys.numeric import BigIntKey, BoolKey, DecimalKey, FloatKey, IntKey, UuidKey
+from odm.keys.numeric import BigIntKey, BoolKey, DecimalKey, FloatKey, IntKey
 from odm.keys.text import ChoiceKey
 from odm.keys.times import TimeKey, Unit
 from odm.schema.model import EntitySchema
@@ -94,7 +94,7 @@ def grows(entity: EntitySchema, slot: Slot) -> str | None:
     if unit(slot) is not None:
         return "a time"
     type_, info = plain(slot), entity.cls.model_fields[slot.name]
-    if isinstance(type_, UuidKey) and _uuid_version(info) in _TIME_ORDERED:
+    if _uuid_version(info) in _TIME_ORDERED:
         return "a UUID that begins with the time"
     wide = isinstance(type_, BigIntKey) or (isinstance(type_, IntKey) and (values(slot) or 0) >= _WIDE)
     return "a number that is counted up" if wide and _SEQUENCE.fullmatch(slot.name) else None
