@@ -1,6 +1,7 @@
 """`odm copy`: between places named on the command line, killed and run again, and how it ends."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -115,6 +116,23 @@ def test_a_kill_at_any_moment(run: Run, application: Application, file: LocalFil
     assert done.out.startswith("300 items copied")
     assert kept(LocalFile("other.db")) == kept(file)
     assert not state.exists()
+
+
+def test_a_terminal_shows_how_far_it_is(application: Application, file: LocalFile) -> None:
+    command = [sys.executable, "-c", RUN, "copy", "shop:shop", "shop.db", "other.db"]
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
+    done = subprocess.run(
+        command, cwd=application.folder, stderr=theirs, stdout=subprocess.PIPE, env=environment, check=True
+    )
+    os.close(theirs)
+    shown = os.read(ours, 1 << 20).decode()
+    os.close(ours)
+    assert "copied, parts" in shown
+    assert "4/4" in shown
+    assert "300 items" in shown
+    assert "600/600" in shown
+    assert done.stdout.startswith(b"300 items copied")
 
 
 def test_an_interruption_says_how_to_go_on(application: Application, file: LocalFile) -> None:
