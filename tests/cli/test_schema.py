@@ -70,7 +70,7 @@ def test_roles_conditions_and_shared_indexes_are_shown(run: Run, application: Ap
 def test_shards_are_shown(run: Run, application: Application) -> None:
     application.change(
         ("import AccessPattern", "import Shards, AccessPattern"),
-        ('#{placed_at}#{order_id}"', '#{placed_at}#{order_id}", shards=Shards(16, by="order_id")'),
+        ('#{placed_at}#{order_id}"', '#{placed_at}#{order_id}", shards=Shards(16, by="order_id", was=4)'),
         ('"EMAIL#{email}"', '"EMAIL#{email}", shards=Shards(8)'),
     )
     lines = run("schema", "shop").out.splitlines()
@@ -78,7 +78,7 @@ def test_shards_are_shown(run: Run, application: Application) -> None:
         next(line.split("  ") for line in lines if name in line) for name in ("r.by_email", "r.by_date")
     )
     assert {"8", "EMAIL#e1#0 | Customer"} <= {cell.strip() for cell in by_email}
-    assert {"16 by order_id", "CUSTOMER#c1#00 | PLACED#2026-01-31T12:30:00.000000Z#o1"} <= {
+    assert {"16 by order_id, 4 before", "CUSTOMER#c1#00 | PLACED#2026-01-31T12:30:00.000000Z#o1"} <= {
         cell.strip() for cell in by_date
     }
 

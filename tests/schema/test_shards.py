@@ -305,6 +305,20 @@ def test_the_planner_prefers_a_pattern_without_shards() -> None:
     assert Store(table, Memory()).explain(query).index == "plain"
 
 
+def test_the_planner_prefers_an_index_to_all_shards_of_the_primary_key_but_not_to_one() -> None:
+    table = Table("shop")
+
+    class Order(Entity, table=table):
+        day: str
+        id: str
+        primary = PrimaryKey("{day}", "{id}", shards=Shards(4, by="id"))
+        plain = AccessPattern("DAY#{day}", "{id}")
+
+    db = Store(table, Memory())
+    assert db.explain(select(Order).where(Order.day == "d")).index == "plain"
+    assert db.explain(select(Order).where(Order.day == "d", Order.id == "o1")).index is None
+
+
 def test_explain_says_what_is_read_together() -> None:
     table = Table("shop")
 
