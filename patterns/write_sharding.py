@@ -56,7 +56,8 @@ number of digits; else it may miss one. Of entries with equal sort keys, a page 
 before. On DynamoDB indexes lag, and a query in the moment of a move may find the entry in neither shard.
 
 **Limits.** 1,000 partitions a query, old and new shards together. A primary key keeps its count for good, since an item
-could be there twice: copy the items to a table of another name. It has no ``keep=``, whose newest are of a partition.
+could be there twice: to change it, put all that the old model reads into a table of another name, with the new model.
+It has no ``keep=``, whose newest are of one partition.
 
 Source: AWS, "Using write sharding to distribute workloads evenly in your DynamoDB table" (DynamoDB Developer Guide);
 Google Cloud, "Cloud Bigtable schema optimization: key salting".

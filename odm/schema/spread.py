@@ -43,8 +43,8 @@ def _check_primary(pattern: PatternSchema, shards: Shards, fields: Mapping[str, 
     if shards.was is not None:
         raise SchemaError(
             f"{owner}: {shards!r}: was= is for access patterns: an item has its key for good, and could be there "
-            "twice, under the old shard and the new. Copy the items to a table of another name instead, whose model "
-            "has the new shards"
+            "twice, under the old shard and the new. Make a table of another name, whose model has the new shards, "
+            "and put everything there that is read with the old model"
         )
 
 

@@ -99,7 +99,11 @@ KEY_FAULTS: list[Any] = [
     (PrimaryKey("{day}", "{at:s}#{id}", shards=Shards(8, by="at")), "'at' does not stand whole", "add {at}"),
     (PrimaryKey("{id}", shards=Shards(8, by="id")), "'id' does not stand whole", "among those of its partition"),
     (PrimaryKey("{day}", "{day}#{id}", shards=Shards(8, by="day")), "'day' stands in the partition key"),
-    (PrimaryKey("{day}", "{id}", shards=Shards(16, by="id", was=8)), "was= is for access patterns", "Copy the items"),
+    (
+        PrimaryKey("{day}", "{id}", shards=Shards(16, by="id", was=8)),
+        "was= is for access patterns",
+        "table of another name",
+    ),
     (PrimaryKey("{day}", "{id}", shards=8), "shards=8 is no Shards"),  # type: ignore[arg-type]
 ]
 
