@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations import accompany, ir, raw, reads
+from odm.operations import ir, reads
 from odm.operations.backend import Gen, aperform, arun
 from odm.operations.batches import Pending
 from odm.operations.raw import PAGE, RawItem
@@ -102,9 +102,7 @@ class AsyncStore(BaseStore):
             KeyValueError: a key field is missing, unknown or does not validate.
             ItemInvalid: what is stored does not fit the model.
         """
-        if isinstance(which, Procedure):
-            return await self.run(which)
-        return await self._run(reads.get(self._context, self._key(which, key), consistent=consistent))
+        return await self._run(Calls(self).get(which, consistent=consistent, **key))
 
     @overload
     async def one(self, which: type[E], /, **key: Any) -> E: ...
@@ -116,13 +114,11 @@ class AsyncStore(BaseStore):
         Raises:
             ItemNotFound: there is none.
         """
-        if isinstance(which, Procedure):
-            return await self._run(Calls(self).one(which))
-        return await self._run(reads.one(self._context, self._key(which, key), consistent=consistent))
+        return await self._run(Calls(self).one(which, consistent=consistent, **key))
 
     async def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> list[E | None]:
         """The items under keys, in the keys' order, None where there is none; any number of keys."""
-        return await self._run(reads.get_many(self._context, keys, consistent=consistent))
+        return await self._run(Calls(self).get_many(keys, consistent=consistent))
 
     @overload
     async def exists(self, which: type[Entity], /, **key: Any) -> bool: ...
@@ -130,7 +126,7 @@ class AsyncStore(BaseStore):
     async def exists(self, which: Query[Any], /) -> bool: ...
     async def exists(self, which: Any, /, **key: Any) -> bool:
         """Whether there is an item under the key."""
-        return await self._run(self._exists(which, key))
+        return await self._run(Calls(self).exists(which, **key))
 
     async def put(self, entity: E, *, when: Condition | bool | None = None) -> E:
         """Write an entity over whatever is under its key.
@@ -147,7 +143,7 @@ class AsyncStore(BaseStore):
             Conflict: somebody else wrote the item since it was read (Revision).
             BadValue: a value can not be stored; nothing was sent.
         """
-        return await self._run(accompany.put(self._context, Calls(self), entity, when))
+        return await self._run(Calls(self).put(entity, when=when))
 
     async def insert(self, entity: E) -> E:
         """Write a new entity.
@@ -158,7 +154,7 @@ class AsyncStore(BaseStore):
         Raises:
             ItemExists: its key is taken.
         """
-        return await self._run(accompany.insert(self._context, Calls(self), entity))
+        return await self._run(Calls(self).insert(entity))
 
     @overload
     async def update(
@@ -215,18 +211,7 @@ class AsyncStore(BaseStore):
             BadValue: an action does not fit the model; nothing was sent.
             OutcomeUnknown: the answer was lost, and the update may have been done; see `with_options` (``retry_safe``).
         """
-        return await self._run(
-            accompany.update(
-                self._context,
-                Calls(self),
-                which,
-                actions,
-                when,
-                returning,
-                upsert=upsert,
-                retry_safe=self._retry_safe,
-            )
-        )
+        return await self._run(Calls(self).update(which, *actions, when=when, returning=returning, upsert=upsert))
 
     @overload
     async def delete(self, which: type[Entity], /, **key: Any) -> bool: ...
@@ -247,7 +232,7 @@ class AsyncStore(BaseStore):
             ConditionFailed: the item is there and ``when`` does not hold.
             Conflict: an entity with a Revision was changed since it was read.
         """
-        return await self._run(accompany.delete(self._context, Calls(self), self._key(which, key), when))
+        return await self._run(Calls(self).delete(which, when, **key))
 
     async def delete_all(self, query: Query[Any]) -> int:
         """Remove everything that a query finds, such as a whole partition: ``delete_all(collection(...))``.
@@ -257,7 +242,7 @@ class AsyncStore(BaseStore):
         Returns:
             The number of items removed.
         """
-        return await self._run(accompany.delete_all(self._context, Calls(self), self._begin(query)))
+        return await self._run(Calls(self).delete_all(query))
 
     async def reshard(self, query: Query[Any]) -> int:
         """Move index entries from the shards that were to those that are, while ``Shards(..., was=...)`` says so.
@@ -275,7 +260,7 @@ class AsyncStore(BaseStore):
         Raises:
             BadValue: the pattern does not say ``was=``.
         """
-        return await self._run(self._reshard(query))
+        return await self._run(Calls(self).reshard(query))
 
     def query(self, query: Query[E], *, consistent: bool = True) -> AsyncIterator[E]:
         """The results of a query, read page by page while you iterate.
@@ -310,19 +295,15 @@ class AsyncStore(BaseStore):
         Raises:
             BadCursor: the cursor is damaged or belongs to another query.
         """
-        reading = self._begin(query, consistent=consistent, after=after)
-        return await self._run(self._page(reading, size))
+        return await self._run(Calls(self).page(query, size=size, after=after, consistent=consistent))
 
     async def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
         """The first result of a query, or None."""
-        reading = self._begin(self._query(query).limit(1), consistent=consistent)
-        result: E | None = await self._run(reads.first(self._context, reading))
-        return result
+        return await self._run(Calls(self).first(query, consistent=consistent))
 
     async def count(self, query: Query[Any], *, consistent: bool = True) -> int:
         """How many results `query` would give: expiry, conditions and limit applied."""
-        reading = self._begin(query, consistent=consistent)
-        return 0 if reading is None else await self._run(reads.count(self._context, reading))
+        return await self._run(Calls(self).count(query, consistent=consistent))
 
     @overload
     def scan(
@@ -377,17 +358,17 @@ class AsyncStore(BaseStore):
 
     async def parts(self, parts: int) -> list[str]:
         """Cut the table into parts that several workers read side by side; as `odm.Store.parts`."""
-        return await self._run(self._parts(parts))
+        return await self._run(Calls(self).parts(parts))
 
     async def scan_page(
         self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
     ) -> Page[RawItem]:
         """A page of the whole table, or of a part of it, with the items as stored; as `odm.Store.scan_page`."""
-        return await self._run(self._scan_page(after, size, expired=expired, consistent=consistent))
+        return await self._run(Calls(self).scan_page(after, size=size, expired=expired, consistent=consistent))
 
     async def put_raw(self, items: Sequence[RawItem]) -> None:
         """Write items as they were read, over whatever is under their keys; as `odm.Store.put_raw`."""
-        await self._run(raw.put_raw(self._context, items))
+        await self._run(Calls(self).put_raw(items))
 
     def batch(self) -> "AsyncBatch":
         """Many unconditional puts and deletes in few requests: ``async with db.batch() as b: await b.put(...)``.

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations import accompany, ir, raw, reads
+from odm.operations import ir, reads
 from odm.operations.backend import Gen, perform, run
 from odm.operations.batches import Pending
 from odm.operations.raw import PAGE, RawItem
@@ -112,9 +112,7 @@ class Store(BaseStore):
             KeyValueError: a key field is missing, unknown or does not validate.
             ItemInvalid: what is stored does not fit the model.
         """
-        if isinstance(which, Procedure):
-            return self.run(which)
-        return self._run(reads.get(self._context, self._key(which, key), consistent=consistent))
+        return self._run(Calls(self).get(which, consistent=consistent, **key))
 
     @overload
     def one(self, which: type[E], /, **key: Any) -> E: ...
@@ -126,13 +124,11 @@ class Store(BaseStore):
         Raises:
             ItemNotFound: there is none.
         """
-        if isinstance(which, Procedure):
-            return self._run(Calls(self).one(which))
-        return self._run(reads.one(self._context, self._key(which, key), consistent=consistent))
+        return self._run(Calls(self).one(which, consistent=consistent, **key))
 
     def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> list[E | None]:
         """The items under keys, in the keys' order, None where there is none; any number of keys."""
-        return self._run(reads.get_many(self._context, keys, consistent=consistent))
+        return self._run(Calls(self).get_many(keys, consistent=consistent))
 
     @overload
     def exists(self, which: type[Entity], /, **key: Any) -> bool: ...
@@ -140,7 +136,7 @@ class Store(BaseStore):
     def exists(self, which: Query[Any], /) -> bool: ...
     def exists(self, which: Any, /, **key: Any) -> bool:
         """Whether there is an item under the key."""
-        return self._run(self._exists(which, key))
+        return self._run(Calls(self).exists(which, **key))
 
     def put(self, entity: E, *, when: Condition | bool | None = None) -> E:
         """Write an entity over whatever is under its key.
@@ -157,7 +153,7 @@ class Store(BaseStore):
             Conflict: somebody else wrote the item since it was read (Revision).
             BadValue: a value can not be stored; nothing was sent.
         """
-        return self._run(accompany.put(self._context, Calls(self), entity, when))
+        return self._run(Calls(self).put(entity, when=when))
 
     def insert(self, entity: E) -> E:
         """Write a new entity.
@@ -168,7 +164,7 @@ class Store(BaseStore):
         Raises:
             ItemExists: its key is taken.
         """
-        return self._run(accompany.insert(self._context, Calls(self), entity))
+        return self._run(Calls(self).insert(entity))
 
     @overload
     def update(
@@ -225,18 +221,7 @@ class Store(BaseStore):
             BadValue: an action does not fit the model; nothing was sent.
             OutcomeUnknown: the answer was lost, and the update may have been done; see `with_options` (``retry_safe``).
         """
-        return self._run(
-            accompany.update(
-                self._context,
-                Calls(self),
-                which,
-                actions,
-                when,
-                returning,
-                upsert=upsert,
-                retry_safe=self._retry_safe,
-            )
-        )
+        return self._run(Calls(self).update(which, *actions, when=when, returning=returning, upsert=upsert))
 
     @overload
     def delete(self, which: type[Entity], /, **key: Any) -> bool: ...
@@ -257,7 +242,7 @@ class Store(BaseStore):
             ConditionFailed: the item is there and ``when`` does not hold.
             Conflict: an entity with a Revision was changed since it was read.
         """
-        return self._run(accompany.delete(self._context, Calls(self), self._key(which, key), when))
+        return self._run(Calls(self).delete(which, when, **key))
 
     def delete_all(self, query: Query[Any]) -> int:
         """Remove everything that a query finds, such as a whole partition: ``delete_all(collection(...))``.
@@ -267,7 +252,7 @@ class Store(BaseStore):
         Returns:
             The number of items removed.
         """
-        return self._run(accompany.delete_all(self._context, Calls(self), self._begin(query)))
+        return self._run(Calls(self).delete_all(query))
 
     def reshard(self, query: Query[Any]) -> int:
         """Move index entries from the shards that were to those that are, while ``Shards(..., was=...)`` says so.
@@ -285,7 +270,7 @@ class Store(BaseStore):
         Raises:
             BadValue: the pattern does not say ``was=``.
         """
-        return self._run(self._reshard(query))
+        return self._run(Calls(self).reshard(query))
 
     def query(self, query: Query[E], *, consistent: bool = True) -> Iterator[E]:
         """The results of a query, read page by page while you iterate.
@@ -317,19 +302,15 @@ class Store(BaseStore):
         Raises:
             BadCursor: the cursor is damaged or belongs to another query.
         """
-        reading = self._begin(query, consistent=consistent, after=after)
-        return self._run(self._page(reading, size))
+        return self._run(Calls(self).page(query, size=size, after=after, consistent=consistent))
 
     def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
         """The first result of a query, or None."""
-        reading = self._begin(self._query(query).limit(1), consistent=consistent)
-        result: E | None = self._run(reads.first(self._context, reading))
-        return result
+        return self._run(Calls(self).first(query, consistent=consistent))
 
     def count(self, query: Query[Any], *, consistent: bool = True) -> int:
         """How many results `query` would give: expiry, conditions and limit applied."""
-        reading = self._begin(query, consistent=consistent)
-        return 0 if reading is None else self._run(reads.count(self._context, reading))
+        return self._run(Calls(self).count(query, consistent=consistent))
 
     @overload
     def scan(
@@ -391,7 +372,7 @@ class Store(BaseStore):
             The cursor at which each begins. A part stays the same while items come and go, whoever reads it and when;
             all items of a partition are in one part.
         """
-        return self._run(self._parts(parts))
+        return self._run(Calls(self).parts(parts))
 
     def scan_page(
         self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
@@ -413,7 +394,7 @@ class Store(BaseStore):
             BadCursor: the cursor is damaged, or of another table or backend.
             ItemInvalid: an item does not fit its model.
         """
-        return self._run(self._scan_page(after, size, expired=expired, consistent=consistent))
+        return self._run(Calls(self).scan_page(after, size=size, expired=expired, consistent=consistent))
 
     def put_raw(self, items: Sequence[RawItem]) -> None:
         """Write items as they were read, over whatever is under their keys, in few requests; not atomic.
@@ -428,7 +409,7 @@ class Store(BaseStore):
             ItemTooLarge: one is larger than this store allows; nothing was sent.
             Throttled: ``left`` has those that were not written.
         """
-        self._run(raw.put_raw(self._context, items))
+        self._run(Calls(self).put_raw(items))
 
     def batch(self) -> "Batch":
         """Many unconditional puts and deletes in few requests: ``with db.batch() as batch: batch.put(...)``.
