@@ -20,5 +20,6 @@ def backend() -> Memory:
 
 @pytest.fixture
 def capabilities() -> Capabilities:
-    tests = ("counts_calls_by_pattern", "rounds_up_a_page_as_a_whole", "pays_for_what_a_filter_drops")
+    of_reads = ("counts_calls_by_pattern", "rounds_up_a_page_as_a_whole", "pays_for_what_a_filter_drops")
+    tests = (*of_reads, "of_versions_are_requests", "of_versions_are_units")
     return Capabilities(faults={f"test_{name}": "a page of one item is a call, and is rounded up" for name in tests})

@@ -71,6 +71,7 @@ from odm.testing.suite.upgrades import (
     TestUpgradedUpdates,
     TestUpgradedWrites,
 )
+from odm.testing.suite.versioned import TestVersioned, TestVersionedCosts, TestVersionedStopped, archive
 
 __all__ = [
     "TestAdjacencyCosts",
@@ -180,8 +181,12 @@ __all__ = [
     "TestUpgradedUpdates",
     "TestUpgradedWrites",
     "TestUpsert",
+    "TestVersioned",
+    "TestVersionedCosts",
+    "TestVersionedStopped",
     "TestWalk",
     "TestWhen",
+    "archive",
     "clock",
     "colour",
     "db",

@@ -1,0 +1,316 @@
+"""Versioned: the newest version, those before it, and what is left when somebody is stopped."""
+# ruff: noqa: D101  # a test's name says what it shows
+
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from functools import partial
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel
+
+from odm import (
+    BadValue,
+    ConditionFailed,
+    Conflict,
+    Entity,
+    ItemExists,
+    ItemNotFound,
+    Meter,
+    PrimaryKey,
+    Revision,
+    Stored,
+    Table,
+    increment,
+    set_,
+)
+from odm.patterns.versioned import Versioned
+from odm.stores.sync import Store
+from odm.testing.capabilities import Capabilities, needs
+from odm.testing.stores import Stores
+
+KEEP = 3
+papers = Table("papers")
+papers_before = Table("papers")
+
+
+class Part(BaseModel):
+    """A nested model."""
+
+    title: str
+    pages: Annotated[int, Stored("p")] = 1
+
+
+class Paper(Entity, table=papers):
+    """A document with some of everything, of which the last versions are kept."""
+
+    paper_id: str
+    text: str
+    price: Decimal = Decimal(0)
+    note: Annotated[str | None, Stored("n")] = None
+    parts: list[Part] = []  # noqa: RUF012  # pydantic copies defaults
+    words: set[str] = set()  # noqa: RUF012
+    version: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("PAPER#{paper_id}", "v0")
+    history = Versioned("PAPER#{paper_id}", "v{version}", keep=KEEP)
+
+
+class Quote(Entity, table=papers):
+    """A value of which everything that was believed is kept, apart from it."""
+
+    symbol: str
+    day: int
+    price: Decimal
+    number: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("QUOTE#{symbol}", "{day}")
+    believed = Versioned("BELIEVED#{symbol}", "{day}#{number}")
+
+
+class PaperBefore(Entity, table=papers_before, tag="Paper"):
+    """What a program wrote that had no versions yet."""
+
+    paper_id: str
+    text: str
+    version: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("PAPER#{paper_id}", "v0")
+
+
+KEY = Paper.primary(paper_id="p")
+NEW = Paper(paper_id="p", text="1")
+
+
+def edited(paper: Paper, **changes: Any) -> Paper:
+    """Another version."""
+    return paper.model_copy(update=changes)
+
+
+def written(archive: Store, last: int) -> Paper:
+    """A paper of so many versions, the first with the text "1"."""
+    paper = archive.put(NEW)
+    for number in range(2, last + 1):
+        paper = archive.put(edited(paper, text=str(number)))
+    return paper
+
+
+def window(last: int) -> range:
+    """The versions that are kept with this one as the newest."""
+    return range(max(1, last - KEEP + 1), last + 1)
+
+
+def kept(archive: Store) -> list[tuple[int, str]]:
+    """What the history has."""
+    return [(paper.version, paper.text) for paper in archive.query(Paper.history(paper_id="p"))]
+
+
+def version(archive: Store, number: int) -> Paper | None:
+    """A version by its number."""
+    return archive.get(Paper.history.version(number, paper_id="p"))
+
+
+@pytest.fixture
+def archive(stores: Stores) -> Store:
+    """A store of the papers."""
+    return stores.open(papers)
+
+
+@needs("conditions", "updates")
+class TestVersioned:
+    def test_keeps_the_last_versions_as_they_were(self, archive: Store) -> None:
+        one = archive.insert(edited(NEW, parts=[Part(title="a", pages=2)], words={"x"}, note="n"))
+        two = archive.put(edited(one, price=Decimal("1.50"), note=None))
+        three = archive.update(two, set_(Paper.text, "3"), increment(Paper.price), returning="new")
+        assert [version(archive, number) for number in range(1, 5)] == [one, two, three, None]
+        four = archive.update(KEY, set_(Paper.words, set()), returning="new")
+        assert [paper.version for paper in (one, two, three, four)] == [1, 2, 3, 4]
+        assert [version(archive, number) for number in range(1, 5)] == [None, two, three, four]
+        assert archive.get(KEY) == four
+        assert kept(archive) == [(2, "1"), (3, "3"), (4, "3")]
+
+    def test_has_a_history_that_is_queried_like_any(self, archive: Store) -> None:
+        written(archive, 3)
+        query = Paper.history(paper_id="p")
+        kind = Paper.history.entity
+        assert [paper.text for paper in archive.query(query.reverse().limit(2))] == ["3", "2"]
+        assert [paper.text for paper in archive.query(query.where(kind.version >= 2, kind.text < "3"))] == ["2"]
+        page = archive.page(query, size=2)
+        assert [paper.text for paper in (*page.items, *archive.page(query, size=2, after=page.cursor).items)] == list(
+            "123"
+        )
+        assert archive.count(Paper.history(paper_id="q")) == 0
+
+    def test_compares_versions(self, archive: Store) -> None:
+        archive.put(edited(written(archive, 1), text="2", price=Decimal(2)))
+        assert archive.run(Paper.history.compare(1, 2, paper_id="p")) == {
+            "text": ("1", "2"),
+            "price": (Decimal(0), Decimal(2)),
+        }
+        assert archive.run(Paper.history.compare(2, 2, paper_id="p")) == {}
+
+    def test_goes_back_by_a_new_version(self, archive: Store) -> None:
+        newest = written(archive, 3)
+        assert archive.run(Paper.history.revert(to=2, paper_id="p")) == edited(newest, text="2", version=4)
+        assert kept(archive) == [(2, "2"), (3, "3"), (4, "2")]
+
+    def test_has_no_version_that_is_not_kept(self, archive: Store) -> None:
+        written(archive, 4)
+        assert archive.get(Paper.history.version(1, paper_id="q")) is None
+        for procedure in (
+            Paper.history.compare(1, 4, paper_id="p"),
+            Paper.history.compare(4, 5, paper_id="p"),
+            Paper.history.revert(to=1, paper_id="p"),
+            Paper.history.revert(to=1, paper_id="q"),
+        ):
+            with pytest.raises(ItemNotFound, match=r"Paper\.history\.(compare|revert)\(.*paper_id"):
+                archive.run(procedure)
+        for number in (0, -1, True, "1"):
+            with pytest.raises(BadValue, match="is no version"):
+                version(archive, number)  # type: ignore[arg-type]
+
+    def test_keeps_what_was_not_written_out(self, archive: Store) -> None:
+        paper = written(archive, 2)
+        for refused, write in (
+            (Conflict, lambda: archive.put(edited(paper, version=1, text="x"))),
+            (Conflict, lambda: archive.update(edited(paper, version=1), set_(Paper.text, "x"))),
+            (ItemExists, lambda: archive.insert(NEW)),
+            (ConditionFailed, lambda: archive.put(edited(paper, text="x"), when=Paper.text == "1")),
+            (ConditionFailed, lambda: archive.update(KEY, set_(Paper.text, "x"), when=Paper.text == "1")),
+            (ItemNotFound, lambda: archive.update(Paper.primary(paper_id="q"), set_(Paper.text, "x"))),
+            (Conflict, lambda: archive.delete(edited(paper, version=1))),
+            # It would fit, but not with what its version has besides.
+            (BadValue, lambda: archive.put(edited(paper, text="x" * 409_530))),
+        ):
+            with pytest.raises(refused):
+                write()
+        assert kept(archive) == [(1, "1"), (2, "2")]
+        assert archive.get(KEY) == paper
+
+    def test_goes_with_its_item_and_begins_anew(self, archive: Store) -> None:
+        for delete in (
+            lambda: archive.delete(KEY),
+            lambda: archive.delete(archive.one(KEY)),
+            lambda: archive.delete_all(Paper.primary(paper_id="p")),
+            partial(deleted_together, archive),
+        ):
+            written(archive, 4)
+            delete()
+            assert list(archive.scan()) == []
+        assert archive.delete(KEY) is False
+        assert written(archive, 2).version == 2
+        assert kept(archive) == [(1, "1"), (2, "2")]
+
+    def test_may_lie_apart_and_keep_everything(self, archive: Store) -> None:
+        quote = archive.put(Quote(symbol="Z", day=1, price=Decimal("559.40")))
+        for cents in range(12):
+            quote = archive.put(quote.model_copy(update={"price": Decimal(cents)}))
+        archive.put(Quote(symbol="Z", day=2, price=Decimal(1)))
+        assert [one.day for one in archive.query(Quote.primary(symbol="Z"))] == [1, 2]
+        assert [one.number for one in archive.query(Quote.believed(symbol="Z", day=1))] == [*range(1, 14)]
+        assert archive.count(Quote.believed(symbol="Z")) == 14
+        first = archive.one(Quote.believed.version(1, symbol="Z", day=1))
+        assert first == Quote(symbol="Z", day=1, price=Decimal("559.40"), number=1)
+        archive.delete(quote)
+        assert [type(one) for one in archive.scan()].count(Quote) == 1
+        assert archive.count(Quote.believed(symbol="Z")) == 1
+
+    def test_is_written_by_transactions(self, archive: Store) -> None:
+        with archive.transaction() as tx:
+            assert tx.insert(NEW).version == 1
+        with archive.transaction() as tx:
+            tx.update(KEY, set_(Paper.text, "2"))
+        with archive.transaction() as tx:
+            tx.put(edited(archive.one(KEY), text="3"))
+        assert kept(archive) == [(1, "1"), (2, "2"), (3, "3")]
+
+    def test_begins_with_what_was_there_before(self, archive: Store, stores: Stores) -> None:
+        before = stores.open(papers_before)
+        before.put(before.put(before.put(PaperBefore(paper_id="p", text="3", version=0))))
+        assert archive.one(KEY).version == 3
+        assert version(archive, 3) == archive.one(KEY)
+        archive.update(KEY, set_(Paper.text, "4"))
+        assert kept(archive) == [(3, "3"), (4, "4")]
+        paper = archive.put(edited(archive.one(KEY), text="4"))
+        assert [version(archive, number) for number in (2, 3, 4, 5)] == [
+            None,
+            *(edited(paper, text=str(number), version=number) for number in (3, 4, 5)),
+        ]
+        archive.delete(KEY)
+        assert list(archive.scan()) == []
+
+
+def deleted_together(archive: Store) -> None:
+    """A transaction that deletes it."""
+    with archive.transaction() as tx:
+        tx.delete(KEY)
+
+
+@needs("conditions", "updates")
+class TestVersionedStopped:
+    """Wherever a program is stopped, no version is lost; and who goes on leaves nothing else."""
+
+    @pytest.mark.parametrize("kind", ["insert", "put", "update", "delete"])
+    def test_and_gone_on_with(self, archive: Store, stores: Stores, kind: str) -> None:
+        after, stopped = 0, True
+        while stopped:
+            archive.delete(KEY)
+            paper = NEW if kind == "insert" else written(archive, 3)
+            works: dict[str, Callable[[], object]] = {
+                "insert": partial(archive.insert, paper),
+                "put": partial(archive.put, edited(paper, text="4")),
+                "update": partial(archive.update, KEY, set_(Paper.text, "4")),
+                "delete": partial(archive.delete, KEY),
+            }
+            stopped = stores.stopped(works[kind], after=after)
+            check_versions(archive, paper)
+            last = archive.get(KEY)
+            archive.put(NEW if last is None else edited(last, text="on"))
+            number = 1 if last is None else last.version + 1
+            assert [one for one, _ in kept(archive)] == [*window(number)]
+            check_versions(archive, paper)
+            after += 1
+        assert after > 1
+
+
+def check_versions(archive: Store, paper: Paper) -> None:
+    """The newest is among the versions, and those before it are kept as they were."""
+    newest = archive.get(KEY)
+    last = 0 if newest is None else newest.version
+    found = [version(archive, number) for number in range(1, last + 3)]
+    assert {number for number, one in enumerate(found, 1) if one is not None} >= {*window(last)}
+    assert all(one is None or one.version == number <= last for number, one in enumerate(found, 1))
+    assert newest is None or found[last - 1] == newest
+    if last > paper.version > 0:
+        assert found[paper.version - 1] == paper
+
+
+def steps(archive: Store) -> Iterator[tuple[Meter, tuple[int, int], int, int]]:
+    """What each call has cost, what it should in read and write units, in requests, and in requests for single rows."""
+    expected: list[tuple[Callable[[], object], tuple[int, int], int, int]] = [
+        (lambda: archive.insert(NEW), (1, 4), 2, 4),
+        (lambda: archive.put(edited(NEW, text="2", version=1)), (1, 4), 2, 5),
+        (lambda: archive.update(KEY, set_(Paper.text, "3")), (1, 4), 2, 5),
+        (lambda: archive.update(KEY, set_(Paper.text, "4")), (1, 6), 2, 6),
+        (lambda: version(archive, 2), (2, 0), 2, 2),
+        (lambda: archive.run(Paper.history.compare(2, 3, paper_id="p")), (3, 0), 2, 2),
+        (lambda: archive.run(Paper.history.revert(to=3, paper_id="p")), (3, 6), 4, 8),
+        (lambda: archive.delete(KEY), (3, 2 + KEEP), 4 + KEEP, 4 + KEEP),
+    ]
+    for call, units, requests, apart in expected:
+        with archive.meter() as meter:
+            call()
+        yield meter, units, requests, apart
+
+
+@needs("conditions", "updates")
+class TestVersionedCosts:
+    """What is said in `odm.patterns.versioned`."""
+
+    def test_of_versions_are_requests(self, archive: Store, capabilities: Capabilities) -> None:
+        for meter, _, requests, apart in steps(archive):
+            assert meter.calls == (requests if capabilities.units else apart)
+
+    def test_of_versions_are_units(self, archive: Store, capabilities: Capabilities) -> None:
+        for meter, units, _, _ in steps(archive):
+            assert (meter.read_units, meter.write_units) == units or not capabilities.units

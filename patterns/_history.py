@@ -1,0 +1,149 @@
+"""The kept versions of `odm.patterns.versioned`, and how they are read."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from attrs import frozen
+
+from odm import BadValue, Calls, Companion, Entity, Gen, ItemNotFound, Procedure, Query
+
+E = TypeVar("E", bound=Entity)
+
+LIFE: Final = "life_"
+"""The field of a kept version that tells of which life of its item it is."""
+
+FIRST: Final = "0"
+"""The life of an item that is older than its history."""
+
+
+@frozen
+class Kept(Generic[E]):
+    """What is known of an entity whose versions are kept.
+
+    Attributes:
+        cls: the class of kept versions.
+        number: the field of the number.
+        primary: the name of the entity's primary key.
+        fields: those of a version's key, in order.
+    """
+
+    entity: type[E]
+    cls: type[Any]
+    number: str
+    primary: str
+    fields: tuple[str, ...]
+
+    def key(self, values: Mapping[str, Any]) -> Query[Any]:
+        """The key of a version."""
+        key: Query[Any] = self.cls.primary(**{name: values[name] for name in self.fields})
+        return key
+
+    def version(self, item: E, life: str) -> Any:
+        """The version that an item is."""
+        return self.cls.model_construct(**self._content(item), **{LIFE: life})
+
+    def item(self, version: Any) -> E:
+        """The item as it was at a version."""
+        return self.entity.model_construct(**self._content(version))
+
+    def _content(self, item: Any) -> dict[str, Any]:
+        return {name: getattr(item, name) for name in self.entity.model_fields}
+
+
+class History(Generic[E]):
+    """The versions of an entity's items: ``Document.history``."""
+
+    def __init__(self, companion: Companion, entity: type[E], kept: partial[Kept[E]]) -> None:
+        self._companion = companion
+        self._entity = entity
+        self._kept = kept  # once the table compiles
+
+    def __repr__(self) -> str:
+        return f"{self._entity.__name__}.{self._companion.name}"
+
+    @property
+    def entity(self) -> type[E]:
+        """The class of kept versions, for conditions: ``.where(Document.history.entity.version >= 3)``."""
+        return self._kept().cls
+
+    def __call__(self, **key: Any) -> Query[E]:
+        """The query of the kept versions, in order, the newest among them.
+
+        Args:
+            key: the key fields that stand in the partition, then any leading ones of the sort.
+        """
+        query: Query[E] = self._kept().cls.primary(**key)
+        return query
+
+    def version(self, number: int, /, **key: Any) -> Procedure[E | None]:
+        """The item as it was at a version, for ``db.get(...)``; None where that is not kept or was never.
+
+        Args:
+            number: of the version, 1 or more.
+            key: the key fields.
+        """
+        return self._procedure(self._version, f"version({number}, {_shown(key)})", number, key)
+
+    def compare(self, one: int, other: int, /, **key: Any) -> Procedure[dict[str, tuple[Any, Any]]]:
+        """What differs between two versions, for ``db.run(...)``: by field, the value in the one and in the other.
+
+        Raises:
+            ItemNotFound: one of them is not kept, or was never.
+        """
+        return self._procedure(self._compare, f"compare({one}, {other}, {_shown(key)})", (one, other), key)
+
+    def revert(self, *, to: int, **key: Any) -> Procedure[E]:
+        """Make a new version with the content of an old one, for ``db.run(...)``, which gives it.
+
+        Raises:
+            ItemNotFound: the old one is not kept, or was never.
+            Conflict: the item was changed meanwhile.
+        """
+        return self._procedure(self._revert, f"revert(to={to}, {_shown(key)})", to, key)
+
+    def _procedure(self, steps: Any, text: str, /, *args: Any) -> Procedure[Any]:
+        text = f"{self!r}.{text}"
+        return Procedure(partial(steps, text, *args), text)
+
+    def _version(self, text: str, number: int, key: Mapping[str, Any], do: Calls) -> Gen[E | None]:
+        _, (found,) = yield from self._read(do, text, key, (number,))
+        return found
+
+    def _compare(self, text: str, numbers: Sequence[int], key: Mapping[str, Any], do: Calls) -> Gen[dict[str, Any]]:
+        _, found = yield from self._read(do, text, key, numbers)
+        one, other = (vars(_there(version, text)) for version in found)
+        fields = [name for name in self._entity.model_fields if name != self._kept().number]
+        return {name: (one[name], other[name]) for name in fields if one[name] != other[name]}
+
+    def _revert(self, text: str, to: int, key: Mapping[str, Any], do: Calls) -> Gen[E]:
+        newest, (found,) = yield from self._read(do, text, key, (to,))
+        content = dict(vars(_there(found, text)))
+        del content[self._kept().number]
+        return (yield from do.put(_there(newest, text).model_copy(update=content)))
+
+    def _read(
+        self, do: Calls, text: str, key: Mapping[str, Any], numbers: Sequence[int]
+    ) -> Gen[tuple[E | None, list[E | None]]]:
+        """The newest version and those of some numbers. The newest is read first: by then, older ones are kept."""
+        kept = self._kept()
+        for number in numbers:
+            if type(number) is not int or number < 1:
+                raise BadValue(f"{text}: {number!r} is no version: they are numbered by ints, from 1 on")
+        newest, mark = yield from do.marked(self._companion, getattr(self._entity, kept.primary)(**key))
+        last = 0 if newest is None else getattr(newest, kept.number)
+        older = [number for number in numbers if number < last]
+        read = yield from do.get_many([kept.key({**key, kept.number: number}) for number in older])
+        of_this_life = (one if one and one.life_ == (mark or FIRST) else None for one in read)
+        found = {n: one and kept.item(one) for n, one in zip(older, of_this_life, strict=True)}
+        return newest, [newest if number == last else found.get(number) for number in numbers]
+
+
+def _there(found: E | None, text: str) -> E:
+    if found is None:
+        raise ItemNotFound(f"{text}: there is no such version, or it is not kept any more")
+    return found
+
+
+def _shown(key: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in key.items())

@@ -1,0 +1,269 @@
+"""Versioned: the newest version of an item in one get, and the versions before it, each as it was, in order.
+
+| partition | sort | attributes |
+|---|---|---|
+| ``DOC#d1`` | ``v0`` | those of the document: the newest version, with its number, and ``_c_history``, its life |
+| ``DOC#d1`` | ``va1``, ``va2``, … ``va9``, ``vb10``, … | those of version 1, 2, …, and ``life_`` |
+
+The number is the document's `odm.Revision`, as an int without bounds stands in a key: in the order of numbers::
+
+    class Document(Entity, table=docs):
+        doc_id: str
+        text: str
+        version: Annotated[int, Revision] = 0
+
+        primary = PrimaryKey("DOC#{doc_id}", "v0")
+        history = Versioned("DOC#{doc_id}", "v{version}", keep=10)
+
+
+    db.get(Document, doc_id="d1")  # the newest
+    db.query(Document.history(doc_id="d1").reverse().limit(5))  # the last versions, the newest among them
+    db.get(Document.history.version(3, doc_id="d1"))  # the document as it was
+    db.run(Document.history.compare(3, 7, doc_id="d1"))  # {"text": ("as it was", "as it was later")}
+    db.run(Document.history.revert(to=3, doc_id="d1"))  # a new version with the content of the third
+
+**When.** What was there before must be known: documents, prices that are corrected, settings. Every put, insert and
+update makes a version, also in transactions; a writer that goes by an old one gets `odm.Conflict`. With ``keep=n`` the
+last n are kept, the newest among them. The versions are items of their own, without the document's indexes.
+
+**Cost**, of documents below 1 KB, in DynamoDB's units:
+
+| call | read units | write units | requests | on Bigtable |
+|---|---|---|---|---|
+| ``insert``, ``put`` of a new one | 1 | 4 | 2 | 4 |
+| ``put``, ``update`` | 1 | 4, or 6 where a version goes | 2 | 5, or 6 where a version goes |
+| ``delete`` with n versions | 3, or more for what is over 4 KB | 2 + n | 4 + n | 4 + n |
+| ``get`` | 1 | 0 | 1 | 1 |
+| ``version``; ``compare`` | 2; 3 | 0 | 2 | 2 |
+| ``revert`` | 3 | as ``put`` | 4 | 7, or 8 where a version goes |
+
+**What holds.** A number is given once, and a version that is acknowledged can be read until it is not kept any more or
+the document is deleted. A write that is stopped anywhere was done as a whole or not at all: then its number is free. A
+document that is deleted and made again begins at 1; its *life* tells its versions from those of the one before.
+
+**Backends.** DynamoDB and the bundled engine write document and version in one transaction. Bigtable writes the
+document, under its revision, and the version after it; who writes next makes sure of it before the document changes.
+So what ``history(...)`` finds may lack the newest version there until then; ``get`` and ``version`` always have it.
+A delete removes the document first and then its versions: where it is stopped between, the rest is found by
+``history(...)`` alone, until the document is deleted again or made anew.
+
+**Limits.** A batch is refused, as with any Revision; so is a TTL, by which a document would go without its versions. A
+smaller ``keep=`` leaves what a larger one kept: ``db.delete_all(Document.history(doc_id="d1").limit(5))``. The document
+must not be written by programs that do not know of its versions.
+
+**Known as** version control with a sort key prefix to AWS, where ``v0`` is a copy of the newest version; Bigtable has
+timestamped cells, of which its garbage collection keeps so many, without numbers, conflicts or a version as a whole:
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-sort-keys.html
+https://cloud.google.com/bigtable/docs/garbage-collection
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
+
+from odm import (
+    TTL,
+    Along,
+    Calls,
+    Companion,
+    ConditionFailed,
+    Effect,
+    Entity,
+    Gen,
+    ItemExists,
+    PrimaryKey,
+    Query,
+    Revision,
+    SchemaError,
+)
+from odm.patterns._history import FIRST, LIFE, History, Kept
+
+E = TypeVar("E", bound=Entity)
+
+PAGE: Final = 100
+
+
+class Versioned(Companion):
+    """Keeps the versions of an item, see the module.
+
+    Args:
+        partition: template of the partition key of versions, such as ``"DOC#{doc_id}"``.
+        sort: template of their sort key, whose last field is the Revision: ``"v{version}"``. Both together have the
+            fields of the primary key, and no others.
+        keep: how many versions are kept, the newest among them; None: all.
+    """
+
+    reads: ClassVar[bool] = True
+    reads_apart: ClassVar[bool] = True
+    deletes: ClassVar[bool] = True
+
+    def __init__(self, partition: str, sort: str, *, keep: int | None = None) -> None:
+        self.partition = partition
+        self.sort = sort
+        self.keep = keep
+        self._kept: dict[type, Kept[Any]] = {}
+
+    def __repr__(self) -> str:
+        keep = "" if self.keep is None else f", keep={self.keep!r}"
+        return f'{type(self).__name__}("{self.partition}", "{self.sort}"{keep})'
+
+    if TYPE_CHECKING:
+
+        def __get__(self, instance: object, owner: type[E]) -> History[E]: ...
+
+    def of(self, entity: type[E]) -> History[E]:
+        """The history of an entity."""
+        return History(self, entity, partial(self._of, entity))
+
+    def _of(self, entity: type[E]) -> Kept[E]:
+        """What is known of an entity; its table is compiled first."""
+        if entity not in self._kept and entity.__odm_table__ is not None:
+            entity.__odm_table__.compile()
+        if entity not in self._kept:
+            raise SchemaError(f"{entity.__name__} has no versions: declare class {entity.__name__}(..., table=...)")
+        return self._kept[entity]
+
+    def entities(self, entity: type[Entity]) -> Sequence[type[Entity]]:
+        """The class of kept versions: the entity's fields, with the number as a plain int."""
+        entity.model_rebuild(raise_errors=False)
+        primary = next(p for cls in entity.__mro__ for p in vars(cls).values() if isinstance(p, PrimaryKey))
+        number = self._check(entity, primary)
+        fields: dict[str, Any] = {name: Annotated[info.annotation, info] for name, info in entity.model_fields.items()}
+        others = [mark for mark in entity.model_fields[number].metadata if mark != Revision]
+        fields |= {number: Annotated[(int, *others)] if others else int, LIFE: str}
+        declared = {"primary": PrimaryKey(self.partition, self.sort), "model_config": entity.model_config}
+        made = self.make(entity, Entity, fields, declared, upgraded=True)
+        key = tuple(dict.fromkeys((*_fields(self.partition), *_fields(self.sort))))
+        self._kept[entity] = Kept(entity, made, number, primary.name, key)
+        return [made]
+
+    def _check(self, entity: type[Entity], primary: PrimaryKey) -> str:
+        """The field of the number. Raises SchemaError where the declaration does not fit the entity."""
+        owner = f"{entity.__name__}.{self.name} = {self!r}"
+        marks = {name: info.metadata for name, info in entity.model_fields.items()}
+        numbers = [name for name in marks if Revision in marks[name]]
+        if not numbers:
+            raise SchemaError(f"{owner}: a Revision numbers the versions: add version: Annotated[int, Revision] = 0")
+        if any(TTL in marks[name] for name in marks):
+            raise SchemaError(f"{owner}: an item that expires leaves its versions behind: take TTL or the history away")
+        if LIFE in marks:
+            raise SchemaError(f"{owner}: versions have a field {LIFE!r} of their own: rename that of {entity.__name__}")
+        if self.keep is not None and (type(self.keep) is not int or self.keep < 1):
+            raise SchemaError(f"{owner}: keep= says how many versions are kept: an int of 1 or more, or None for all")
+        wanted = {*_fields(primary.partition), *_fields(primary.sort or ""), numbers[0]}
+        found = [*_fields(self.partition), *_fields(self.sort)]
+        if set(found) != wanted or found.index(numbers[0]) != len(found) - 1:
+            raise SchemaError(
+                f"{owner}: the key of a version is made of the fields of its item's and, at the end, of its number: "
+                f"write templates with {', '.join(sorted(wanted - {numbers[0]}))}, and {{{numbers[0]}}} last"
+            )
+        return numbers[0]
+
+    def along(self, tx: Along, effect: Effect[Any]) -> None:
+        """In one transaction with the item: its version, and the one that goes for it."""
+        old, new, life = effect.old, effect.new, effect.mark
+        if new is None:
+            return
+        kept = self._of(type(new))
+        if old is None:
+            life = token_urlsafe(9)
+            tx.mark(life)
+        elif life is None:
+            life = FIRST
+            tx.mark(life)
+            if self.keep != 1:
+                tx.put(kept.version(old, life))
+        tx.put(kept.version(new, life))
+        for gone in self._gone(kept, new):
+            tx.delete(gone)
+
+    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+        """The item first, and its version after it: until the item changes again, it tells that version itself."""
+        old, new = effect.old, effect.new
+        along = do.said(self, effect)  # refuses what can not be stored before anything is sent
+        if new is None:
+            yield from commit()
+            return
+        kept = self._of(type(new))
+        life = along.marked if old is None else effect.mark or FIRST
+        if old is not None:
+            yield from self._ensure(do, kept, effect.key, old, life)
+        yield from commit(mark=along.marked)
+        yield from self._ensure(do, kept, effect.key, new, life, fresh=True)
+
+    def settle(self, do: Calls, effect: Effect[Any]) -> Gen[None]:
+        """Remove what is left of a life that is over: after a delete, and above the first version of a new one."""
+        if effect.old is not None and effect.new is not None:
+            return
+        kept = self._of(effect.key.entity)
+        query: Query[Any] = kept.cls.primary(**{name: effect.key.values[name] for name in kept.fields[:-1]})
+        if effect.new is not None:
+            query = query.where(getattr(kept.cls, kept.number) > getattr(effect.new, kept.number))
+        cursor, more = None, True
+        while more:
+            page = yield from do.page(query, size=PAGE, after=cursor)
+            if page.items:
+                life, _ = yield from self._newest(do, kept, effect.key)
+                over = [one for one in page.items if one.life_ != life]
+                yield from do.together([self._remove(do, kept.key(vars(one)), one.life_) for one in over])
+            cursor, more = page.cursor, page.cursor is not None
+
+    def _newest(self, do: Calls, kept: Kept[Any], key: Query[Any]) -> Gen[tuple[str | None, int]]:
+        """The life and the number of an item; None and 0: it is not there.
+
+        A version is of a life that had begun when it was written: one of another that was found *before* this is read
+        is of a life that is over. And a version that is there before this is read is seen by whoever deletes the item
+        after it.
+        """
+        item, mark = yield from do.marked(self, key)
+        return (None, 0) if item is None else (mark or FIRST, getattr(item, kept.number))
+
+    def _ensure(
+        self, do: Calls, kept: Kept[Any], key: Query[Any], item: Any, life: str, *, fresh: bool = False
+    ) -> Gen[None]:
+        """Keep the version that an item is or was, unless it is kept; ``fresh``: most likely it is not.
+
+        The version that goes for it goes first: who finds this one kept has nothing left to do. A writer that was held
+        up may come here late, when the item is in another life or many versions on. So what is in the way is replaced
+        only if its life is over, and what came too late is taken back.
+        """
+        version = kept.version(item, life)
+        at = kept.key(vars(item))
+        found = None if fresh else (yield from do.get(at))
+        while found is None or found.life_ != life:
+            if found is not None and (yield from self._newest(do, kept, key))[0] != life:
+                return  # the write of the item itself will be refused
+            for gone in self._gone(kept, item):
+                yield from self._remove(do, gone, life)
+            try:
+                if found is None:
+                    found = yield from do.insert(version)
+                else:
+                    found = yield from do.put(version, when=kept.cls.life_ == found.life_)
+            except (ItemExists, ConditionFailed):
+                found = yield from do.get(at)
+                continue
+            now, last = yield from self._newest(do, kept, key)
+            if now != life or self._last(last) >= getattr(item, kept.number):
+                yield from self._remove(do, at, life)
+
+    def _remove(self, do: Calls, version: Query[Any], life: str) -> Gen[None]:
+        """Remove a version; one of another life stays."""
+        with suppress(ConditionFailed):
+            yield from do.delete(version, when=version.entity.life_ == life)
+
+    def _gone(self, kept: Kept[Any], item: Any) -> list[Query[Any]]:
+        """The version that is not kept from this one on."""
+        number = self._last(getattr(item, kept.number))
+        return [kept.key({**vars(item), kept.number: number})] if number > 0 else []
+
+    def _last(self, number: int) -> int:
+        """The last version that is not kept when this one is the newest; below 0: all are."""
+        return -1 if self.keep is None else number - self.keep
+
+
+def _fields(template: str) -> list[str]:
+    return re.findall(r"{(\w+)", template)

@@ -1,0 +1,147 @@
+"""Explores what writers make of one store when their requests come in any order, and each may stop for good anywhere.
+
+The writers are real procedures on a dict of items that, as Bigtable does, writes one item at a time. Every order is
+played from the start: generators can not be copied.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Any, TypeAlias
+
+from attrs import frozen
+
+from odm import Calls, Gen, Store, Table
+from odm.backends.local import Memory
+from odm.operations import ir
+from odm.operations.backend import Connection, run
+from odm.schema.model import Key, Schema
+
+Program: TypeAlias = Callable[[Calls], Gen[Any]]
+
+
+@frozen
+class OneByOne:
+    """A `Memory` without transactions."""
+
+    inner: Memory
+    name: str = "one by one"
+
+    def connect(self, schema: Schema) -> "OneByOneConnection":
+        return OneByOneConnection(self.inner.connect(schema))
+
+
+@frozen
+class OneByOneConnection:
+    """Its connection."""
+
+    inner: Connection
+
+    def steps(self, request: ir.Request) -> Gen[Any]:
+        return self.inner.steps(request)
+
+    def apart(self, keys: Sequence[Key]) -> str | None:
+        return "it writes one item at a time" if len(keys) > 1 else None
+
+    def call(self, native: Any) -> Any:
+        return self.inner.call(native)
+
+    async def acall(self, native: Any) -> Any:
+        return await self.inner.acall(native)
+
+    def close(self) -> None:
+        self.inner.close()
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+class Writer:
+    """A program that is done one request at a time; those that it sends together are done one after the other.
+
+    Attributes:
+        answers: what it was told: with them, it is where it is.
+        done, result: whether it has ended, and with what.
+    """
+
+    def __init__(self, send: Callable[[ir.Request], Any], steps: Gen[Any]) -> None:
+        self.answers: list[str] = []
+        self.done = False
+        self.result: Any = None
+        self._send, self._steps = send, steps
+        self._asked: tuple[ir.Request, ...] = ()
+        self._told: list[Any] = []
+        self._go_on(None)
+
+    def step(self) -> None:
+        """Send the next request, and let the program go on with its answer."""
+        self._told.append(self._send(self._asked[len(self._told)]))
+        self.answers.append(repr(self._told[-1]))
+        if len(self._told) == len(self._asked):
+            self._go_on(tuple(self._told) if self._together else self._told[0])
+
+    def _go_on(self, answer: Any) -> None:
+        self._told = []
+        try:
+            asked = self._steps.send(answer)
+        except StopIteration as ended:
+            self.done, self.result = True, ended.value
+            return
+        self._together = isinstance(asked, ir.Gather)
+        self._asked = asked.requests if isinstance(asked, ir.Gather) else (asked,)
+        if not self._asked:
+            self._go_on(())
+
+
+class Crowd:
+    """Writers on a store that has seen another one before."""
+
+    def __init__(self, table: Table, before: Program, programs: Sequence[Program]) -> None:
+        self.store = Store(table, OneByOne(Memory()))
+        self.store.create()
+        self.store.run(before)
+        self._connection = self.store._connect()[1]
+        do = Calls(self.store)
+        self.writers = [Writer(self.send, program(do)) for program in programs]
+
+    def send(self, request: ir.Request) -> Any:
+        """Do a request."""
+        return run(self._connection.steps(request), self._connection.call)
+
+    @property
+    def at_work(self) -> list[int]:
+        """The writers that have not ended."""
+        return [at for at, writer in enumerate(self.writers) if not writer.done]
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """All that the rest depends on."""
+        stored = [repr(raw.attributes) for raw in self.store.scan_page(size=1000).items]
+        return (*stored, *("|".join(writer.answers) for writer in self.writers))
+
+
+def every_order(make: Callable[[], Crowd]) -> Iterator[Crowd]:
+    """The crowd at every place that some order of their requests leads to."""
+    seen: set[tuple[str, ...]] = set()
+    orders: list[tuple[int, ...]] = [()]
+    while orders:
+        order = orders.pop()
+        crowd = make()
+        for at in order:
+            crowd.writers[at].step()
+        if crowd.state not in seen:
+            seen.add(crowd.state)
+            orders += [(*order, at) for at in crowd.at_work]
+            yield crowd
+
+
+def random_order(make: Callable[[], Crowd], random: Random) -> Iterator[Crowd]:
+    """The crowd at every place of one order, in which some stop for good."""
+    crowd = make()
+    while crowd.at_work:
+        yield crowd
+        at = random.choice(crowd.at_work)
+        if random.random() < 0.03:
+            crowd.writers[at].done = True
+        else:
+            crowd.writers[at].step()
+    yield crowd

@@ -1,0 +1,322 @@
+"""Versioned: declarations that can not be right, what of an entity its versions have, and writers that race."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from types import new_class
+from typing import Annotated, Any, Literal
+from uuid import uuid4
+
+import boto3
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+
+from odm import (
+    TTL,
+    AccessPattern,
+    AsyncStore,
+    Backend,
+    Calls,
+    Conflict,
+    Counter,
+    Entity,
+    Gen,
+    ItemExists,
+    OutcomeUnknown,
+    PrimaryKey,
+    Revision,
+    SchemaError,
+    Store,
+    Stored,
+    Table,
+    increment,
+    procedure,
+    set_,
+    upgrade,
+)
+from odm.backends.bigtable import Bigtable
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.local import LocalFile, Memory
+from odm.patterns.versioned import Versioned
+from odm.testing.suite.versioned import KEEP, Paper, papers, window
+from tests.patterns.interleaving import OneByOne
+
+
+def declared(history: Versioned, **fields: Any) -> Table:
+    """A table with an entity that has this history, and some fields other than it should have."""
+    table = Table("docs")
+    body = {
+        "__module__": __name__,
+        "__annotations__": {"doc_id": str, "version": Annotated[int, Revision], **fields},
+        "version": 0,
+        "primary": PrimaryKey("DOC#{doc_id}", "v0"),
+        "history": history,
+    }
+    new_class("Doc", (Entity,), {"table": table}, lambda names: names.update(body))
+    return table
+
+
+@pytest.mark.parametrize(
+    ("history", "fields", "wrong"),
+    [
+        (Versioned("DOC#{doc_id}", "v{version}"), {"version": int}, "add version: "),
+        (Versioned("DOC#{doc_id}", "v{version}"), {"ends": Annotated[datetime, TTL]}, "TTL"),
+        (Versioned("DOC#{doc_id}", "v{version}"), {"life_": str}, "rename"),
+        (Versioned("DOC#{doc_id}", "v{version}", keep=0), {}, "keep="),
+        (Versioned("DOC#{doc_id}", "v{version}", keep=True), {}, "keep="),
+        (Versioned("DOC#{doc_id}", "v"), {}, r"\{version\} last"),
+        (Versioned("DOC", "v{version}"), {}, "with doc_id"),
+        (Versioned("DOC#{doc_id}", "v{version}#{doc_id}"), {}, "last"),
+        (Versioned("DOC#{doc_id}", "{title}#{version}"), {"title": str}, "with doc_id"),
+        (Versioned("DOC#{doc_id}#{version}", "v{version}"), {}, "last"),
+        (Versioned("DOC#{nobody}", "v{version}"), {}, "with doc_id"),
+        (Versioned("DOC#{doc_id}", "{version:4}"), {}, "version"),
+    ],
+    ids=range(12),
+)
+def test_what_can_not_have_versions_is_refused_when_the_table_compiles(
+    history: Versioned, fields: dict[str, Any], wrong: str
+) -> None:
+    with pytest.raises(SchemaError, match=wrong):
+        declared(history, **fields).compile()
+
+
+def test_a_version_can_not_have_the_key_of_its_item() -> None:
+    declared(Versioned("DOC#{doc_id}", "v{version}")).compile()
+
+    class Doc(Entity, table=Table("docs")):
+        doc_id: str
+        version: Annotated[int, Revision] = 0
+
+        primary = PrimaryKey("DOC#{doc_id}", "va0")
+        history = Versioned("DOC#{doc_id}", "v{version}")
+
+    with pytest.raises(SchemaError, match="can have the same key"):
+        Doc.history(doc_id="d")
+
+
+def test_they_print() -> None:
+    assert repr(Versioned("D#{a}", "{b}")) == 'Versioned("D#{a}", "{b}")'
+    assert repr(Versioned("D#{a}", "{b}", keep=2)) == 'Versioned("D#{a}", "{b}", keep=2)'
+    assert repr(Paper.history) == "Paper.history"
+    assert repr(Paper.history.version(3, paper_id="p")) == "Paper.history.version(3, paper_id='p')"
+    assert repr(Paper.history.compare(1, 2, paper_id="p")) == "Paper.history.compare(1, 2, paper_id='p')"
+    assert repr(Paper.history.revert(to=3, paper_id="p")) == "Paper.history.revert(to=3, paper_id='p')"
+
+
+def test_an_abstract_base_has_no_versions() -> None:
+    class Base(Entity):
+        history = Versioned("DOC#{doc_id}", "v{version}")
+
+    with pytest.raises(SchemaError, match="Base has no versions: declare"):
+        Base.history(doc_id="d")
+
+
+class Kind(StrEnum):
+    """Text by names."""
+
+    A = "a"
+
+
+class Cat(BaseModel):
+    """One of two."""
+
+    kind: Literal["cat"] = "cat"
+
+
+class Dog(BaseModel):
+    """The other."""
+
+    kind: Literal["dog"] = "dog"
+
+
+library = Table("library")
+
+
+class Numbered(Entity):
+    """What entities that keep versions have in common."""
+
+    name: str
+    version: Annotated[int, Revision, Stored("v")] = 0
+
+
+class Book(Numbered, table=library, version=2):
+    """An entity with whatever a model may have."""
+
+    model_config = ConfigDict(use_enum_values=True, frozen=True)
+
+    title: str = Field("none", alias="Title", max_length=9)
+    pets: list[Annotated[Cat | Dog, Field(discriminator="kind")]] = Field(default_factory=list)
+    kind: Kind = Kind.A
+    read: Annotated[int, Counter] = 0
+    seen: datetime | None = None
+
+    primary = PrimaryKey("BOOK#{name}")
+    by_title = AccessPattern("TITLE#{title}")
+    history = Versioned("BOOK#{name}", "{version:desc}")
+
+    @upgrade(from_=1)
+    @staticmethod
+    def _upgrade(item: dict[str, Any]) -> dict[str, Any]:
+        return {**item, "title": item["title"].upper()}
+
+
+class Film(Numbered, table=library):
+    """Another one with the same base."""
+
+    primary = PrimaryKey("FILM#{name}")
+    history = Versioned("FILM#{name}", "{version}", keep=1)
+
+
+def test_versions_have_what_their_entity_has() -> None:
+    with Store(library, Memory()) as db:
+        db.create()
+        first = db.put(
+            Book(name="b", Title="One", pets=[Cat(), Dog()], kind=Kind.A, seen=datetime(2024, 1, 1, tzinfo=UTC))
+        )
+        second = db.update(first, increment(Book.read, 2), set_(Book.title, "Two"), returning="new")
+        found = [db.get(Book.history.version(number, name="b")) for number in (1, 2)]
+        assert found == [first, second]
+        assert [type(one.kind) for one in found if one] == [str, str]
+        assert [one.version for one in db.query(Book.history(name="b"))] == [2, 1]
+        assert db.count(Book.by_title(title="One")) == 0
+        assert db.run(Book.history.compare(1, 2, name="b")) == {"title": ("One", "Two"), "read": (0, 2)}
+        stored = {raw.sort: raw.attributes for raw in db.scan_page().items}
+        assert {name: item["_v"] for name, item in stored.items()} == dict.fromkeys(stored, 2)
+        assert all("v" in item and "version" not in item for item in stored.values())
+
+
+def test_versions_are_upgraded_with_their_entity() -> None:
+    older = Table("library")
+
+    class OldBook(Entity, table=older, tag="Book"):
+        name: str
+        title: str
+        version: Annotated[int, Revision, Stored("v")] = 0
+
+        primary = PrimaryKey("BOOK#{name}", "Book")
+        history = Versioned("BOOK#{name}", "{version:desc}")
+
+    backend = Memory()
+    with Store(older, backend) as before, Store(library, backend) as db:
+        before.create()
+        db.create()
+        before.put(before.put(OldBook(name="b", title="one")))
+        assert [book.title for book in db.query(Book.history(name="b"))] == ["ONE", "ONE"]
+        db.update(Book.primary(name="b"), set_(Book.title, "Two"))
+        assert db.run(Book.history.compare(2, 3, name="b")) == {"title": ("ONE", "Two")}
+
+
+def test_one_version_may_be_kept() -> None:
+    with Store(library, Memory()) as db:
+        db.create()
+        film = db.put(Film(name="f"))
+        for number in range(2, 5):
+            film = db.put(film)
+            assert [one.version for one in db.query(Film.history(name="f"))] == [number]
+
+
+def test_a_lost_answer_of_a_transaction_of_one_is_told_where_there_are_no_others() -> None:
+    class Lost(Versioned):
+        def apart(self, do: Calls, effect: Any, commit: Any) -> Gen[None]:
+            yield from super().apart(do, effect, commit)
+            raise OutcomeUnknown("by the test")
+
+    table = declared(Lost("DOC#{doc_id}", "v{version}"))
+    doc: Any = next(entity.cls for entity in table.compile().entities.values() if entity.companions)
+    with Store(table, OneByOne(Memory())) as db:
+        db.create()
+        with pytest.raises(OutcomeUnknown), db.transaction() as tx:
+            tx.put(doc(doc_id="d"))
+        assert db.one(doc, doc_id="d").version == 1
+
+
+THREADS, TIMES = 8, 6
+
+
+@procedure
+def add(do: Calls, paper_id: str, text: str) -> Gen[Paper]:
+    """Put another version, however often it takes."""
+    while True:
+        paper = yield from do.get(Paper, paper_id=paper_id)
+        new = Paper(paper_id=paper_id, text=text) if paper is None else paper.model_copy(update={"text": text})
+        try:
+            return (yield from do.put(new))
+        except (Conflict, ItemExists):
+            continue
+
+
+def in_threads(backend: Backend) -> None:
+    """Every thread puts; each version is there once, under the number that its writer was told."""
+    with Store(papers, backend) as db:
+        db.create()
+        paper_id = uuid4().hex  # the services outlive a test
+
+        def work(thread: int) -> list[Paper]:
+            return [db.run(add(paper_id, f"{thread}.{time}")) for time in range(TIMES)]
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            put = [paper for papers in pool.map(work, range(THREADS)) for paper in papers]
+        check(put, list(db.query(Paper.history(paper_id=paper_id))), db.one(Paper, paper_id=paper_id))
+
+
+def check(put: list[Paper], kept: list[Paper], newest: Paper) -> None:
+    """What was acknowledged is what is there."""
+    total = THREADS * TIMES
+    assert len({paper.text for paper in put}) == total
+    assert sorted(paper.version for paper in put) == [*range(1, total + 1)]
+    assert [paper.version for paper in kept] == [*window(total)]
+    assert len(kept) == KEEP
+    by_number = {paper.version: paper.text for paper in put}
+    assert [paper.text for paper in kept] == [by_number[number] for number in window(total)]
+    assert newest.text == by_number[total]
+
+
+def test_threads_lose_no_version_in_memory() -> None:
+    in_threads(Memory())
+
+
+def test_threads_lose_no_version_in_a_file(tmp_path: Path) -> None:
+    in_threads(LocalFile(tmp_path / "papers.db"))
+
+
+def test_threads_lose_no_version_on_dynamodb_local(dynamodb_local: str) -> None:
+    session = boto3.Session(aws_access_key_id="race", aws_secret_access_key="secret", region_name="eu-west-1")
+    in_threads(DynamoDB(session, endpoint_url=dynamodb_local))
+
+
+def test_threads_lose_no_version_on_bigtable(bigtable_emulator: str) -> None:
+    in_threads(Bigtable("race", "instance", endpoint=bigtable_emulator))
+
+
+async def test_tasks_lose_no_version_on_bigtable(bigtable_emulator: str) -> None:
+    async with AsyncStore(papers, Bigtable("race-async", "instance", endpoint=bigtable_emulator)) as db:
+        await db.create()
+
+        async def work(task: int) -> list[Paper]:
+            return [await db.run(add("p", f"{task}.{time}")) for time in range(TIMES)]
+
+        put = [paper for papers in await asyncio.gather(*map(work, range(THREADS))) for paper in papers]
+        check(put, [paper async for paper in db.query(Paper.history(paper_id="p"))], await db.one(Paper, paper_id="p"))
+
+
+def test_who_deletes_beside_writers_leaves_nothing_behind(bigtable_emulator: str) -> None:
+    with Store(papers, Bigtable("race-delete", "instance", endpoint=bigtable_emulator)) as db:
+        db.create()
+
+        def work(thread: int) -> None:
+            for time in range(TIMES):
+                if thread < 2:
+                    db.delete(Paper, paper_id="p")
+                else:
+                    db.run(add("p", f"{thread}.{time}"))
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(work, range(THREADS)))
+        newest = db.get(Paper, paper_id="p")
+        kept = [paper.version for paper in db.query(Paper.history(paper_id="p"))]
+        assert kept == ([] if newest is None else [*window(newest.version)])
+        db.delete(Paper, paper_id="p")
+        assert list(db.scan()) == []

@@ -1,0 +1,165 @@
+"""Versioned where items are written one at a time: writers in every order, each of them stopped anywhere."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from random import Random
+from typing import Annotated, Any
+
+import pytest
+
+from odm import Calls, ConditionFailed, Entity, Gen, ItemExists, ItemNotFound, PrimaryKey, Revision, Table, set_
+from odm.patterns import versioned
+from odm.patterns.versioned import Versioned
+from tests.patterns.interleaving import Crowd, Program, every_order, random_order
+
+KEEP = 2
+papers = Table("papers")
+
+
+class Paper(Entity, table=papers):
+    """A document; who wrote its first version stands in all of them."""
+
+    paper_id: str
+    first: str
+    text: str
+    version: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("PAPER#{paper_id}", "v0")
+    history = Versioned("PAPER#{paper_id}", "v{version}", keep=KEEP)
+
+
+KEY = Paper.primary(paper_id="p")
+
+
+def write(text: str, do: Calls) -> Gen[Paper | None]:
+    """Get it, and put another version or the first."""
+    paper = yield from do.get(KEY)
+    try:
+        if paper is None:
+            return (yield from do.put(Paper(paper_id="p", first=text, text=text)))
+        # A revision does not tell a paper from the one that was deleted and has come to the same number.
+        same = Paper.first == paper.first
+        return (yield from do.put(paper.model_copy(update={"text": text}), when=same))
+    except (ConditionFailed, ItemExists):
+        return None
+
+
+def change(text: str, do: Calls) -> Gen[Paper | None]:
+    """Update it, whatever version it has."""
+    try:
+        return (yield from do.update(KEY, set_(Paper.text, text), returning="new"))  # type: ignore[no-any-return]
+    except ItemNotFound:
+        return None
+
+
+def delete(do: Calls) -> Gen[None]:
+    """Delete it."""
+    yield from do.delete(KEY)
+
+
+def remake(text: str, do: Calls) -> Gen[Paper | None]:
+    """Delete it and make another."""
+    yield from do.delete(KEY)
+    try:
+        return (yield from do.insert(Paper(paper_id="p", first=text, text=text)))
+    except ItemExists:
+        return None
+
+
+def written(texts: str, do: Calls) -> Gen[None]:
+    """A version for each letter."""
+    for text in texts:
+        yield from write(text, do)
+
+
+def left_behind(texts: str, do: Calls) -> Gen[None]:
+    """A version for each letter, and a delete that was stopped when the paper itself had gone."""
+    yield from written(texts, do)
+    steps, answer = do.delete(KEY), None
+    for _ in range(2):
+        answer = yield steps.send(answer)
+    steps.close()
+
+
+def check(crowd: Crowd) -> None:
+    """Nobody's version is lost, and none is of an earlier paper."""
+    db = crowd.store
+    newest = db.get(KEY)
+    last = 0 if newest is None else newest.version
+    versions = {number: db.get(Paper.history.version(number, paper_id="p")) for number in range(1, last + 3)}
+    found = {number: paper for number, paper in versions.items() if paper is not None}
+    assert not found or max(found) == last
+    assert found.get(last) == newest
+    assert {*range(max(1, last - KEEP + 1), last + 1)} <= found.keys()
+    for number, paper in found.items():
+        assert newest is not None
+        assert (paper.version, paper.first) == (number, newest.first)
+    for writer in crowd.writers:
+        mine = writer.result
+        if mine is not None and newest is not None and mine.first == newest.first:
+            assert mine.version <= last
+            assert found.get(mine.version, mine) == mine
+    assert len({paper.text for paper in found.values()}) == len(found)
+
+
+def check_rest(crowd: Crowd, *, stopped: bool) -> None:
+    """What is left is the last versions; and whoever goes on after a stopped one puts it right."""
+    db = crowd.store
+    newest = db.get(KEY)
+    last = 0 if newest is None else newest.version
+    if not stopped:
+        kept = [paper.version for paper in db.query(Paper.history(paper_id="p"))]
+        assert kept == [*range(max(1, last - KEEP + 1), last + 1)]
+    db.run(partial(write, "next"))
+    check(crowd)
+    db.delete(KEY)
+    assert list(db.scan()) == []
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], Crowd]]:
+    """Makes crowds; lives are numbered, so that an order leads to the same place each time."""
+
+    def of(before: Program, *programs: Program) -> Callable[[], Crowd]:
+        def crowd() -> Crowd:
+            numbers = count(1)
+            monkeypatch.setattr(versioned, "token_urlsafe", lambda _: f"life{next(numbers)}")
+            return Crowd(papers, before, programs)
+
+        return crowd
+
+    return of
+
+
+CROWDS: dict[str, tuple[Program, Sequence[Program]]] = {
+    "two puts": (partial(written, "abc"), (partial(write, "x"), partial(write, "y"))),
+    "two firsts": (partial(written, ""), (partial(write, "x"), partial(write, "y"))),
+    "put and update": (partial(written, "a"), (partial(write, "x"), partial(change, "y"))),
+    "put and more puts than are kept": (partial(written, "a"), (partial(write, "x"), partial(written, "yz"))),
+    "put and delete": (partial(written, "ab"), (partial(write, "x"), delete)),
+    "put and another paper": (partial(written, "a"), (partial(write, "x"), partial(remake, "y"))),
+    "two deletes": (partial(written, "abc"), (delete, delete)),
+    "first after a delete": (partial(left_behind, "ab"), (partial(write, "x"), partial(remake, "y"))),
+}
+
+
+@pytest.mark.parametrize("name", CROWDS)
+def test_every_order_of_two(name: str, make: Any) -> None:
+    before, programs = CROWDS[name]
+    for crowd in every_order(make(before, *programs)):
+        check(crowd)
+        check_rest(crowd, stopped=bool(crowd.at_work))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_in_random_order(seed: int, make: Any) -> None:
+    random = Random(seed)
+    kinds: list[Callable[[str, Calls], Gen[Any]]] = [write, write, change, remake]
+    for _ in range(60):
+        before = partial(random.choice([written, left_behind]), random.choice(["a", "ab"]))
+        last: Program = delete if random.random() < 0.5 else partial(written, "yz")
+        programs = [*(partial(random.choice(kinds), text) for text in "vwx"), last]
+        for crowd in random_order(make(before, *programs), random):
+            check(crowd)
+        check_rest(crowd, stopped=True)
