@@ -1,12 +1,13 @@
 """The kept versions of `odm.patterns.versioned`, and how they are read."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 from attrs import frozen
 
-from odm import BadValue, Calls, Companion, Entity, Gen, ItemNotFound, Procedure, Query
+from odm import BadValue, Calls, Companion, Entity, Gen, ItemNotFound, Procedure, Query, Revision
 
 E = TypeVar("E", bound=Entity)
 
@@ -26,6 +27,7 @@ class Kept(Generic[E]):
         number: the field of the number.
         primary: the name of the entity's primary key.
         fields: those of a version's key, in order.
+        keep: how many versions are kept; None: all.
     """
 
     entity: type[E]
@@ -33,11 +35,30 @@ class Kept(Generic[E]):
     number: str
     primary: str
     fields: tuple[str, ...]
+    keep: int | None
 
     def key(self, values: Mapping[str, Any]) -> Query[Any]:
         """The key of a version."""
         key: Query[Any] = self.cls.primary(**{name: values[name] for name in self.fields})
         return key
+
+    def all(self, values: Mapping[str, Any], *, above: int) -> Query[Any]:
+        """The versions of an item above a number, of whatever life."""
+        query: Query[Any] = self.cls.primary(**{name: values[name] for name in self.fields[:-1]})
+        return query.where(getattr(self.cls, self.number) > above)
+
+    def number_of(self, item: Any) -> int:
+        """Of an item or a version; None has 0."""
+        return 0 if item is None else int(getattr(item, self.number))
+
+    def gone(self, item: Any, *, newest: int) -> bool:
+        """Whether the version that an item is or was is not kept any more."""
+        return self.keep is not None and self.number_of(item) <= newest - self.keep
+
+    def goes(self, item: Any) -> list[Query[Any]]:
+        """The version that is not kept from this one on, if there is one."""
+        number = 0 if self.keep is None else self.number_of(item) - self.keep
+        return [self.key({**vars(item), self.number: number})] if number > 0 else []
 
     def version(self, item: E, life: str) -> Any:
         """The version that an item is."""
@@ -131,12 +152,24 @@ class History(Generic[E]):
             if type(number) is not int or number < 1:
                 raise BadValue(f"{text}: {number!r} is no version: they are numbered by ints, from 1 on")
         newest, mark = yield from do.marked(self._companion, getattr(self._entity, kept.primary)(**key))
-        last = 0 if newest is None else getattr(newest, kept.number)
+        last = kept.number_of(newest)
         older = [number for number in numbers if number < last]
         read = yield from do.get_many([kept.key({**key, kept.number: number}) for number in older])
         of_this_life = (one if one and one.life_ == (mark or FIRST) else None for one in read)
         found = {n: one and kept.item(one) for n, one in zip(older, of_this_life, strict=True)}
         return newest, [newest if number == last else found.get(number) for number in numbers]
+
+
+def names_in(template: str) -> list[str]:
+    """The fields of a key template, in order."""
+    return re.findall(r"{(\w+)", template)
+
+
+def fields_of(entity: type[Entity], number: str) -> dict[str, Any]:
+    """The fields of a version: those of its entity, the number as a plain int, and the life."""
+    fields: dict[str, Any] = {name: Annotated[info.annotation, info] for name, info in entity.model_fields.items()}
+    others = [mark for mark in entity.model_fields[number].metadata if mark != Revision]
+    return {**fields, number: Annotated[(int, *others)] if others else int, LIFE: str}
 
 
 def _there(found: E | None, text: str) -> E:

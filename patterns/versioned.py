@@ -23,8 +23,8 @@ The number is the document's `odm.Revision`, as an int without bounds stands in 
     db.run(Document.history.revert(to=3, doc_id="d1"))  # a new version with the content of the third
 
 **When.** What was there before must be known: documents, prices that are corrected, settings. Every put, insert and
-update makes a version, also in transactions; a writer that goes by an old one gets `odm.Conflict`. With ``keep=n`` the
-last n are kept, the newest among them. The versions are items of their own, without the document's indexes.
+update makes a version; a writer that goes by an old one gets `odm.Conflict`. With ``keep=n`` the last n are kept, the
+newest among them. The versions are items of their own, without the document's indexes.
 
 **Cost**, of documents below 1 KB, in DynamoDB's units:
 
@@ -32,37 +32,36 @@ last n are kept, the newest among them. The versions are items of their own, wit
 |---|---|---|---|---|
 | ``insert``, ``put`` of a new one | 1 | 4 | 2 | 4 |
 | ``put``, ``update`` | 1 | 4, or 6 where a version goes | 2 | 5, or 6 where a version goes |
-| ``delete`` with n versions | 3, or more for what is over 4 KB | 2 + n | 4 + n | 4 + n |
+| ``delete`` with n versions | 3, or more for what is over 4 KB | 1 + n | 4 + n | 4 + n |
 | ``get`` | 1 | 0 | 1 | 1 |
 | ``version``; ``compare`` | 2; 3 | 0 | 2 | 2 |
 | ``revert`` | 3 | as ``put`` | 4 | 7, or 8 where a version goes |
 
 **What holds.** A number is given once, and a version that is acknowledged can be read until it is not kept any more or
-the document is deleted. A write that is stopped anywhere was done as a whole or not at all: then its number is free. A
+the document is deleted. A write that is stopped anywhere was done as a whole or not at all; its number is free then. A
 document that is deleted and made again begins at 1; its *life* tells its versions from those of the one before.
 
 **Backends.** DynamoDB and the bundled engine write document and version in one transaction. Bigtable writes the
-document, under its revision, and the version after it; who writes next makes sure of it before the document changes.
-So what ``history(...)`` finds may lack the newest version there until then; ``get`` and ``version`` always have it.
-A delete removes the document first and then its versions: where it is stopped between, the rest is found by
-``history(...)`` alone, until the document is deleted again or made anew.
+document, under its revision, and then the version; who writes next makes sure of it before the document changes. Until
+then ``history(...)`` may lack the newest version there, or have one more at its other end; ``get`` and ``version`` are
+right. A delete removes the document and then its versions: stopped between, it leaves them to ``history(...)`` alone,
+until the document is deleted again or made anew.
 
-**Limits.** A batch is refused, as with any Revision; so is a TTL, by which a document would go without its versions. A
-smaller ``keep=`` leaves what a larger one kept: ``db.delete_all(Document.history(doc_id="d1").limit(5))``. The document
-must not be written by programs that do not know of its versions.
+**Limits.** Batches are refused, as with any Revision; so is a TTL, by which a document would go without its versions. A
+smaller ``keep=`` leaves what a larger one kept: ``db.delete_all(Document.history(doc_id="d1").limit(5))``. Who had read
+a document before it was deleted and made again, and puts it at the same number, is not told, as with any Revision.
 
-**Known as** version control with a sort key prefix to AWS, where ``v0`` is a copy of the newest version; Bigtable has
-timestamped cells, of which its garbage collection keeps so many, without numbers, conflicts or a version as a whole:
+**Known as** version control with a sort key prefix to AWS; Bigtable has timestamped cells, of which its garbage
+collection keeps so many, without numbers, conflicts, or a version as a whole:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-sort-keys.html
 https://cloud.google.com/bigtable/docs/garbage-collection
 """
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from odm import (
     TTL,
@@ -79,7 +78,7 @@ from odm import (
     Revision,
     SchemaError,
 )
-from odm.patterns._history import FIRST, LIFE, History, Kept
+from odm.patterns._history import FIRST, LIFE, History, Kept, fields_of, names_in
 
 E = TypeVar("E", bound=Entity)
 
@@ -131,13 +130,10 @@ class Versioned(Companion):
         entity.model_rebuild(raise_errors=False)
         primary = next(p for cls in entity.__mro__ for p in vars(cls).values() if isinstance(p, PrimaryKey))
         number = self._check(entity, primary)
-        fields: dict[str, Any] = {name: Annotated[info.annotation, info] for name, info in entity.model_fields.items()}
-        others = [mark for mark in entity.model_fields[number].metadata if mark != Revision]
-        fields |= {number: Annotated[(int, *others)] if others else int, LIFE: str}
         declared = {"primary": PrimaryKey(self.partition, self.sort), "model_config": entity.model_config}
-        made = self.make(entity, Entity, fields, declared, upgraded=True)
-        key = tuple(dict.fromkeys((*_fields(self.partition), *_fields(self.sort))))
-        self._kept[entity] = Kept(entity, made, number, primary.name, key)
+        made = self.make(entity, Entity, fields_of(entity, number), declared, upgraded=True)
+        key = tuple(dict.fromkeys((*names_in(self.partition), *names_in(self.sort))))
+        self._kept[entity] = Kept(entity, made, number, primary.name, key, self.keep)
         return [made]
 
     def _check(self, entity: type[Entity], primary: PrimaryKey) -> str:
@@ -153,8 +149,8 @@ class Versioned(Companion):
             raise SchemaError(f"{owner}: versions have a field {LIFE!r} of their own: rename that of {entity.__name__}")
         if self.keep is not None and (type(self.keep) is not int or self.keep < 1):
             raise SchemaError(f"{owner}: keep= says how many versions are kept: an int of 1 or more, or None for all")
-        wanted = {*_fields(primary.partition), *_fields(primary.sort or ""), numbers[0]}
-        found = [*_fields(self.partition), *_fields(self.sort)]
+        wanted = {*names_in(primary.partition), *names_in(primary.sort or ""), numbers[0]}
+        found = [*names_in(self.partition), *names_in(self.sort)]
         if set(found) != wanted or found.index(numbers[0]) != len(found) - 1:
             raise SchemaError(
                 f"{owner}: the key of a version is made of the fields of its item's and, at the end, of its number: "
@@ -177,7 +173,7 @@ class Versioned(Companion):
             if self.keep != 1:
                 tx.put(kept.version(old, life))
         tx.put(kept.version(new, life))
-        for gone in self._gone(kept, new):
+        for gone in kept.goes(new):
             tx.delete(gone)
 
     def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
@@ -199,9 +195,7 @@ class Versioned(Companion):
         if effect.old is not None and effect.new is not None:
             return
         kept = self._of(effect.key.entity)
-        query: Query[Any] = kept.cls.primary(**{name: effect.key.values[name] for name in kept.fields[:-1]})
-        if effect.new is not None:
-            query = query.where(getattr(kept.cls, kept.number) > getattr(effect.new, kept.number))
+        query = kept.all(effect.key.values, above=kept.number_of(effect.new) if effect.new else -1)
         cursor, more = None, True
         while more:
             page = yield from do.page(query, size=PAGE, after=cursor)
@@ -214,12 +208,11 @@ class Versioned(Companion):
     def _newest(self, do: Calls, kept: Kept[Any], key: Query[Any]) -> Gen[tuple[str | None, int]]:
         """The life and the number of an item; None and 0: it is not there.
 
-        A version is of a life that had begun when it was written: one of another that was found *before* this is read
-        is of a life that is over. And a version that is there before this is read is seen by whoever deletes the item
-        after it.
+        The life of a version had begun when it was written: if one was found *before* this is read, and is of another
+        life, that is over. And what is there before this is read is seen by whoever deletes the item after it.
         """
         item, mark = yield from do.marked(self, key)
-        return (None, 0) if item is None else (mark or FIRST, getattr(item, kept.number))
+        return None if item is None else mark or FIRST, kept.number_of(item)
 
     def _ensure(
         self, do: Calls, kept: Kept[Any], key: Query[Any], item: Any, life: str, *, fresh: bool = False
@@ -236,7 +229,7 @@ class Versioned(Companion):
         while found is None or found.life_ != life:
             if found is not None and (yield from self._newest(do, kept, key))[0] != life:
                 return  # the write of the item itself will be refused
-            for gone in self._gone(kept, item):
+            for gone in kept.goes(item):
                 yield from self._remove(do, gone, life)
             try:
                 if found is None:
@@ -246,24 +239,11 @@ class Versioned(Companion):
             except (ItemExists, ConditionFailed):
                 found = yield from do.get(at)
                 continue
-            now, last = yield from self._newest(do, kept, key)
-            if now != life or self._last(last) >= getattr(item, kept.number):
+            now, newest = yield from self._newest(do, kept, key)
+            if now != life or kept.gone(item, newest=newest):
                 yield from self._remove(do, at, life)
 
     def _remove(self, do: Calls, version: Query[Any], life: str) -> Gen[None]:
         """Remove a version; one of another life stays."""
         with suppress(ConditionFailed):
             yield from do.delete(version, when=version.entity.life_ == life)
-
-    def _gone(self, kept: Kept[Any], item: Any) -> list[Query[Any]]:
-        """The version that is not kept from this one on."""
-        number = self._last(getattr(item, kept.number))
-        return [kept.key({**vars(item), kept.number: number})] if number > 0 else []
-
-    def _last(self, number: int) -> int:
-        """The last version that is not kept when this one is the newest; below 0: all are."""
-        return -1 if self.keep is None else number - self.keep
-
-
-def _fields(template: str) -> list[str]:
-    return re.findall(r"{(\w+)", template)
