@@ -46,6 +46,9 @@ LEASE: Final = timedelta(hours=1)
 PAUSES: Final = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 """Seconds, at most, between looks at a claim that another writer is about to use or to free."""
 
+TRIES: Final = 16
+"""How often an id is taken out of a claim that other writers change."""
+
 OWN: Final[Mapping[str, Any]] = {"claim_ids": set[str], "claimed_at": datetime}
 """What a claim has beside the value and the key of the item that holds it."""
 
@@ -148,7 +151,7 @@ class Claims:
         """Take an id out of a claim. That may come late, so if it can not be done it is logged, and no error."""
         ids = {mark}
         try:
-            for _ in PAUSES:
+            for _ in range(TRIES):
                 seen = self.made.claim_ids == ids
                 try:
                     if ids == {mark}:
@@ -162,6 +165,7 @@ class Claims:
                     ids = set() if error.item is None else error.item.claim_ids
                 if mark not in ids:
                     return
+            raise Conflict(f"other writers changed the claim {TRIES} times in a row")
         except OdmError as error:
             LOG.warning("%s: %s stays claimed for %s: %s", self.name, shown(values), LEASE, error)
 

@@ -7,7 +7,7 @@ worked out anew.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from attrs import evolve, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from odm.entities.companions import Companion, Effect
 from odm.entities.entity import Entity
@@ -156,11 +156,9 @@ class Accompanied:
     """An operation on an entity with the companions that it concerns."""
 
     step: Step
-    companions: tuple[Companion, ...] = field()
-
-    @companions.default
-    def _concerned(self) -> tuple[Companion, ...]:
-        return concerned(self.step)
+    companions: tuple[Companion, ...] = field(
+        default=Factory(lambda self: concerned(self.step), takes_self=True), init=False
+    )
 
     def reads(self, context: Context, *, apart: bool) -> bool:
         """Whether the item must be read first."""

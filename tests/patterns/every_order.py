@@ -1,0 +1,260 @@
+"""Every order in which the requests of several writers can come to a store that writes one item at a time.
+
+The writers are the real ones: generators of requests, which are run again up to where they were for each state. A state
+is what is stored, where each writer is, what is still on its way, and the time. From each, one of these comes next:
+
+* the next request of a writer is done, and answered;
+* once in a run, a writer is stopped, or told that an answer was lost, or what it sent is done now and once more later.
+  What it has sent is then never done, or at any time from then on;
+* once in a run, a long time passes. What is on its way by then is never done, and neither is a write that a writer has
+  sent in reliance on what it did before.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeAlias
+
+from attrs import Factory, define, field, frozen
+
+from odm import Calls, Gen, OutcomeUnknown, Store
+from odm.expressions.evaluate import apply, holds
+from odm.expressions.nodes import Item, Set
+from odm.operations import ir
+from odm.operations.backend import Sleep
+from odm.schema.model import Key
+
+Stored: TypeAlias = dict[Key, Item]
+Work: TypeAlias = Callable[[Calls], Gen[Any]]
+
+LOST = OutcomeUnknown("lost by the test")
+LONG = 10 * 3600
+
+
+class Settled(Protocol):
+    """Looks at what is stored when nothing is left to do, and is told whether all went well until then."""
+
+    def __call__(self, stored: Stored, *, well: bool) -> None: ...
+
+
+class Wrong(AssertionError):
+    """A state that must not be."""
+
+
+def done(stored: Stored, request: Any) -> tuple[Stored, Any]:
+    """What is stored after a request, and its answer."""
+    item = stored.get(request.key)
+    if isinstance(request, ir.Get):
+        return stored, item
+    if request.condition is not None and not holds(request.condition, item):
+        return stored, ir.Refused(item)
+    if isinstance(request, ir.Put):
+        return {**stored, request.key: request.item}, ir.Written()
+    if isinstance(request, ir.Update):
+        assert item is not None
+        return {**stored, request.key: apply(request.actions, item)}, ir.Written()
+    assert isinstance(request, ir.Delete)
+    return {key: one for key, one in stored.items() if key != request.key}, ir.Written(existed=item is not None)
+
+
+@frozen
+class Place:
+    """Where a writer is: what it was answered so far, and at what time.
+
+    Attributes:
+        pending: the request that it makes next; None: it has ended.
+    """
+
+    writer: int
+    answers: tuple[tuple[Any, float], ...]
+    pending: Any
+
+    def relies(self, stored: Stored) -> bool:
+        """Whether it is about to write an item with a new mark."""
+        request = self.pending
+        if isinstance(request, ir.Put):
+            marks = {name: value for name, value in request.item.items() if name.startswith("_c_")}
+        elif isinstance(request, ir.Update):
+            sets = [action for action in request.actions if isinstance(action, Set)]
+            marks = {action.path.root: action.value for action in sets if action.path.root.startswith("_c_")}
+        else:
+            return False
+        old = stored.get(request.key) or {}
+        return any(old.get(name) != value for name, value in marks.items())
+
+
+@frozen
+class State:
+    """One moment. Stored things, places and requests are numbered, so that a state is small."""
+
+    stored: int
+    places: tuple[int | None, ...]
+    flying: frozenset[int] = frozenset()
+    late: bool = False
+    fault: bool = False
+
+
+@define
+class Exploration:
+    """All that can come of some writers.
+
+    Attributes:
+        store: whose calls the writers make; it is never asked.
+        time: what its clock shows.
+        begin: called before a writer is run from its beginning, with its number.
+        check: looks at what is stored, in every state.
+        settled: looks at what is stored in the end.
+        faults: whether writers are stopped, answers lost, and so on.
+    """
+
+    store: Store
+    time: list[float]
+    works: Sequence[Work]
+    begin: Callable[[int], None]
+    check: Callable[[Stored], None]
+    settled: Settled
+    faults: bool = True
+    _stored: list[Stored] = Factory(list)
+    _places: list[Place] = Factory(list)
+    _requests: list[Any] = Factory(list)
+    _numbers: dict[Any, int] = Factory(dict)
+    _moves: dict[Any, Any] = Factory(dict)
+    states: dict[State, tuple[State, str] | None] = field(factory=dict, init=False)
+
+    def run(self, stored: Stored) -> int:
+        """Explore; gives the number of states.
+
+        Raises:
+            Wrong: with the way to the state.
+        """
+        now = self.time[0]
+        first = State(self._of_stored(stored), tuple(self._place(n, ((None, now),)) for n in range(len(self.works))))
+        self.states = {first: None}
+        left = [first]
+        while left:
+            state = left.pop()
+            following = list(self._next(state))
+            if not any(label[0].isdigit() for label, _ in following):
+                self._look(state, partial(self.settled, well=not state.fault))
+            for label, one in following:
+                if one not in self.states:
+                    self.states[one] = (state, label)
+                    self._look(one, self.check)
+                    left.append(one)
+        return len(self.states)
+
+    def _look(self, state: State, check: Callable[[Stored], None]) -> None:
+        try:
+            check(self._stored[state.stored])
+        except AssertionError as error:
+            raise Wrong(f"{error}\n{self._way(state)}") from error
+
+    def _way(self, state: State) -> str:
+        lines: list[str] = []
+        step = self.states[state]
+        while step is not None:
+            lines.append(step[1])
+            step = self.states[step[0]]
+        return "\n".join(reversed(lines))
+
+    def _next(self, state: State) -> Iterator[tuple[str, State]]:
+        for number, at in enumerate(state.places):
+            if at is not None and self._places[at].pending is not None:
+                yield from self._of_writer(state, number, at)
+        for request in state.flying:
+            stored, _ = self._done(state.stored, request)
+            yield self._told("lands", request), self._moved(state, stored=stored, flying=state.flying - {request})
+        if not state.late and self.faults:
+            yield from self._later(state)
+
+    def _of_writer(self, state: State, number: int, at: int) -> Iterator[tuple[str, State]]:
+        place = self._places[at]
+        request = self._of_request(place.pending)
+        stored, answer = self._done(state.stored, request)
+        after = self._place(number, (*place.answers, (answer, self._now(state))))
+
+        def to(place: int | None) -> tuple[int | None, ...]:
+            return (*state.places[:number], place, *state.places[number + 1 :])
+
+        yield self._told(f"{number}", request), self._moved(state, stored=stored, places=to(after))
+        if state.fault or not self.faults:
+            return
+        writes = not isinstance(place.pending, ir.Get)
+        ways = [state.flying, state.flying | {request}] if writes else [state.flying]
+        for flying in ways:
+            label = self._told(f"stopped {number}", request)
+            yield label, self._moved(state, places=to(None), flying=flying, fault=True)
+        if writes:
+            told = self._place(number, (*place.answers, (LOST, self._now(state))))
+            for flying in ways:
+                label = self._told(f"lost for {number}", request)
+                yield label, self._moved(state, places=to(told), flying=flying, fault=True)
+        if isinstance(place.pending, ir.Put) and not place.pending.once:
+            flying = state.flying | {request}
+            label = self._told(f"twice by {number}", request)
+            yield label, self._moved(state, stored=stored, places=to(after), flying=flying, fault=True)
+
+    def _later(self, state: State) -> Iterator[tuple[str, State]]:
+        stored = self._stored[state.stored]
+        if not any(at is not None and self._places[at].relies(stored) for at in state.places):
+            yield "later", self._moved(state, flying=frozenset(), late=True)
+
+    def _now(self, state: State) -> float:
+        return self.time[0] + LONG * state.late
+
+    def _moved(self, state: State, **changes: Any) -> State:
+        old = (state.stored, state.places, state.flying, state.late, state.fault)
+        names = ("stored", "places", "flying", "late", "fault")
+        return State(**{**dict(zip(names, old, strict=True)), **changes})
+
+    def _told(self, what: str, request: int) -> str:
+        return f"{what}: {self._requests[request]}"
+
+    def _done(self, stored: int, request: int) -> tuple[int, Any]:
+        move = self._moves.get((stored, request))
+        if move is None:
+            after, answer = done(self._stored[stored], self._requests[request])
+            move = self._moves[stored, request] = (self._of_stored(after), answer)
+        return move
+
+    def _of_stored(self, stored: Stored) -> int:
+        return self._number(_frozen(stored), self._stored, lambda: stored)
+
+    def _of_request(self, request: Any) -> int:
+        return self._number((type(request), _frozen(str(request))), self._requests, lambda: request)
+
+    def _place(self, writer: int, answers: tuple[tuple[Any, float], ...]) -> int:
+        key = (writer, tuple((_frozen(str(answer)), at) for answer, at in answers))
+        return self._number(key, self._places, lambda: Place(writer, answers, self._replay(writer, answers)))
+
+    def _number(self, key: Any, known: list[Any], make: Callable[[], Any]) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            known.append(make())
+            number = self._numbers[key] = len(known) - 1
+        return number
+
+    def _replay(self, writer: int, answers: Sequence[tuple[Any, float]]) -> Any:
+        """The request that comes after these answers; None: it ends."""
+        start = self.time[0]
+        self.begin(writer)
+        steps = self.works[writer](Calls(self.store))
+        pending: Any = None
+        try:
+            for answer, at in answers:
+                self.time[0] = at
+                pending = steps.throw(answer) if answer is LOST else steps.send(answer)
+                while isinstance(pending, Sleep):
+                    pending = steps.send(None)
+        except StopIteration:
+            return None
+        finally:
+            self.time[0] = start
+        return pending
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple(sorted((str(name), _frozen(one)) for name, one in value.items()))
+    if isinstance(value, set | frozenset):
+        return tuple(sorted(value))
+    return value if isinstance(value, str | tuple) else repr(value)

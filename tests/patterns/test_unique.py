@@ -1,0 +1,189 @@
+"""Unique values: declarations that can not be right, and writers that race for one value."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from types import new_class
+from typing import Annotated, Any
+from uuid import uuid4
+
+import boto3
+import pytest
+
+from odm import (
+    TTL,
+    AsyncStore,
+    Backend,
+    BadValue,
+    Conflict,
+    Entity,
+    ItemExists,
+    PrimaryKey,
+    SchemaError,
+    Store,
+    Table,
+)
+from odm.backends.bigtable import Bigtable
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.local import LocalFile, Memory
+from odm.patterns.unique import Unique
+from odm.testing.suite.unique import Member, check, members
+
+
+def entity(unique: Unique, fields: dict[str, Any] | None = None, **options: Any) -> Table:
+    """A table of one entity that has this."""
+    table = Table("users")
+    body = {
+        "__module__": __name__,
+        "__annotations__": {"user_id": str, "email": str, **(fields or {})},
+        "primary": PrimaryKey("USER#{user_id}", "USER#{email}"),
+        "unique": unique,
+    }
+    new_class("User", (Entity,), {"table": table, **options}, lambda names: names.update(body))
+    return table
+
+
+@pytest.mark.parametrize(
+    ("table", "wrong"),
+    [
+        (entity(Unique()), r"User\.unique: Unique\(\): name the fields"),
+        (entity(Unique("email", "email")), "each once"),
+        (entity(Unique("mail")), r"User\.unique: User has no field 'mail': did you mean 'email'\?"),
+        (entity(Unique("x")), "its fields are user_id, email"),
+        (entity(Unique("tags"), {"tags": list[str]}), r"User\.unique.*tags"),
+        (entity(Unique("claimed_at"), {"claimed_at": str}), r"rename User\.claimed_at"),
+        (entity(Unique("email"), {"until": Annotated[datetime, TTL]}), r"User\.unique: items expire by User\.until"),
+        (entity(Unique("email"), keep=3), r"User: keep=3 removes items"),
+    ],
+    ids=range(8),
+)
+def test_what_can_not_be_claimed_is_refused_when_it_is_compiled(table: Table, wrong: str) -> None:
+    with pytest.raises(SchemaError, match=wrong):
+        table.compile()
+
+
+def test_what_an_abstract_base_declares_holds_for_each_entity_by_itself() -> None:
+    table = Table("people")
+
+    class Person(Entity):
+        email: str
+        unique_email = Unique("email")
+
+    class Author(Person, table=table):
+        primary = PrimaryKey("AUTHOR#{email}")
+
+    class Reader(Person, table=table):
+        number: int
+        primary = PrimaryKey("READER#{number}")
+
+    with Store(table, Memory()) as db:
+        db.create()
+        db.put(Author(email="a"))
+        db.put(Reader(number=1, email="a"))
+        assert db.get(Reader.unique_email(email="a")) == Reader(number=1, email="a")
+        assert db.get(Author.unique_email(email="a")) == Author(email="a")
+        with pytest.raises(ItemExists):
+            db.put(Reader(number=2, email="a"))
+    with pytest.raises(SchemaError, match="Person has no table of its own"):
+        Person.unique_email(email="a")
+
+
+def test_a_batch_is_refused() -> None:
+    with Store(members, Memory()) as db, db.batch() as batch, pytest.raises(BadValue, match=r"Member\.unique_email"):
+        batch.put(Member(member_id="a", email="a@x"))
+
+
+def test_it_prints() -> None:
+    assert repr(Unique("tenant", "name")) == "Unique('tenant', 'name')"
+    assert repr(Member.unique_email) == "Member.unique_email"
+    assert repr(Member.unique_email(email="A@x")) == "Member.unique_email(email='A@x')"
+
+
+THREADS = 16
+
+
+def in_threads(backend: Backend) -> None:
+    """Of all who want a value one gets it; when that one has gone, the value is free at once."""
+    with Store(members, backend) as db:
+        db.create()
+        part = uuid4().hex  # the services outlive a test
+        email = f"{part}@x"
+
+        def join(number: int) -> Member | None:
+            try:
+                return db.insert(Member(member_id=f"{part}{number}", email=email))
+            except (ItemExists, Conflict):
+                return None
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            for _ in range(2):
+                joined = [member for member in pool.map(join, range(THREADS)) if member is not None]
+                assert len(joined) == 1
+                assert db.get(Member.unique_email(email=email)) == joined[0]
+                assert db.delete(joined[0])
+        db.insert(Member(member_id=part, email=email))
+        db.delete(Member, member_id=part)
+        assert not db.exists(Member.unique_email.claim(email=email))
+
+
+def test_threads_that_want_one_value_in_memory() -> None:
+    in_threads(Memory())
+
+
+def test_threads_that_want_one_value_in_a_file(tmp_path: Path) -> None:
+    in_threads(LocalFile(tmp_path / "members.db"))
+
+
+def test_threads_that_want_one_value_on_dynamodb_local(dynamodb_local: str) -> None:
+    session = boto3.Session(aws_access_key_id="unique", aws_secret_access_key="secret", region_name="eu-west-1")
+    in_threads(DynamoDB(session, endpoint_url=dynamodb_local))
+
+
+def test_threads_that_want_one_value_on_bigtable(bigtable_emulator: str) -> None:
+    in_threads(Bigtable("unique", "instance", endpoint=bigtable_emulator))
+
+
+async def test_tasks_that_want_one_value_on_bigtable(bigtable_emulator: str) -> None:
+    async with AsyncStore(members, Bigtable("unique-async", "instance", endpoint=bigtable_emulator)) as db:
+        await db.create()
+        wanted = [Member(member_id=str(number), email="a@x") for number in range(THREADS)]
+        ends = await asyncio.gather(*map(db.insert, wanted), return_exceptions=True)
+        joined = [end for end in ends if isinstance(end, Member)]
+        assert len(joined) == 1
+        assert all(isinstance(end, Member | ItemExists | Conflict) for end in ends)
+        assert await db.get(Member.unique_email(email="a@x")) == joined[0]
+
+
+def churn(backend: Backend) -> None:
+    """Writers that take values from one another: at the end each is held once, and claimed only where it is held."""
+    with Store(members, backend) as db:
+        db.create()
+
+        def work(number: int) -> None:
+            for step in range(12):
+                member = Member(member_id=f"m{(number + step) % 3}", email=f"{(number * step) % 3}@x")
+                calls: list[Callable[[], object]] = [
+                    partial(db.put, member),
+                    partial(db.insert, member),
+                    partial(db.delete, member),
+                ]
+                try:
+                    calls[(number + step * step) % 3]()
+                except (ItemExists, Conflict):
+                    continue
+
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(work, range(6)))
+        check(db)
+
+
+@pytest.mark.parametrize("make", [lambda _: Memory(), lambda path: LocalFile(path / "m.db")], ids=["memory", "file"])
+def test_writers_that_take_values_from_one_another(make: Callable[[Path], Backend], tmp_path: Path) -> None:
+    churn(make(tmp_path))
+
+
+def test_writers_that_take_values_from_one_another_on_bigtable(bigtable_emulator: str) -> None:
+    churn(Bigtable("unique-churn", "instance", endpoint=bigtable_emulator))
