@@ -166,7 +166,7 @@ class Pointed(Generic[E]):
     """What ``Order.latest`` is: call it with the fields of the pointer's key, for a procedure that gets the item.
 
     Attributes:
-        items: the class of the pointer's items.
+        items: the class of the pointer's items, once the table is compiled.
         key: the entity's primary key.
         pattern: finds the newest item of a pointer that is behind, and whether that comes first in it; None: none does.
     """

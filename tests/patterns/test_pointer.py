@@ -87,9 +87,11 @@ FITS = "add by_at = AccessPattern"
         (entity(Pointer("L", tracks="at"), AccessPattern("E#{at:%Y}", "{at}")), FITS),
         (entity(Pointer("L", tracks="at"), AccessPattern("E", "{at}", when=field("place") == "p")), FITS),
         (entity(Pointer("L", tracks="at"), AccessPattern("E", "{at}#{note}"), note=str | None), FITS),
+        (entity(Pointer("L#{d}", tracks="at"), AccessPattern("E#{d:%Y}", "{at}#{event_id}"), d=datetime), FITS),
         (Reading, "a field for what the key keeps of moment"),
+        (entity(Pointer("L#{at:%Y}", tracks="at"), AccessPattern("E", "{at}")), "a field for what the key keeps of at"),
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_what_bigtable_can_not_repair_is_refused_when_a_store_connects(made: Any, wanted: str) -> None:
     with Store(made.__odm_table__, Bigtable("p", "i", endpoint="localhost:1")) as db:
