@@ -1,6 +1,7 @@
 """Phone batteries: a key that begins with the time is hot, and two ways out: field promotion, and salting.
 
 `BATTERY#20150301124501001`, the time behind a fixed word, puts each row behind the last: one place takes all writes.
+`odm lint examples.phone_batteries:hot` says so, and writes the first way out.
 With the user before the time, `BATTERY#Corrie#20150301124501001`, there are as many places as users, and the readings
 of one are one range: this is for questions about a user. Salted, `BATTERY#0` to `BATTERY#2`, there are three places,
 and all phones of a span of time are one query, which reads three ranges and merges them.

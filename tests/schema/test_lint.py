@@ -581,6 +581,20 @@ def test_a_series_that_stays_small_needs_no_ttl(sort: str, options: str, found: 
     assert ("missing-ttl" in dict(told)) is found
 
 
+def test_the_newest_are_not_kept_where_shards_are(load: LoadTable) -> None:
+    fields = "at: datetime; user: str"
+    salted = 'primary = PrimaryKey("SERIES", "{at}#{user}", shards=Shards(3, by="at"))'
+    [finding] = load(order(salted, fields)).lint()
+    assert (finding.rule, finding.mend) == ("missing-ttl", "expires_at: Annotated[datetime, TTL]")
+    listed = 'primary = PrimaryKey("ALL", "{order_id}")'
+    kept, free = (
+        next(one.mend for one in load(order(listed, "order_id: str", options)).lint() if one.rule == "hot-partition")
+        for options in (", keep=9", "")
+    )
+    assert "shards=" in free
+    assert "shards=" not in kept
+
+
 def test_short_names_are_free_ones(load: LoadTable) -> None:
     long = "; ".join(f"{letter * 130}_b: str" for letter in "ac")
     [finding] = load(order('primary = PrimaryKey("{ab}")', f"ab: str; {long}; {'a' * 129}_b: str")).lint()

@@ -137,10 +137,11 @@ def missing_ttl(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
     span = unit(first)
     if not isinstance(span, timedelta) or span >= timedelta(days=1):
         return
+    keep = f"\nor keep the newest: class {entity.name}(..., keep=1000)"
     yield found(
         MISSING_TTL,
         entity.primary.full_name,
         what=f"a time series by {first.name}, of which nothing ever goes",
         why="it is stored, and paid for, for ever",
-        mend=f"expires_at: Annotated[datetime, TTL]\nor keep the newest: class {entity.name}(..., keep=1000)",
+        mend="expires_at: Annotated[datetime, TTL]" + keep * (entity.primary.shards is None),
     )

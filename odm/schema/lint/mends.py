@@ -40,7 +40,8 @@ def spread_out(entity: EntitySchema, pattern: PatternSchema) -> str:
     foreign = [name for name in _texts(entity) if name.endswith("_id") and name not in ids]
     if promoted := next(iter(others or (foreign if timed else [])), None):
         return _promote(entity, pattern, promoted)
-    if told := next((name for name in (*ids, *reversed(own))), None):
+    told = next((name for name in (*ids, *reversed(own))), None)
+    if told is not None and entity.keep is None:  # whose newest are of one partition
         return _sharded_primary(entity, pattern, told)
     return next((_promote(entity, pattern, name) for name in _texts(entity)), _NONE)
 
