@@ -3,7 +3,7 @@
 from types import FunctionType
 
 from odm.entities.collections import collection, select
-from odm.entities.companions import Companion, Effect
+from odm.entities.companions import Effect
 from odm.entities.entity import Entity
 from odm.entities.markers import TTL, Columns, Counter, Revision, Stored
 from odm.entities.patterns import AccessPattern, PrimaryKey
@@ -62,6 +62,7 @@ from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncBatch, AsyncStore
 from odm.stores.base import Page
 from odm.stores.calls import Calls, Procedure, procedure
+from odm.stores.companions import Companion
 from odm.stores.sync import Batch, Store
 from odm.stores.transactions import AsyncTransaction, Transaction
 

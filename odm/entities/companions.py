@@ -1,12 +1,15 @@
-"""Companions: declarations in the body of an entity whose own items are written along with the entity's.
+"""What a model knows of companions: declarations in its body whose own items are written along with its items.
 
 A pointer to the newest order, a claim on an e-mail address, the kept versions of a document: each is stored in items of
-its own, which every write of the entity has to keep right. `Companion` is what such a declaration derives from; the
+its own, which every write of the entity has to keep right. `odm.Companion` is what such a declaration derives from; the
 store asks it what goes along with a write, and writes all in one transaction, or one after another where the backend
 writes one item at a time.
+
+Here is what the compiler and the operations need of one. What it is handed in a write, and does with it, is above them,
+in `odm.stores.companions`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from inspect import getattr_static
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
@@ -22,9 +25,6 @@ from odm.keys.types import stripped
 if TYPE_CHECKING:
     from odm.entities.entity import Entity
     from odm.entities.query import Query
-    from odm.operations.along import Along
-    from odm.operations.backend import Gen
-    from odm.stores.calls import Calls
 
 E = TypeVar("E", bound=ReferringModel)
 
@@ -46,18 +46,11 @@ class Effect(Generic[E]):
     mark: str | None = None
 
 
-class Companion:
-    """A declaration in an entity's body that keeps items of its own right by every write of the entity.
-
-    A put, insert, update or delete by a store or in a transaction takes it along; a batch, which has no conditions,
-    refuses entities that have one. On the class, ``Order.latest`` is what `of` gives.
+class BaseCompanion:
+    """What `odm.Companion` is made of; it says what the attributes and methods mean.
 
     Attributes:
         name: the attribute name.
-        reads: a put needs to know the item as it was, so it is read first, and the write is refused and tried again if
-            it has changed by then. Updates and deletes always do that, inserts never.
-        reads_apart: likewise, where the backend writes one item at a time.
-        deletes: it takes part in deletes.
     """
 
     name: str = ""
@@ -101,39 +94,17 @@ class Companion:
         """The fields that decide about its items; an update of others is none of its business. None: all of them."""
         return None
 
-    def along(self, tx: "Along", effect: Effect[Any]) -> None:
-        """Say what is written along with an item: ``tx.put(...)``, as in a transaction.
+    def along(self, tx: Any, effect: Effect[Any]) -> None:
+        """Say what is written along with an item."""
 
-        Raises:
-            BadValue: a value does not fit; nothing is sent.
-        """
+    def apart(
+        self, do: Any, effect: Effect[Any], commit: Callable[..., Generator[Any, Any, None]]
+    ) -> Generator[Any, Any, None]:
+        """Write an item on a backend that writes one at a time."""
+        yield from commit()
 
-    def apart(self, do: "Calls", effect: Effect[Any], commit: "Callable[..., Gen[None]]") -> "Gen[None]":
-        """Write an item on a backend that writes one at a time; by default what goes along comes after it.
-
-        Args:
-            do: the calls of the store.
-            effect: as for `along`.
-            commit: ``yield from commit()`` writes the item itself, on the condition that it is still as it was read;
-                ``commit(mark=...)`` marks it, see `Along.mark`; ``commit(until=...)`` writes it before that moment, in
-                epoch seconds, or not at all. What it raises must be raised on: an `odm.BadValue`,
-                `odm.ConditionFailed`, `odm.ItemExists` or `odm.ItemNotFound` says that it was certainly not written.
-                It is written once at most, so its mark is in no item that comes later.
-        """
-        along = do.said(self, effect)
-        yield from commit(mark=along.marked)
-        yield from do.write(along)
-
-    def settle(self, do: "Calls", effect: Effect[Any]) -> "Gen[None]":
-        """Do what need not be done together with a write, once it is done; by default nothing.
-
-        Also by transactions, and after a delete that finds no item (``old`` and ``new`` are None): a program that is
-        stopped before it, or within, has left something that does no harm, and that goes by deleting again.
-
-        Args:
-            do: the calls of the store.
-            effect: as for `along`, but without the mark.
-        """
+    def settle(self, do: Any, effect: Effect[Any]) -> Generator[Any, Any, None]:
+        """Do what need not be done together with a write, once it is done."""
         yield from ()
 
     def primary_key(self, entity: "type[Entity]") -> Pattern:
@@ -189,9 +160,9 @@ class Companion:
         return new_class(f"{owner.__name__}.{self.name}{part}", (base,), options, lambda space: space.update(body))
 
 
-def companions_of(entity: type) -> tuple[Companion, ...]:
+def companions_of(entity: type) -> tuple[BaseCompanion, ...]:
     """The companions of a class, inherited ones first."""
-    found: dict[str, Companion] = {}
+    found: dict[str, BaseCompanion] = {}
     for base in reversed(entity.__mro__):
-        found.update({name: value for name, value in vars(base).items() if isinstance(value, Companion)})
+        found.update({name: value for name, value in vars(base).items() if isinstance(value, BaseCompanion)})
     return tuple(found.values())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checka
 
 from pydantic import ConfigDict
 
-from odm.entities.companions import Companion
+from odm.entities.companions import BaseCompanion
 from odm.entities.metaclass import ReferringModel
 from odm.entities.patterns import AccessPattern, BoundPattern, PrimaryKey
 from odm.errors import SchemaError
@@ -50,7 +50,7 @@ class Entity(ReferringModel):
     newest is the last in sort order, or the first where the sort key begins with a ``:desc`` field.
     """
 
-    model_config = ConfigDict(ignored_types=(PrimaryKey, AccessPattern, Companion))
+    model_config = ConfigDict(ignored_types=(PrimaryKey, AccessPattern, BaseCompanion))
 
     __odm_table__: ClassVar[Registry | None] = None
     __odm_tag__: ClassVar[str] = ""

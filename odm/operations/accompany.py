@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import define, evolve, field
 
-from odm.entities.companions import Companion, Effect
+from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
 from odm.errors import (
     BadValue,
@@ -180,7 +180,7 @@ def _apart_together(context: Context, do: Any, step: Step) -> Gen[Effect[Any]]:
         raise TransactionFailed(f"nothing was written: {step.name}(): {error}", (error,)) from error
 
 
-def marked(context: Context, companion: Companion, key: object) -> Gen[tuple[Any, str | None]]:
+def marked(context: Context, companion: BaseCompanion, key: object) -> Gen[tuple[Any, str | None]]:
     """An item with the mark that a companion has put on it; None for either that is not there."""
     target = context.key_of(key)
     item = yield ir.Get(target.key, pattern=target.entity.primary.full_name)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import Factory, evolve, field, frozen
 
-from odm.entities.companions import Companion, Effect
+from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, OdmError
@@ -156,7 +156,7 @@ class Accompanied:
     """An operation on an entity with the companions that it concerns."""
 
     step: Step
-    companions: tuple[Companion, ...] = field(
+    companions: tuple[BaseCompanion, ...] = field(
         default=Factory(lambda self: concerned(self.step), takes_self=True), init=False
     )
 
@@ -247,7 +247,7 @@ class Planned:
     def target(self) -> Target:
         return self.of.step.target
 
-    def seen_by(self, companion: Companion) -> Effect[Any]:
+    def seen_by(self, companion: BaseCompanion) -> Effect[Any]:
         """The effect as this companion sees it."""
         assert self.effect is not None
         mark = self.marks.get(mark_of(companion))
@@ -265,14 +265,14 @@ class Planned:
         return self.operation
 
 
-def said(context: Context, companion: Companion, effect: Effect[Any]) -> Along:
+def said(context: Context, companion: BaseCompanion, effect: Effect[Any]) -> Along:
     """What a companion writes along with an item, and its mark."""
     tx = Along(context)
     companion.along(tx, effect)
     return tx
 
 
-def concerned(step: Step) -> tuple[Companion, ...]:
+def concerned(step: Step) -> tuple[BaseCompanion, ...]:
     """The companions that an operation concerns."""
     entity = step.target.entity
     if not entity.companions or step.name == "check":
@@ -283,14 +283,14 @@ def concerned(step: Step) -> tuple[Companion, ...]:
         return entity.companions
     roots = {action.path.root for action in step.work.actions}
 
-    def touched(one: Companion) -> bool:
+    def touched(one: BaseCompanion) -> bool:
         names = one.sources(entity.cls)
         return names is None or any(entity.codec.stored[name] in roots for name in names)
 
     return tuple(filter(touched, entity.companions))
 
 
-def mark_of(companion: Companion) -> str:
+def mark_of(companion: BaseCompanion) -> str:
     """The attribute in which the entity's own item has the mark of a companion."""
     return f"_c_{companion.name}"
 

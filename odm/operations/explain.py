@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
-from odm.entities.companions import Companion
+from odm.entities.companions import BaseCompanion
 from odm.expressions.nodes import Condition
 from odm.operations import ir
 from odm.operations.backend import Connection, Gen, Rehearsal
@@ -142,7 +142,7 @@ def explain_write(
     entity: EntitySchema,
     change: Change | None,
     *,
-    along: Sequence[Companion] = (),
+    along: Sequence[BaseCompanion] = (),
     together: bool = True,
 ) -> Explanation:
     """What a write will do: its first request, without sending it.

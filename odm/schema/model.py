@@ -14,7 +14,7 @@ from attrs import Factory, evolve, field, frozen
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.entity import EntityCodec
 from odm.codec.texts import TextLoader
-from odm.entities.companions import Companion
+from odm.entities.companions import BaseCompanion
 from odm.errors import BadValue, KeyValueError, SchemaError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
@@ -145,7 +145,7 @@ class EntitySchema:
     columns: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
     keep: int | None = None
-    companions: tuple[Companion, ...] = ()
+    companions: tuple[BaseCompanion, ...] = ()
     local: Mapping[str, tuple[str, ...] | None] = field(
         init=False, repr=False, default=Factory(lambda self: _local(self.patterns.values()), takes_self=True)
     )

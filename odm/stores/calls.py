@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from attrs import frozen
 
-from odm.entities.companions import Companion, Effect
+from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import ItemNotFound
@@ -177,11 +177,11 @@ class Calls:
         """A transaction: ``tx = do.transaction()``, ``tx.put(...)``, and at the end ``yield from tx.commit()``."""
         return Steps(self._store)
 
-    def marked(self, companion: Companion, key: Query[E]) -> Gen[tuple[E | None, str | None]]:
+    def marked(self, companion: BaseCompanion, key: Query[E]) -> Gen[tuple[E | None, str | None]]:
         """The item under a key, with the mark that a companion has put on it; see `Along.mark`."""
         return accompany.marked(self._store._context, companion, key)
 
-    def said(self, companion: Companion, effect: Effect[Any]) -> Along:
+    def said(self, companion: BaseCompanion, effect: Effect[Any]) -> Along:
         """What a companion writes along with an item, for `Companion.apart`."""
         return said(self._store._context, companion, effect)
 
@@ -196,10 +196,6 @@ class Calls:
     def pause(self, seconds: float) -> Gen[None]:
         """Wait, before something is tried again; an `odm.AsyncStore` does other things meanwhile."""
         yield Sleep(seconds)
-
-    def along(self, companion: Companion, effect: Effect[Any]) -> Gen[None]:
-        """Write what a companion writes along with an item, one after another."""
-        return self.write(self.said(companion, effect))
 
     def together(self, steps: Sequence[Gen[R]]) -> Gen[list[R]]:
         """Run several steps at once: ``yield from do.together([do.get(...), do.count(...)])``.
