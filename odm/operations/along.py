@@ -180,7 +180,7 @@ class Accompanied:
             plain = self.step.first(context) if item is UNREAD else self.step.next(context, item)
             assert plain is not None  # where it needs the item, it was read
             return plain if isinstance(plain, OdmError) else Planned(self, plain)
-        there = UNREAD if item is UNREAD else context.living(item)
+        there: Any = UNREAD if item is UNREAD else context.living(item)
         operation = self._operation(context, there)
         if isinstance(operation, OdmError):
             return operation

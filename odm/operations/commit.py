@@ -98,7 +98,7 @@ class _Commit:
         if self.others.get((at, key), beside) is None:
             return
         other = kept.get(key)
-        twice = other is not None and (beside.rank is None or other[1].rank is None)
+        twice = other is not None and None in (beside.rank, other[1].rank)
         if twice or any(one.step.target.key == key for one in self.steps):
             raise BadValue(
                 f"{self.steps[at].step.target} is written along with {beside.step.target}, which the transaction "
