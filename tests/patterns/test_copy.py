@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 from zlib import crc32
 
@@ -21,8 +21,10 @@ from odm import (
     BadValue,
     Companion,
     Entity,
+    ItemExists,
     PrimaryKey,
     RawItem,
+    Revision,
     Store,
     Table,
     Throttled,
@@ -35,7 +37,10 @@ from odm.operations import ir
 from odm.operations.backend import Backend
 from odm.patterns.between import Bucket
 from odm.patterns.copy import Progress, acopy, copy
+from odm.patterns.pointer import Pointer
+from odm.patterns.unique import Unique
 from odm.patterns.verify import BUCKETS, NAMED, averify, verify
+from odm.patterns.versioned import Versioned
 from odm.testing import Clock
 from odm.testing.stores import Stores
 from tests.patterns.portability import prove
@@ -398,6 +403,45 @@ class TestWriters:
             again = copy(here, target, into_existing=True)
             assert again.verified is not None
             assert again.verified.same
+
+
+class TestCompanions:
+    @pytest.mark.parametrize(("here", "there"), [("memory", "bigtable"), ("bigtable", "file")])
+    def test_go_on_where_they_arrive(self, here: str, there: str, open_backend: Open) -> None:
+        """Between backends that write items together and one that writes them one by one."""
+        ann = Account(name="ann", email="ann@x", note="first")
+        with Store(accounts, open_backend(here)) as source, Store(accounts, open_backend(there)) as target:
+            source.create()
+            target.create()
+            first = source.put(ann)
+            source.put(first.model_copy(update={"note": "second"}))
+            source.put(Account(name="bob", email="bob@x"))
+            assert copy(source, target).verified == verify(source, target)
+            assert items(target) == items(source)
+            with pytest.raises(ItemExists):
+                target.insert(Account(name="cleo", email="ann@x"))
+            stored = target.one(Account.unique_email(email="ann@x"))
+            assert stored == source.one(Account, name="ann")
+            target.put(stored.model_copy(update={"email": "new@x", "note": "third"}))
+            target.insert(Account(name="cleo", email="ann@x"))
+            assert target.one(Account.newest()).name == "cleo"
+            assert [one.note for one in target.query(Account.history(name="ann"))] == ["first", "second", "third"]
+
+
+accounts = Table("accounts")
+
+
+class Account(Entity, table=accounts):
+    name: str
+    email: str
+    note: str = ""
+    revision: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("ACCOUNT#{name}", "v0")
+    by_name = AccessPattern("ACCOUNTS", "{name}")
+    unique_email = Unique("email")
+    history = Versioned("ACCOUNT#{name}", "v{revision}")
+    newest = Pointer("NEWEST", tracks="name")
 
 
 def test_the_page_shows_what_runs() -> None:
