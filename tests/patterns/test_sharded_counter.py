@@ -146,6 +146,18 @@ def test_threads_count_exactly_on_bigtable(bigtable_emulator: str) -> None:
     in_threads(Bigtable("race", "instance", endpoint=bigtable_emulator))
 
 
+def test_the_first_in_a_shard_is_three_calls_on_bigtable(bigtable_emulator: str) -> None:
+    with Store(songs, Bigtable("calls", "instance", endpoint=bigtable_emulator)) as db:
+        db.create()
+        calls = []
+        for _ in range(2):
+            with db.meter() as meter:
+                db.run(ONE.add(song_id="s"))
+            calls.append(meter.calls)
+        db.drop()
+    assert calls == [3, 1]
+
+
 async def test_tasks_count_exactly_on_bigtable(bigtable_emulator: str) -> None:
     async with AsyncStore(songs, Bigtable("race-async", "instance", endpoint=bigtable_emulator)) as db:
         await db.create()

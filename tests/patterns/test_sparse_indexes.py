@@ -14,7 +14,7 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from odm import Backend, Conflict, ItemNotFound, Store, remove, set_
+from odm import Backend, Conflict, ItemNotFound, RequestInfo, Store, remove, set_
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
@@ -77,3 +77,31 @@ def test_on_dynamodb_local(dynamodb_local: str) -> None:
 
 def test_on_bigtable(bigtable_emulator: str) -> None:
     race(Bigtable("race", "instance", endpoint=bigtable_emulator), 3)
+
+
+def test_calls_on_bigtable_are_those_that_the_page_tells(bigtable_emulator: str) -> None:
+    sent: list[RequestInfo] = []
+    neither = Errand(errand_id="e")
+    backend = Bigtable("calls", "instance", endpoint=bigtable_emulator)
+    with Store(desk, backend, prefix=f"calls-{uuid4().hex[:8]}-", on_request=sent.append) as db:
+        db.create()
+        steps: list[tuple[Callable[[], object], int]] = [
+            (partial(db.put, neither), 2),
+            (partial(db.put, neither), 2),
+            (partial(db.update, KEY, set_(Errand.note, "n")), 1),
+            (partial(db.update, KEY, set_(Errand.urgent, False)), 2),
+            (partial(db.update, KEY, set_(Errand.due_at, at(1))), 3),
+            (partial(db.update, KEY, set_(Errand.note, "m")), 1),
+            (partial(db.update, KEY, set_(Errand.due_at, at(2))), 4),
+            (lambda: list(db.query(Errand.by_due())), 2),
+            (partial(db.update, KEY, remove(Errand.due_at)), 3),
+            (partial(db.put, BOTH), 4),
+            (partial(db.delete, KEY), 4),
+        ]
+        calls = []
+        for step, _ in steps:
+            del sent[:]
+            step()
+            calls.append(len(sent))
+        assert calls == [told for _, told in steps]
+        db.drop()
