@@ -134,14 +134,13 @@ def every_order(make: Callable[[], Crowd]) -> Iterator[Crowd]:
             yield crowd
 
 
-def random_order(make: Callable[[], Crowd], random: Random) -> Iterator[Crowd]:
-    """The crowd at every place of one order, in which some stop for good."""
-    crowd = make()
+def random_order(crowd: Crowd, random: Random) -> Iterator[None]:
+    """Lead the crowd through one order, in which some stop for good; a turn at each place."""
     while crowd.at_work:
-        yield crowd
+        yield
         at = random.choice(crowd.at_work)
         if random.random() < 0.03:
             crowd.writers[at].done = True
         else:
             crowd.writers[at].step()
-    yield crowd
+    yield

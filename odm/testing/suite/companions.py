@@ -313,7 +313,10 @@ class TestCompanions:
 
     def test_have_the_versions_of_their_entity(self, table: Store) -> None:
         table.insert(Guest(name="ann", seat="1"))
-        stored = [raw for raw in table.scan_page().items if raw.attributes["_t"] == "Guest.last"]
+        pages = [table.scan_page()]
+        while pages[-1].cursor is not None:
+            pages.append(table.scan_page(pages[-1].cursor))
+        stored = [raw for page in pages for raw in page.items if raw.attributes["_t"] == "Guest.last"]
         assert [raw.attributes["_v"] for raw in stored] == [2]
         table.put_raw([evolve(raw, attributes={**raw.attributes, "_v": 1, "done": "came"}) for raw in stored])
         assert table.one(Guest.last.made[Guest], name="ann").done == "came"
