@@ -16,6 +16,7 @@ from tests.readme import blocks
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "patterns.md"
+PAGES = [PAGE, ROOT / "docs" / "own_patterns.md"]
 REWRITE = "ODM_GOLDEN=write pytest tests/patterns/test_page.py"
 FOLDER = ROOT / "patterns"
 MODULES = sorted(FOLDER.glob("[!_]*.py"))
@@ -56,8 +57,9 @@ def test_a_module_can_be_read_in_ten_minutes(module: Path) -> None:
     assert len(module.read_text(encoding="utf-8").splitlines()) <= 250
 
 
-def test_its_links_lead_somewhere() -> None:
-    text = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     headings = {
         re.sub(r"[^a-z0-9 -]", "", line.lower()).strip().replace(" ", "-")
         for line in re.findall("^#+(.*)", text, re.MULTILINE)
@@ -65,24 +67,26 @@ def test_its_links_lead_somewhere() -> None:
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert {link for link in links if link.startswith("#") and link[1:] not in headings} == set()
     files = {link.partition("#")[0] for link in links if not link.startswith(("#", "https://"))}
-    assert {link for link in files if not (PAGE.parent / link).exists()} == set()
+    assert {link for link in files if not (page.parent / link).exists()} == set()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 @pytest.mark.parametrize("file", [False, True])
-def test_its_examples_run(file: bool, tmp_path: Path) -> None:
-    shown = [block for block in blocks(PAGE) if block.language == "python"]
-    assert len(shown) >= 5
+def test_examples_run(page: Path, file: bool, tmp_path: Path) -> None:
+    shown = [block for block in blocks(page) if block.language == "python"]
+    assert len(shown) >= 3
     names: dict[str, Any] = {"__name__": "__main__"}
     if file:
         names["file"] = LocalFile(tmp_path / "patterns.db")
     for block in shown:
         text = block.text.replace(LINE, "backend = file") if file else block.text
-        exec(compile("\n" * (block.line - 1) + text, "patterns.md", "exec"), names)
+        exec(compile("\n" * (block.line - 1) + text, page.name, "exec"), names)
 
 
-def test_its_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_examples_satisfy_a_strict_type_checker(page: Path, tmp_path: Path) -> None:
     shown = tmp_path / "shown.py"
-    shown.write_text("\n".join(block.text for block in blocks(PAGE) if block.language == "python"), encoding="utf-8")
+    shown.write_text("\n".join(block.text for block in blocks(page) if block.language == "python"), encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", str(shown)]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout
