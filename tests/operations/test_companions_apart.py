@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import pytest
 
 from odm import Calls, Companion, Conflict, Effect, Entity, Gen, ItemExists, OdmError, PrimaryKey, Store, Table
+from odm.backends.local import Memory
 from odm.testing.clock import Clock
-from tests.operations.one_at_a_time import OneAtATime
+from tests.patterns.interleaving import OneByOne
 
 
 class Late(Companion):
@@ -77,7 +78,7 @@ class Memo(Entity, table=notes):
 @pytest.fixture
 def db() -> Store:
     late.takes, late.tried, outer.told, refused.after = [], [], [], True
-    store = Store(notes, OneAtATime(late.clock))
+    store = Store(notes, OneByOne(Memory()), clock=late.clock)
     store.create()
     return store
 

@@ -23,12 +23,13 @@ from odm import (
     Table,
     set_,
 )
+from odm.backends.local import Memory
 from odm.operations import accompany
 from odm.patterns import claims
 from odm.patterns.claims import Claims
 from odm.patterns.unique import Unique
-from tests.operations.one_at_a_time import OneAtATime
 from tests.patterns.every_order import LONG, Exploration, Settled, Stored, Work, Wrong, done
+from tests.patterns.interleaving import OneByOne
 
 REFUSED = (ItemExists, ItemNotFound, ConditionFailed)
 table = Table("docs")
@@ -79,7 +80,7 @@ ids: Iterator[str] = iter(())
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(claims, "PAUSES", (0.0,))
     monkeypatch.setattr(claims, "new_id", lambda: next(ids))
-    return Store(table, OneAtATime(lambda: time[0]))
+    return Store(table, OneByOne(Memory()), clock=lambda: time[0])
 
 
 def begin(number: int) -> None:

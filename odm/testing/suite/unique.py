@@ -210,6 +210,9 @@ class TestUnique:
             assert joined.delete(Member.unique_email.claim(email="a@x"))
         joined.put(ANN)
         check(joined)
+        joined.delete(Member.unique_email.claim(email="a@x"))
+        assert joined.delete(KEY)
+        check(joined)
 
     def test_that_its_own_program_left_behind_is_taken_up(self, joined: Store, stores: Stores) -> None:
         joined.put(ANN)
