@@ -163,7 +163,7 @@ class Accompanied:
     def reads(self, context: Context, *, apart: bool) -> bool:
         """Whether the item must be read first."""
         if not self.companions:
-            return self.step.first(context) is None
+            return self.step.reads
         if self.step.name in ("put", "insert"):
             fresh = isinstance(self.step.work, Write) and self.step.work.present is False
             return not fresh and any(one.reads or (apart and one.reads_apart) for one in self.companions)
@@ -255,6 +255,8 @@ class Planned:
 
     def marked(self, marks: Mapping[str, Any]) -> ir.Operation:
         """The operation with these marks, by stored name, `KEEP` among them, set on the item."""
+        if not marks and not self.marks:
+            return self.operation
         new = {name: mark for name, mark in marks.items() if mark is not KEEP}
         if isinstance(self.operation, ir.Put):
             all_ = {name: mark for name, mark in {**self.marks, **new}.items() if mark is not None}

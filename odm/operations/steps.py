@@ -32,6 +32,11 @@ class Step:
     def target(self) -> Target:
         return self.work.target
 
+    @property
+    def reads(self) -> bool:
+        """Whether it depends on the item as it is stored, which must be read first."""
+        return self.base is None and not isinstance(self.work, Write)
+
     def first(self, context: Context) -> ir.Operation | None:
         """The operation as it is sent first; None if it depends on the item as it is stored."""
         if isinstance(self.work, Write):
