@@ -6,7 +6,7 @@ from odm.entities.collections import collection, select
 from odm.entities.companions import Effect
 from odm.entities.entity import Entity
 from odm.entities.markers import TTL, Columns, Counter, Revision, Stored
-from odm.entities.patterns import AccessPattern, PrimaryKey
+from odm.entities.patterns import AccessPattern, PrimaryKey, primary_key
 from odm.entities.query import Query
 from odm.entities.upgrades import upgrade
 from odm.errors import (
@@ -130,6 +130,7 @@ __all__ = [
     "missing",
     "not_",
     "prepend",
+    "primary_key",
     "procedure",
     "remove",
     "select",

@@ -1,6 +1,5 @@
 """The kept versions of `odm.patterns.versioned`, and how they are read."""
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, Generic, TypeVar
@@ -158,11 +157,6 @@ class History(Generic[E]):
         of_this_life = (one if one and one.life_ == (mark or FIRST) else None for one in read)
         found = {n: one and kept.item(one) for n, one in zip(older, of_this_life, strict=True)}
         return newest, [newest if number == last else found.get(number) for number in numbers]
-
-
-def names_in(template: str) -> list[str]:
-    """The fields of a key template, in order."""
-    return re.findall(r"{(\w+)", template)
 
 
 def fields_of(entity: type[Entity], number: str) -> dict[str, Any]:

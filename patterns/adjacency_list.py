@@ -52,9 +52,10 @@ Source: AWS, "Best practices for managing many-to-many relationships" (DynamoDB 
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, TypeVar, get_args, overload
 
-from odm import AccessPattern, BadValue, Calls, Entity, Gen, PrimaryKey, Procedure, Query, SchemaError, procedure
+from odm import AccessPattern, BadValue, Calls, Entity, Gen, PrimaryKey, Procedure, Query, SchemaError, primary_key
 
 E = TypeVar("E", bound=Entity)
 
@@ -110,7 +111,7 @@ class AdjacencyList:
     """
 
     def __init__(self, *entities: type[Entity]) -> None:
-        keys = {entity: _primary_key(entity) for entity in entities}
+        keys = {entity: primary_key(entity) for entity in entities}
         self._edges = {entity: key for entity, key in keys.items() if isinstance(key, EdgeKey)}
         self._nodes = {entity: key for entity, key in keys.items() if not isinstance(key, EdgeKey)}
         self._by_shape: dict[str, type[Entity]] = {}
@@ -154,7 +155,7 @@ class AdjacencyList:
         self._edge(query.entity)
         if query.pattern is None or query.scope != "entity":
             raise BadValue(f"neighbours({query}): call a pattern of the edge, which tells what end is the other")
-        return _neighbours(self, query)
+        return Procedure(partial(self._neighbours, query), f"{self}.neighbours({query})")
 
     def remove_node(self, node: Query[Any]) -> Procedure[bool]:
         """Remove a node and all edges at it; whether the node was there.
@@ -168,10 +169,21 @@ class AdjacencyList:
             BadValue: it is no key of a node of this list.
         """
         going = self._at(node, self._edges.items())  # by the primary key, which shows every edge
-        return _remove_node(node, going + self.edges_of(node, into=self._edges))
+        edges = going + self.edges_of(node, into=self._edges)
+        return Procedure(partial(self._remove_node, node, edges), f"{self}.remove_node({node})")
 
     def __repr__(self) -> str:
         return f"AdjacencyList({', '.join(entity.__name__ for entity in (*self._nodes, *self._edges))})"
+
+    def _neighbours(self, query: Query[E], do: Calls) -> Gen[list[tuple[E, Any]]]:
+        edges = yield from do.query(query)
+        nodes = yield from do.get_many([self.other(edge, query) for edge in edges])
+        return list(zip(edges, nodes, strict=True))
+
+    def _remove_node(self, node: Query[Any], edges: Iterable[Query[Any]], do: Calls) -> Gen[bool]:
+        for query in edges:
+            yield from do.delete_all(query)
+        return (yield from do.delete(node))
 
     def _edge(self, edge: type[Entity]) -> EdgeKey:
         if edge not in self._edges:
@@ -190,22 +202,8 @@ class AdjacencyList:
         return [_call(edge, pattern, values) for edge, pattern in meeting]
 
 
-@procedure
-def _neighbours(do: Calls, network: AdjacencyList, query: Query[E]) -> Gen[list[tuple[E, Any]]]:
-    edges = yield from do.query(query)
-    nodes = yield from do.get_many([network.other(edge, query) for edge in edges])
-    return list(zip(edges, nodes, strict=True))
-
-
-@procedure
-def _remove_node(do: Calls, node: Query[Any], edges: list[Query[Any]]) -> Gen[bool]:
-    for query in edges:
-        yield from do.delete_all(query)
-    return (yield from do.delete(node))
-
-
-def _fields(template: str) -> list[str]:
-    return re.findall(r"\{(\w+)", template)
+def _fields(template: str) -> tuple[str, ...]:
+    return PrimaryKey(template).fields
 
 
 def _shape(template: str) -> str:
@@ -216,13 +214,6 @@ def _shape(template: str) -> str:
 def _call(entity: type[Entity], pattern: PrimaryKey | AccessPattern, values: list[Any]) -> Query[Any]:
     query: Query[Any] = getattr(entity, pattern.name)(**dict(zip(_fields(pattern.partition), values, strict=True)))
     return query
-
-
-def _primary_key(entity: type[Entity]) -> PrimaryKey:
-    for declared in (value for base in entity.__mro__ for value in vars(base).values()):
-        if isinstance(declared, PrimaryKey):
-            return declared
-    raise SchemaError(f"{entity.__name__} has no primary key: name entities that are nodes or edges")
 
 
 def _check_node(entity: type[Entity], key: PrimaryKey, of_its_shape: type[Entity]) -> None:

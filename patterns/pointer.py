@@ -71,6 +71,7 @@ from odm import (
     Unsupported,
     field,
     missing,
+    primary_key,
 )
 
 E = TypeVar("E", bound=Entity)
@@ -103,7 +104,7 @@ class Pointer(Companion):
 
     def entities(self, entity: type[Entity]) -> Sequence[type[Entity]]:
         of = self.__get__(None, entity)
-        of.key = self.primary_key(entity)
+        of.key = primary_key(entity)
         if unknown := [name for name in (*self.key.fields, self.tracks) if name not in entity.model_fields]:
             raise self.fault(entity, f"there is no field {unknown[0]!r}; it has {', '.join(entity.model_fields)}")
         fields = self.copies(entity, dict.fromkeys((*self.key.fields, self.tracks, *of.key.fields)))
@@ -229,8 +230,7 @@ class Pointed(Generic[E]):
         """The pointer, moved forward where it was behind, and the item at which it points, where that was read too."""
         pointer = yield from do.get(key)
         newest = None if do.transactions else (yield from do.first(self._newest(key.values, pointer)))
-        found = None if newest is None else self.at(newest)
-        tracks = self._pointer.tracks
+        found, tracks = None if newest is None else self.at(newest), self._pointer.tracks
         if found is None or found == pointer:
             return pointer, newest
         if pointer is not None and getattr(found, tracks) == getattr(pointer, tracks):

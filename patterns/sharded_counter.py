@@ -52,7 +52,6 @@ https://firebase.google.com/docs/firestore/solutions/counters
 """
 
 import random
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import partial
@@ -60,7 +59,20 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from odm import BadValue, Calls, Entity, Gen, PrimaryKey, Procedure, Query, SchemaError, Unsupported, increment, set_
+from odm import (
+    BadValue,
+    Calls,
+    Entity,
+    Gen,
+    PrimaryKey,
+    Procedure,
+    Query,
+    SchemaError,
+    Unsupported,
+    increment,
+    primary_key,
+    set_,
+)
 
 E = TypeVar("E", bound=Entity)
 
@@ -194,10 +206,10 @@ class ShardedCounter(Generic[E]):
 
     def _check_primary(self) -> str:
         """The name of the primary key."""
-        declared = [p for cls in self.entity.__mro__ for p in vars(cls).values() if isinstance(p, PrimaryKey)]
-        if not declared or not re.search(rf"{{{self.shard}[:}}]", declared[0].partition):
+        primary = primary_key(self.entity)
+        if self.shard not in PrimaryKey(primary.partition).fields:
             raise self._fault(f"its shards are to be partitions of their own: write PrimaryKey('...#{{{self.shard}}}')")
-        return declared[0].name
+        return primary.name
 
     def _fault(self, wrong: str) -> SchemaError:
         return SchemaError(f"{self!r}: {wrong}")

@@ -52,7 +52,6 @@ AWS describes the transaction:
 https://aws.amazon.com/blogs/database/simulating-amazon-dynamodb-unique-constraints-using-transactions/
 """
 
-import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import reduce
@@ -76,6 +75,7 @@ from odm import (
     SchemaError,
     contains,
     missing,
+    primary_key,
 )
 from odm.patterns.claims import OWN, Claims, Values, shown
 
@@ -184,8 +184,7 @@ class Unique(Companion):
                 near = get_close_matches(str(field), fields, 1)
                 hint = f"did you mean {near[0]!r}?" if near else f"its fields are {', '.join(fields)}"
                 raise SchemaError(f"{name}: {entity.__name__} has no field {field!r}: {hint}")
-        primary = self.primary_key(entity)
-        keys = re.findall(r"\{(\w+)", f"{primary.partition}#{primary.sort}")
+        keys = primary_key(entity).fields
         for field in OWN.keys() & {*keys, *self.fields}:
             raise SchemaError(f"{name}: a claim has a field {field!r} of its own: rename {entity.__name__}.{field}")
         return [field for field in keys if field in fields]

@@ -77,8 +77,9 @@ from odm import (
     Query,
     Revision,
     SchemaError,
+    primary_key,
 )
-from odm.patterns._history import FIRST, LIFE, History, Kept, fields_of, names_in
+from odm.patterns._history import FIRST, LIFE, History, Kept, fields_of
 
 E = TypeVar("E", bound=Entity)
 
@@ -128,15 +129,14 @@ class Versioned(Companion):
     def entities(self, entity: type[Entity]) -> Sequence[type[Entity]]:
         """The class of kept versions: the entity's fields, with the number as a plain int."""
         entity.model_rebuild(raise_errors=False)
-        primary = next(p for cls in entity.__mro__ for p in vars(cls).values() if isinstance(p, PrimaryKey))
-        number = self._check(entity, primary)
-        declared = {"primary": PrimaryKey(self.partition, self.sort), "model_config": entity.model_config}
+        primary, key = primary_key(entity), PrimaryKey(self.partition, self.sort)
+        number = self._check(entity, primary, key)
+        declared = {"primary": key, "model_config": entity.model_config}
         made = self.make(entity, Entity, fields_of(entity, number), declared, upgraded=True)
-        key = tuple(dict.fromkeys((*names_in(self.partition), *names_in(self.sort))))
-        self._kept[entity] = Kept(entity, made, number, primary.name, key, self.keep)
+        self._kept[entity] = Kept(entity, made, number, primary.name, key.fields, self.keep)
         return [made]
 
-    def _check(self, entity: type[Entity], primary: PrimaryKey) -> str:
+    def _check(self, entity: type[Entity], primary: PrimaryKey, key: PrimaryKey) -> str:
         """The field of the number. Raises SchemaError where the declaration does not fit the entity."""
         owner = f"{entity.__name__}.{self.name} = {self!r}"
         marks = {name: info.metadata for name, info in entity.model_fields.items()}
@@ -149,9 +149,9 @@ class Versioned(Companion):
             raise SchemaError(f"{owner}: versions have a field {LIFE!r} of their own: rename that of {entity.__name__}")
         if self.keep is not None and (type(self.keep) is not int or self.keep < 1):
             raise SchemaError(f"{owner}: keep= says how many versions are kept: an int of 1 or more, or None for all")
-        wanted = {*names_in(primary.partition), *names_in(primary.sort or ""), numbers[0]}
-        found = [*names_in(self.partition), *names_in(self.sort)]
-        if set(found) != wanted or found.index(numbers[0]) != len(found) - 1:
+        wanted, before = {*primary.fields, numbers[0]}, PrimaryKey(self.partition).fields
+        ends = PrimaryKey(self.sort).fields[-1:] == (numbers[0],) and numbers[0] not in before
+        if {*key.fields} != wanted or not ends:
             raise SchemaError(
                 f"{owner}: the key of a version is made of the fields of its item's and, at the end, of its number: "
                 f"write templates with {', '.join(sorted(wanted - {numbers[0]}))}, and {{{numbers[0]}}} last"

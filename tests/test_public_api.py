@@ -75,6 +75,7 @@ NAMES = [
     "missing",
     "not_",
     "prepend",
+    "primary_key",
     "procedure",
     "remove",
     "select",

@@ -18,7 +18,6 @@ from attrs import frozen
 
 from odm.entities.markers import Marker
 from odm.entities.metaclass import ReferringModel
-from odm.entities.patterns import Pattern, patterns_of, primary_of
 from odm.entities.upgrades import upgrades_of
 from odm.keys.types import stripped
 
@@ -106,14 +105,6 @@ class BaseCompanion:
     def settle(self, do: Any, effect: Effect[Any]) -> Generator[Any, Any, None]:
         """Do what need not be done together with a write, once it is done."""
         yield from ()
-
-    def primary_key(self, entity: "type[Entity]") -> Pattern:
-        """The primary key of an entity.
-
-        Raises:
-            SchemaError: it has not exactly one of its own.
-        """
-        return primary_of(patterns_of(entity))
 
     def copies(self, entity: "type[Entity]", names: Iterable[str]) -> dict[str, Any]:
         """Fields for `make` that hold what these of the entity do, but never None, and without a role such as TTL."""

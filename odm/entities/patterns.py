@@ -168,6 +168,18 @@ def _is_entity_subclass(cls: type) -> bool:
     return any(getattr(base, "__odm_table__", None) is not None for base in cls.__mro__[1:])
 
 
-def primary_of(patterns: dict[str, Pattern]) -> Pattern:
+def primary_key(entity: type) -> PrimaryKey:
+    """The primary key of an entity as it is declared: its templates, its `fields`, and the name that it has.
+
+    Args:
+        entity: the class.
+
+    Raises:
+        SchemaError: it has not exactly one of its own.
+    """
+    return primary_of(patterns_of(entity))
+
+
+def primary_of(patterns: dict[str, Pattern]) -> PrimaryKey:
     """The primary key among the patterns of a class."""
     return next(p for p in patterns.values() if isinstance(p, PrimaryKey))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field, ValidationError
 
-from odm import TTL, Companion, Entity, PrimaryKey, SchemaError, Store, Stored, Table, Unsupported
+from odm import TTL, Companion, Entity, PrimaryKey, SchemaError, Store, Stored, Table, Unsupported, primary_key
 from odm.backends.bigtable import Bigtable
 from odm.backends.local import Memory
 
@@ -21,7 +21,7 @@ class Copy(Companion):
         self.asked: list[tuple[str, bool]] = []
 
     def entities(self, entity: type[Entity]) -> Sequence[type[Entity]]:
-        key = self.primary_key(entity)
+        key = primary_key(entity)
         fields = self.copies(entity, (*key.fields, *self.fields))
         self.made = self.make(entity, Entity, fields, {"primary": PrimaryKey(f"COPY#{key.partition}")})
         return [self.made]

@@ -1,0 +1,35 @@
+"""`primary_key` tells how an entity's key is declared, to what is built upon entities."""
+
+import pytest
+
+from odm import Entity, PrimaryKey, SchemaError, Table, primary_key
+
+shop = Table("shop")
+
+
+class Base(Entity):
+    order_id: str
+
+    primary = PrimaryKey("ORDER#{order_id}")
+
+
+class Order(Base, table=shop):
+    placed: int
+
+    at = PrimaryKey("DAY#{placed:04}", "{placed}#{order_id}")
+
+
+def test_it_is_the_declaration_of_the_nearest_class() -> None:
+    assert primary_key(Order) is vars(Order)["at"]
+    assert primary_key(Base) is vars(Base)["primary"]
+
+
+def test_it_tells_its_name_and_fields() -> None:
+    key = primary_key(Order)
+    assert (key.name, key.partition, key.sort) == ("at", "DAY#{placed:04}", "{placed}#{order_id}")
+    assert key.fields == ("placed", "order_id")
+
+
+def test_a_class_without_one_is_refused() -> None:
+    with pytest.raises(SchemaError, match=r"Entity has no primary key: .*primary = PrimaryKey"):
+        primary_key(Entity)
