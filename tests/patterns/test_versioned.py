@@ -40,7 +40,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
 from odm.patterns.versioned import Versioned
-from odm.testing.suite.versioned import KEEP, Paper, papers, window
+from odm.testing.suite.versioned import Paper, window
 from tests.patterns.interleaving import OneByOne
 
 
@@ -233,15 +233,27 @@ def test_a_lost_answer_of_a_transaction_of_one_is_told_where_there_are_no_others
         assert db.one(doc, doc_id="d").version == 1
 
 
-THREADS, TIMES = 8, 6
+THREADS, TIMES, KEPT = 8, 6, 40
+notes = Table("notes")
+
+
+class Note(Entity, table=notes):
+    """A document of which nearly all versions of a race are kept."""
+
+    note_id: str
+    text: str
+    version: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("NOTE#{note_id}", "v0")
+    history = Versioned("NOTE#{note_id}", "v{version}", keep=KEPT)
 
 
 @procedure
-def add(do: Calls, paper_id: str, text: str) -> Gen[Paper]:
+def add(do: Calls, note_id: str, text: str) -> Gen[Note]:
     """Put another version, however often it takes."""
     while True:
-        paper = yield from do.get(Paper, paper_id=paper_id)
-        new = Paper(paper_id=paper_id, text=text) if paper is None else paper.model_copy(update={"text": text})
+        note = yield from do.get(Note, note_id=note_id)
+        new = Note(note_id=note_id, text=text) if note is None else note.model_copy(update={"text": text})
         try:
             return (yield from do.put(new))
         except (Conflict, ItemExists):
@@ -250,27 +262,27 @@ def add(do: Calls, paper_id: str, text: str) -> Gen[Paper]:
 
 def in_threads(backend: Backend) -> None:
     """Every thread puts; each version is there once, under the number that its writer was told."""
-    with Store(papers, backend) as db:
+    with Store(notes, backend) as db:
         db.create()
-        paper_id = uuid4().hex  # the services outlive a test
+        note_id = uuid4().hex  # the services outlive a test
 
-        def work(thread: int) -> list[Paper]:
-            return [db.run(add(paper_id, f"{thread}.{time}")) for time in range(TIMES)]
+        def work(thread: int) -> list[Note]:
+            return [db.run(add(note_id, f"{thread}.{time}")) for time in range(TIMES)]
 
         with ThreadPoolExecutor(THREADS) as pool:
-            put = [paper for papers in pool.map(work, range(THREADS)) for paper in papers]
-        check(put, list(db.query(Paper.history(paper_id=paper_id))), db.one(Paper, paper_id=paper_id))
+            put = [note for some in pool.map(work, range(THREADS)) for note in some]
+        check(put, list(db.query(Note.history(note_id=note_id))), db.one(Note, note_id=note_id))
 
 
-def check(put: list[Paper], kept: list[Paper], newest: Paper) -> None:
+def check(put: list[Note], kept: list[Note], newest: Note) -> None:
     """What was acknowledged is what is there."""
     total = THREADS * TIMES
-    assert len({paper.text for paper in put}) == total
-    assert sorted(paper.version for paper in put) == [*range(1, total + 1)]
-    assert [paper.version for paper in kept] == [*window(total)]
-    assert len(kept) == KEEP
-    by_number = {paper.version: paper.text for paper in put}
-    assert [paper.text for paper in kept] == [by_number[number] for number in window(total)]
+    assert len({note.text for note in put}) == total
+    assert sorted(note.version for note in put) == [*range(1, total + 1)]
+    assert [note.version for note in kept] == [*window(total, KEPT)]
+    assert len(kept) == KEPT
+    by_number = {note.version: note.text for note in put}
+    assert [note.text for note in kept] == [by_number[number] for number in window(total, KEPT)]
     assert newest.text == by_number[total]
 
 
@@ -279,7 +291,7 @@ def test_threads_lose_no_version_in_memory() -> None:
 
 
 def test_threads_lose_no_version_in_a_file(tmp_path: Path) -> None:
-    in_threads(LocalFile(tmp_path / "papers.db"))
+    in_threads(LocalFile(tmp_path / "notes.db"))
 
 
 def test_threads_lose_no_version_on_dynamodb_local(dynamodb_local: str) -> None:
@@ -292,31 +304,31 @@ def test_threads_lose_no_version_on_bigtable(bigtable_emulator: str) -> None:
 
 
 async def test_tasks_lose_no_version_on_bigtable(bigtable_emulator: str) -> None:
-    async with AsyncStore(papers, Bigtable("race-async", "instance", endpoint=bigtable_emulator)) as db:
+    async with AsyncStore(notes, Bigtable("race-async", "instance", endpoint=bigtable_emulator)) as db:
         await db.create()
 
-        async def work(task: int) -> list[Paper]:
+        async def work(task: int) -> list[Note]:
             return [await db.run(add("p", f"{task}.{time}")) for time in range(TIMES)]
 
-        put = [paper for papers in await asyncio.gather(*map(work, range(THREADS))) for paper in papers]
-        check(put, [paper async for paper in db.query(Paper.history(paper_id="p"))], await db.one(Paper, paper_id="p"))
+        put = [note for some in await asyncio.gather(*map(work, range(THREADS))) for note in some]
+        check(put, [note async for note in db.query(Note.history(note_id="p"))], await db.one(Note, note_id="p"))
 
 
 def test_who_deletes_beside_writers_leaves_nothing_behind(bigtable_emulator: str) -> None:
-    with Store(papers, Bigtable("race-delete", "instance", endpoint=bigtable_emulator)) as db:
+    with Store(notes, Bigtable("race-delete", "instance", endpoint=bigtable_emulator)) as db:
         db.create()
 
         def work(thread: int) -> None:
             for time in range(TIMES):
                 if thread < 2:
-                    db.delete(Paper, paper_id="p")
+                    db.delete(Note, note_id="p")
                 else:
                     db.run(add("p", f"{thread}.{time}"))
 
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(work, range(THREADS)))
-        newest = db.get(Paper, paper_id="p")
-        kept = [paper.version for paper in db.query(Paper.history(paper_id="p"))]
-        assert kept == ([] if newest is None else [*window(newest.version)])
-        db.delete(Paper, paper_id="p")
+        newest = db.get(Note, note_id="p")
+        kept = [note.version for note in db.query(Note.history(note_id="p"))]
+        assert kept == ([] if newest is None else [*window(newest.version, KEPT)])
+        db.delete(Note, note_id="p")
         assert list(db.scan()) == []

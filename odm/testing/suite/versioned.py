@@ -95,9 +95,9 @@ def written(archive: Store, last: int) -> Paper:
     return paper
 
 
-def window(last: int) -> range:
+def window(last: int, keep: int = KEEP) -> range:
     """The versions that are kept with this one as the newest."""
-    return range(max(1, last - KEEP + 1), last + 1)
+    return range(max(1, last - keep + 1), last + 1)
 
 
 def kept(archive: Store) -> list[tuple[int, str]]:
