@@ -2,15 +2,13 @@
 
 It makes no items of its own; what changes is their order. A file of messages, sorted as files are, and as it is sent:
 
-===========================  ===========================
-as it lies in the file       as it is written
-===========================  ===========================
-``USER#ann | MESSAGE#1``     ``USER#ann | MESSAGE#1``
-``USER#ann | MESSAGE#2``     ``USER#bob | MESSAGE#1``
-``USER#ann | MESSAGE#3``     ``USER#cleo | MESSAGE#1``
-``USER#bob | MESSAGE#1``     ``USER#ann | MESSAGE#2``
-``USER#cleo | MESSAGE#1``    ``USER#ann | MESSAGE#3``
-===========================  ===========================
+| as it lies in the file | as it is written |
+|---|---|
+| ``USER#ann``, ``MESSAGE#1`` | ``USER#ann``, ``MESSAGE#1`` |
+| ``USER#ann``, ``MESSAGE#2`` | ``USER#bob``, ``MESSAGE#1`` |
+| ``USER#ann``, ``MESSAGE#3`` | ``USER#cleo``, ``MESSAGE#1`` |
+| ``USER#bob``, ``MESSAGE#1`` | ``USER#ann``, ``MESSAGE#2`` |
+| ``USER#cleo``, ``MESSAGE#1`` | ``USER#ann``, ``MESSAGE#3`` |
 
 Use it for what comes by the thousand: an import, the history of another system, a fill of test data. In the order of
 the file, one partition after the other takes all the writes while the rest of the table does nothing; spread, each gets
@@ -20,17 +18,17 @@ same of row keys that are written in order (hotspotting).
 
 What it costs: a write for each item, as `odm.Store.put` of it, and no reads.
 
-=======================  ==========================================================================
-DynamoDB                 25 items a request (BatchWriteItem)
-Bigtable                 up to 4 MB a request (MutateRows); items with index entries take more, see
-                         the conditions of a put
-Memory, LocalFile        1,000 items a request; LocalFile makes 500 of them durable in one step
-=======================  ==========================================================================
+| backend | requests |
+|---|---|
+| DynamoDB | 25 items a request (BatchWriteItem) |
+| Bigtable | up to 4 MB a request (MutateRows); items with index entries take more, see the conditions of a put |
+| Memory, LocalFile | 1,000 items a request; LocalFile makes 500 of them durable in one step |
 
 Limits: it reads ``window`` items ahead and holds them in memory, and spreads no further than that: where more than
 ``window`` items in a row are of one partition, they are written in a row. An entity with a Revision, which a batch can
-not check, is refused. It is not atomic: after a failure, load again; a put that is done twice leaves what one leaves.
-Items of one partition keep their order, so of two with one key the later wins.
+not check, is refused, and one with companions, such as unique values. It is not atomic: after a failure, load again; a
+put that is done twice leaves what one leaves. Items of one partition keep their order, so of two with one key the later
+wins.
 """
 
 from collections import deque
@@ -62,7 +60,7 @@ def bulk_load(do: Calls, items: Iterable[Entity], *, window: int = WINDOW) -> Ge
         How many were given.
 
     Raises:
-        BadValue: an entity has a Revision, or can not be stored; what was sent before it is written.
+        BadValue: an entity has a Revision or companions, or can not be stored; what was sent before it is written.
         Throttled: ``left`` has what the last request did not write; load all again, more slowly.
     """
     waiting = spread(items, lambda entity: do.key_of(entity)[0], window=window)

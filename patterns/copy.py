@@ -2,29 +2,24 @@
 
 Every item arrives as it is stored; the layout is the table's own, made again by the target's backend:
 
-===================  =====================================================================================
-primary key          the same text; on Bigtable the row key made of it
-attributes           as they are stored: revision and counters are not counted up, an item of an older
-                     version stays of that version, what the model does not know stays (and with it what
-                     companions keep in the item)
-index entries        made anew, as the models make them now; of older versions, as of the upgraded item
-TTL                  kept; what has expired is not copied
-===================  =====================================================================================
+| what | in the target |
+|---|---|
+| primary key | the same text; on Bigtable the row key made of it |
+| attributes | as they are stored: revision and counters are not counted up, an item of an older version stays one |
+| what the model does not know | stays, and with it what companions keep in the item |
+| index entries | made anew, as the models make them now; of older versions, as of the upgraded item |
+| TTL | kept; what has expired is not copied |
 
 Use it to move to another cloud, to bring a table to a laptop, or to make a copy under another ``prefix=``. Design: the
 segments of a parallel scan (AWS, "Parallel scan"), here with a cursor that any backend gives and any program can take
 up; writes spread over partition keys (AWS, "Distribute write activity efficiently during data upload").
 
-=============  ==========================================  =======================================================
-what it costs  reads                                       writes
-=============  ==========================================  =======================================================
-empty target?  a page of one item                          none
-copy           each item of the source once, a request     each item once, unconditionally, in batches: DynamoDB
-               a page                                      25 a request; Bigtable one bulk write a page, and more
-                                                           where items have index entries
-verify         each item of both sides once, see           none
-               `odm.patterns.verify`
-=============  ==========================================  =======================================================
+| step | reads | writes |
+|---|---|---|
+| is the target empty? | a page of one item | none |
+| copy to DynamoDB | each item of the source once, a request a page | each item once, unconditionally, 25 a request |
+| copy to Bigtable | the same | one bulk write a page, and more where items have index entries |
+| verify | each item of both sides once, see `odm.patterns.verify` | none |
 
 It is no snapshot. Each item is copied as it is when its page is read: what is written after that is not in the target,
 and what is removed after that stays there. Let writers rest, or copy again with ``into_existing=True`` until `verify`

@@ -2,11 +2,9 @@
 
 It makes no items. Of each partition on either side it works out
 
-==================  =========  ==================================================================================
-entity              partition  count, and the sum of the checksums (BLAKE2b, 128 bits) of its items modulo 2**128
-==================  =========  ==================================================================================
-``Order``           ``c1``     ``(12, 0x5c0f…)``
-==================  =========  ==================================================================================
+| entity | partition | count, and the sum of the checksums (BLAKE2b, 128 bits) of its items modulo 2**128 |
+|---|---|---|
+| ``Order`` | ``c1`` | ``(12, 0x5c0f…)`` |
 
 An item's checksum is that of its key and of its attributes as they are stored, whatever the backend: so of a revision,
 a counter, a version, the time at which it expires, and of what the model does not know. In the target it also counts as
@@ -15,7 +13,7 @@ not matter to a sum, so the two sides are read at their own pace, each in parts 
 
 Use it behind a `odm.patterns.copy`, which does so by itself, or to see whether a backup is still what the table is.
 
-What it costs: every item of both sides is read once, a request for ``page`` of them (on DynamoDB 1 MB at most), with
+What it costs: every item of both sides is read once, a request for ``size`` of them (on DynamoDB 1 MB at most), with
 consistent reads. Partitions are counted together by a hash, in 4,096 sums for each entity, so that memory is bounded
 however many there are. Only where such sums differ, both sides are read a second time, for the partitions to be named.
 

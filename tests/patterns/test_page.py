@@ -24,14 +24,14 @@ COPIED = re.compile(r"(<!-- tables of patterns/(\w+\.py) -->\n).*?(<!-- end -->\
 LINE = "backend = Memory()"
 
 
-TABLE = re.compile(r"^(?:\|.*\n)+|^(={3,} .*\n)(?:.*\n)*?\1(?=\n)", re.MULTILINE)
-"""A table of a docstring: lines that begin with a bar, or what stands between lines of =."""
+TABLE = re.compile(r"^(?:\|.*\n)+", re.MULTILINE)
+"""A table of a docstring."""
 
 
 def tables(module: Path) -> str:
     """The tables in the docstring of a module, as Markdown."""
     text = import_module(f"odm.patterns.{module.stem}").__doc__ or ""
-    found = [f"```text\n{m[0]}```\n" if m[1] else m[0].replace("``", "`") for m in TABLE.finditer(text)]
+    found = [table.replace("``", "`") for table in TABLE.findall(text)]
     assert found, f"the docstring of {module.name} has tables: of the layout, and of what calls cost"
     return "\n".join(found)
 
