@@ -56,7 +56,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from functools import reduce
 from operator import and_
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from odm import (
     Along,
@@ -79,6 +79,8 @@ from odm import (
 )
 from odm.patterns.claims import OWN, Claims, Values, shown
 
+E = TypeVar("E", bound=Entity)
+
 
 class Unique(Companion):
     """A declaration that no two items of the entity have the same value, see the module.
@@ -97,7 +99,11 @@ class Unique(Companion):
     def __repr__(self) -> str:
         return f"Unique({', '.join(map(repr, self.fields))})"
 
-    def of(self, entity: type[Entity]) -> "Holders":
+    if TYPE_CHECKING:
+
+        def __get__(self, instance: object, owner: type[E]) -> "Holders[E]": ...
+
+    def of(self, entity: type[E]) -> "Holders[E]":
         """What finds the item that holds a value: ``Customer.unique_email(email=...)``."""
         return Holders(self, entity)
 
@@ -190,16 +196,16 @@ class Unique(Companion):
         return [field for field in keys if field in fields]
 
 
-class Holders:
+class Holders(Generic[E]):
     """What ``Customer.unique_email`` is; a call with the value is a procedure that finds the item that holds it."""
 
-    def __init__(self, unique: Unique, entity: type[Entity]) -> None:
+    def __init__(self, unique: Unique, entity: type[E]) -> None:
         self._unique, self._entity = unique, entity
 
     def __repr__(self) -> str:
         return f"{self._entity.__name__}.{self._unique.name}"
 
-    def __call__(self, **values: Any) -> Procedure[Any]:
+    def __call__(self, **values: Any) -> Procedure[E | None]:
         """The item that holds a value, or None: for ``db.get(...)`` and ``db.one(...)``.
 
         Args:
@@ -210,7 +216,7 @@ class Holders:
         """
         key, claims = self.claim(**values), self._unique.claims(self._entity)
 
-        def find(do: Calls) -> Gen[Any]:
+        def find(do: Calls) -> Gen[E | None]:
             claim = yield from do.get(key)
             return None if claim is None else (yield from claims.holder(do, claim))
 

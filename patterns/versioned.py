@@ -79,7 +79,7 @@ from odm import (
     SchemaError,
     primary_key,
 )
-from odm.patterns._history import FIRST, LIFE, History, Kept, fields_of
+from odm.patterns.history import FIRST, LIFE, History, Kept, fields_of
 
 E = TypeVar("E", bound=Entity)
 

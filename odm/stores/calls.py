@@ -169,13 +169,13 @@ class Calls:
         """The key under which an entity is stored: partition and sort, as text."""
         return self._store.key_of(entity)
 
-    def batch(self) -> "Writes":
+    def batch(self) -> "BatchSteps":
         """A batch: ``batch = do.batch()``, ``batch.put(...)``, and at the end ``yield from batch.send()``."""
-        return Writes(self._store)
+        return BatchSteps(self._store)
 
-    def transaction(self) -> "Steps":
+    def transaction(self) -> "TransactionSteps":
         """A transaction: ``tx = do.transaction()``, ``tx.put(...)``, and at the end ``yield from tx.commit()``."""
-        return Steps(self._store)
+        return TransactionSteps(self._store)
 
     def marked(self, companion: BaseCompanion, key: Query[E]) -> Gen[tuple[E | None, str | None]]:
         """The item under a key, with the mark that a companion has put on it; see `Along.mark`."""
@@ -218,7 +218,7 @@ class Calls:
         return counted(steps)
 
 
-class Steps(Operations):
+class TransactionSteps(Operations):
     """The transaction of a procedure, which is committed by `commit`."""
 
     def __init__(self, store: BaseStore) -> None:
@@ -237,7 +237,7 @@ class Steps(Operations):
             self._pending.close()
 
 
-class Writes:
+class BatchSteps:
     """The batch of a procedure, which is sent by `send`: once, whatever it holds; the last operation on a key wins."""
 
     def __init__(self, store: BaseStore) -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from random import Random
-from typing import Any, assert_type
+from typing import Annotated, Any, assert_type
 
 from odm import (
     AccessPattern,
@@ -20,6 +20,7 @@ from odm import (
     PrimaryKey,
     Query,
     RequestInfo,
+    Revision,
     Shards,
     Store,
     Table,
@@ -38,6 +39,7 @@ from odm import (
     missing,
     not_,
     prepend,
+    primary_key,
     remove,
     select,
     set_,
@@ -51,6 +53,9 @@ from odm.backends.local import Compaction, Faults, Happened, LocalFile, Memory
 from odm.expressions.nodes import Action
 from odm.patterns.adjacency_list import AdjacencyList, edge
 from odm.patterns.graph import Walk, walk
+from odm.patterns.pointer import Pointer
+from odm.patterns.unique import Unique
+from odm.patterns.versioned import Versioned
 from odm.schema.model import Schema
 from odm.testing import Clock, Ids, OpenStore
 
@@ -265,6 +270,28 @@ async def adjacency_lists(db: Store, adb: AsyncStore) -> None:
     assert_type(db.run(circle.neighbours(Knows.out(one="a"))), list[tuple[Knows, Any]])
     assert_type(await adb.run(circle.remove_node(key)), bool)
     assert_type(await adb.run(walk(circle, key, out=[Knows], depth=1, most=1)), Walk)
+
+
+class Account(Entity, table=shop):
+    account_id: str
+    email: str
+    version: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("ACCOUNT#{account_id}", "v0")
+    unique_email = Unique("email")
+    newest = Pointer("NEWEST", tracks="account_id")
+    history = Versioned("ACCOUNT#{account_id}", "v{version}")
+
+
+async def companions(db: Store, adb: AsyncStore) -> None:
+    assert_type(db.get(Account.unique_email(email="a")), Account | None)
+    assert_type(await adb.one(Account.unique_email(email="a")), Account)
+    assert_type(db.get(Account.newest()), Account | None)
+    assert_type(await adb.one(Account.newest()), Account)
+    assert_type(db.query(Account.history(account_id="a")), Iterator[Account])
+    assert_type(db.get(Account.history.version(1, account_id="a")), Account | None)
+    assert_type(await adb.run(Account.history.revert(to=1, account_id="a")), Account)
+    assert_type(primary_key(Account), PrimaryKey)
 
 
 def testing(odm_memory: OpenStore, faults: Faults, clock: Clock) -> None:

@@ -164,7 +164,7 @@ class TestUnique:
         assert joined.get(Member.unique_email(email="a@x")) is None
         joined.put(ANN)
         assert joined.get(Member.unique_email(email="A@X")) == ANN
-        assert joined.get(Member.unique_email.claim(email="A@X")).member_id == "ann"
+        assert joined.one(Member.unique_email.claim(email="A@X")).member_id == "ann"
         with pytest.raises(ItemNotFound, match=r"Member\.unique_email\(email='b@x'\)"):
             joined.one(Member.unique_email(email="b@x"))
         for wrong in ({}, {"mail": "a@x"}, {"email": "a@x", "name": ""}, {"email": 5}):
