@@ -103,7 +103,12 @@ class Along:
         self._besides.append(Beside(put_step(self._context, entity, when), lose, rank, refused))
 
     def insert(self, entity: Entity, *, refused: Refusal | None = None) -> None:
-        """Write one of the companion's items, whose key must be free."""
+        """Write one of the companion's items, whose key must be free.
+
+        Args:
+            entity: the item.
+            refused: makes the error where it is not; default: `odm.ItemExists`.
+        """
         self._besides.append(Beside(insert_step(self._context, entity), refused=refused))
 
     def update(
@@ -116,7 +121,16 @@ class Along:
         lose: bool = False,
         refused: Refusal | None = None,
     ) -> None:
-        """Change one of the companion's items."""
+        """Change one of the companion's items, without reading it: all fields of an index key are set, or none.
+
+        Args:
+            which: its key, or the item as it was read.
+            actions: such as ``increment(...)``.
+            when: a condition on it as it is stored.
+            upsert: make it where it is not there.
+            lose: it is no failure where the condition does not hold, or it is not there.
+            refused: makes the error of a refusal.
+        """
         step = update_step(self._context, which, actions, when, upsert=upsert)
         self._besides.append(Beside(step, lose, refused=refused))
 
@@ -129,7 +143,14 @@ class Along:
         lose: bool = False,
         refused: Refusal | None = None,
     ) -> None:
-        """Remove one of the companion's items."""
+        """Remove one of the companion's items; one that is not there is no failure.
+
+        Args:
+            which: its key, or the item as it was read.
+            when: a condition on it, also where it is not there.
+            lose: it is no failure when that does not hold.
+            refused: makes the error of a refusal.
+        """
         self._besides.append(Beside(delete_step(self._context, which, when), lose, refused=refused))
 
     def mark(self, mark: str | None) -> None:
