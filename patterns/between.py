@@ -125,9 +125,8 @@ async def _adone(step: Step) -> Any:
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
-                await asyncio.wait(
-                    [work]
-                )  # a thread can not be stopped, and must not write when the next copy has begun
+                # A thread can not be stopped, and must not write when the next copy has begun.
+                await asyncio.wait([work])
                 raise
         case Together(steps):
             tasks = [asyncio.create_task(arun(one)) for one in steps]

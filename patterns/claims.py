@@ -38,7 +38,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
-from odm import Calls, ConditionFailed, Conflict, Entity, Gen, ItemExists, ItemNotFound, OdmError, Query, discard_from
+from odm import (
+    Calls,
+    ConditionFailed,
+    Conflict,
+    Entity,
+    Gen,
+    ItemExists,
+    ItemNotFound,
+    OdmError,
+    Query,
+    discard_from,
+    primary_key,
+)
 
 LEASE: Final = timedelta(hours=1)
 """So long a claim is its writer's, though the item does not hold the value."""
@@ -92,9 +104,8 @@ class Claims:
 
     def owner(self, claim: Any) -> Query[Any]:
         """The key of the item that a claim names."""
-        table: Any = self.entity.__odm_table__
-        primary = table.compile().entity(self.entity).primary
-        query: Query[Any] = getattr(self.entity, primary.name)(**{n: getattr(claim, n) for n in primary.fields})
+        key = primary_key(self.entity)
+        query: Query[Any] = getattr(self.entity, key.name)(**{name: getattr(claim, name) for name in key.fields})
         return query
 
     def holder(self, do: Calls, claim: Any) -> Gen[Any]:
