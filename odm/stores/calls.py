@@ -4,7 +4,7 @@ A procedure is a generator function that makes its calls with ``yield from do.ge
 ``db.run(...)`` of a `odm.Store` runs it, and ``await db.run(...)`` of an `odm.AsyncStore` does.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import wraps
 from random import Random
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
@@ -14,7 +14,7 @@ from attrs import frozen
 from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import ItemNotFound
+from odm.errors import BadValue, ItemNotFound
 from odm.expressions.nodes import Action, Condition
 from odm.operations import accompany, batches, raw, reads, updates
 from odm.operations.along import Along, said
@@ -62,17 +62,19 @@ class Calls:
     def get(self, which: Any, /, consistent: bool = True, **key: Any) -> Gen[Any]:
         """The item under a key, or None."""
         if isinstance(which, Procedure):
-            return which(self)
+            return _alone(which, consistent, key)(self)
         return reads.get(self._store._context, self._store._key(which, key), consistent=consistent)
 
     @overload
     def one(self, which: type[E], /, **key: Any) -> Gen[E]: ...
     @overload
-    def one(self, which: "Query[E] | Procedure[E | None]", /, *, consistent: bool = True) -> Gen[E]: ...
+    def one(self, which: Query[E], /, *, consistent: bool = True) -> Gen[E]: ...
+    @overload
+    def one(self, which: "Procedure[E | None]", /) -> Gen[E]: ...
     def one(self, which: Any, /, consistent: bool = True, **key: Any) -> Gen[Any]:
         """The item under a key; ItemNotFound if there is none."""
         if isinstance(which, Procedure):
-            return self._found(which)
+            return self._found(_alone(which, consistent, key))
         return reads.one(self._store._context, self._store._key(which, key), consistent=consistent)
 
     def _found(self, procedure: "Procedure[Any]") -> Gen[Any]:
@@ -307,6 +309,14 @@ def procedure(steps: Callable[Concatenate[Calls, P], Gen[R]]) -> Callable[P, Pro
         return Procedure(lambda do: steps(do, *args, **kwargs), f"{steps.__name__}({', '.join(given)})")
 
     return make
+
+
+def _alone(made: Procedure[R], consistent: bool, key: Mapping[str, Any]) -> Procedure[R]:
+    """A procedure that was given in place of a key, without what only goes with a key. Raises BadValue."""
+    for name, given in {"consistent": not consistent, **dict.fromkeys(key, True)}.items():
+        if given:
+            raise BadValue(f"{made} is a procedure, which reads as it was written: leave {name}= out")
+    return made
 
 
 def started(made: Callable[[Calls], Gen[R]], do: Calls) -> Gen[R]:

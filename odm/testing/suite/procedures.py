@@ -154,6 +154,12 @@ class TestProcedures:
             with pytest.raises(TypeError, match="@procedure"):
                 offline.run(cast(Any, wrong))
 
+    def test_take_no_options_of_a_key(self, offline: Store) -> None:
+        for call in (offline.get, offline.one):
+            for options in ({"consistent": False}, {"customer_id": "c1"}):
+                with pytest.raises(BadValue, match=r"rename\(.*\) is a procedure, .* leave .* out"):
+                    cast(Any, call)(rename(KEY, "Bea"), **options)
+
     def test_print(self) -> None:
         assert repr(rename(KEY, name="Bea")) == "rename(Customer.primary(customer_id='c1'), name='Bea')"
 
