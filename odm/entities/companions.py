@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 from attrs import frozen
 
-from odm.entities.markers import Marker
+from odm.entities.markers import Marker, Stored
 from odm.entities.metaclass import ReferringModel
 from odm.entities.upgrades import upgrades_of
 from odm.keys.types import stripped
@@ -107,13 +107,16 @@ class BaseCompanion:
         yield from ()
 
     def copies(self, entity: "type[Entity]", names: Iterable[str]) -> dict[str, Any]:
-        """Fields for `make` that hold what these of the entity do, but never None, and without a role such as TTL."""
+        """Fields for `make` that hold what these of the entity do, under their stored names, but never None.
+
+        They have no role such as TTL.
+        """
         found: dict[str, Any] = {}
         for name in names:
             info = entity.model_fields[name]
             kind, metadata = stripped(info.annotation, info.metadata)
             for one in metadata:
-                kind = kind if isinstance(one, Marker) else Annotated[kind, one]
+                kind = kind if isinstance(one, Marker) and not isinstance(one, Stored) else Annotated[kind, one]
             found[name] = kind
         return found
 

@@ -97,7 +97,8 @@ class Along:
             entity: the item.
             when: a condition on the one that is stored.
             lose: it is no failure when that does not hold.
-            rank: where one transaction has several such puts on one item, that of the highest rank is done.
+            rank: where one transaction has several such puts on one item, that of the highest rank is done; where it
+                loses, none is.
             refused: makes the error of a refusal.
         """
         self._besides.append(Beside(put_step(self._context, entity, when), lose, rank, refused))

@@ -38,6 +38,7 @@ class _Commit:
         restless: whether the item of an operation, or what goes along with it, was in the way of the last try.
         others: by the place of their operation and their own key: what is done in place of a companion's write that was
             refused; None: nothing.
+        lost: by their own key: the highest rank of a companion's write that lost, and all of lower rank with it.
     """
 
     context: Context
@@ -45,6 +46,7 @@ class _Commit:
     items: dict[Key, Any]
     restless: list[bool] = field(init=False)
     others: dict[tuple[int, Key], ir.Operation | None] = field(factory=dict)
+    lost: dict[Key, Any] = field(factory=dict)
 
     def read(self) -> Gen[None]:
         """Read the items on which operations depend."""
@@ -97,6 +99,8 @@ class _Commit:
         key = beside.step.target.key
         if self.others.get((at, key), beside) is None:
             return
+        if beside.rank is not None and key in self.lost and beside.rank <= self.lost[key]:
+            return
         other = kept.get(key)
         twice = other is not None and None in (beside.rank, other[1].rank)
         if twice or any(one.step.target.key == key for one in self.steps):
@@ -131,6 +135,8 @@ class _Commit:
                 found = beside.instead(self.context, reason)
                 reasons[at] = reasons[at] or (found if isinstance(found, OdmError) else None)
                 self.others[at, beside.step.target.key] = None if isinstance(found, OdmError) else found
+                if found is None and beside.rank is not None:
+                    self.lost[beside.step.target.key] = beside.rank
         if any(reasons):
             raise _failed([one.step for one in self.steps], reasons)
 

@@ -75,7 +75,9 @@ def test_its_fields_are_those_of_the_entity_without_roles_and_none() -> None:
     for wrong in ({"size": 10}, {"ends": None}, {"text": None}, {"text": "abcd"}):
         with pytest.raises(ValidationError):
             made(**{"size": 3, "ends": moment, "text": "a", **wrong})
-    assert Later.__odm_table__.compile().entity(made).ttl is None
+    compiled = Later.__odm_table__.compile().entity(made)
+    assert compiled.ttl is None
+    assert compiled.codec.stored == {"size": "size", "ends": "ends", "text": "t"}
 
 
 def test_an_entity_without_a_key_of_its_own_is_refused_as_ever() -> None:

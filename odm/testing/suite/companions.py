@@ -390,6 +390,17 @@ class TestCompanionsInTransactions:
         assert [type(reason) for reason in failed.value.reasons] == [type(None), ItemExists]
         assert table.get(Guest, name="bob") is None
 
+    def test_that_lost_to_what_is_stored_are_no_reason_to_try_again_and_again(
+        self, table: Store, stores: Stores
+    ) -> None:
+        table.put(Player(name="zoe", level=99))
+        stores.forget()
+        with table.transaction() as tx:
+            for level in range(5):
+                tx.insert(Player(name=f"p{level}", level=level))
+        assert kinds(stores.requests) == ["Transact", "Transact"]
+        assert along(table)[0] == 99
+
     def test_have_one_write_an_item(self, table: Store) -> None:
         ann, bob = Guest(name="ann", seat="1"), Guest(name="bob", seat="1")
         with pytest.raises(BadValue, match="seat='1'"):
