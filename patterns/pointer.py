@@ -148,7 +148,7 @@ class Pointer(Companion):
             tx.put(pointer, when=self.forward(pointer), lose=True, rank=rank)
 
     def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
-        along = do.said(self, effect)
+        along = do.along(self, effect)
         yield from commit(mark=along.marked)
         with suppress(Throttled, OutcomeUnknown, BackendError):  # the item is written, and a read moves the pointer
             yield from do.write(along)

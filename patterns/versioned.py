@@ -179,7 +179,7 @@ class Versioned(Companion):
     def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         """The item first, and its version after it: until the item changes again, it tells that version itself."""
         old, new = effect.old, effect.new
-        along = do.said(self, effect)  # refuses what can not be stored before anything is sent
+        along = do.along(self, effect)  # refuses what can not be stored before anything is sent
         if new is None:
             yield from commit()
             return

@@ -289,7 +289,7 @@ class Planned:
         return self.operation
 
 
-def said(context: Context, companion: BaseCompanion, effect: Effect[Any]) -> Along:
+def along_with(context: Context, companion: BaseCompanion, effect: Effect[Any]) -> Along:
     """What a companion writes along with an item, and its mark."""
     tx = Along(context)
     companion.along(tx, effect)

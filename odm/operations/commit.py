@@ -14,7 +14,7 @@ from odm.entities.companions import Effect
 from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
 from odm.expressions.nodes import And
 from odm.operations import ir
-from odm.operations.along import UNREAD, Accompanied, Beside, Planned, mark_of, said
+from odm.operations.along import UNREAD, Accompanied, Beside, Planned, along_with, mark_of
 from odm.operations.backend import Gen
 from odm.operations.context import Context
 from odm.operations.guards import ABSENT, EXISTS
@@ -89,7 +89,7 @@ class _Commit:
         for at, plan in enumerate(plans):
             for companion in plan.of.companions if isinstance(plan, Planned) else ():
                 assert isinstance(plan, Planned)
-                found = said(self.context, companion, plan.seen_by(companion))
+                found = along_with(self.context, companion, plan.seen_by(companion))
                 marks[at][mark_of(companion)] = found.marked
                 for beside in found.besides:
                     self._keep(kept, at, beside)

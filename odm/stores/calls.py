@@ -17,7 +17,7 @@ from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
 from odm.expressions.nodes import Action, Condition
 from odm.operations import accompany, batches, raw, reads, updates
-from odm.operations.along import Along, said
+from odm.operations.along import Along, along_with
 from odm.operations.backend import Gen, Sleep
 from odm.operations.raw import PAGE, RawItem
 from odm.operations.together import counted, together
@@ -183,12 +183,12 @@ class Calls:
         """The item under a key, with the mark that a companion has put on it; see `Along.mark`."""
         return accompany.marked(self._store._context, companion, key)
 
-    def said(self, companion: BaseCompanion, effect: Effect[Any]) -> Along:
+    def along(self, companion: BaseCompanion, effect: Effect[Any]) -> Along:
         """What a companion writes along with an item, for `Companion.apart`."""
-        return said(self._store._context, companion, effect)
+        return along_with(self._store._context, companion, effect)
 
     def write(self, along: Along) -> Gen[None]:
-        """Write what a companion has said, one after another.
+        """Write what a companion writes along, one after another.
 
         Raises:
             OdmError: one was refused; what comes after it was not written.

@@ -42,7 +42,7 @@ class Companion(BaseCompanion):
                 `odm.ConditionFailed`, `odm.ItemExists` or `odm.ItemNotFound` says that it was certainly not written.
                 It is written once at most, so its mark is in no item that comes later.
         """
-        along = do.said(self, effect)
+        along = do.along(self, effect)
         yield from commit(mark=along.marked)
         yield from do.write(along)
 
