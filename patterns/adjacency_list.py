@@ -86,8 +86,12 @@ def edge(source: str, type: str, target: str, /, *, sort: str | None = None) -> 
         The primary key; with ``sort`` the pattern of what goes out; and the pattern of what comes in.
 
     Raises:
-        SchemaError: the type is no plain text, or a field stands at both ends.
+        SchemaError: the type is no plain text, the sort has no field, or a field stands at both ends.
     """
+    if sort is not None and not _fields(sort):
+        raise SchemaError(
+            f"edge({source!r}, {type!r}, {target!r}): the sort {sort!r} has no field: did you mean sort='{{{sort}}}'?"
+        )
     both = set(_fields(source)) & set(_fields(target))
     if not type or set(type) & set("#${}") or both:
         fault = f"{min(both)!r} stands at both ends" if both else "the type is text without '#', '$' or braces"
@@ -111,6 +115,9 @@ class AdjacencyList:
     """
 
     def __init__(self, *entities: type[Entity]) -> None:
+        for entity in entities:
+            if not isinstance(entity, type):
+                raise SchemaError(f"AdjacencyList: {entity!r} is no entity: give the class itself")
         keys = {entity: primary_key(entity) for entity in entities}
         self._edges = {entity: key for entity, key in keys.items() if isinstance(key, EdgeKey)}
         self._nodes = {entity: key for entity, key in keys.items() if not isinstance(key, EdgeKey)}
@@ -187,7 +194,8 @@ class AdjacencyList:
 
     def _edge(self, edge: type[Entity]) -> EdgeKey:
         if edge not in self._edges:
-            raise BadValue(f"{edge!r} is no edge of {self}: its edges are {', '.join(e.__name__ for e in self._edges)}")
+            name = getattr(edge, "__name__", repr(edge))
+            raise BadValue(f"{name} is no edge of {self}: its edges are {', '.join(e.__name__ for e in self._edges)}")
         return self._edges[edge]
 
     def _at(

@@ -192,18 +192,18 @@ class Pointed(Generic[E]):
         Raises:
             BadValue: one of them is missing, unknown or does not validate.
         """
-        return self._procedure(self._get, key)
+        return self._procedure(self._get, "", key)
 
     def value(self, **key: Any) -> Procedure[Any]:
         """The highest value so far, for ``db.run(...)``; None: there was no item. Takes and raises what a call does."""
-        return self._procedure(self._value, key)
+        return self._procedure(self._value, ".value", key)
 
     def at(self, item: Any) -> Any:
         """The pointer at an item; None where a field of it is None."""
         values = {name: getattr(item, name) for name in self.items.model_fields}
         return None if None in values.values() else self.items(**values)
 
-    def _procedure(self, steps: Callable[[Query[Any], Calls], Gen[R]], given: Mapping[str, Any]) -> Procedure[R]:
+    def _procedure(self, steps: Callable[[Query[Any], Calls], Gen[R]], of: str, given: dict[str, Any]) -> Procedure[R]:
         """Steps that begin with the pointer's key, of values as the entity itself would hold them."""
         table: Any = self._entity.__odm_table__
         if table is None:
@@ -211,7 +211,7 @@ class Pointed(Generic[E]):
         codec = table.compile().entity(self._entity).codec
         known = {name: codec.validate(name, given[name]) for name in given.keys() & self.items.model_fields}
         key: Query[Any] = self.items.primary(**{**given, **known})
-        return Procedure(partial(steps, key), str(key))
+        return Procedure(partial(steps, key), f"{self!r}{of}({str(key).partition('(')[2]}")
 
     def _get(self, key: Query[Any], do: Calls) -> Gen[E | None]:
         pointer, item = yield from self._read(key, do)

@@ -16,6 +16,26 @@ from odm.expressions.nodes import Condition, shown
 E_co = TypeVar("E_co", bound=ReferringModel, covariant=True)
 
 
+class Finding:
+    """Base of what makes calls of its own to find something: it can not stand where a key or a query is asked for."""
+
+    __slots__ = ()
+
+    def refuse(self, wanted: str) -> NoReturn:
+        """Say so.
+
+        Args:
+            wanted: what was asked for.
+
+        Raises:
+            BadValue: always.
+        """
+        raise BadValue(
+            f"{self!r} is no {wanted}, it makes calls of its own: give it to get() or one() and go on with the item "
+            "that they return, or to run() where it finds no item"
+        )
+
+
 @frozen(repr=False)
 class Query(Generic[E_co]):
     """What to read. Made by ``Order.by_date(...)``, ``select(Order)`` or ``collection(...)``.

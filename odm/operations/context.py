@@ -9,7 +9,7 @@ from attrs import Factory, field, frozen
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, EntityCodec, NativeItem, NativeItems
 from odm.entities.entity import Entity
-from odm.entities.query import Query
+from odm.entities.query import Finding, Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError
 from odm.expressions.nodes import Condition, Item, shown
 from odm.operations.guards import Now, every, has_tag, of_tags, reading_filter, requires
@@ -171,6 +171,8 @@ class Context:
         """
         if isinstance(query, Target):
             return query
+        if isinstance(query, Finding):
+            query.refuse("key")
         if not isinstance(query, Query):
             entity = self.schema.by_class.get(query) if isinstance(query, type) else None
             name, call = (repr(query), "Entity.primary(...)") if entity is None else (entity.name, key_call(entity))

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from odm.codec import EntityCodec
 from odm.entities.entity import Entity
 from odm.entities.patterns import BoundPattern
-from odm.entities.query import Query
+from odm.entities.query import Finding, Query
 from odm.errors import BadCursor, BadValue, Unsupported
 from odm.expressions.build import checked
 from odm.expressions.nodes import Action, Condition
@@ -220,6 +220,8 @@ class BaseStore:
     def _query(self, query: object) -> Query[Any]:
         if isinstance(query, Query):
             return query
+        if isinstance(query, Finding):
+            query.refuse("query")
         if isinstance(query, BoundPattern):
             raise BadValue(f"{query!r} is a pattern: call it with values to make a query")
         entity = self._context.schema.by_class.get(query) if isinstance(query, type) else None

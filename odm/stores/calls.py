@@ -13,7 +13,7 @@ from attrs import frozen
 
 from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
-from odm.entities.query import Query
+from odm.entities.query import Finding, Query
 from odm.errors import BadValue, ItemNotFound
 from odm.expressions.nodes import Action, Condition
 from odm.operations import accompany, batches, raw, reads, updates
@@ -268,7 +268,7 @@ class BatchSteps:
 
 
 @frozen(repr=False)
-class Procedure(Generic[R_co]):
+class Procedure(Finding, Generic[R_co]):
     """What a `procedure` makes when it is called: its steps, ready for ``db.run(...)``."""
 
     steps: Callable[[Calls], Gen[R_co]]

@@ -85,9 +85,19 @@ def test_the_ends_have_fields_of_their_own() -> None:
         edge("USER#{a}", "KNOWS", "USER#{a}", sort="{since}")
 
 
+def test_what_edges_are_sorted_by_names_a_field() -> None:
+    with pytest.raises(SchemaError, match=r"the sort 'since' has no field: did you mean sort='\{since\}'"):
+        edge("USER#{a}", "KNOWS", "USER#{b}", sort="since")
+
+
 def test_an_edge_of_another_list_is_none_of_this() -> None:
-    with pytest.raises(BadValue, match="its edges are MemberOf"):
+    with pytest.raises(BadValue, match=r"^Follows is no edge of .* its edges are MemberOf"):
         AdjacencyList(User, Group, MemberOf).edges_of(ANN, out=[Follows])
+
+
+def test_a_list_is_of_entities() -> None:
+    with pytest.raises(SchemaError, match="'User' is no entity"):
+        AdjacencyList("User")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def test_another_pattern_of_a_node_is_not_its_key() -> None:

@@ -1,6 +1,7 @@
 """Pointers: declarations that can not be right, writers that race, and a pointer that can not be written."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from ipaddress import IPv4Address
@@ -19,6 +20,7 @@ from odm import (
     AsyncStore,
     Backend,
     BackendError,
+    BadValue,
     Entity,
     Gen,
     OdmError,
@@ -30,6 +32,7 @@ from odm import (
     Throttled,
     Unsupported,
     field,
+    set_,
 )
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
@@ -155,10 +158,27 @@ def test_wrong_values_are_refused_before_anything_is_sent() -> None:
             Store(shop, Memory()).get(Order.latest(**wrong))
 
 
+def test_what_finds_by_calls_of_its_own_is_no_key_and_no_query() -> None:
+    db, latest = Store(shop, Memory()), Order.latest(customer_id="c1")
+    calls: list[Callable[[Any], Any]] = [
+        db.delete,
+        db.exists,
+        db.explain,
+        db.first,
+        db.query,
+        lambda which: db.get_many([which]),
+        lambda which: db.update(which, set_(Order.order_id, "o1")),
+    ]
+    for call in calls:
+        with pytest.raises(BadValue, match=r"^Order\.latest\(customer_id='c1'\) .* give it to get\(\) or one\(\)"):
+            call(latest)
+
+
 def test_they_print() -> None:
     assert repr(Order.latest) == "Order.latest"
     assert repr(vars(Order)["latest"]) == 'Pointer("LAST_ORDER#{customer_id}", tracks="order_id")'
-    assert repr(Order.latest(customer_id="c1")) == "Order.latest.primary(customer_id='c1')"
+    assert repr(Order.latest(customer_id="c1")) == "Order.latest(customer_id='c1')"
+    assert repr(Order.latest.value(customer_id="c1")) == "Order.latest.value(customer_id='c1')"
     assert repr(Pointer("A", "B#{b}", tracks="c")) == 'Pointer("A", "B#{b}", tracks="c")'
 
 
