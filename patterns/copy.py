@@ -27,7 +27,8 @@ finds no difference. A `LocalFile` can be frozen: ``LocalFile.copy`` makes a fil
 
 After a kill at any moment, the same call with the same ``state`` goes on: the state is written when a page has been
 acknowledged, so at most a page of each part is put a second time, which changes nothing. It is removed when all is
-verified. It holds keys of items: keep it as you keep the data.
+verified; and where the target is empty by then, the copy begins again. It holds keys of items: keep it as you keep the
+data.
 
 Limits: every item must fit its model (`odm.ItemInvalid` otherwise; a store with ``on_unknown="skip"`` leaves out what
 has no model) and the target's limits. What other programs write to the target meanwhile may be overwritten.
@@ -145,9 +146,12 @@ class _Job:
         check_pair(self.source, self.target)
         names = [f"{store.prefix}{store.table.name} on {store.backend!r}" for store in (self.source, self.target)]
         yield Call(lambda: self.state.load(names))
+        held = yield from self._held()
+        if held is None:  # nothing, or nothing any more, of what an earlier run has written
+            self.state.parts = []
         if not self.state.parts:
-            if not self.into_existing:
-                yield from self._refuse_items()
+            if held is not None and not self.into_existing:
+                raise self._not_empty(held)
             self.state.parts = [Part(cursor) for cursor in (yield On(self.source, parts(self.parallel)))]
             yield Call(self.state.save)
         yield Together([self._part(part) for part in self.state.parts])
@@ -157,16 +161,21 @@ class _Job:
         yield Call(self.state.remove)
         return Copied(sum(part.items for part in self.state.parts), verified)
 
-    def _refuse_items(self) -> Steps[None]:
-        found: Page[RawItem] = yield On(self.target, page(None, size=1, expired=True))
-        while not found.items and found.cursor is not None:
-            found = yield On(self.target, page(found.cursor, size=1, expired=True))
-        if found.items:
-            raise BadValue(
-                f"the target {self.target!r} holds items already, such as {found.items[0].partition}: what the source "
-                "does not have would stay among the copied ones; empty it, or say into_existing=True, or give the "
-                "state of the copy that is to go on"
-            )
+    def _held(self) -> Steps[RawItem | None]:
+        """An item of the target; None: it is empty."""
+        cursor: str | None = None
+        while True:
+            found: Page[RawItem] = yield On(self.target, page(cursor, size=1, expired=True))
+            if found.items or found.cursor is None:
+                return found.items[0] if found.items else None
+            cursor = found.cursor
+
+    def _not_empty(self, held: RawItem) -> BadValue:
+        return BadValue(
+            f"the target {self.target!r} holds items already, such as {held.partition}: what the source does not have "
+            "would stay among the copied ones; empty it, or say into_existing=True, or give the state of the copy that "
+            "is to go on; one that has come to its end has none any more"
+        )
 
     def _part(self, part: Part) -> Steps[None]:
         while part.cursor is not None:

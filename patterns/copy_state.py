@@ -55,7 +55,8 @@ class State:
             return
         with self._lock:
             content = {"format": FORMAT, "stores": self._names, "parts": [[p.cursor, p.items] for p in self.parts]}
-            new = self._path.with_name(f"{self._path.name}.new")
+            # Not the name that a second copy has, begun with this state while the first goes on.
+            new = self._path.with_name(f"{self._path.name}.{os.getpid()}.{id(self)}.new")
             with new.open("w", encoding="utf-8") as file:
                 json.dump(content, file)
                 file.flush()

@@ -257,6 +257,27 @@ class TestStops:
         async with AsyncStore(zoo, here) as source, AsyncStore(zoo, there) as target:
             await acopy(source, target, size=5, rate=5)
 
+    def test_two_at_once_with_one_state(self, source: Store, target: Store, tmp_path: Path) -> None:
+        """As when the command is begun again before it was seen to end: each does the work, and none fails."""
+        work = partial(copy, source, target, parallel=1, size=1, state=tmp_path / "state", into_existing=True)
+        with ThreadPoolExecutor(4) as pool:
+            ends = [one.result() for one in [pool.submit(work) for _ in range(4)]]
+        assert all(end.verified and end.verified.same for end in ends)
+        assert items(target) == items(source)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_begins_again_where_the_target_is_empty_again(self, source: Store, tmp_path: Path) -> None:
+        faults = Faults()
+        state = tmp_path / "state"
+        with Store(zoo, Memory(faults=faults)) as there, Store(zoo, Memory()) as another:
+            there.create()
+            another.create()
+            faults.throttle("batch", after=6)
+            with pytest.raises(Throttled):
+                copy(source, there, parallel=1, size=10, state=state)
+            assert copy(source, another, state=state, check=False).items == 100
+            assert items(another) == items(source)
+
     def test_a_state_of_something_else_is_refused(self, source: Store, target: Store, tmp_path: Path) -> None:
         state = tmp_path / "state"
         for text in ("", "[]", "{}", '{"format": 1, "stores": [], "parts": 3}', "\x00"):
