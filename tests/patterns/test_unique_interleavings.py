@@ -212,6 +212,7 @@ def test_two_writers(store: Store, before: str, one: list[str], two: list[str]) 
         ("nothing", ("insert a v", "insert b v", "put a w")),
         ("a v", ("delete a", "insert b v", "update a w")),
         ("a v", ("put a w", "put a v", "put b v")),
+        ("a v", ("put a w", "put a v", "put a v")),  # one finds the value as it was, under another mark
     ],
     ids=str,
 )
