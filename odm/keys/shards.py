@@ -45,8 +45,9 @@ class Shards:
     was: int | None = None
 
     def __repr__(self) -> str:
+        by = "" if self.by is None else f', by="{self.by}"'
         was = "" if self.was is None else f", was={self.was}"
-        return f"Shards({self.count}{was})" if self.by is None else f'Shards({self.count}{was}, by="{self.by}")'
+        return f"Shards({self.count}{by}{was})"
 
 
 def sharded(template: Template, shards: Shards) -> Template:

@@ -62,7 +62,7 @@ FAULTS: list[Any] = [
     ),
     (AccessPattern("A", shards=Shards(8, was=0)), "Shards(8, was=0)", "an int from 1, for none, to 1000"),
     (AccessPattern("A", shards=Shards(8, was=True)), "Shards(8, was=True)", "an int from 1"),
-    (AccessPattern("A", shards=Shards(8, by="id", was=8)), 'Shards(8, was=8, by="id")', "leave it out"),
+    (AccessPattern("A", shards=Shards(8, by="id", was=8)), 'Shards(8, by="id", was=8)', "leave it out"),
     (AccessPattern("A", shards=Shards(1000, was=50)), "a query reads 1050 shards", "fewer shards"),
     (AccessPattern("OTHER#{customer_id}", "{number}", local=True), 'write "CUSTOMER#{customer_id}"', "drop local=True"),
     (AccessPattern("CUSTOMER#{customer_id}", local=True), "give it a sort template", "local=True"),
