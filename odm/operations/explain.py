@@ -35,7 +35,7 @@ class Explanation:
         writes: the call is a write.
         keep: a put trims its partition to that many items of the entity afterwards.
         note: what else is worth knowing.
-        native: the first request as the backend will send it.
+        native: the first request as the backend will send it; where companions go along, the item's part.
         then: the native requests that follow it in a write, where no item has the key.
         stored: the rows that a write makes, as the tool of the backend's service prints them, where it has one.
         local: the secondary index is a local one: kept beside the items, and read consistently.
@@ -95,6 +95,10 @@ class Explanation:
     def _requests(self) -> str:
         if self.keep is not None:
             return "two: the write and a count; two more for each page of items that have to go"
+        if self.along:  # the request that is shown is the item's own part
+            return (
+                "one, a transaction, or two with a read first, a try" if self.together else "several, one after another"
+            )
         if self.requests is not None:
             return f"at most {self.requests}"
         if self.then:

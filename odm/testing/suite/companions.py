@@ -1,6 +1,7 @@
 """Companions: items of their own that every write of their entity keeps right."""
 # ruff: noqa: D101  # a test's name says what it shows
 
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -328,6 +329,9 @@ class TestCompanions:
 
     def test_are_named_by_explain(self, table: Store) -> None:
         assert "along      highest (Highest), listed (Listed): " in str(table.explain(ANN))
+        asked = r"requests   (one, a transaction, or two with a read first, a try|several, one after another)\n"
+        assert re.search(asked, str(table.explain(ANN)))
+        assert not re.search(asked, str(table.explain(KEY, set_(Player.note, "n"))))
         assert table.explain(KEY, set_(Player.level, 1)).along == ("highest (Highest)", "listed (Listed)")
         assert table.explain(KEY, write="delete").along == ("listed (Listed)",)
         assert table.explain(KEY, set_(Player.note, "n")).along == ()
