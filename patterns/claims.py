@@ -89,8 +89,15 @@ class Claims:
 
     def values(self, item: Any) -> Values | None:
         """What an item or a claim has of the fields; None: one of them is None, or there is no item."""
-        found = {name: getattr(item, name, None) for name in self.fields}
-        return None if None in found.values() else found
+        values = {name: getattr(item, name, None) for name in self.fields}
+        found = self.checked({name: value for name, value in values.items() if value is not None})
+        return found if len(found) == len(values) else None
+
+    def checked(self, values: Values) -> Values:
+        """Values as the entity has them when it is read: a put stores what was assigned, which nobody validated."""
+        table: Any = self.entity.__odm_table__
+        codec = table.compile().entity(self.entity).codec
+        return {name: codec.validate(name, value) for name, value in values.items()}
 
     def key(self, values: Values) -> Query[Any]:
         """The key of the claim on a value."""

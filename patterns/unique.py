@@ -231,9 +231,7 @@ class Holders(Generic[E]):
         Raises:
             BadValue: as for a call.
         """
-        claims, table = self._unique.claims(self._entity), self._entity.__odm_table__
-        assert table is not None
+        claims = self._unique.claims(self._entity)
         if values.keys() != set(claims.fields):
             raise BadValue(f"{self!r}({shown(values)}): give a value for each of {', '.join(claims.fields)}")
-        codec = table.compile().entity(self._entity).codec
-        return claims.key({name: codec.validate(name, values[name]) for name in claims.fields})
+        return claims.key(claims.checked(values))

@@ -143,6 +143,17 @@ class TestUnique:
             joined.delete(Member, member_id="bob")
         assert claims(joined) == {}
 
+    def test_counts_as_it_is_read_where_it_was_assigned(self, joined: Store) -> None:
+        member = Member(member_id="m9")
+        member.email = "New@X.com"  # which pydantic validates only where it is read
+        joined.put(member)
+        with pytest.raises(ItemExists):
+            joined.insert(Member(member_id="m8", email="new@x.com"))
+        assert joined.get(Member.unique_email(email="NEW@x.com")) == Member(member_id="m9", email="new@x.com")
+        joined.delete(member)
+        joined.insert(Member(member_id="m8", email="new@x.com"))
+        check(joined)
+
     def test_stays_when_nothing_is_written(self, joined: Store) -> None:
         joined.put(ANN)
         refused: list[Callable[[], object]] = [
