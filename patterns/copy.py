@@ -173,8 +173,8 @@ class _Job:
     def _not_empty(self, held: RawItem) -> BadValue:
         return BadValue(
             f"the target {self.target!r} holds items already, such as {held.partition}: what the source does not have "
-            "would stay among the copied ones; empty it, or say into_existing=True, or give the state of the copy that "
-            "is to go on; one that has come to its end has none any more"
+            "would stay among the copied ones; empty it, or say into_existing=True (--into-existing), or give the "
+            "state of the copy that is to go on; one that has come to its end has none any more"
         )
 
     def _part(self, part: Part) -> Steps[None]:

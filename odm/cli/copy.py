@@ -1,6 +1,7 @@
 """`odm copy`: a table from one place to another, with a bar that shows how far it is."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,7 @@ def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) 
     """
     table = load_target(target).table
     with store_at(source, table) as here, store_at(to, table) as there:
+        here.scan_page(None, size=1)  # a source that is not there, before anything is made at the target
         there.create()
         far = Far(0, 0, 0)
 
@@ -88,7 +90,12 @@ def store_at(text: str, table: Table) -> Store:
         BadUsage: it is no place.
     """
     kind, colon, rest = text.partition(":")
-    if not colon or kind not in _KINDS:
+    if kind not in _KINDS or not colon:
+        if colon and re.fullmatch(r"\w\w+", kind):
+            raise BadUsage(
+                f"{text!r}: there is no place of the kind {kind!r}: write shop.db, dynamodb:REGION or "
+                f"bigtable:PROJECT/INSTANCE; a file of that name is file:{text}"
+            )
         kind, rest = "file", text
     place, _, query = rest.partition("?")
     given = dict(parse_qsl(query))

@@ -84,6 +84,7 @@ def test_what_is_there_already(run: Run, file: LocalFile) -> None:
     refused = run("copy", "shop:shop", "shop.db", "other.db")
     assert (refused.code, refused.out) == (1, "")
     assert "holds items already" in refused.line
+    assert "--into-existing" in refused.line
     done = run("copy", "shop:shop", "shop.db", "other.db", "--into-existing")
     assert (done.code, done.err) == (1, "")
     assert done.out.splitlines()[1] == "differs: Customer CUSTOMER#there: 0 in the source, 1 in the target"
@@ -160,6 +161,8 @@ def test_an_interruption_says_how_to_go_on(application: Application, file: Local
         ),
         ("shop.db?region=x", "no option 'region' of such a place, only prefix="),
         ("shop.db?prefix", "no option"),
+        ("dynamo:eu-west-1", "no place of the kind 'dynamo': write shop.db, dynamodb:REGION"),
+        ("s3:bucket", "a file of that name is file:s3:bucket"),
     ],
 )
 def test_places_that_are_none(run: Run, file: LocalFile, place: str, what: str) -> None:
@@ -167,6 +170,13 @@ def test_places_that_are_none(run: Run, file: LocalFile, place: str, what: str) 
         done = run("copy", "shop:shop", *arguments)
         assert done.code == 2
         assert what in done.line
+
+
+def test_a_source_that_is_not_there_leaves_nothing_behind(run: Run, application: Application) -> None:
+    done = run("copy", "shop:shop", "nowhere.db", "other.db")
+    assert done.code == 1
+    assert "nowhere.db does not exist" in done.err
+    assert not [*application.folder.glob("other.db*"), *application.folder.glob("*.state")]
 
 
 def test_places(application: Application) -> None:
@@ -177,5 +187,7 @@ def test_places(application: Application) -> None:
     found = store_at("bigtable:a/b?app_profile=c&endpoint=localhost:1", table)
     assert repr(found.backend) == repr(Bigtable("a", "b", app_profile="c", endpoint="localhost:1"))
     assert repr(store_at("folder/x:y.db", table).backend) == repr(LocalFile("folder/x:y.db"))
+    assert repr(store_at(r"C:\shop.db", table).backend) == repr(LocalFile(r"C:\shop.db"))
+    assert repr(store_at("file:s3:bucket", table).backend) == repr(LocalFile("s3:bucket"))
     with pytest.raises(BadUsage):
         store_at("bigtable:a/b?profile=x", table)
