@@ -137,16 +137,24 @@ def test_every_error_is_of_the_tree() -> None:
     ]
 
 
-def test_both_stores_have_the_same_methods_and_arguments() -> None:
-    def methods(store: type) -> dict[str, list[str]]:
-        functions = inspect.getmembers(store, inspect.isfunction)
-        return {
-            name.replace("aclose", "close"): list(inspect.signature(function).parameters)
-            for name, function in functions
-            if not name.startswith("_")
-        }
+def methods(cls: type) -> dict[str, list[str]]:
+    """The arguments of each public method."""
+    functions = inspect.getmembers(cls, inspect.isfunction)
+    return {
+        name.replace("aclose", "close"): list(inspect.signature(function).parameters)
+        for name, function in functions
+        if not name.startswith("_")
+    }
 
+
+def test_both_stores_have_the_same_methods_and_arguments() -> None:
     assert methods(odm.Store) == methods(odm.AsyncStore)
+
+
+def test_procedures_have_the_calls_of_a_store_with_the_same_arguments() -> None:
+    store, calls = methods(odm.Store), methods(odm.Calls)
+    assert store.keys() - calls == {"close", "create", "drop", "explain", "meter", "run", "scan", "with_options"}
+    assert {name: calls[name] for name in calls.keys() & store} == {name: store[name] for name in calls.keys() & store}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
