@@ -24,7 +24,8 @@ The number is the document's `odm.Revision`, as an int without bounds stands in 
 
 **When.** What was there before must be known: documents, prices that are corrected, settings. Every put, insert and
 update makes a version; a writer that goes by an old one gets `odm.Conflict`. With ``keep=n`` the last n are kept, the
-newest among them. The versions are items of their own, without the document's indexes.
+newest among them. The versions are items of a class of their own, ``Document.history.entity``, whose fields conditions
+name, without the document's indexes. One that is put changes the past: to go on from it take `version` or `revert`.
 
 **Cost**, of documents below 1 KB, in DynamoDB's units:
 
