@@ -54,10 +54,11 @@ class Kept(Generic[E]):
         """Whether the version that an item is or was is not kept any more."""
         return self.keep is not None and self.number_of(item) <= newest - self.keep
 
-    def goes(self, item: Any) -> list[Query[Any]]:
-        """The version that is not kept from this one on, if there is one."""
-        number = 0 if self.keep is None else self.number_of(item) - self.keep
-        return [self.key({**vars(item), self.number: number})] if number > 0 else []
+    def goes(self, item: Any, life: str) -> list[Query[Any]]:
+        """The version that is not kept from this one on, if there is one; an item without a Revision left version 0."""
+        number = -1 if self.keep is None else self.number_of(item) - self.keep
+        first = 0 if life == FIRST else 1
+        return [self.key({**vars(item), self.number: number})] if number >= first else []
 
     def version(self, item: E, life: str) -> Any:
         """The version that an item is."""

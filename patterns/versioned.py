@@ -174,7 +174,7 @@ class Versioned(Companion):
             if self.keep != 1:
                 tx.put(kept.version(old, life))
         tx.put(kept.version(new, life))
-        for gone in kept.goes(new):
+        for gone in kept.goes(new, life):
             tx.delete(gone)
 
     def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
@@ -230,7 +230,7 @@ class Versioned(Companion):
         while found is None or found.life_ != life:
             if found is not None and (yield from self._newest(do, kept, key))[0] != life:
                 return  # the write of the item itself will be refused
-            for gone in kept.goes(item):
+            for gone in kept.goes(item, life):
                 yield from self._remove(do, gone, life)
             try:
                 if found is None:

@@ -218,6 +218,30 @@ def test_one_version_may_be_kept() -> None:
             assert [one.version for one in db.query(Film.history(name="f"))] == [number]
 
 
+@pytest.mark.parametrize("backend", [Memory(), OneByOne(Memory())], ids=["together", "apart"])
+def test_what_was_there_before_the_revision_goes_as_any_version(backend: Backend) -> None:
+    older, newer = Table("notes"), Table("notes")
+
+    class OldNote(Entity, table=older, tag="Note"):
+        name: str
+        primary = PrimaryKey("NOTE#{name}", "now")
+
+    class Note(Entity, table=newer):
+        name: str
+        text: str = ""
+        version: Annotated[int, Revision] = 0
+        primary = PrimaryKey("NOTE#{name}", "now")
+        history = Versioned("NOTE#{name}", "v{version}", keep=2)
+
+    with Store(older, backend) as before, Store(newer, backend) as db:
+        before.create()
+        db.create()
+        before.put(OldNote(name="n"))
+        for kept in ([0, 1], [1, 2], [2, 3]):
+            db.update(Note.primary(name="n"), set_(Note.text, f"of {kept}"))
+            assert [one.version for one in db.query(Note.history(name="n"))] == kept
+
+
 def test_a_lost_answer_of_a_transaction_of_one_is_told_where_there_are_no_others() -> None:
     class Lost(Versioned):
         def apart(self, do: Calls, effect: Any, commit: Any) -> Gen[None]:
