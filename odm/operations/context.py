@@ -176,6 +176,8 @@ class Context:
         if not isinstance(query, Query):
             entity = self.schema.by_class.get(query) if isinstance(query, type) else None
             name, call = (repr(query), "Entity.primary(...)") if entity is None else (entity.name, key_call(entity))
+            if callable(query) and not isinstance(query, type):  # Order.primary, Order.latest
+                call = f"{name}(...)"
             raise BadValue(f"{name} is not a key: write {call} with every key field")
         entity = self.schema.entity(query.entity)
         lacking = [name for name in entity.primary.fields if name not in query.values]

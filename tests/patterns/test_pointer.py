@@ -174,6 +174,11 @@ def test_what_finds_by_calls_of_its_own_is_no_key_and_no_query() -> None:
             call(latest)
 
 
+def test_what_is_not_called_yet_is_to_be_called() -> None:
+    with pytest.raises(BadValue, match=r"^Order\.latest is not a key: write Order\.latest\(\.\.\.\)"):
+        Store(shop, Memory()).get(Order.latest)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
 def test_they_print() -> None:
     assert repr(Order.latest) == "Order.latest"
     assert repr(vars(Order)["latest"]) == 'Pointer("LAST_ORDER#{customer_id}", tracks="order_id")'
