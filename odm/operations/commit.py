@@ -129,8 +129,11 @@ class _Commit:
                 reasons[at] = plan if isinstance(plan, OdmError) else None
             else:
                 reasons[at] = reason
+        moved = {at for at, reason in enumerate(answer.reasons[: len(self.steps)]) if isinstance(reason, ir.Refused)}
+        # What goes along with an item that is another by now will be said anew, whatever became of it until then.
+        self.others = {place: other for place, other in self.others.items() if place[0] not in moved}
         for (at, beside), reason in zip(along, answer.reasons[len(self.steps) :], strict=True):
-            if reason is not None:
+            if reason is not None and at not in moved:
                 self.restless[at] = True
                 found = beside.instead(self.context, reason)
                 reasons[at] = reasons[at] or (found if isinstance(found, OdmError) else None)

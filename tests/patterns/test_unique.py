@@ -18,6 +18,7 @@ from odm import (
     AsyncStore,
     Backend,
     BadValue,
+    Calls,
     Conflict,
     Entity,
     ItemExists,
@@ -29,6 +30,7 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
+from odm.operations.backend import run
 from odm.patterns.unique import Unique
 from odm.testing.suite.unique import Member, check, members
 
@@ -155,6 +157,25 @@ async def test_tasks_that_want_one_value_on_bigtable(bigtable_emulator: str) -> 
         assert len(joined) == 1
         assert all(isinstance(end, Member | ItemExists | Conflict) for end in ends)
         assert await db.get(Member.unique_email(email="a@x")) == joined[0]
+
+
+def test_a_delete_that_was_overtaken_frees_a_value_that_came_back() -> None:
+    key = Member.primary(member_id="m0")
+    with Store(members, Memory()) as db:
+        db.create()
+        db.put(Member(member_id="m0", email="a@x"))
+        asked: list[Any] = []
+
+        def send(request: Any) -> Any:
+            asked.append(request)
+            if len(asked) == 2:  # what it has read is no more: neither the item's mark, nor the claim under that
+                db.put(Member(member_id="m0", email="b@x"))
+                db.put(Member(member_id="m0", email="a@x"))
+            return db._send(request)
+
+        assert run(Calls(db).delete(key), send)
+        check(db)
+        assert db.get(Member.unique_email.claim(email="a@x")) is None
 
 
 def churn(backend: Backend) -> None:
