@@ -29,7 +29,7 @@ class Quote(Entity, table=quotes):
     bid_size: int
     ask_size: int
 
-    primary = PrimaryKey("{exchange:<6}#{symbol:<5}", "{quote_time:ms}")
+    primary = PrimaryKey("{exchange:<6}#{symbol:<5}", "{quote_time:ms}")  # odm: ignore[missing-ttl]  kept for ever
 
 
 class Trade(Entity, table=trades):
@@ -42,7 +42,7 @@ class Trade(Entity, table=trades):
     size: int | None = None
     volume: int | None = None
 
-    primary = PrimaryKey("{exchange:<6}#{symbol:<5}", "{trade_time:ms}")
+    primary = PrimaryKey("{exchange:<6}#{symbol:<5}", "{trade_time:ms}")  # odm: ignore[missing-ttl]  kept for ever
 
 
 MESSAGE: dict[str, str | int] = {

@@ -31,7 +31,7 @@ class Metric(Entity, table=metrics):
     at: datetime
     values: Values
 
-    primary = PrimaryKey("{host}", "{at:ms}")
+    primary = PrimaryKey("{host}", "{at:ms}")  # odm: ignore[missing-ttl]  a TTL field would end it
 
 
 class CurrentMetric(Entity, table=newest):

@@ -30,7 +30,7 @@ from examples import (
     stream_handler,
     testing_your_app,
 )
-from odm import RequestInfo, Store, set_
+from odm import RequestInfo, Store, Table, set_
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
@@ -357,3 +357,10 @@ def test_every_example_is_tested_and_in_the_readme() -> None:
         assert "    assert " in (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8"), name
     readme = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     assert [script.name for script in SCRIPTS if f"[{script.name}]({script.name})" not in readme] == []
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - {"phone_batteries"}))
+def test_the_linter_finds_nothing_that_an_example_does_not_mean(name: str) -> None:
+    """The batteries show a hot key, and what the linter says of it."""
+    tables = [value for value in vars(EXAMPLES[name]).values() if isinstance(value, Table)]
+    assert [str(found) for table in tables for found in table.lint()] == []
