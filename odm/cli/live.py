@@ -161,8 +161,8 @@ def scrub(
 
 def copy(
     target: Target,
-    source: Annotated[str, typer.Argument(metavar="FROM", help="Where the items are: see below.")],
-    to: Annotated[str, typer.Argument(metavar="TO", help="Where they shall be: see below.")],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Where the items are: a place, see above.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="Where they shall be: a place, see above.")],
     parallel: Annotated[int, typer.Option("--parallel", min=1, max=64, help="Read so many parts at a time.")] = 4,
     rate: Annotated[float | None, typer.Option("--rate", help="Copy so many items a second at most.")] = None,
     state: Annotated[Path, typer.Option("--state", metavar="PATH", help="Where to note how far it is.")] = Path(
