@@ -60,8 +60,8 @@ ACCOUNTS = st.builds(
     email=st.none() | WORDS,
     tenant=st.none() | WORDS,
     nick=st.none() | WORDS,
-    group=st.none() | WORDS,
-    level=st.none() | st.integers(-3, 3),
+    group=st.sampled_from([None, "x", "x", "x#y"]),
+    level=st.none() | st.sampled_from([-2, 0, 1]),
     note=st.just("") | WORDS,
 )
 DOCUMENTS = st.builds(Document, doc_id=st.sampled_from(NAMES[:2]), text=WORDS, revision=st.integers(0, 6))
@@ -207,6 +207,9 @@ class PatternMachine(RuleBasedStateMachine):
 
     @rule(some=st.lists(writes(together=True), max_size=4))
     def transaction(self, some: list[Write]) -> None:
+        self.together(some)
+
+    def together(self, some: list[Write]) -> None:
         distinct = list({self.model.identity(write.which): write for write in some}.values())[: self.most]
 
         def call(store: Store) -> None:
@@ -215,6 +218,26 @@ class PatternMachine(RuleBasedStateMachine):
                     write.on(tx)
 
         self.agree(call, lambda: self.model.transaction(distinct))
+
+    @rule(cls=st.sampled_from([Document, Price]), name=st.sampled_from(NAMES[:2]), texts=st.lists(WORDS, min_size=1))
+    def edit(self, cls: type[Any], name: str, texts: list[str]) -> None:
+        """Several versions of one item."""
+        key = Document.primary(doc_id=name) if cls is Document else Price.primary(item=name)
+        for text in texts[:4]:
+            change = _set(Document, "text")(text) if cls is Document else _set(Price, "amount")(len(text))
+            self.write(Write("update", key, (change,), options={"upsert": True}))
+
+    @rule(at=st.integers(0, 20), email=WORDS)
+    def insert_again(self, at: int, email: str) -> None:
+        """What is there already, with another unique value: nothing may stay claimed."""
+        accounts = [item for item in self.model.living if type(item) is Account]
+        if accounts:
+            self.write(Write("insert", accounts[at % len(accounts)].model_copy(update={"email": email})))
+
+    @rule(orders=st.lists(ORDERS, min_size=2, max_size=4))
+    def order(self, orders: list[Order]) -> None:
+        """Several moves of one pointer at once."""
+        self.together([Write("put", order) for order in orders])
 
     @rule(group=WORDS)
     def delete_all(self, group: str) -> None:
