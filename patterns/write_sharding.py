@@ -51,9 +51,6 @@ found again; for chance, let chance be one: ``salt: int = Field(default_factory=
    anywhere, be done again, and run beside any reader and writer.
 3. When no program of the older model writes any more and it gives 0, drop ``was=``.
 
-A program of the older model takes entries back that were moved: a query that is under way just then may miss one, and
-the next one finds it. So begin 2 when the last of them has gone, if no query may.
-
 A query under way gives an entry that moves once, if the new count is a multiple of the old, divides it, or has another
 number of digits; else it may miss one. Of entries with equal sort keys, a page may repeat one that moved since the page
 before. On DynamoDB indexes lag, and a query in the moment of a move may find the entry in neither shard.
