@@ -88,13 +88,13 @@ class History(Generic[E]):
         """The class of kept versions, for conditions: ``.where(Document.history.entity.version >= 3)``."""
         return self._kept().cls
 
-    def __call__(self, **key: Any) -> Query[E]:
+    def __call__(self, **key: Any) -> Query[Any]:
         """The query of the kept versions, in order, the newest among them.
 
         Args:
             key: the key fields that stand in the partition, then any leading ones of the sort.
         """
-        query: Query[E] = self._kept().cls.primary(**key)
+        query: Query[Any] = self._kept().cls.primary(**key)
         return query
 
     def version(self, number: int, /, **key: Any) -> Procedure[E | None]:

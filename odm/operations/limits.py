@@ -152,8 +152,8 @@ def check_transaction(operations: int, size: int, limits: Limits = PORTABLE) -> 
     """
     if limits.actions is not None and operations > limits.actions:
         raise BadValue(
-            f"a transaction has {limits.actions} operations at most: split the work into several, or use batch() "
-            "where it need not be all or nothing"
+            f"a transaction has {limits.actions} operations at most, those of pointers, unique values and versions "
+            "among them: split the work into several, or use batch() where it need not be all or nothing"
         )
     if limits.transaction_bytes is not None and size > limits.transaction_bytes:
         raise ItemTooLarge(

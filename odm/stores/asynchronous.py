@@ -249,8 +249,8 @@ class AsyncStore(BaseStore):
     async def reshard(self, query: Query[Any]) -> int:
         """Move index entries from the shards that were to those that are, while ``Shards(..., was=...)`` says so.
 
-        Whatever reads and writes meanwhile finds every entry once. Not atomic, but resumable: after a failure, call it
-        again. When no program of the older model writes any more, and this gives 0 for every partition, ``was=`` can
+        What reads and writes by this model meanwhile finds every entry once, but for the few cases that
+        `odm.patterns.write_sharding` tells of. Not atomic, but resumable: after a failure, call it again. When no program of the older model writes any more, and this gives 0 for every partition, ``was=`` can
         go. Each entry that moves is one update, which changes nothing else, a Revision neither.
 
         Args:
