@@ -260,8 +260,9 @@ class Store(BaseStore):
         """Move index entries from the shards that were to those that are, while ``Shards(..., was=...)`` says so.
 
         What reads and writes by this model meanwhile finds every entry once, but for the few cases that
-        `odm.patterns.write_sharding` tells of. Not atomic, but resumable: after a failure, call it again. When no program of the older model writes any more, and this gives 0 for every partition, ``was=`` can
-        go. Each entry that moves is one update, which changes nothing else, a Revision neither.
+        `odm.patterns.write_sharding` tells of. Not atomic, but resumable: after a failure, call it again. When no
+        program of the older model writes any more, and this gives 0 for every partition, ``was=`` can go. Each entry
+        that moves is one update, which changes nothing else, a Revision neither.
 
         Args:
             query: a call of the pattern, as for `query`: a partition of it, or what of it is to move.
