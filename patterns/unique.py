@@ -68,6 +68,7 @@ from odm import (
     Entity,
     Gen,
     ItemExists,
+    ItemInvalid,
     ItemNotFound,
     PrimaryKey,
     Procedure,
@@ -169,7 +170,7 @@ class Unique(Companion):
             mark, until = yield from claims.claim(do, effect.key, new)
             try:
                 yield from commit(mark=mark, until=until)
-            except (BadValue, ConditionFailed, ItemExists, ItemNotFound):
+            except (BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound):
                 yield from claims.free(do, new, mark)
                 raise
         if old is not None and effect.mark is not None:

@@ -22,6 +22,7 @@ from odm import (
     Conflict,
     Entity,
     ItemExists,
+    ItemInvalid,
     PrimaryKey,
     SchemaError,
     Store,
@@ -30,9 +31,13 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
+from odm.operations import ir
 from odm.operations.backend import run
 from odm.patterns.unique import Unique
+from odm.schema.model import Key
+from odm.testing.stores import Watched
 from odm.testing.suite.unique import Member, check, members
+from tests.patterns.interleaving import OneByOne
 
 
 def entity(unique: Unique, fields: dict[str, Any] | None = None, **options: Any) -> Table:
@@ -208,3 +213,15 @@ def test_writers_that_take_values_from_one_another(make: Callable[[Path], Backen
 
 def test_writers_that_take_values_from_one_another_on_bigtable(bigtable_emulator: str) -> None:
     churn(Bigtable("unique-churn", "instance", endpoint=bigtable_emulator))
+
+
+def test_a_claim_is_freed_where_another_program_has_stored_what_can_not_be_read() -> None:
+    backend = Watched(OneByOne(Memory()), "x")
+    with Store(members, backend) as db:
+        db.create()
+        key = db.key_of(Member(member_id="m1", email="a@x"))
+        foreign = ir.Put(Key(*key), {"_t": "Member", "member_id": "m1", "email": 5})
+        backend.rivals += [ir.Delete(Key("nothing", "nothing")), foreign]  # before the claim, before the item
+        with pytest.raises(ItemInvalid):
+            db.put(Member(member_id="m1", email="a@x"))
+        assert db.put(Member(member_id="m2", email="a@x")).email == "a@x"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from types import new_class
 from typing import Annotated, Any
 
 import pytest
@@ -10,6 +11,7 @@ from pydantic import Field, ValidationError
 from odm import TTL, Companion, Entity, PrimaryKey, SchemaError, Store, Stored, Table, Unsupported, primary_key
 from odm.backends.bigtable import Bigtable
 from odm.backends.local import Memory
+from odm.schema.lockfile import compare, describe
 
 
 class Copy(Companion):
@@ -87,3 +89,18 @@ def test_an_entity_without_a_key_of_its_own_is_refused_as_ever() -> None:
     assert Keyless.__odm_table__ is not None
     with pytest.raises(SchemaError, match="Keyless has no primary key"):
         Keyless.__odm_table__.compile()
+
+
+def test_the_lock_file_tells_that_it_has_nothing_of_what_is_stored() -> None:
+    def declared(**more: Any) -> Table:
+        table = Table("notes")
+        body = {"__module__": __name__, "__annotations__": {"text": str}, "primary": PrimaryKey("NOTE#{text}"), **more}
+        new_class("Note", (Entity,), {"table": table}, lambda names: names.update(body))
+        return table
+
+    bare, kept = describe(declared().compile()), describe(declared(kept=Copy()).compile())
+    (finding,) = compare("notes", bare, kept)
+    assert (finding.level, finding.where, finding.change) == ("backfill", "Note.kept", "new companion")
+    assert "put each stored item again" in finding.mend
+    together = compare("notes", bare.model_copy(update={"entities": {}}), kept)
+    assert {(one.level, one.where) for one in together} == {("safe", "Note"), ("safe", "Note.kept")}

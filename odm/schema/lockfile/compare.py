@@ -84,7 +84,17 @@ def _compare_entities(old: TableLock, new: TableLock) -> Iterator[Finding]:
                 found = [_details(was, entity)]
             yield from found
         else:
-            yield Finding("safe", entity.name, "new entity", now=f"tag {tag!r}")
+            yield _added(tag, entity, old)
+
+
+def _added(tag: str, entity: EntityLock, old: TableLock) -> Finding:
+    """A new entity; or what a companion that is declared in an old one keeps, which has nothing of stored items."""
+    owner = next((one for one in old.entities if tag.startswith(f"{one}.") and "." in entity.name), None)
+    if owner is None:
+        return Finding("safe", entity.name, "new entity", now=f"tag {tag!r}")
+    effect = f"what it keeps of items comes with their writes, so it has nothing of those {owner} that are stored"
+    mend = "put each stored item again, as it is read"
+    return Finding("backfill", entity.name, "new companion", "", f"tag {tag!r}", effect, mend)
 
 
 def _removed(tag: str, entity: EntityLock, new: TableLock) -> Finding:
