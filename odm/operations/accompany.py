@@ -20,6 +20,7 @@ from odm.errors import (
     ItemNotFound,
     OdmError,
     TransactionFailed,
+    Unsupported,
 )
 from odm.expressions.nodes import Action, Condition
 from odm.operations import ir, updates, writes
@@ -214,6 +215,12 @@ def _write(context: Context, do: Any, step: Step, item: Any = UNREAD, *, once: b
         except TransactionFailed as failure:
             raise failure.reasons[0] or failure from failure.__cause__
         assert effect is not None
+    elif once:
+        raise Unsupported(
+            f"an update with retry_safe=True of {step.target}, which has companions, on a backend that writes one item "
+            "at a time: nobody can tell whether a write whose answer was lost was done. Leave retry_safe out and "
+            "read the item on an OutcomeUnknown"
+        )
     else:
         try:
             effect = yield from _apart(context, do, Accompanied(step), item)

@@ -327,6 +327,12 @@ class TestCompanions:
         table.put(ANN)
         assert table.run(marked(KEY)) == (ANN, "1")
 
+    @needs("retry_safe")
+    def test_of_an_update_that_may_be_sent_again(self, table: Store) -> None:
+        table.put(ANN)
+        table.with_options(retry_safe=True).update(KEY, set_(Player.level, 9))
+        assert along(table) == (9, [(9, "ann", 2)])
+
     def test_are_named_by_explain(self, table: Store) -> None:
         assert "along      highest (Highest), listed (Listed): " in str(table.explain(ANN))
         asked = r"requests   (one, a transaction, or two with a read first, a try|several, one after another)\n"
