@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import define, evolve, field
 
+from odm.codec import TAG
 from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
 from odm.errors import (
@@ -28,7 +29,8 @@ from odm.operations.along import KEEP, UNREAD, Accompanied, Along, Planned, conc
 from odm.operations.backend import Gen
 from odm.operations.commit import commit
 from odm.operations.context import Context, Target
-from odm.operations.reads import Reading, chunk
+from odm.operations.left import send_batch
+from odm.operations.reads import Reading, rows_chunk
 from odm.operations.steps import Step, delete_step, insert_step, put_step, update_step
 from odm.operations.together import together
 from odm.operations.trim import trim_after
@@ -147,13 +149,25 @@ def _deleted(context: Context, do: Any, step: Step) -> Gen[bool]:
 
 
 def delete_all(context: Context, do: Any, reading: Reading | None) -> Gen[int]:
-    """Remove everything that a query finds, with what goes along; returns how many items went."""
-    if not any(one.deletes for entity in context.schema.entities.values() for one in entity.companions):
+    """Remove everything that a query finds, expired items too, with what goes along; returns how many items went.
+
+    Items that nothing goes along with are removed in batches, as from any table.
+    """
+    deleting = {tag for tag, entity in context.schema.entities.items() if any(one.deletes for one in entity.companions)}
+    whose = None if reading is None else reading.plan.entity
+    if not deleting or (whose is not None and whose.tag not in deleting):
         return (yield from writes.delete_all(context, reading))
     total = 0
     while reading is not None:
-        items, reading = yield from chunk(context, reading)
-        total += sum((yield from together([delete(context, do, _key(context, item), None) for item in items])))
+        pattern = reading.plan.name
+        rows, reading = yield from rows_chunk(context, reading)
+        going = [(key, item) for key, item in rows if item.get(TAG) in deleting and context.living(item) is not None]
+        kept = {key for key, _ in going}
+        plain = tuple(ir.Delete(key, pattern=pattern) for key, _ in rows if key not in kept)
+        if plain:
+            yield from send_batch(ir.BatchWrite(plain), {})
+        targets = [_key(context, context.decode(item, key)) for key, item in going]
+        total += len(plain) + sum((yield from together([delete(context, do, one, None) for one in targets])))
     return total
 
 

@@ -225,6 +225,13 @@ def keys_chunk(context: Context, reading: Reading) -> Gen[tuple[list[Key], Readi
     return [position.key for position in found.positions], _further(reading, found.next, len(found.items))
 
 
+def rows_chunk(context: Context, reading: Reading) -> Gen[tuple[list[tuple[Key, Item]], Reading | None]]:
+    """As `keys_chunk`, with the items as they are stored."""
+    found = yield from _read(context, reading, reading.left, expired=True)
+    rows = [(position.key, item) for position, item in zip(found.positions, found.items, strict=True)]
+    return rows, _further(reading, found.next, len(rows))
+
+
 def begin_scan(
     context: Context,
     cls: type | None,

@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
@@ -10,6 +11,7 @@ import pytest
 from attrs import evolve
 
 from odm import (
+    TTL,
     Along,
     BadValue,
     Calls,
@@ -27,6 +29,7 @@ from odm import (
     Table,
     Transaction,
     TransactionFailed,
+    collection,
     missing,
     procedure,
     set_,
@@ -36,6 +39,7 @@ from odm.operations import ir
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.stores import Stores
+from odm.testing.suite.helpers import FUTURE, PAST, fill
 
 
 class Highest(Companion):
@@ -171,6 +175,16 @@ def marked(do: Calls, key: Query[Player]) -> Gen[tuple[Player | None, str | None
     return (yield from do.marked(Player.listed, key))
 
 
+class Pass(Entity, table=players):
+    """Lies beside a guest, and has no companion."""
+
+    name: str
+    number: int
+    expires_at: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("GUEST#{name}", "PASS#{number}")
+
+
 KEY = Player.primary(name="ann")
 ANN = Player(name="ann", level=3)
 
@@ -278,6 +292,18 @@ class TestCompanions:
             table.put(Player(name=f"p{level}", level=level))
         assert [table.delete_all(Player.primary(name=f"p{level}")) for level in range(4)] == [1, 1, 1, 1]
         assert along(table) == (3, [])
+
+    def test_leave_others_in_the_table_to_batches(self, table: Store, stores: Stores) -> None:
+        passes = [Pass(name="ann", number=number, expires_at=at) for number, at in enumerate((None, PAST, FUTURE))]
+        table.put(Guest(name="ann", seat="1"))
+        fill(table, passes)
+        stores.forget()
+        assert table.delete_all(Pass.primary(name="ann")) == 3
+        assert set(kinds(stores.requests)) == {"Query", "BatchWrite"}
+        fill(table, passes)
+        assert table.delete_all(collection(Guest.primary(name="ann"))) == 4
+        assert [item for item in table.scan() if isinstance(item, Guest | Pass)] == []
+        assert table.put(Guest(name="bob", seat="1")).seat == "1"
 
     def test_are_right_wherever_a_program_is_stopped_and_goes_on(self, table: Store, stores: Stores) -> None:
         for after in range(12):
