@@ -21,5 +21,13 @@ def backend() -> Memory:
 @pytest.fixture
 def capabilities() -> Capabilities:
     of_reads = ("counts_calls_by_pattern", "rounds_up_a_page_as_a_whole", "pays_for_what_a_filter_drops")
-    tests = (*of_reads, "of_versions_are_requests", "of_versions_are_units")
+    of_patterns = (
+        "are_one_request_each_and_cost_what_they_hold",
+        "it_reads_no_more_than_it_may_need",
+        "it_tells_its_reads",
+        "of_versions_are_requests",
+        "of_versions_are_units",
+        "removing_a_node_costs_its_edges",
+    )
+    tests = (*of_reads, *of_patterns)
     return Capabilities(faults={f"test_{name}": "a page of one item is a call, and is rounded up" for name in tests})
