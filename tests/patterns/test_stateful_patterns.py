@@ -429,7 +429,7 @@ def run(machine: type[PatternMachine], steps: int, length: int) -> None:
         max_examples=int(os.environ.get("ODM_STATEFUL_STEPS", steps)) // length,
         stateful_step_count=length,
         deadline=None,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
     run_state_machine_as_test(machine, settings=often)
 

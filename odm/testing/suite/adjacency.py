@@ -192,7 +192,7 @@ class TestRemoveNode:
             if not stopped:
                 break
             after += 1
-        assert after >= 7  # three that find edges, each followed by a batch, and one that finds none; pages may be small
+        assert after >= 7  # three that find edges, a batch after each, and one that finds none; pages may be small
 
     def test_an_edge_put_meanwhile_goes_by_the_next_call(self, stores: Stores) -> None:
         db = stores.open(social)
