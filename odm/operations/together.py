@@ -70,6 +70,7 @@ def _answers(requests: Sequence[ir.Request | ir.Gather]) -> Gen[Sequence[Any]]:
     answers: list[Any] = []
     for one, group in zip(requests, groups, strict=True):
         part, found = found[: len(group)], found[len(group) :]
-        failed = next((answer for answer in part if isinstance(answer, ir.Failed)), None)
+        kept = isinstance(one, ir.Gather) and one.keep  # by generators within, which hear of their own failures
+        failed = None if kept else next((answer for answer in part if isinstance(answer, ir.Failed)), None)
         answers.append(failed or (part if isinstance(one, ir.Gather) else part[0]))
     return answers

@@ -1,0 +1,32 @@
+"""Generators side by side, also within one another: each hears of its own failures."""
+
+import pytest
+
+from odm.errors import Throttled
+from odm.operations import ir
+from odm.operations.backend import Gen
+from odm.operations.together import together
+from odm.schema.model import Key
+
+
+def asks(key: str) -> Gen[str]:
+    try:
+        yield ir.Get(Key(key))
+    except Throttled:
+        return f"{key} failed"
+    return f"{key} was had"
+
+
+def answered(request: ir.Gather) -> tuple[object, ...]:
+    """The answers to requests of which the one for "b" fails."""
+    assert request.keep
+    failed = ir.Failed(Throttled("too many", []))
+    return tuple(failed if one == ir.Get(Key("b")) else None for one in request.requests)
+
+
+def test_those_within_hear_of_their_own_failures() -> None:
+    steps = together([together([asks("a"), asks("b")]), together([asks("c")])])
+    request = next(steps)
+    with pytest.raises(StopIteration) as done:
+        steps.send(answered(request))
+    assert done.value.value == [["a was had", "b failed"], ["c was had"]]
