@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from odm.backends.bigtable.bulk import write_many
 from odm.backends.bigtable.codec import replacement
 from odm.backends.bigtable.commit import Work, settle
-from odm.backends.bigtable.native import DeleteRow, Entry
+from odm.backends.bigtable.native import Entry
+from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import Throttled
@@ -59,6 +60,6 @@ def _in_bulk(writer: Writer, operation: Put | Delete) -> bool:
 
 def _entry(writer: Writer, row_key: str, operation: Put | Delete) -> Entry:
     if isinstance(operation, Delete):
-        return Entry(row_key, (DeleteRow(),))
+        return Entry(row_key, REMOVED)
     id = writer.id_of(operation.item.get(VERSION))
     return Entry(row_key, replacement(operation.item, writer.form, row_key, id, (), writer.now()))

@@ -10,7 +10,8 @@ from grpc import StatusCode
 
 from odm.backends.bigtable.errors import RETRIED, explain, is_throttled, passing, status, status_of, text_of, translate
 from odm.backends.bigtable.filters import Filter
-from odm.backends.bigtable.native import NEWEST, Entry, Mutated, MutateRows, ReadRows, Row, SetCell
+from odm.backends.bigtable.native import Entry, Mutated, MutateRows, ReadRows, Row, SetCell
+from odm.backends.bigtable.ownership import ITEM
 from odm.backends.bigtable.retry import Retry, all_of, read_all
 from odm.errors import OdmError
 from odm.operations.backend import Gen
@@ -42,7 +43,7 @@ class Stuck:
     reason: str
 
 
-def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filter = NEWEST) -> Gen[dict[str, Row]]:
+def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Gen[dict[str, Row]]:
     """Rows by key, those that are there: one request unless the keys are very many.
 
     Args:

@@ -31,7 +31,8 @@ from odm.backends.bigtable.cells import (
     write_counter,
 )
 from odm.backends.bigtable.columns import BESIDE, LISTED, REVISION, Beside, Count, Member, Shape, Slot, shape_of
-from odm.backends.bigtable.native import COUNTERS, FAMILY, Column, DeleteColumn, DeleteRow, Mutation, Row, SetCell
+from odm.backends.bigtable.native import COUNTERS, FAMILY, Column, DeleteColumn, Mutation, Row, SetCell
+from odm.backends.bigtable.ownership import REMOVED, is_strange, raw_cells
 from odm.codec import TAG, Draft
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
@@ -135,7 +136,7 @@ class Stored:
 
 
 def stored(row: Row | None) -> Stored | None:
-    """What a row holds; None if there is no row, or no item in it.
+    """What a row holds; None if there is no row, or no item in it. What another program wrote is an item without tag.
 
     Raises:
         BackendError: a cell is not as odm writes it.
@@ -143,6 +144,8 @@ def stored(row: Row | None) -> Stored | None:
     item = None if row is None else decode(row)
     if item is None or row is None:
         return None
+    if TAG not in item:
+        return Stored(item, "", (), row)
     revision = _cells_of(row).get(Beside(REVISION), b"")
     return Stored(item, revision.decode(errors="backslashreplace"), listed(row), row)
 
@@ -166,19 +169,21 @@ def entries_of(row: Row) -> dict[str, Key]:
 
 
 def is_item(row: Row) -> bool:
-    """Whether the row holds an item."""
-    return _is_item(_shape_of(row), row)
+    """Whether the row holds an item, of odm or of another program."""
+    return _is_item(_shape_of(row), row) or is_strange(row)
 
 
 def decode(row: Row) -> dict[str, Value] | None:
     """The item of a row; None if it holds none. An empty set is no attribute.
+
+    Of a row without a tag that another program wrote, its cells as they are, by column.
 
     Raises:
         BackendError: a cell is not as odm writes it.
     """
     shape = _shape_of(row)
     if not _is_item(shape, row):
-        return None
+        return raw_cells(row) if is_strange(row) else None
     try:
         item = {slot: read(cell) for slot, cell in zip(shape.slots, row.values, strict=True) if type(slot) is str}
         if shape.counted or shape.parted:
@@ -375,12 +380,12 @@ def bookkeeping(revision: str, entries: Sequence[Listed] | None, now: int) -> tu
 def replacement(
     item: Item, form: Form, row_key: str, revision: str, entries: Sequence[Listed], now: int
 ) -> tuple[Mutation, ...]:
-    """All that makes a row hold the item and nothing else; arguments and errors as of `cells` and `bookkeeping`."""
+    """All that makes the families of an item hold it and nothing else; arguments and errors as of `cells` and `bookkeeping`."""
     if type(item) is Draft and item.most <= MAX_CELL:  # no cell, and no number of them, is too large in it
         made = tuple([SetCell(column, cell, now) for column, cell in item.form])
     else:
         made = cells(item, form, row_key, now)
-    return (DeleteRow(), *made, SetCell(REVISION, revision.encode(), now), *_listed(entries, now))
+    return (*REMOVED, *made, SetCell(REVISION, revision.encode(), now), *_listed(entries, now))
 
 
 def _listed(entries: Sequence[Listed], now: int) -> tuple[SetCell, ...]:

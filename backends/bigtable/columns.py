@@ -72,11 +72,7 @@ class Shape:
 
 
 def shape_of(columns: tuple[Column, ...]) -> Shape:
-    """The shape of a row with these columns.
-
-    Raises:
-        ValueError: the name of a column is no text.
-    """
+    """The shape of a row with these columns."""
     return _looked_up(columns) if len(columns) <= _KEPT else _shape(columns)
 
 
@@ -94,7 +90,10 @@ _looked_up = lru_cache(maxsize=1024)(_shape)
 def _slot(family: str, column: bytes) -> Slot:
     if family not in (FAMILY, COUNTERS):
         return None
-    name, member = read_qualifier(column)
+    try:
+        name, member = read_qualifier(column)
+    except ValueError:  # odm writes text
+        return None
     if family == COUNTERS:
         return Count(name)
     if member is not None:

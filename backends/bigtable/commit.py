@@ -35,7 +35,6 @@ from odm.backends.bigtable.bulk import read_many, write_many
 from odm.backends.bigtable.codec import (
     LISTED,
     REVISION,
-    TAG,
     Listed,
     Stored,
     bookkeeping,
@@ -45,22 +44,21 @@ from odm.backends.bigtable.codec import (
 from odm.backends.bigtable.counters import set_up
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.errors import is_lost, translate
-from odm.backends.bigtable.expressions import revision_is, there
+from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.filters import interleave, newest, together
 from odm.backends.bigtable.judge import Change, judge
 from odm.backends.bigtable.loading import RowItem
 from odm.backends.bigtable.native import (
     ENTRIES,
     FAMILY,
-    NEWEST,
     SERVER_TIME,
     CheckAndMutateRow,
     DeleteColumn,
-    DeleteRow,
     Entry,
     Mutation,
     SetCell,
 )
+from odm.backends.bigtable.ownership import HELD, ITEM, REMOVED, TAKEN
 from odm.backends.bigtable.retry import all_of
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
@@ -81,7 +79,7 @@ COMMIT_WITHIN = LEASE_SECONDS / 4
 COMMITS = 16
 """So many rows are committed at the same time."""
 
-BOOKKEEPING = interleave(newest(FAMILY, TAG), newest(FAMILY, REVISION), newest(FAMILY, LISTED))
+BOOKKEEPING = interleave(HELD, newest(FAMILY, REVISION), newest(FAMILY, LISTED))
 """All of a row that a write without a condition needs to know."""
 
 Rows: TypeAlias = dict[str, list[Entry]]
@@ -178,7 +176,7 @@ class Attempt:
             BackendError: the row has no revision, so that nothing can depend on it.
         """
         if self.before is None:
-            return CheckAndMutateRow(writer.table, self.work.row_key, there(), unmatched=self._mutations(writer))
+            return CheckAndMutateRow(writer.table, self.work.row_key, TAKEN, unmatched=self._mutations(writer))
         if not self.before.revision:
             raise BackendError(
                 f"the row {self.work.row_key!r} of table {writer.table!r} has no {FAMILY}:{REVISION}, so it is not one "
@@ -190,7 +188,7 @@ class Attempt:
     def _mutations(self, writer: Writer) -> tuple[Mutation, ...]:
         change, now = self.change, writer.now()
         if change.removed:
-            return (DeleteRow(),)
+            return REMOVED
         if change.item is not None:
             return replacement(change.item, writer.form, self.work.row_key, self.id, self.listed, now)
         unlisted = self.before is not None and self.listed == self.before.entries
@@ -229,7 +227,7 @@ def settle(writer: Writer, works: Sequence[Work]) -> Gen[str | None]:
 def _attempts(writer: Writer, works: Sequence[Work]) -> Gen[list[Attempt]]:
     """Read what the writes depend on. What is known by that is answered; all else is to be committed."""
     reading = tuple(work.row_key for work in works if not work.unread)
-    columns = BOOKKEEPING if all(work.plain for work in works) else NEWEST
+    columns = BOOKKEEPING if all(work.plain for work in works) else ITEM
     rows = (yield from read_many(writer.table, reading, writer.retry, columns)) if reading else {}
     landed: list[Attempt] = []
     attempts: list[Attempt] = []

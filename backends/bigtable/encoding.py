@@ -11,7 +11,7 @@ from typing import Final
 
 from google.cloud.bigtable_v2 import types as data
 
-from odm.backends.bigtable.native import DeleteColumn, DeleteRow, Mutation, SetCell
+from odm.backends.bigtable.native import DeleteColumn, DeleteFamily, DeleteRow, Mutation, SetCell
 
 
 def varint(number: int) -> bytes:
@@ -73,9 +73,11 @@ def _time(timestamp: int) -> bytes:
     return varint(timestamp) + b"\x22"
 
 
-def _other(mutation: DeleteRow | DeleteColumn) -> bytes:
+def _other(mutation: DeleteRow | DeleteFamily | DeleteColumn) -> bytes:
     if isinstance(mutation, DeleteRow):
         return _DELETE_ROW
+    if isinstance(mutation, DeleteFamily):
+        return field(3, field(1, mutation.family.encode()))
     message = data.Mutation.pb()()
     column = message.delete_from_column
     column.family_name, column.column_qualifier = mutation.family, mutation.qualifier.encode()

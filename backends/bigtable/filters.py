@@ -39,7 +39,7 @@ class Column:
 
 @frozen
 class ColumnRange:
-    """The cells of the columns of a family from ``start`` up to but not including ``end``."""
+    """The cells of the columns of a family from ``start`` up to but not including ``end``; "" is no end."""
 
     family: str
     start: str
@@ -57,6 +57,16 @@ class Family:
 
     def __str__(self) -> str:
         return f"{self.name}:*"
+
+
+@frozen
+class Families:
+    """The cells of some families."""
+
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "|".join(f"{name}:*" for name in self.names)
 
 
 @frozen
@@ -158,11 +168,23 @@ class Interleave:
         return f"({' + '.join(map(str, self.filters))})"
 
 
+@frozen
+class Unless:
+    """The cells that pass ``otherwise`` where ``condition`` leaves no cell of the row; else none. Not atomic."""
+
+    condition: "Filter"
+    otherwise: "Filter"
+
+    def __str__(self) -> str:
+        return f"(none if {self.condition} else {self.otherwise})"
+
+
 Filter: TypeAlias = (
     Newest
     | Column
     | ColumnRange
     | Family
+    | Families
     | ValueRange
     | ValueIs
     | ValueMatches
@@ -173,6 +195,7 @@ Filter: TypeAlias = (
     | Nothing
     | Chain
     | Interleave
+    | Unless
 )
 
 
@@ -215,6 +238,10 @@ def size(filter: Filter) -> int:
     match filter:
         case Chain(filters) | Interleave(filters):
             return _OVERHEAD + sum(map(size, filters))
+        case Unless(condition, otherwise):
+            return 2 * _OVERHEAD + size(condition) + size(otherwise)
+        case Families(names):
+            return _OVERHEAD + sum(2 * len(name) + 1 for name in names)
         case Column(family, qualifier):
             return _OVERHEAD + len(family) + 2 * _utf8(qualifier)
         case ColumnRange(family, start, end):
@@ -234,4 +261,6 @@ def _utf8(text: str) -> int:
 
 
 def _depth(filter: Filter) -> int:
+    if isinstance(filter, Unless):
+        return 1 + max(_depth(filter.condition), _depth(filter.otherwise))
     return 1 + max(map(_depth, filter.filters)) if isinstance(filter, Chain | Interleave) else 1

@@ -9,6 +9,7 @@ from odm.backends.bigtable.codec import Stored, attribute_cells, attribute_gone
 from odm.backends.bigtable.counters import Guards, guards
 from odm.backends.bigtable.native import Mutation
 from odm.backends.bigtable.writer import Writer
+from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.operations.after import after_update
@@ -51,6 +52,8 @@ def judge(writer: Writer, request: Operation, row_key: str, before: Stored | Non
         ItemTooLarge: what comes of it is too large.
     """
     item = None if before is None else before.item
+    if item is not None and not isinstance(request, Update) and request.tag not in (None, item.get(TAG)):
+        return Refused(item)
     if request.condition is not None and not holds(request.condition, item):
         return Refused(item)
     match request:

@@ -74,11 +74,7 @@ class Loader(EntityLoader[Row]):
         super().__init__(_LOADS, codecs)
 
     def item(self, row: Row | None) -> RowItem | None:
-        """The item of a row; None if there is no row, or no item in it.
-
-        Raises:
-            BackendError: a column is not as odm writes it.
-        """
+        """The item of a row; None if there is no row, or no item in it."""
         return None if row is None or not is_item(row) else RowItem(row, self)
 
 

@@ -95,6 +95,16 @@ class DeleteRow:
 
 
 @frozen
+class DeleteFamily:
+    """Take away the cells of one column family."""
+
+    family: str
+
+    def __str__(self) -> str:
+        return f"deletefamily {self.family}"
+
+
+@frozen
 class DeleteColumn:
     """Take away the cells of one column; only those before ``before``, in microseconds, where that is given."""
 
@@ -122,7 +132,7 @@ class SetCell(NamedTuple):
         return f"{self.family}:{self.qualifier}={_quoted(text if len(text) <= _SHOWN else text[:_SHOWN] + '…')}"
 
 
-Mutation: TypeAlias = DeleteRow | DeleteColumn | SetCell
+Mutation: TypeAlias = DeleteRow | DeleteFamily | DeleteColumn | SetCell
 
 
 @frozen

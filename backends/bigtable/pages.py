@@ -9,10 +9,11 @@ from typing import Protocol, TypeVar
 
 from attrs import frozen
 
-from odm.backends.bigtable.codec import TAG, is_item
-from odm.backends.bigtable.filters import Filter, Newest, Stripped, ValueRange, chain, newest
+from odm.backends.bigtable.codec import is_item
+from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.loading import Loader, RowItems
-from odm.backends.bigtable.native import FAMILY, ReadRows, Row, RowRange
+from odm.backends.bigtable.native import ReadRows, Row, RowRange
+from odm.backends.bigtable.ownership import HELD, ITEM
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.codec import Lazy
 from odm.expressions.evaluate import holds
@@ -26,9 +27,6 @@ PAGE_ROWS = 1000
 FIRST_ROWS = 50
 """Rows of the first read for a page of few items behind a filter, which may let few through."""
 
-KEYS_ONLY = chain(newest(FAMILY, TAG), ValueRange(b"\0"), Stripped())
-"""The tags of items, which rows that are none have not, or have empty; without their values."""
-
 H = TypeVar("H")
 """What a source finds: a row, or more than that."""
 
@@ -39,6 +37,11 @@ class Source(Protocol[H]):
     @property
     def table(self) -> str:
         """The table that holds them."""
+        ...
+
+    @property
+    def loader(self) -> Loader:
+        """Of the entities."""
         ...
 
     def cells(self, request: Query | Scan) -> Filter:
@@ -78,7 +81,7 @@ class Items:
 
     def cells(self, request: Query | Scan) -> Filter:
         """All of an item, or that it is one."""
-        return KEYS_ONLY if request.count and request.filter is None else Newest()
+        return HELD if request.count and request.filter is None else ITEM
 
     def place(self, row_key: str) -> Position:
         """The position of an item's row."""
@@ -150,5 +153,5 @@ def _rows(request: Query | Scan, found: int, seen: int) -> int:
 
 def _answer(request: Query | Scan, source: Source[H], kept: list[H], following: Position | None) -> Page:
     if request.count:
-        return Page(next=following, count=len(kept))
+        return Page(next=following, count=len(kept), strangers=source.loader.strangers(source.items(kept)))
     return Page(source.items(kept), source.positions(kept), following)

@@ -20,6 +20,7 @@ from odm.backends.bigtable.index_pages import Entries
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import ReadRows, RowRange, Sample, SampleRowKeys
+from odm.backends.bigtable.ownership import HELD, ITEM
 from odm.backends.bigtable.pages import Items, read_page
 from odm.backends.bigtable.parts import TOGETHER_ONLY, cut
 from odm.backends.bigtable.retry import Retry, read_all, until_answered
@@ -86,7 +87,7 @@ class Procedures:
             case Get():
                 return self.get(request.key)
             case BatchGet():
-                return self.batch_get(request.keys)
+                return self.batch_get(request.keys, tags=request.tags)
             case Put() | Update() | Delete():
                 return write(self.writer, request)
             case BatchWrite():
@@ -128,13 +129,13 @@ class Procedures:
 
     def get(self, key: Key) -> Gen[Item | None]:
         """Read one row."""
-        rows = yield from read_all(ReadRows(self.table, keys=(self.layout.row_key(key),)), self.retry)
+        rows = yield from read_all(ReadRows(self.table, keys=(self.layout.row_key(key),), filter=ITEM), self.retry)
         return self.loader.item(rows[0]) if rows else None
 
-    def batch_get(self, keys: tuple[Key, ...]) -> Gen[tuple[Item | None, ...]]:
-        """Read rows by key: one request unless the keys are very many."""
+    def batch_get(self, keys: tuple[Key, ...], *, tags: bool = False) -> Gen[tuple[Item | None, ...]]:
+        """Read rows by key, or their tags: one request unless the keys are very many."""
         row_keys = tuple(map(self.layout.row_key, keys))
-        found = yield from read_many(self.table, row_keys, self.retry)
+        found = yield from read_many(self.table, row_keys, self.retry, HELD if tags else ITEM)
         return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
 
     def query(self, request: Query) -> Gen[Page]:

@@ -23,6 +23,7 @@ from odm.backends.bigtable.filters import (
     Chain,
     Column,
     ColumnRange,
+    Families,
     Family,
     Filter,
     First,
@@ -30,6 +31,7 @@ from odm.backends.bigtable.filters import (
     Newest,
     Nothing,
     Stripped,
+    Unless,
     ValueIs,
     ValueMatches,
     ValueRange,
@@ -185,9 +187,13 @@ def _fill_filter(target: Any, wanted: Filter) -> None:
         case ColumnRange(family, start, end):
             columns = target.column_range_filter
             columns.family_name = family
-            columns.start_qualifier_closed, columns.end_qualifier_open = start.encode(), end.encode()
+            columns.start_qualifier_closed = start.encode()
+            if end:
+                columns.end_qualifier_open = end.encode()
         case Family(name):
             target.family_name_regex_filter = re.escape(name)
+        case Families(names):
+            target.family_name_regex_filter = "|".join(map(re.escape, names))
         case ValueIs(value):
             target.value_range_filter.start_value_closed = target.value_range_filter.end_value_closed = value
         case ValueRange(start, end, is_open):
@@ -210,6 +216,10 @@ def _fill_filter(target: Any, wanted: Filter) -> None:
         case Interleave(filters):
             for part in filters:
                 _fill_filter(target.interleave.filters.add(), part)
+        case Unless(condition, otherwise):
+            _fill_filter(target.condition.predicate_filter, condition)
+            target.condition.true_filter.block_all_filter = True
+            _fill_filter(target.condition.false_filter, otherwise)
         case _:
             assert_never(wanted)
 

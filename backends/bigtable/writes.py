@@ -1,8 +1,9 @@
 """Which way a write goes: in one call where the server can judge and do it alone, otherwise by `commit`.
 
-* **Put** without a condition, where no index entry can be listed: one mutation of the row. It takes the old row away
-  and sets every cell with a given timestamp, so applied twice it leaves what applying it once does: it is sent until it
-  is answered. As with any repeated put, one of another writer in between loses.
+* **Put** without a condition, where no index entry can be listed: one check-and-mutate, which asks that the row holds
+  nothing of another program; one mutation of the row in a table that is ``exclusive``. It takes the old item away and
+  sets every cell with a given timestamp, so applied twice it leaves what applying it once does: it is sent until it is
+  answered. As with any repeated put, one of another writer in between loses.
 * **Counters alone**: one read-modify-write (`counters`).
 * **One check-and-mutate**, where the server can judge the condition, the actions do not depend on what they find, and
   no index entry changes. If it is refused, `commit` reads the item, judges it, and answers or tries on. If its answer
@@ -21,15 +22,17 @@ from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.counters import asked_version, count, counts
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, translate
 from odm.backends.bigtable.expressions import Predicate, blind, predicate, settled
-from odm.backends.bigtable.filters import fits, together
-from odm.backends.bigtable.native import CheckAndMutateRow, DeleteRow, Entry, MutateRow, Mutation
+from odm.backends.bigtable.filters import fits, interleave, together
+from odm.backends.bigtable.native import CheckAndMutateRow, Entry, MutateRow, Mutation
+from odm.backends.bigtable.ownership import REMOVED, strange
 from odm.backends.bigtable.retry import until_answered
 from odm.backends.bigtable.writer import Writer
-from odm.codec import VERSION
+from odm.codec import TAG, VERSION
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
+from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, AddTo, Condition, Set
 from odm.operations.backend import Gen
-from odm.operations.guards import ABSENT, EXISTS, every, requires
+from odm.operations.guards import ABSENT, EXISTS, every, has_tag, requires
 from odm.operations.ir import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 from odm.operations.limits import Limits, item_size
 
@@ -66,8 +69,7 @@ def write(writer: Writer, request: Operation) -> Gen[Written | Refused]:
     """
     row_key = writer.row_key(request.key)
     if isinstance(request, Put) and request.condition is None and writer.unlisted(request):
-        yield from until_answered(MutateRow(writer.table, Entry(row_key, _replaced(writer, request))), writer.retry)
-        return Written()
+        return (yield from _put(writer, request, row_key))
     if (rules := counts(request, writer.form)) is not None:
         counted = yield from count(writer, row_key, rules, request.condition)
         if counted is not None:
@@ -88,6 +90,25 @@ def transact(writer: Writer, request: Transact) -> Gen[Written | Refusals]:
             return Refusals((error,))
         if isinstance(answer, Refused):
             return Refusals((answer,))
+    return Written()
+
+
+def _put(writer: Writer, request: Put, row_key: str) -> Gen[Written | Refused]:
+    """Replace whatever the row holds, but nothing of another program."""
+    mutations = _replaced(writer, request)
+    if request.tag is None:
+        yield from until_answered(MutateRow(writer.table, Entry(row_key, mutations)), writer.retry)
+        return Written()
+    call = CheckAndMutateRow(writer.table, row_key, strange(request.tag), unmatched=mutations)
+    pauses = writer.retry.contention()
+    while (yield from until_answered(call, writer.retry)):
+        rows = yield from read_many(writer.table, (row_key,), writer.retry)
+        before = stored(rows.get(row_key))
+        if before is not None and before.item.get(TAG) != request.tag:
+            return Refused(before.item)
+        if (wait := next(pauses, None)) is None:
+            raise Throttled(f"row {row_key!r} of table {writer.table!r}: others kept writing to it; nothing was written")
+        yield wait
     return Written()
 
 
@@ -113,11 +134,23 @@ def _shot(writer: Writer, request: Operation, row_key: str) -> _Shot | None:
 def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
     if request.condition == ABSENT or not writer.unlisted(request):
         return None  # an insert is one call in any case
-    asked = predicate(request.condition, writer.form)
+    asked = _over_own(writer, request)
     if asked is None:
         return None
     id = writer.id_of(request.item.get(VERSION))
     return _Shot(_if(writer, row_key, asked, _replaced(writer, request, id)), asked.holds, id, _absent(request))
+
+
+def _over_own(writer: Writer, request: Put) -> Predicate | None:
+    """The condition of a put, and that the row holds nothing of another program."""
+    if request.tag is None or request.condition is None:
+        return predicate(request.condition, writer.form)
+    if not holds(request.condition, None):  # so there must be an item anyway
+        return predicate(every(has_tag(request.tag), request.condition), writer.form)
+    asked = predicate(request.condition, writer.form)
+    if asked is None or not fits(both := interleave(asked.filter, strange(request.tag))):
+        return None
+    return evolve(asked, filter=both)
 
 
 def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | None:
@@ -142,8 +175,8 @@ def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | No
     asked = None if writer.schema.indexes else predicate(_of_item(request), writer.form)
     if asked is None:
         return None
-    refused = Written(existed=False) if request.condition is None else _absent(request)
-    return _Shot(_if(writer, row_key, asked, (DeleteRow(),)), asked.holds, None, refused)
+    refused = Written(existed=False) if (request.condition, request.tag) == (None, None) else _absent(request)
+    return _Shot(_if(writer, row_key, asked, REMOVED), asked.holds, None, refused)
 
 
 def _absent(request: Put | Update | Delete) -> Refused | None:
@@ -152,8 +185,10 @@ def _absent(request: Put | Update | Delete) -> Refused | None:
 
 
 def _of_item(request: Update | Delete) -> Condition | None:
-    """The condition, which also asks that there is an item."""
-    return request.condition if requires(request.condition, EXISTS) else every(EXISTS, request.condition)
+    """The condition, which also asks that there is an item, of the tag that the request names."""
+    tag = request.tag if isinstance(request, Delete) else None
+    there = EXISTS if tag is None else has_tag(tag)
+    return request.condition if requires(request.condition, there) else every(there, request.condition)
 
 
 def _are_small(actions: Sequence[Action], limits: Limits) -> bool:

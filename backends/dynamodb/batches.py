@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from odm.backends.dynamodb.codec import read_key, write_key, write_put
 from odm.backends.dynamodb.errors import hot_spots, is_conflict, is_throttled
+from odm.backends.dynamodb.expressions import only_tags
 from odm.backends.dynamodb.loading import AttributesItem
 from odm.backends.dynamodb.native import Call, backoff
 from odm.backends.dynamodb.schema import Layout
@@ -34,6 +35,8 @@ def batch_get(layout: Layout, request: BatchGet, attempts: int) -> Gen[tuple[Ite
         wanted: dict[str, Any] = {"Keys": [write_key(layout.keys, key) for key in keys]}
         if request.consistent:
             wanted["ConsistentRead"] = True
+        if request.tags:
+            wanted |= only_tags(*layout.keys)
         response = yield Call("batch_get_item", {"RequestItems": {layout.table: wanted}})
         for attributes in response["Responses"].get(layout.table, ()):
             found[read_key(layout.keys, attributes)] = AttributesItem(attributes, layout.hidden, layout.loader)

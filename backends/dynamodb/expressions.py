@@ -94,11 +94,11 @@ class Expressions:
 
     def key_condition(self, names: Sequence[str], partition: str, bounds: tuple[str, str | None]) -> str:
         """The items of a partition whose sort key lies between the bounds, both included (see `ranges.bounds`)."""
-        text = f"{self._name(names[0])} = {self._value(partition)}"
+        text = f"{self.name(names[0])} = {self._value(partition)}"
         low, high = bounds
         if high is None and not low:
             return text
-        sort = self._name(names[1])
+        sort = self.name(names[1])
         if low == high:
             return f"{text} AND {sort} = {self._value(low)}"
         if high is None:
@@ -131,7 +131,8 @@ class Expressions:
         _check_limits("update", text, _UPDATE_OPERATOR, "change fewer attributes in one call, or put the whole item")
         return text
 
-    def _name(self, name: str) -> str:
+    def name(self, name: str) -> str:
+        """The placeholder of a name."""
         return self._names.setdefault(name, f"#{len(self._names)}")
 
     def _value(self, value: Value) -> str:
@@ -142,9 +143,9 @@ class Expressions:
         return alias
 
     def _path(self, path: Path) -> str:
-        text = self._name(path.root)
+        text = self.name(path.root)
         for segment in path.segments[1:]:
-            text += f"[{segment}]" if isinstance(segment, int) else f".{self._name(segment)}"
+            text += f"[{segment}]" if isinstance(segment, int) else f".{self.name(segment)}"
         return text
 
     def _operand(self, operand: Operand) -> str:
@@ -214,6 +215,12 @@ class Expressions:
 
     def _list_at(self, path: str) -> str:
         return f"if_not_exists({path}, {self._value([])})"
+
+
+def only_tags(*others: str) -> dict[str, Any]:
+    """The arguments of a read that bring nothing but the tag of an item and these other attributes."""
+    names = {f"#t{number}": name for number, name in enumerate((TAG, *others))}
+    return {"ProjectionExpression": ", ".join(names), "ExpressionAttributeNames": names}
 
 
 def _spelt_out(condition: Condition) -> Condition:

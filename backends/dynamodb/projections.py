@@ -9,6 +9,7 @@ from attrs import evolve
 from odm.backends.dynamodb.batches import MAX_GETS, batch_get
 from odm.backends.dynamodb.loading import AttributesItem, AttributesItems
 from odm.backends.dynamodb.schema import Layout
+from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import paths
 from odm.operations.backend import Gen
@@ -16,8 +17,11 @@ from odm.operations.ir import BatchGet, Page, Position, Query
 
 
 def needs_items(layout: Layout, request: Query) -> bool:
-    """Whether the index alone can not answer: it can count, by a filter on what it holds."""
-    return request.index in layout.projections and not (request.count and _decides(layout, request))
+    """Whether the index alone cannot answer: it can count, by a filter on what it holds, if it holds the tags too."""
+    if request.index not in layout.projections:
+        return False
+    tells = layout.exclusive or TAG in layout.projections[request.index]
+    return not (request.count and tells and _decides(layout, request))
 
 
 def entries_of(layout: Layout, request: Query) -> Query:
@@ -39,7 +43,8 @@ def whole_items(layout: Layout, request: Query, entries: Page, attempts: int) ->
         if isinstance(item, AttributesItem) and _stands(layout, request, item, position):
             kept.append((item, position))
     items = AttributesItems([item.attributes for item, _ in kept], layout.hidden, layout.loader)
-    return Page(items, tuple(position for _, position in kept), entries.next)
+    strangers = layout.loader.strangers(items) if request.count else 0
+    return Page(items, tuple(position for _, position in kept), entries.next, strangers=strangers)
 
 
 def _stands(layout: Layout, request: Query, item: AttributesItem, position: Position) -> bool:

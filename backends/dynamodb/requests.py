@@ -1,7 +1,7 @@
 """IR request → native requests: a generator a request, which does no I/O and returns the IR response."""
 
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Any, Final, Literal, assert_never
 
 from odm.backends.dynamodb.batches import batch_get, batch_write
 from odm.backends.dynamodb.codec import read_entries, read_position, write_key, write_position
@@ -14,9 +14,11 @@ from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import create, drop
 from odm.backends.dynamodb.transactions import transact
 from odm.backends.dynamodb.writes import delete, put, update
-from odm.codec import Lazy
-from odm.expressions.nodes import Item
+from odm.codec import TAG, Lazy
+from odm.expressions.evaluate import holds
+from odm.expressions.nodes import Condition, Item
 from odm.operations.backend import Gen
+from odm.operations.guards import of_tags
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -122,12 +124,15 @@ def _scan(layout: Layout, request: Scan) -> Gen[Page]:
 def _paged(layout: Layout, request: Query | Scan, expressions: Expressions, consistent: bool) -> dict[str, Any]:
     """The arguments that queries and scans share."""
     arguments: dict[str, Any] = {}
-    if request.filter is not None:
-        arguments["FilterExpression"] = expressions.condition(request.filter)
+    filter_ = _filter(layout, request)
+    if filter_ is not None:
+        arguments["FilterExpression"] = expressions.condition(filter_)
+    if _counts(request) == "tags":
+        arguments["ProjectionExpression"] = expressions.name(TAG)
     arguments |= expressions.arguments()
     if request.limit is not None and request.filter is None:
         arguments["Limit"] = min(request.limit, MAX_LIMIT)  # DynamoDB counts before the filter
-    if _is_count(request):
+    if _counts(request) == "number":
         arguments["Select"] = "COUNT"
     if consistent:
         arguments["ConsistentRead"] = True
@@ -139,21 +144,41 @@ def _paged(layout: Layout, request: Query | Scan, expressions: Expressions, cons
 def _page(layout: Layout, request: Query | Scan, response: Any) -> Page:
     index, last = _index(request), response.get("LastEvaluatedKey")
     following = read_position(layout, index, last) if last else None
-    if _is_count(request):
-        return Page(next=following, count=response["Count"])
+    if _counts(request) == "number":
+        strangers = response["ScannedCount"] - response["Count"] if request.filter is None else 0
+        return Page(next=following, count=response["Count"] + strangers, strangers=strangers)
     found = response["Items"]
+    if _counts(request) == "tags":
+        tagged = AttributesItems(found, layout.hidden, layout.loader)
+        return Page(next=following, count=len(found), strangers=layout.loader.strangers(tagged))
     kept = found if request.limit is None else found[: request.limit]
     positions = Lazy(kept, partial(read_position, layout, index))
     if len(kept) < len(found):
         following = positions[-1]
     items = AttributesItems(kept, layout.hidden, layout.loader)
     entries = Lazy(kept, partial(read_entries, layout)) if isinstance(request, Scan) and request.entries else ()
-    return Page(items, positions, following, entries=entries)
+    strangers = layout.loader.strangers(items) if request.count else 0
+    return Page(items, positions, following, entries=entries, strangers=strangers)
 
 
-def _is_count(request: Query | Scan) -> bool:
-    """Whether the number alone will do: with a filter, a limit can only be kept on the items."""
-    return request.count and (request.limit is None or request.filter is None)
+def _filter(layout: Layout, request: Query | Scan) -> Condition | None:
+    """The filter; where all items are counted, one that leaves out those of no entity, so that these are counted too.
+
+    DynamoDB returns how many items it has looked at next to how many passed.
+    """
+    if request.filter is None and request.count and not layout.exclusive:
+        return of_tags(layout.loader.tags)
+    return request.filter
+
+
+def _counts(request: Query | Scan) -> Literal["number", "tags", None]:
+    """What a count asks for: the number alone, or the tags where the filter lets items of no entity through.
+
+    With a filter, a limit can only be kept on the items.
+    """
+    if not request.count or (request.limit is not None and request.filter is not None):
+        return None
+    return "tags" if request.filter is not None and holds(request.filter, {}) else "number"
 
 
 def _index(request: Query | Scan) -> str | None:

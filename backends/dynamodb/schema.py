@@ -41,6 +41,7 @@ class Layout:
         local: the names of the local indexes.
         has_ttl: whether items expire.
         projections: by the name of an index that does not hold whole items, the attributes that it holds beside keys.
+        exclusive: no other program writes items, so none is looked for.
         options: what the models do not tell.
         loader: makes entities of attributes.
         hidden: all key attributes, of the table and of its indexes: what is no part of an item.
@@ -52,6 +53,7 @@ class Layout:
     has_ttl: bool = False
     local: frozenset[str] = frozenset()
     projections: Mapping[str, tuple[str, ...]] = Factory(dict)
+    exclusive: bool = False
     options: Options = NO_OPTIONS
     loader: Loader = field(factory=Loader, repr=False, eq=False)
     hidden: frozenset[str] = field(
@@ -82,6 +84,7 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
         },
         has_ttl=schema.has_ttl,
         projections=_projections(schema),
+        exclusive=schema.exclusive,
         local=frozenset(name for name, index in schema.indexes.items() if index.local),
         options=options,
         loader=Loader(entity.codec for entity in schema.entities.values()),

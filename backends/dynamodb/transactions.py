@@ -13,9 +13,7 @@ from odm.backends.dynamodb.native import Call, backoff
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.writes import item_arguments, put_arguments, refused, update_arguments
 from odm.errors import BadValue, Throttled
-from odm.expressions.nodes import Not, Or
 from odm.operations.backend import Gen
-from odm.operations.guards import EXISTS
 from odm.operations.ir import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 TOKEN_SECONDS: Final = 9 * 60
@@ -23,9 +21,6 @@ TOKEN_SECONDS: Final = 9 * 60
 
 _BUSY: Final = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 """Reasons that go away."""
-
-_ALWAYS: Final = Or((EXISTS, Not(EXISTS)))
-
 
 def transact(layout: Layout, request: Transact, attempts: int) -> Gen[Written | Refusals]:
     """Do all operations, or none.
@@ -68,10 +63,10 @@ def _native(layout: Layout, operation: Operation) -> dict[str, Any]:
             return {"Put": put_arguments(layout, operation)}
         case Update():
             return {"Update": update_arguments(layout, operation)}
-        case Delete(key, condition):
-            return {"Delete": item_arguments(layout, key, condition)}
-        case Check(key, condition):
-            return {"ConditionCheck": item_arguments(layout, key, _ALWAYS if condition is None else condition)}
+        case Delete():
+            return {"Delete": item_arguments(layout, operation)}
+        case Check():
+            return {"ConditionCheck": item_arguments(layout, operation)}
         case _:
             assert_never(operation)
 

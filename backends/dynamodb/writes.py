@@ -1,21 +1,25 @@
 """Put, Update and Delete of one item, and the arguments that they have in a transaction too."""
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from odm.backends.dynamodb.codec import read_item, write_key, write_put
 from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, did_nothing, is_conflict
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.native import Call, backoff
 from odm.backends.dynamodb.schema import Layout
-from odm.expressions.nodes import Action, And, Condition, Missing, Or, Path, Remove, Set
+from odm.expressions.evaluate import holds
+from odm.expressions.nodes import Action, And, Condition, Missing, Not, Or, Path, Remove, Set
 from odm.operations.backend import Gen
-from odm.operations.guards import ABSENT
-from odm.operations.ir import Delete, Put, Refused, Update, Written, repeatable
+from odm.operations.guards import ABSENT, EXISTS, every, has_tag, over_own, requires
+from odm.operations.ir import Check, Delete, Put, Refused, Update, Written, repeatable
 from odm.schema.model import Key
 
 Arguments: TypeAlias = dict[str, Any]
 """Those of a native request, by name."""
+
+_ALWAYS: Final = Or((EXISTS, Not(EXISTS)))
+"""A condition check must have a condition."""
 
 
 def put(layout: Layout, request: Put, attempts: int) -> Gen[Written | Refused]:
@@ -38,7 +42,7 @@ def update(layout: Layout, request: Update, attempts: int) -> Gen[Written | Refu
 
 def delete(layout: Layout, request: Delete, attempts: int) -> Gen[Written | Refused]:
     """Remove an item."""
-    arguments = item_arguments(layout, request.key, request.condition)
+    arguments = item_arguments(layout, request)
     arguments["ReturnValues"] = "ALL_OLD"  # how one learns whether there was an item
     response = yield from _write(layout, Call("delete_item", arguments, once=True), attempts)
     return response if isinstance(response, Refused) else Written(existed="Attributes" in response)
@@ -47,10 +51,11 @@ def delete(layout: Layout, request: Delete, attempts: int) -> Gen[Written | Refu
 def put_arguments(layout: Layout, request: Put) -> Arguments:
     """The arguments of a put, alone or in a transaction."""
     arguments = {"TableName": layout.table, "Item": write_put(layout, request)}
-    if request.condition is None:
+    condition = _guarded(request)
+    if condition is None:
         return arguments
     expressions = Expressions()
-    return arguments | _conditioned(layout, expressions, request.condition) | expressions.arguments()
+    return arguments | _conditioned(layout, expressions, condition) | expressions.arguments()
 
 
 def update_arguments(layout: Layout, request: Update) -> Arguments:
@@ -62,10 +67,13 @@ def update_arguments(layout: Layout, request: Update) -> Arguments:
     return arguments | _conditioned(layout, expressions, request.condition) | expressions.arguments()
 
 
-def item_arguments(layout: Layout, key: Key, condition: Condition | None) -> Arguments:
+def item_arguments(layout: Layout, request: Delete | Check) -> Arguments:
     """The arguments of a delete, alone or in a transaction, and of a condition check."""
     expressions = Expressions()
-    arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout.keys, key)}
+    arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
+    condition = _guarded(request)
+    if condition is None and isinstance(request, Check):
+        condition = _ALWAYS
     return arguments | _conditioned(layout, expressions, condition) | expressions.arguments()
 
 
@@ -73,6 +81,16 @@ def refused(layout: Layout, reason: Mapping[str, Any]) -> Refused:
     """What an answer says of a condition that did not hold, with the item if there is one."""
     item = reason.get("Item")
     return Refused(read_item(layout, item) if item else None)
+
+
+def _guarded(request: Put | Delete | Check) -> Condition | None:
+    """The condition of a write, and that it is over nothing but an item of its tag."""
+    tag, condition = request.tag, request.condition
+    if tag is None or condition == ABSENT or requires(condition, has_tag(tag)):
+        return condition
+    if condition is None or holds(condition, None):
+        return every(over_own(tag), condition)
+    return every(has_tag(tag), condition)
 
 
 def _conditioned(layout: Layout, expressions: Expressions, condition: Condition | None) -> Arguments:

@@ -267,7 +267,8 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
 def _engine(schema: Schema, storage: Storage, page_bytes: int) -> Engine:
     local = {index.name: index.held for index in schema.indexes.values() if index.local}
     held = {index.name: index.held for index in schema.indexes.values() if index.held is not None}
-    return Engine(schema.name, tuple(schema.indexes), storage, schema.texts, page_bytes, local, held)
+    tags = frozenset(schema.entities)
+    return Engine(schema.name, tuple(schema.indexes), storage, schema.texts, page_bytes, tags, local, held)
 
 
 def _check_page(page_bytes: int) -> None:

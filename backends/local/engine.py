@@ -14,7 +14,7 @@ from attrs import Factory, evolve, frozen
 
 from odm.backends.local.codec import decode, encode
 from odm.backends.local.storage import Record, Row, Rows, Storage, View, not_created, position_of
-from odm.codec import ItemText, ItemTexts, Lazy, TextLoader
+from odm.codec import ItemText, ItemTexts, Lazy, TextLoader, tag_of
 from odm.errors import BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
@@ -60,6 +60,7 @@ class Engine:
         storage: where the table is.
         loader: of the entities.
         page_bytes: a page ends when so much was read.
+        tags: those of the entities.
         local: the local indexes, with what each holds of an item on DynamoDB; None: all.
         held: by the names of indexes that do not hold whole items on DynamoDB, the attributes that they hold there, by
             which units are computed; here every entry leads to its item.
@@ -70,6 +71,7 @@ class Engine:
     storage: Storage
     loader: TextLoader
     page_bytes: int = PAGE_BYTES
+    tags: Collection[str] = frozenset()
     local: Local = Factory(dict)
     held: Mapping[str, Collection[str]] = Factory(dict)
 
@@ -149,6 +151,9 @@ class Engine:
         """What a write will change, or its refusal; nothing is changed yet, and nothing can fail afterwards."""
         key = request.key
         old = view.record(key)
+        if not isinstance(request, Update) and request.tag is not None and old is not None:
+            if tag_of(old.data) != request.tag:
+                return Refused(decode(old.data))
         looks = request.condition is not None or isinstance(request, Update)
         before = decode(old.data) if looks and old is not None else None
         if request.condition is not None and not holds(request.condition, before):
@@ -234,6 +239,7 @@ def _page(rows: Rows, request: Query | Scan, engine: Engine) -> Page:
         last = None
     following = None if last is None else position_of(request, last)
     if request.count:
-        return Page(next=following, count=len(found))
+        strangers = sum(tag_of(row[0]) not in engine.tags for row in found)
+        return Page(next=following, count=len(found), strangers=strangers)
     texts = ItemTexts([row[0] for row in found], decode, engine.loader)
     return Page(texts, Lazy(found, partial(position_of, request)), following)

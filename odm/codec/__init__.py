@@ -7,7 +7,7 @@ from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.drafts import Draft
 from odm.codec.entity import EntityCodec, compile_codec
 from odm.codec.lazy import Lazy, NativeItem, NativeItems
-from odm.codec.texts import ItemText, ItemTexts, TextLoader
+from odm.codec.texts import ItemText, ItemTexts, TextLoader, tag_of
 from odm.codec.upgrades import Upgrades
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "TextLoader",
     "Upgrades",
     "compile_codec",
+    "tag_of",
     "ttl_seconds",
 ]

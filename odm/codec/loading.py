@@ -4,12 +4,14 @@ What generated code and pydantic do not make an entity of is decoded and looked 
 the value or words the fault.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+from odm.codec.attributes import TAG
 from odm.codec.entity import EntityCodec
 from odm.codec.validation import validating
+from odm.expressions.nodes import Item
 
 P = TypeVar("P")
 
@@ -63,6 +65,15 @@ class Loader(Generic[P]):
     def __init__(self, loads: Loads[P], codecs: Iterable[EntityCodec] = ()) -> None:
         self._kinds = loads
         self._codecs = {codec.tag: codec for codec in codecs}
+
+    def strangers(self, items: Iterable[Item]) -> int:
+        """How many of the items have a tag that none of the entities has, or none."""
+        return sum(item.get(TAG) not in self._codecs for item in items)
+
+    @property
+    def tags(self) -> Collection[str]:
+        """The tags of the entities."""
+        return self._codecs.keys()
 
     def load(self, part: P) -> Any:
         """The entity, as `NativeItem.load` gives it."""

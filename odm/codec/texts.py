@@ -4,13 +4,14 @@ A backend may hand up an `ItemText` wherever it would hand up an item. It is the
 text is validated without that where it is proved (`proofs`) that the entity comes out the same.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import methodcaller
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
-from pydantic_core import CoreSchema, SchemaValidator, core_schema, to_json
+from pydantic_core import CoreSchema, SchemaValidator, core_schema, from_json, to_json
 
 from odm.codec.attributes import TAG, VERSION
 from odm.codec.entity import EntityCodec
@@ -20,6 +21,20 @@ from odm.expressions.nodes import Value
 
 HEAD: Final = (VERSION, TAG)
 """The attributes that a text begins with, in this order."""
+
+_HEAD: Final = re.compile(rb'\[?\{(?:"%b":\d+,)?"%b":("(?:[^"\\]|\\.)*")' % (VERSION.encode(), TAG.encode()))
+"""The beginning of a text, up to its tag; an array holds the object first."""
+
+
+def tag_of(text: bytes) -> str | None:
+    """The tag of an item's text, which is not decoded for it; None if it has none."""
+    found = _HEAD.match(text)
+    return None if found is None else _tag_in(found[1])
+
+
+@lru_cache(maxsize=256)
+def _tag_in(text: bytes) -> str:
+    return str(from_json(text))
 
 
 class ItemText(NativeItem):
@@ -49,6 +64,8 @@ class ItemText(NativeItem):
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an attribute; one that the text does not name is not looked for."""
+        if name == TAG and self._made is None and (tag := tag_of(self.text)) is not None:
+            return tag
         return self.made.get(name, default) if self._made is not None or to_json(name) in self.text else default
 
 

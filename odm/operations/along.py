@@ -202,6 +202,8 @@ class Accompanied:
             plain = self.step.first(context) if item is UNREAD else self.step.next(context, item)
             assert plain is not None  # where it needs the item, it was read
             return plain if isinstance(plain, OdmError) else Planned(self, plain)
+        if item is not UNREAD and (stranger := self.step.stranger(context, item)) is not None:
+            return stranger
         there: Any = UNREAD if item is UNREAD else context.living(item)
         operation = self._operation(context, there)
         if isinstance(operation, OdmError):

@@ -1,16 +1,22 @@
-"""Batches of puts and deletes: collected, the last one on a key wins, sent together without conditions."""
+"""Batches of puts and deletes: collected, the last one on a key wins, sent together without conditions.
 
+DynamoDB's batches have no conditions. So that none replaces or removes an item that another program wrote, the tags of
+what is under the keys are read first, unless the table is ``exclusive``. What another program writes between the read
+and the batch is not seen.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue
+from odm.errors import BadValue, Throttled
 from odm.operations import ir
 from odm.operations.backend import Gen
-from odm.operations.context import Context
+from odm.operations.context import Context, Target
 from odm.operations.left import send_batch
 from odm.operations.trim import trim_after
-from odm.operations.writes import delete_request, put_request, target_of
+from odm.operations.writes import put_request, target_of
 from odm.schema.model import EntitySchema, Key
 
 FLUSH_AT = 1000
@@ -28,6 +34,7 @@ class Pending:
         self._context = context
         self._operations: dict[Key, ir.Put | ir.Delete] = {}
         self._given: dict[Key, Entity | Query[Any]] = {}
+        self._targets: dict[Key, Target] = {}
         self.open = False
 
     def put(self, entity: Entity) -> None:
@@ -37,7 +44,7 @@ class Pending:
             BadValue: the batch is not open, or the entity has a Revision, which a batch can not check.
         """
         self._check_open()
-        target, _, request = put_request(self._context, entity)
+        target, _, request = put_request(self._context, entity, batched=True)
         if target.entity.revision is not None:
             raise BadValue(
                 f"{target.entity.name} has a Revision, and a batch can not check it, so it could overwrite somebody "
@@ -48,7 +55,7 @@ class Pending:
                 f"{target.entity.name} has {_names(target.entity)}, which is written on conditions that a batch does "
                 "not have: put() it on its own, or in a transaction"
             )
-        self._add(request, entity)
+        self._add(request, target, entity)
 
     def delete(self, which: object) -> None:
         """Add a delete of an entity or key.
@@ -67,7 +74,7 @@ class Pending:
                 f"{target.entity.name} has {_names(target.entity)}, which goes with it on conditions that a batch does "
                 "not have: delete() it on its own, or in a transaction"
             )
-        self._add(delete_request(self._context, which), target.query)
+        self._add(ir.Delete(target.key, pattern=target.entity.primary.full_name), target, target.query)
 
     def _check_open(self) -> None:
         if not self.open:
@@ -76,9 +83,10 @@ class Pending:
                 "with db.batch() as batch: ... (async with, of an AsyncStore)"
             )
 
-    def _add(self, request: ir.Put | ir.Delete, given: Entity | Query[Any]) -> None:
+    def _add(self, request: ir.Put | ir.Delete, target: Target, given: Entity | Query[Any]) -> None:
         self._operations.pop(request.key, None)
         self._operations[request.key] = request
+        self._targets[request.key] = target
         self._given[request.key] = given
 
     @property
@@ -90,6 +98,7 @@ class Pending:
         """End the block: what has not been sent is dropped."""
         self.open = False
         self._operations.clear()
+        self._targets.clear()
         self._given.clear()
 
     def flush(self) -> Gen[None]:
@@ -97,13 +106,46 @@ class Pending:
 
         Raises:
             Throttled: ``left`` has the entities that were not put, and the keys of those that were not deleted.
+            ItemInvalid: a key holds an item of another program; nothing of what was collected was sent.
         """
-        operations, given = tuple(self._operations.values()), self._given
-        self._operations.clear()
-        self._given = {}
-        if operations:
-            yield from send_batch(ir.BatchWrite(operations), given)
-            yield from trim_after(self._context, operations)
+        operations, targets, given = self._operations, self._targets, self._given
+        self._operations, self._targets, self._given = {}, {}, {}
+        kept = yield from check_strangers(self._context, operations, targets, given)
+        if kept:
+            yield from send_batch(ir.BatchWrite(kept), given)
+            yield from trim_after(self._context, kept)
+
+
+def check_strangers(
+    context: Context,
+    operations: Mapping[Key, ir.Put | ir.Delete],
+    targets: Mapping[Key, Target],
+    given: Mapping[Key, Any],
+) -> Gen[tuple[ir.Put | ir.Delete, ...]]:
+    """The operations, without deletes of what is skipped, if no key holds an item of another program.
+
+    Raises:
+        ItemInvalid: one does.
+        Throttled: the tags could not be read; ``left`` has all that was given.
+    """
+    kept = tuple(operations.values())
+    if not kept or context.schema.exclusive:
+        return kept
+    patterns = tuple(operation.pattern for operation in kept)
+    request = ir.BatchGet(tuple(operations), consistent=False, patterns=patterns, tags=True)
+    try:
+        found = yield request
+    except Throttled as error:
+        error.left = tuple(given[key] for key in operations if key in given)
+        raise
+    skipped = set()
+    for operation, item in zip(kept, found, strict=True):
+        if (stranger := context.stranger(targets[operation.key], item)) is None:
+            continue
+        if isinstance(operation, ir.Put) or context.living(item) is not None:
+            raise stranger
+        skipped.add(operation.key)
+    return tuple(operation for operation in kept if operation.key not in skipped)
 
 
 def _names(entity: EntitySchema) -> str:

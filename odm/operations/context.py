@@ -11,7 +11,7 @@ from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, EntityCodec, NativeItem, Nati
 from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError
-from odm.expressions.nodes import Condition, Item, shown
+from odm.expressions.nodes import Condition, Item, Not, Or, shown
 from odm.operations.guards import Now, every, has_tag, of_tags, reading_filter, requires
 from odm.operations.ir import Position
 from odm.operations.limits import PORTABLE, Limits
@@ -62,7 +62,7 @@ class Context:
         clock: seconds since the epoch.
         limits: the sizes that may be written.
         random: draws random shards; safe to use from several threads.
-        skip_unknown: items whose tag no entity has are left out, and not an error.
+        skip_unknown: items whose tag no entity has are not there to reads; otherwise each that is met is an error.
         encode: makes the item of an entity: `EntityCodec.encode`, or what the backend has in its place.
         apart: tells why items can not be written in one transaction, as a `Connection` may; None: they always can.
     """
@@ -84,10 +84,17 @@ class Context:
         """The moment of a call."""
         return Now(int(self.clock()))
 
+    def guard(self, entity: EntitySchema) -> str | None:
+        """The tag that an item must have to be written over or removed; None in a table that nobody else writes to."""
+        return None if self.schema.exclusive else entity.tag
+
     def filter(
         self, entity: EntitySchema | None, condition: Condition | None, *, expired: bool = False
     ) -> Condition | None:
         """The filter of a read: what is asked, on items that are there for this store.
+
+        Unless they are to be skipped, it lets items of no entity through, whatever is asked: they are an error, and one
+        that a filter hides would be met only by some reads.
 
         Args:
             entity: whose items are wanted; None: those of any entity.
@@ -97,14 +104,54 @@ class Context:
         if self.skip_unknown:
             known = of_tags(self.schema.entities) if entity is None else has_tag(entity.tag)
             condition = condition if requires(condition, known) else every(condition, known)
-        return condition if expired else reading_filter(self.schema, entity, condition, self.now())
+        if not expired:
+            condition = reading_filter(self.schema, entity, condition, self.now())
+        if condition is None or self.skip_unknown or self.schema.exclusive:
+            return condition
+        return Or((condition, Not(of_tags(self.schema.entities))))
 
     def living(self, item: Item | None) -> Item | None:
-        """The item, or None if it has expired, or is to be skipped."""
+        """The item, or None if it has expired, or is to be skipped; an item of no entity never expires."""
         if item is not None and self.skip_unknown and item.get(TAG) not in self.schema.entities:
             return None
-        never = item is None or item.get(TTL_ATTRIBUTE) is None
-        return item if never else self.now().living(item)
+        if item is None or item.get(TTL_ATTRIBUTE) is None:
+            return item
+        return None if self.now().expired(item) and item.get(TAG) in self.schema.entities else item
+
+    def check_known(self, item: Item, key: Key) -> None:
+        """Refuse an item that no entity has the tag of. Raises ItemInvalid."""
+        if not self.skip_unknown and item.get(TAG) not in self.schema.entities:
+            raise self.unknown(item, key)
+
+    def unknown(self, item: Item, key: Key) -> ItemInvalid:
+        """The error for an item that no entity has the tag of."""
+        has = (
+            f"the tag {item[TAG]!r}, and no entity of the table has: declare one with tag=..."
+            if TAG in item
+            else f"no tag: did another program write it? Give its attribute {TAG!r} the tag of an entity"
+        )
+        return ItemInvalid(
+            f"the item under {key} of table {self.schema.name!r} has {has}, remove the item, or open the store "
+            'with on_unknown="skip"',
+            str(key),
+            item,
+        )
+
+    def stranger(self, target: Target, item: Item | None) -> ItemInvalid | None:
+        """The error for a write to the key of an item that another entity, or another program, wrote; None: it is not.
+
+        It holds the key also where such items are skipped: nothing writes over it or removes it.
+        """
+        if item is None or (tag := item.get(TAG)) == target.entity.tag:
+            return None
+        has = "no tag" if tag is None else f"the tag {tag!r}"
+        return ItemInvalid(
+            f"{target}: the key holds an item of table {self.schema.name!r} that has {has}, so it is not one of "
+            f"{target.entity.name} and is neither changed nor removed: choose another key, or remove the item with the "
+            "program that wrote it",
+            str(target.key),
+            item,
+        )
 
     def decode(self, item: Item, key: Key) -> Any:
         """The entity of a stored item, by its tag; None for one that is to be skipped.
@@ -122,17 +169,7 @@ class Context:
         if entity is None and self.skip_unknown:
             return None
         if entity is None:
-            has = (
-                f"the tag {item[TAG]!r}, and no entity of the table has: declare one with tag=..."
-                if TAG in item
-                else f"no tag: did another program write it? Give its attribute {TAG!r} the tag of an entity"
-            )
-            raise ItemInvalid(
-                f"the item under {key} of table {self.schema.name!r} has {has}, remove the item, or open the store "
-                'with on_unknown="skip"',
-                str(key),
-                item,
-            )
+            raise self.unknown(item, key)
         made = entity.codec.decode(item, str(key))
         if item.get(VERSION, 1) != entity.codec.upgrades.version:
             self._check_same_key(entity, made, item, key)

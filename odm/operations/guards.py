@@ -1,4 +1,4 @@
-"""Conditions that the core adds to the user's: existence, expiry, revision.
+"""Conditions that the core adds to the user's: existence, tag, expiry, revision.
 
 An expired item counts as absent on every backend, whether or not the backend has removed it yet; so each
 condition is rewritten to say for an expired item what it says for no item at all.
@@ -88,7 +88,12 @@ def of_tags(tags: Iterable[str]) -> Condition:
     choices = [Const(tag) for tag in sorted(tags)]
     # DynamoDB takes 100 operands of IN.
     lists = [IsIn(Path((TAG,)), tuple(choices[start : start + 100])) for start in range(0, len(choices), 100)]
-    return Or(tuple(lists)) if len(lists) > 1 else lists[0]
+    return lists[0] if len(lists) == 1 else Or(tuple(lists)) if lists else IsIn(Path((TAG,)), ())
+
+
+def over_own(tag: str) -> Condition:
+    """There is no item, or one of this tag: what a write with a ``tag`` asks for."""
+    return Or((ABSENT, has_tag(tag)))
 
 
 def requires(condition: Condition | None, part: Condition) -> bool:

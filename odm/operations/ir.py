@@ -60,17 +60,22 @@ class Get(_Patterned):
 class BatchGet(_Printed):
     """Read many items, any number of keys, none twice. Response: ``tuple[Item | None, ...]`` in the keys' order.
 
-    ``patterns`` stand beside the keys, and are what ``pattern`` is to a `Get`.
+    ``patterns`` stand next to the keys, and are what ``pattern`` is to a `Get`. ``tags``: only the tags of the items are
+    wanted; an item may hold nothing else.
     """
 
     keys: tuple[Key, ...]
     consistent: bool = True
     patterns: tuple[str, ...] = field(default=(), kw_only=True, eq=False, repr=False)
+    tags: bool = field(default=False, kw_only=True)
 
 
 @frozen
 class Put(_Patterned):
     """Write a whole item over whatever is there. Response: ``Written | Refused``.
+
+    ``tag``: over nothing but an item of this tag; an item of another tag, or without one, is `Refused`. Another program
+    wrote it. None: over any item.
 
     ``entries`` are all secondary index entries that the item has from now on: index name to index key; entries of
     the item that it replaces, and that are not listed, go in the same step.
@@ -84,13 +89,14 @@ class Put(_Patterned):
     entries: Mapping[str, Key] = Factory(dict)
     condition: Condition | None = None
     once: bool = field(default=False, kw_only=True)
+    tag: str | None = field(default=None, kw_only=True, repr=False)
 
 
 @frozen
 class Update(_Patterned):
     """Change attributes of one item. Response: ``Written | Refused``.
 
-    Only existing items are updated: the condition that the core sends always implies it. ``entries`` holds only
+    Only existing items are updated: the condition that the core sends always implies it, and asks for the tag. ``entries`` holds only
     what changes: index name to the new index key, or to None to leave the index. Right-hand sides see the item as it
     was. ``returning`` says which item `Written` carries. ``limits`` bounds the item that comes of it, where the
     backend does not do that by itself. ``base`` is the item from which the entries were worked out, as the backend gave
@@ -108,18 +114,20 @@ class Update(_Patterned):
 
 @frozen
 class Delete(_Patterned):
-    """Remove one item with its index entries. Response: ``Written | Refused``."""
+    """Remove one item with its index entries. Response: ``Written | Refused``; ``tag`` as of a `Put`."""
 
     key: Key
     condition: Condition | None = None
+    tag: str | None = field(default=None, kw_only=True, repr=False)
 
 
 @frozen
 class Check(_Patterned):
-    """Judge a condition on one item, as that of a `Put` is, and change nothing. Only inside of a `Transact`."""
+    """Judge a condition on one item, and its ``tag``, as those of a `Put` are. Only inside of a `Transact`."""
 
     key: Key
     condition: Condition | None = None
+    tag: str | None = field(default=None, kw_only=True, repr=False)
 
 
 Operation: TypeAlias = Put | Update | Delete | Check
@@ -142,7 +150,10 @@ class Transact(_Printed):
 
 @frozen
 class BatchWrite(_Printed):
-    """Unconditional puts and deletes, any number, no key twice; not atomic. Response: None when all are done."""
+    """Unconditional puts and deletes, any number, no key twice; not atomic. Response: None when all are done.
+
+    They have no ``tag``: the core asks for the tags of what is there first, by a `BatchGet`.
+    """
 
     operations: tuple[Put | Delete, ...]
 
@@ -284,7 +295,8 @@ class Page:
 
     ``positions`` stand beside ``items``. ``next`` is where to go on: None exactly when the backend knows that
     nothing follows; a page may be empty and still have a ``next``. ``entries`` stand beside ``items`` where a `Scan`
-    asked for them: index name to index key, as they are stored.
+    asked for them: index name to index key, as they are stored. ``strangers``: how many of the items that a request with
+    ``count`` counted have a tag that no entity of the schema has, or none.
     """
 
     items: Sequence[Item] = ()
@@ -292,6 +304,7 @@ class Page:
     next: Position | None = None
     count: int = field(default=Factory(lambda self: len(self.items), takes_self=True))
     entries: Sequence[Mapping[str, Key]] = ()
+    strangers: int = 0
 
 
 __all__ = [

@@ -15,7 +15,8 @@ from odm.errors import BadValue, ItemInvalid
 from odm.expressions.nodes import Item
 from odm.operations import ir
 from odm.operations.backend import Gen
-from odm.operations.context import Context
+from odm.operations.batches import check_strangers
+from odm.operations.context import Context, Target
 from odm.operations.left import send_batch
 from odm.operations.limits import check_item
 from odm.operations.reads import MOST_TOGETHER, Segment
@@ -97,7 +98,7 @@ def scan_page(
     found = [
         _raw(context, entity, dict(item), position.key, entries)
         for entity, item, position, entries in rows
-        if entity is not None and (expired or now.living(item) is not None)
+        if entity is not None and (expired or not now.expired(item))
     ]
     return found, page.next
 
@@ -136,19 +137,23 @@ def put_raw(context: Context, items: Sequence[RawItem]) -> Gen[None]:
     Raises:
         BadValue: one is no `RawItem`.
         ItemTooLarge: one is larger than the store allows; nothing was sent.
+        ItemInvalid: a key holds an item of another program; nothing was sent.
         Throttled: ``left`` has those that were not written.
     """
-    puts = {put.key: (put, item) for item in items for put in [_put(context, item)]}
+    given = {target.key: (target, put, item) for item in items for target, put in [_put(context, item)]}
+    targets = {key: target for key, (target, _, _) in given.items()}
+    left = {key: item for key, (_, _, item) in given.items()}
+    puts = yield from check_strangers(context, {key: put for key, (_, put, _) in given.items()}, targets, left)
     if puts:
-        request = ir.BatchWrite(tuple(put for put, _ in puts.values()))
-        yield from send_batch(request, {key: item for key, (_, item) in puts.items()})
+        yield from send_batch(ir.BatchWrite(puts), left)
 
 
-def _put(context: Context, item: RawItem) -> ir.Put:
+def _put(context: Context, item: RawItem) -> tuple[Target, ir.Put]:
     if not isinstance(item, RawItem):
         raise BadValue(f"put_raw() takes the items of a scan_page(), not {item!r}: put() an entity")
     schema = context.schema.entity(type(item.entity))
     key = schema.key(vars(item.entity))
     entries = _entries(context, schema, item.entity)
     check_item(item.attributes, key, entries, schema, context.limits, schema.local)
-    return ir.Put(key, item.attributes, entries, pattern=schema.primary.full_name)
+    target = Target(schema, key, vars(item.entity))
+    return target, ir.Put(key, item.attributes, entries, pattern=schema.primary.full_name)

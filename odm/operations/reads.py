@@ -121,7 +121,11 @@ def one(context: Context, query: Query[Any] | Target, *, consistent: bool = True
 def exists(context: Context, query: Query[Any] | Target) -> Gen[bool]:
     """Whether there is an item under a key; it is not validated."""
     target = context.key_of(query)
-    return context.living((yield ir.Get(target.key, pattern=target.entity.primary.full_name))) is not None
+    item = context.living((yield ir.Get(target.key, pattern=target.entity.primary.full_name)))
+    if item is None:
+        return False
+    context.check_known(item, target.key)
+    return True
 
 
 def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: bool = True) -> Gen[list[Any]]:
@@ -132,11 +136,10 @@ def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: boo
     request = ir.BatchGet(distinct, consistent, patterns=tuple(patterns.values()))
     given = {target.key: target.query for target in targets}
     items = (yield from send_batch(request, given)) if distinct else ()
-    now = context.now()
     found = {
         key: context.decode(item, key)
         for key, item in zip(distinct, items, strict=True)
-        if now.living(item) is not None
+        if context.living(item) is not None
     }
     return [found.get(target.key) for target in targets]
 
@@ -191,6 +194,9 @@ def count(context: Context, reading: Reading) -> Gen[int]:
         left = None if reading.left is None else reading.left - total
         requests = [request_of(context, reading, stream, left, counting=True) for stream in streams]
         answers = yield from _together(requests)
+        for stream, answer in zip(streams, answers, strict=True):
+            if answer.strangers:
+                yield from _refuse_strangers(context, reading, stream)
         total += sum(answer.count for answer in answers)
         if reading.left is not None and total >= reading.left:
             return reading.left
@@ -201,12 +207,23 @@ def count(context: Context, reading: Reading) -> Gen[int]:
     return total
 
 
+def _refuse_strangers(context: Context, reading: Reading, stream: Stream) -> Gen[None]:
+    """Raise ItemInvalid for an item of no entity that a count has met: read on until it is found."""
+    going: Stream | None = stream
+    while going is not None:
+        page: ir.Page = yield request_of(context, reading, going, None)
+        for item, position in zip(page.items, page.positions, strict=True):
+            context.check_known(item, position.key)
+        going = None if page.next is None else evolve(going, after=page.next)
+
+
 def _count_moving(context: Context, reading: Reading) -> Gen[int]:
     """How many results there are while entries move: each is told by its key, as it may be found twice."""
     total = 0
     going: Reading | None = reading
     while going is not None:
         found = yield from _read(context, going, going.left)
+        _check_known(context, found)
         total += len(found.positions)
         going = _further(going, found.next, len(found.positions))
     return total
@@ -220,14 +237,20 @@ def stored_chunk(context: Context, reading: Reading) -> Gen[tuple[list[Found], R
 
 
 def keys_chunk(context: Context, reading: Reading) -> Gen[tuple[list[Key], Reading | None]]:
-    """The item keys of one page, expired items' too, and the reading that goes on, or None at the end."""
+    """The item keys of one page, expired items' too, and the reading that goes on, or None at the end.
+
+    Raises:
+        ItemInvalid: an item on the page is of no entity.
+    """
     found = yield from _read(context, reading, reading.left, expired=True)
+    _check_known(context, found)
     return [position.key for position in found.positions], _further(reading, found.next, len(found.items))
 
 
 def rows_chunk(context: Context, reading: Reading) -> Gen[tuple[list[tuple[Key, Item]], Reading | None]]:
     """As `keys_chunk`, with the items as they are stored."""
     found = yield from _read(context, reading, reading.left, expired=True)
+    _check_known(context, found)
     rows = [(position.key, item) for position, item in zip(found.positions, found.items, strict=True)]
     return rows, _further(reading, found.next, len(rows))
 
@@ -383,6 +406,11 @@ def _following(plan: Plan, place: Place) -> Place | None:
     order = plan.reading_order
     later = order[order.index(place.partition) + 1 :]
     return Place(later[0]) if later else None
+
+
+def _check_known(context: Context, found: _Read) -> None:
+    for item, position in zip(found.items, found.positions, strict=True):
+        context.check_known(item, position.key)
 
 
 def _decoded(context: Context, found: _Read) -> list[Any]:

@@ -10,8 +10,8 @@ from odm.errors import BadValue, ItemInvalid, OdmError
 from odm.expressions.nodes import Action, Condition, Item
 from odm.operations import ir
 from odm.operations.context import Context, Target
-from odm.operations.updates import Change, attempt, fault, start, understand
-from odm.operations.writes import Write, insert_write, lower_when, put_write, target_of
+from odm.operations.updates import Change, attempt, fault, met, start, understand
+from odm.operations.writes import Write, delete_request, insert_write, lower_when, put_write, target_of
 
 
 @frozen
@@ -47,11 +47,17 @@ class Step:
         """The operation that is right for the item as it was read or judged, or why there is none."""
         if isinstance(self.work, Write):
             return self.work.again(context, item) or self.work.refusal(context, item)
-        base = context.now().living(item)
+        if (stranger := self.stranger(context, item)) is not None:
+            return stranger
+        base = context.living(item)
         try:
             return fault(context, self.work, base) or attempt(context, self.work, base)
         except (BadValue, ItemInvalid) as error:  # what comes of it can not be stored; what is there can not be read
             return error
+
+    def stranger(self, context: Context, item: Item | None) -> ItemInvalid | None:
+        """The error for an item that is not one of the entity."""
+        return self.work.stranger(context, item) if isinstance(self.work, Write) else met(context, self.work, item)
 
     def after(self, context: Context, refused: ir.Refused | BadValue) -> ir.Operation | OdmError:
         """As `next`, after a refusal."""
@@ -82,13 +88,12 @@ def update_step(
 def delete_step(context: Context, which: object, when: Condition | bool | None) -> Step:
     """A delete. Unlike that of a store, ``when`` and a Revision are judged on an absent item too."""
     target = target_of(context, which)
-    operation = ir.Delete(target.key, pattern=target.entity.primary.full_name)
-    return Step("delete", Write(target, operation, lower_when(target, when), target.revision))
+    return Step("delete", Write(target, delete_request(context, target), lower_when(target, when), target.revision))
 
 
 def check_step(context: Context, which: object, when: Condition | bool | None) -> Step:
     """A check: of the condition, or without one that the item is there."""
     target = target_of(context, which)
-    operation = ir.Check(target.key, pattern=target.entity.primary.full_name)
+    operation = ir.Check(target.key, pattern=target.entity.primary.full_name, tag=context.guard(target.entity))
     present = True if when is None else None
     return Step("check", Write(target, operation, lower_when(target, when), target.revision, present))

@@ -88,10 +88,13 @@ def _trim(context: Context, heaps: Sequence[_Heap]) -> Gen[None]:
 
 def _last_kept(count: ir.Query, page: ir.Page) -> Gen[ir.Position | None]:
     """The place of the last item to be kept; None if nothing lies behind it."""
-    left = (count.limit or 0) - page.count
+    left, strangers = (count.limit or 0) - page.count, page.strangers
     while page.next is not None and left > 0:
         page = yield evolve(count, after=page.next, limit=left)
-        left -= page.count
+        left, strangers = left - page.count, strangers + page.strangers
+    if strangers:
+        LOG.warning("%s: not trimmed to keep=, as another program has items among them", count.pattern)
+        return None
     return page.next
 
 

@@ -5,7 +5,7 @@ entity passed in, which may be stale; either way it becomes an equality guard of
 as it is now is judged again by the user's condition and the write is tried again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import Any, Literal, TypeAlias
 
@@ -28,7 +28,7 @@ from odm.expressions.nodes import (
 from odm.operations import ir
 from odm.operations.backend import Gen
 from odm.operations.context import Context, Target
-from odm.operations.guards import ABSENT, EXISTS, equals, every, judged, revision_is
+from odm.operations.guards import ABSENT, equals, every, has_tag, judged, revision_is
 from odm.operations.increments import check_steps, limits_of
 from odm.operations.limits import check_item, check_keys
 from odm.operations.trim import trim_after
@@ -245,10 +245,18 @@ def _read_base(context: Context, change: Change) -> Gen[Item | None]:
 
 
 def _judged_base(context: Context, change: Change, item: Item | None) -> Item | None:
-    base = context.now().living(item)
+    if (stranger := met(context, change, item)) is not None:
+        raise stranger
+    base = context.living(item)
     if (error := fault(context, change, base)) is not None:
         raise error
     return base
+
+
+def met(context: Context, change: Change, item: Item | None) -> ItemInvalid | None:
+    """The error for an item that is not one of the entity; None where it is, or is skipped as if it were not there."""
+    skipped = not change.upsert and context.living(item) is None
+    return None if skipped else context.stranger(change.target, item)
 
 
 def _can_start_from(context: Context, change: Change, base: Item) -> bool:
@@ -281,7 +289,7 @@ def attempt(context: Context, change: Change, base: Item | None) -> ir.Update | 
     revision = target.revision
     locked = None if revision is None else revision_is(target.entity, revision)
     alive = now.alive if target.entity.ttl is not None else None
-    condition = every(EXISTS, version_is(target.entity), alive, locked, change.wanted, *limits, *guards)
+    condition = every(has_tag(target.entity.tag), version_is(target.entity), alive, locked, change.wanted, *limits, *guards)
     entries = _entries(change, item, context.random)
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)
@@ -316,11 +324,15 @@ def _entries(change: Change, base: Item, random: Random) -> dict[str, Key | None
 
 def _as_read(entity: EntitySchema, when: Condition, item: Item) -> dict[str, Value]:
     """The item as the model reads it: where a field that ``when`` names is absent, its default stands."""
-    names = {path.root for path in paths(when)}
-    absent = [name for name, stored in entity.codec.stored.items() if stored in names and stored not in item]
-    defaults = {name: value for name, value in entity.codec.read(item, absent).items() if value not in (None, set())}
-    filled = {entity.codec.stored[name]: entity.codec.value(name, value) for name, value in defaults.items()}
+    filled = _defaults(entity, {path.root for path in paths(when)}.difference(item), item)
     return {TAG: entity.tag, **filled, **item}
+
+
+def _defaults(entity: EntitySchema, names: Collection[str], item: Item) -> dict[str, Value]:
+    """The attributes of these stored names that are not in the item, as their fields' defaults are stored."""
+    absent = [name for name, stored in entity.codec.stored.items() if stored in names]
+    defaults = {name: value for name, value in entity.codec.read(item, absent).items() if value not in (None, set())}
+    return {entity.codec.stored[name]: entity.codec.value(name, value) for name, value in defaults.items()}
 
 
 def _told(target: Target) -> dict[str, Value]:
@@ -336,11 +348,18 @@ def _key_values(target: Target) -> dict[str, Any]:
 
 
 def _creation(context: Context, change: Change) -> ir.Put:
-    """Upsert of an absent item: insert what the actions make of nothing."""
+    """Upsert of an absent item: insert what the actions make of the model's defaults."""
+    target = change.target
+    made = {**apply(change.actions, _start(change)), **target.entity.codec.marks}
+    return _whole(context, change, made, judged(target.entity, ABSENT, context.now()))
+
+
+def _start(change: Change) -> dict[str, Value]:
+    """What an upsert of an absent item begins with: its key, and the defaults of what the actions change."""
     target, codec = change.target, change.target.entity.codec
     start = {codec.stored[name]: codec.value(name, value) for name, value in _key_values(target).items()}
-    made = {**apply(change.actions, start), **codec.marks}
-    return _whole(context, change, made, judged(target.entity, ABSENT, context.now()))
+    changed = {action.path.root for action in change.actions}.difference(start, change.known)
+    return start | _defaults(target.entity, changed, start)
 
 
 def _upgrading(context: Context, change: Change, base: Item) -> ir.Put:
@@ -358,7 +377,8 @@ def _whole(context: Context, change: Change, made: Item, condition: Condition | 
     item = unknown(entity, made) | entity.codec.encode(instance)
     entries = entity.entries(vars(instance), item, context.random)
     check_item(item, target.key, entries, entity, context.limits, entity.local)
-    return ir.Put(target.key, item, entries, condition, pattern=target.entity.primary.full_name)
+    guard = context.guard(entity)
+    return ir.Put(target.key, item, entries, condition, pattern=target.entity.primary.full_name, tag=guard)
 
 
 def fault(context: Context, change: Change, item: Item | None) -> OdmError | None:
@@ -372,7 +392,7 @@ def fault(context: Context, change: Change, item: Item | None) -> OdmError | Non
     target = change.target
     if item is None:
         if change.upsert and change.wanted is None and target.revision in (None, 0):
-            return _limit_fault(context, change, None)
+            return _limit_fault(context, change, _start(change))
         return ItemNotFound(f"{target} is not there: insert it first, or say upsert=True")
     item = up_to_date(context, target.entity, item, target.key)
     if change.wanted is not None and not holds(change.wanted, item):

@@ -15,7 +15,7 @@ from odm.expressions.nodes import Condition, Item
 from odm.operations import ir
 from odm.operations.backend import Gen
 from odm.operations.context import Context, Target
-from odm.operations.guards import ABSENT, EXISTS, Now, every, judged, revision_is
+from odm.operations.guards import ABSENT, Now, every, has_tag, judged, revision_is
 from odm.operations.left import send_batch
 from odm.operations.limits import check_item
 from odm.operations.reads import Reading, keys_chunk
@@ -38,8 +38,8 @@ def target_of(context: Context, target: object) -> Target:
     return context.key_of(target)
 
 
-def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:
-    """The unconditional put of an entity, and the entity as it will be stored (its revision counted up)."""
+def put_request(context: Context, instance: E, *, batched: bool = False) -> tuple[Target, E, ir.Put]:
+    """The put of an entity without a condition, and the entity as it will be stored (its revision counted up)."""
     known = context.schema.by_class.get(type(instance))  # sooner than to ask whether it is an entity
     if known is None and not isinstance(instance, Entity):
         raise BadValue(f"{instance!r} is not an entity: give an instance of a class declared with table=...")
@@ -51,7 +51,8 @@ def put_request(context: Context, instance: E) -> tuple[Target, E, ir.Put]:
     entity.codec.check(item)
     entries = entity.entries(vars(stored), item, context.random)
     check_item(item, target.key, entries, entity, context.limits, entity.local)
-    return target, stored, ir.Put(target.key, item, entries, pattern=entity.primary.full_name)
+    guard = None if batched else context.guard(entity)
+    return target, stored, ir.Put(target.key, item, entries, pattern=entity.primary.full_name, tag=guard)
 
 
 class Write(NamedTuple):
@@ -78,7 +79,7 @@ class Write(NamedTuple):
     def at(self, now: Now) -> ir.Operation:
         """The operation with all of its conditions, as of a moment."""
         entity = self.target.entity
-        presence = None if self.present is None else EXISTS if self.present else ABSENT
+        presence = None if self.present is None else has_tag(entity.tag) if self.present else ABSENT
         locked = None if self.revision is None else revision_is(entity, self.revision)
         condition = judged(entity, every(presence, locked, self.wanted), now)
         return self.operation if condition is None else evolve(self.operation, condition=condition)
@@ -91,6 +92,8 @@ class Write(NamedTuple):
         entity, there = self.target.entity, context.now().living(item)
         if there is None or self.revision is None or entity.codec.upgrades.current(there):
             return None
+        if self.stranger(context, item) is not None:
+            return None
         if self.wanted is not None and not holds(self.wanted, there):
             return None
         try:
@@ -101,8 +104,16 @@ class Write(NamedTuple):
             return None
         return evolve(self.operation, condition=unchanged(entity, there))
 
+    def stranger(self, context: Context, item: Item | None) -> ItemInvalid | None:
+        """The error for an item that is not one of the entity; one that is skipped is only in the way of a put."""
+        there = isinstance(self.operation, ir.Put) or context.living(item) is not None
+        return context.stranger(self.target, item) if there else None
+
     def refusal(self, context: Context, item: Item | None) -> OdmError:
         """Why it was refused, by the item as it was judged."""
+        if (stranger := self.stranger(context, item)) is not None:
+            return stranger
+        item = context.living(item)
         if self.present and context.now().living(item) is None:
             return ItemNotFound(f"{self.target} is not there")
         return refusal(context, self.target, item, self.wanted, fresh=self.present is False)
@@ -164,21 +175,21 @@ def delete(context: Context, which: object, when: Condition | bool | None) -> Ge
     guard = None if revision is None else revision_is(target.entity, revision)
     now = context.now()
     condition = every(guard, wanted, now.alive if target.entity.ttl is not None else None)
-    write = Write(target, ir.Delete(target.key, pattern=target.entity.primary.full_name), wanted, revision)
+    write = Write(target, delete_request(context, target), wanted, revision)
     answer = yield evolve(write.operation, condition=condition)
     if isinstance(answer, ir.Refused):
         answer = yield from _again(context, write, answer)
     if isinstance(answer, ir.Written):
         return answer.existed
-    if now.living(answer.item) is not None:
+    if context.living(answer.item) is not None:
         raise write.refusal(context, answer.item)
     return False
 
 
-def delete_request(context: Context, which: object) -> ir.Delete:
-    """The unconditional delete of an item."""
-    target = target_of(context, which)
-    return ir.Delete(target.key, pattern=target.entity.primary.full_name)
+def delete_request(context: Context, target: Target) -> ir.Delete:
+    """The delete of an item, without a condition."""
+    entity = target.entity
+    return ir.Delete(target.key, pattern=entity.primary.full_name, tag=context.guard(entity))
 
 
 def delete_all(context: Context, reading: Reading | None) -> Gen[int]:

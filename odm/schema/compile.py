@@ -40,6 +40,7 @@ def compile_schema(
     keys: tuple[str, str],
     index_keys: Mapping[str, tuple[str, str]],
     row_key_join: str,
+    exclusive: bool = False,
 ) -> Schema:
     """The schema of a table. Raises SchemaError for every fault that can be known without a backend."""
     if not entities:
@@ -61,7 +62,7 @@ def compile_schema(
     shared = _mark_shared(compiled)
     indexes = _indexes(shared, index_keys)
     check_index_keys(name, indexes, index_keys)
-    schema = Schema(name, shared, indexes, keys=keys, hash_only=hash_only, row_key_join=row_key_join)
+    schema = Schema(name, shared, indexes, keys=keys, hash_only=hash_only, row_key_join=row_key_join, exclusive=exclusive)
     check_indexes(schema)
     check_companions(schema, transactions=True)
     return schema

@@ -290,6 +290,7 @@ class Schema:
         indexes: the secondary indexes, by name.
         entities: by tag, the value of the stored attribute ``_t``.
         row_key_join: what Bigtable puts between partition and sort.
+        exclusive: no other program writes items under keys that the models make.
         prefix: of a store, with which ``name`` begins.
     """
 
@@ -299,6 +300,7 @@ class Schema:
     keys: tuple[str, str] = ("pk", "sk")
     hash_only: bool = False
     row_key_join: str = "#"
+    exclusive: bool = False
     prefix: str = ""
     by_class: Mapping[type, EntitySchema] = field(
         init=False,

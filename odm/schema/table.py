@@ -27,6 +27,10 @@ class Table:
             the name of the index with ``pk`` and ``sk`` behind it.
         row_key_join: what joins partition and sort key to a Bigtable row key; ``"##"`` is unambiguous whatever
             the templates are.
+        exclusive: True: no other program writes items of its own under keys that these models make. Then a put, delete
+            or batch does not look at what is there, and a filter or count does not look for such items. That saves a
+            batch its reads, and a plain put on Bigtable is a single mutation. Default: an item that another program
+            wrote is neither replaced nor removed, and every call that meets one reports it.
 
     Raises:
         SchemaError: the name or an option can not be used.
@@ -39,11 +43,14 @@ class Table:
         keys: Sequence[str] = ("pk", "sk"),
         index_keys: Mapping[str, Sequence[str]] = MappingProxyType({}),
         row_key_join: Literal["#", "##"] = "#",
+        exclusive: bool = False,
     ) -> None:
         if not isinstance(name, str) or not is_name(name):
             raise SchemaError(f"Table({name!r}): a name has {NAMES}")
         if row_key_join not in ("#", "##"):
             raise SchemaError(f"Table({name!r}): row_key_join is '#' or '##', not {row_key_join!r}")
+        if exclusive not in (True, False):
+            raise SchemaError(f"Table({name!r}): exclusive is True or False, not {exclusive!r}")
         self.name = name
         takes = "takes two attribute names, partition and sort"
         unused = "(which is not used where no primary key has a sort template)"
@@ -53,6 +60,7 @@ class Table:
             for index, names in index_keys.items()
         }
         self.row_key_join = row_key_join
+        self.exclusive = exclusive
         self._entities: list[tuple[type[Entity], str]] = []
         self._schema: Schema | None = None
         self._lock = Lock()
@@ -91,6 +99,7 @@ class Table:
                         keys=self.keys,
                         index_keys=self.index_keys,
                         row_key_join=self.row_key_join,
+                        exclusive=self.exclusive,
                     )
         return schema
 

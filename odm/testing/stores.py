@@ -17,7 +17,7 @@ from odm.operations.backend import Backend, Connection, Gen
 from odm.operations.context import Context
 from odm.operations.limits import PORTABLE, Limits
 from odm.operations.units import Units
-from odm.operations.writes import delete_request, put_request
+from odm.operations.writes import delete_request, put_request, target_of
 from odm.schema.model import Key, Schema
 from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncStore
@@ -192,7 +192,8 @@ class Stores:
 
     def rival_deletes(self, entity: Entity) -> None:
         """Somebody else deletes this just before the next write."""
-        self._watched.rivals.append(delete_request(_context(entity), entity))
+        context = _context(entity)
+        self._watched.rivals.append(delete_request(context, target_of(context, entity)))
 
 
 def _context(entity: Entity) -> Context:

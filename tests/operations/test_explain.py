@@ -105,7 +105,7 @@ WRITES: list[tuple[str, Callable[[Store], Explanation], str]] = [
     (
         "update whose index key the call tells",
         lambda db: db.explain(KEY, set_(Order.opened_at, day(3))),
-        write_of("update", "condition  exists(_t) and missing(_v)\nrequests   at most 1"),
+        write_of("update", "condition  _t = 'Order' and missing(_v)\nrequests   at most 1"),
     ),
     (
         "update that reads",
@@ -120,7 +120,7 @@ WRITES: list[tuple[str, Callable[[Store], Explanation], str]] = [
         lambda db: db.explain(ORDER, set_(Order.status, "shipped")),
         write_of(
             "update",
-            "condition  exists(_t) and missing(_v) and region = 'EU' and placed_at = '2026-01-02T00:00:00.000000Z'\n"
+            "condition  _t = 'Order' and missing(_v) and region = 'EU' and placed_at = '2026-01-02T00:00:00.000000Z'\n"
             f"{REQUESTS}note       takes region, placed_at from the entity passed in, {GUARDED}",
         ),
     ),

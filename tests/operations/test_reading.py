@@ -95,7 +95,7 @@ def test_a_collection_is_one_request(db: Store) -> None:
         for item in (CUSTOMER, *ORDERS):
             batch.put(item)
     assert len(list(counted.query(collection(Customer.primary(customer_id="c1"))))) == 6
-    assert backend.requests == ["CreateTables", "BatchWrite", "Query"]
+    assert backend.requests == ["CreateTables", "BatchGet", "BatchWrite", "Query"]
 
 
 def test_a_collection_of_a_prefix_is_the_item_and_what_is_stored_under_it(db: Store) -> None:

@@ -247,7 +247,7 @@ def test_the_engine_takes_a_patience_and_needs_none() -> None:
         assert twin.get(Note, note_id="n") == Note(note_id="n")
         with db.meter() as meter, twin.batch() as batch:
             batch.delete(Note, note_id="n")
-        assert meter.calls == 1
+        assert meter.calls == 2
         assert not db.exists(Note, note_id="n")
 
 

@@ -194,13 +194,15 @@ class TestPutRaw:
         assert [item.stale for item in all_of(sharded)] == [frozenset()] * 5
         assert sorted(job.job_id for job in sharded.query(Job.at_random(queue="q"))) == [job.job_id for job in jobs]
 
-    def test_is_one_request(self, db: Store, stores: Stores) -> None:
+    def test_is_one_request_and_one_for_tags(self, db: Store, stores: Stores) -> None:
         fill(db, ORDERS)
         items = all_of(db)
         stores.forget()
         db.put_raw(items)
         db.put_raw([])
-        (request,) = stores.requests
+        tags, request = stores.requests
+        assert isinstance(tags, ir.BatchGet)
+        assert tags.tags
         assert isinstance(request, ir.BatchWrite)
         assert len(request.operations) == len(ORDERS)
 
@@ -225,11 +227,11 @@ def replace(do: Calls, new: Sequence[Any], old: Sequence[Any]) -> Gen[None]:
 
 
 class TestBatchInProcedures:
-    def test_is_one_request(self, db: Store, stores: Stores) -> None:
+    def test_is_one_request_and_one_for_tags(self, db: Store, stores: Stores) -> None:
         db.put(ORDERS[0])
         stores.forget()
         db.run(replace(ORDERS[1:4], ORDERS[:1]))
-        assert [type(request) for request in stores.requests] == [ir.BatchWrite]
+        assert [type(request) for request in stores.requests] == [ir.BatchGet, ir.BatchWrite]
         assert sorted(order.order_id for order in db.scan(Order)) == ["o0", "o1", "o2"]
 
     def test_refuses_what_a_batch_refuses(self, db: Store) -> None:

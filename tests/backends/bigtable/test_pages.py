@@ -9,7 +9,7 @@ from odm.backends.bigtable.native import (
     ReadRows,
     RowRange,
 )
-from odm.backends.bigtable.pages import KEYS_ONLY
+from odm.backends.bigtable.ownership import HELD
 from odm.operations.ir import (
     Page,
     Position,
@@ -107,7 +107,7 @@ def test_a_filter_without_a_limit_may_give_an_empty_page(monkeypatch: pytest.Mon
 
 def test_count_reads_keys_alone() -> None:
     sent, answer = play(Query("hats", count=True), Read((row("hats#a"), row("hats#b"))))
-    assert sent[0].filter == KEYS_ONLY
+    assert sent[0].filter == HELD
     assert answer == Page(count=2)
 
 

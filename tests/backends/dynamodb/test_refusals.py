@@ -46,12 +46,17 @@ CALLS: dict[str, Callable[[Store], object]] = {
 
 
 class Refusing:
-    """A service that answers every request with one error."""
+    """A service that answers every request with one error, but the read of tags before a batch."""
 
     def __init__(self) -> None:
         self.error: dict[str, Any] = {}
+        self.batches = False
+        self.first = True
 
     def answer(self) -> Answer:
+        if self.batches and self.first:
+            self.first = False
+            return Answer(b'{"Responses": {"plain": []}, "UnprocessedKeys": {}}')
         return Answer(json.dumps(self.error).encode(), 400)
 
 
@@ -96,10 +101,11 @@ def test_what_will_not_pass_is_said_at_once(
     db: Store, server: Canned, refusing: Refusing, operation: str, code: str, kind: type[OdmError], says: str
 ) -> None:
     refusing.error = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "no"}
+    refusing.batches = operation == "BatchWriteItem"
     with pytest.raises(kind, match=says) as caught:
         CALLS[operation](db)
     assert type(caught.value) is kind
-    assert server.asked == [operation]
+    assert server.asked == [*["BatchGetItem"] * refusing.batches, operation]
 
 
 @pytest.mark.parametrize("operation", CALLS)
@@ -118,9 +124,10 @@ def test_throttling_is_waited_for_as_often_as_the_store_says(
         "message": "slow down",
         member: [{"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:of:the:table"}],
     }
+    refusing.batches = operation == "BatchWriteItem"
     with pytest.raises(Throttled, match="TableWriteKeyRangeThroughputExceeded at arn:of:the:table") as caught:
         CALLS[operation](db)
-    assert server.asked == [operation] * (RETRIES + 1)
+    assert server.asked == [*["BatchGetItem"] * refusing.batches, *[operation] * (RETRIES + 1)]
     left = {"BatchGetItem": (ANN, HITS), "BatchWriteItem": (Account(name="ann"), HITS)}
     assert caught.value.left == left.get(operation, ())
 

@@ -11,7 +11,6 @@ from odm import (
     TTL,
     AccessPattern,
     Entity,
-    ItemExists,
     ItemInvalid,
     PrimaryKey,
     Shards,
@@ -249,14 +248,17 @@ def test_what_another_program_stored_is_neither_overwritten_nor_changed(address:
     with Store(table, DynamoDB(SESSION, endpoint_url=address)) as db:
         db.create()
         client.put_item(TableName=name, Item=foreign)
-        with pytest.raises(ItemExists):
-            db.insert(Order(order="1"))
+        for write in (db.insert, db.put, db.delete):
+            with pytest.raises(ItemInvalid, match="has no tag"):
+                write(Order(order="1"))
         with pytest.raises(TransactionFailed) as caught, db.transaction() as tx:
             tx.insert(Order(order="1"))
-        assert isinstance(caught.value.reasons[0], ItemExists)
+        assert isinstance(caught.value.reasons[0], ItemInvalid)
+        with pytest.raises(ItemInvalid, match="has no tag"), db.batch() as batch:
+            batch.put(Order(order="1"))
+            batch.put(Order(order="2"))
+        assert db.get(Order, order="2") is None
         for upsert in (False, True):
             with pytest.raises(ItemInvalid, match="has no tag"):
                 db.update(Order.primary(order="1"), set_(Order.total, 1), upsert=upsert)
         assert client.get_item(TableName=name, Key={key: foreign[key] for key in ("pk", "sk")})["Item"] == foreign
-        db.put(Order(order="1"))  # which asks for nothing
-        assert db.get(Order, order="1") == Order(order="1")
