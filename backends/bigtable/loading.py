@@ -83,7 +83,10 @@ class Loader(EntityLoader[Row]):
 
 
 def _tag(row: Row) -> str:
-    tag: str = read(row.values[shape_of(row.columns).places[TAG]])
+    try:
+        tag: str = read(row.values[shape_of(row.columns).places[TAG]])
+    except ValueError as fault:
+        raise TypeError("the tag cannot be read") from fault
     return tag
 
 

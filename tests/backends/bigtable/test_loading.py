@@ -232,6 +232,13 @@ def test_an_item_of_another_version_or_kind_is_left_to_be_looked_at() -> None:
     assert old.load_all([]) == []
 
 
+@pytest.mark.parametrize("tag", [b"\xff", b"[", b"[1]"], ids=str)
+def test_an_item_whose_tag_cannot_be_read_is_left_to_be_looked_at(tag: bytes) -> None:
+    row = Row(b"k", (Cell("d", b"_t", tag),))
+    assert LOADER.load(row) is None
+    assert LOADER.load_all([row]) is None
+
+
 def test_the_item_is_its_row() -> None:
     item = {"_t": "Counted", "text": "1", "views": 5, "tags": frozenset({"a"}), "plain": frozenset({b"x"})}
     found = RowItem(row_of(item, FORM), LOADER)
