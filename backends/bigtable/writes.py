@@ -192,7 +192,7 @@ def _shows(writer: Writer, row_key: str, id: str) -> Gen[bool]:
         rows = yield from read_many(writer.table, (row_key,), writer.retry)
     except OdmError:  # what counts is that the outcome is not known
         return False
-    before = stored(rows.get(row_key))
+    before = stored(rows.get(row_key), writer.form)
     return before is not None and before.revision == id
 
 

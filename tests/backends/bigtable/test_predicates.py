@@ -332,7 +332,7 @@ def test_a_predicate_never_mistakes_members_in_the_plain_cell(
     for condition in conditions:
         said = predicate(condition, FORM)
         if said is not None and answer(connection, said, "item"):
-            assert holds(condition, decode(stored))
+            assert holds(condition, decode(stored, FORM))
 
 
 WHOLE = st.sampled_from(["x", "y", "a#b", "größe"]).map(lambda name: Path((name,)))
@@ -378,7 +378,7 @@ def test_blind_actions_do_what_the_evaluator_does_or_ask_for_the_item(
         asked = Predicate(there(), holds=True)
     matched = connection.call(CheckAndMutateRow(TABLE, "item", together(asked.filter, *done.requires), done.mutations))
     event("written" if matched else "not written")
-    left = decode(connection.call(ReadRows(TABLE, keys=("item",))).rows[0])
+    left = decode(connection.call(ReadRows(TABLE, keys=("item",))).rows[0], FORM)
     if matched:
         assert left == apply(actions, item)
     else:
