@@ -61,7 +61,9 @@ EXAMPLES = int(os.environ.get("ODM_PREDICATE_EXAMPLES", "100"))
 
 TABLE = "predicates"
 PLAIN = Form({})
-FORM = Form({"tags": "columns", "map": "columns", "count": "counter"}, frozenset({"disputed"}))
+FORM = Form(
+    {"tags": "columns", "map": "columns", "count": "counter"}, frozenset({"disputed"}), frozenset({"text", "a#text"})
+)
 TAG, X = Path(("_t",)), Path(("x",))
 COUNTED = SetCell("count", bytes(8), 1000, "c")
 GHOSTS = {
@@ -104,7 +106,12 @@ EDGES: tuple[Value, ...] = (
 
 @pytest.fixture(scope="module")
 def connection(bigtable_emulator: str) -> Iterator[Connection]:
-    connection = Bigtable("project", "instance", endpoint=bigtable_emulator).connect(Schema(TABLE, {}, {}))
+    yield from connected(bigtable_emulator, "predicates")
+
+
+def connected(address: str, instance: str) -> Iterator[Connection]:
+    """A connection to an instance with the table, in which there are ghosts."""
+    connection = Bigtable("project", instance, endpoint=address).connect(Schema(TABLE, {}, {}))
     connection.call(CreateTable(TABLE, {"d": 1, "c": 1}))
     for row, made in GHOSTS.items():
         connection.call(MutateRow(TABLE, Entry(row, made)))
@@ -255,12 +262,15 @@ ITEMS = st.fixed_dictionaries(
     {"_t": st.sampled_from(["Order", "1", "true", "é"])},
     optional={
         **dict.fromkeys(["x", "y", "_v", "a#b", "größe", "ñ", "disputed"], VALUES),
+        **dict.fromkeys(["text", "a#text"], st.none() | TEXTS),
         "tags": SETS,
         "map": st.dictionaries(KEYS, VALUES, max_size=3),
         "count": st.integers(-(2**63), 2**63 - 1),
     },
 )
-ATTRIBUTES = st.sampled_from(["x", "x", "y", "_v", "_t", "a#b", "größe", "ñ"]).map(lambda name: Path((name,)))
+ATTRIBUTES = st.sampled_from(["x", "x", "text", "text", "y", "_v", "_t", "a#b", "a#text", "größe", "ñ"]).map(
+    lambda name: Path((name,))
+)
 SPECIAL = st.sampled_from(
     [Path(("tags",)), Path(("map",)), Path(("count",)), Path(("disputed",)), Path(("x", "k")), Path(("tags", "k"))]
 )
