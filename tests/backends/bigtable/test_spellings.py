@@ -4,17 +4,21 @@ An attribute that is declared as text has cells from before, with an apostrophe;
 not write: an apostrophe that is not needed, ``-0``, and numbers that are read as text, such as ``1.50`` and ``1e3``.
 """
 
+import contextlib
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+import odm
+from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.cells import write
 from odm.backends.bigtable.codec import decode, replacement
 from odm.backends.bigtable.expressions import predicate
-from odm.backends.bigtable.native import DeleteRow, Entry, MutateRow, MutateRows, ReadRows, SetCell
+from odm.backends.bigtable.native import DeleteColumn, DeleteRow, Entry, MutateRow, MutateRows, ReadRows, SetCell
 from odm.errors import BackendError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import (
@@ -113,6 +117,46 @@ def test_a_predicate_never_accepts_what_the_evaluator_refuses(
             answered, right = answer(connection, said, "foreign"), holds(asked, item)
             event(f"answered {answered}, right {right}, own {own}")
             assert answered is right or (right and not own), asked
+
+
+doors = odm.Table("doors")
+
+
+class Door(odm.Entity, table=doors):
+    name: str
+    status: str = "open"
+    either: Any = 0
+    primary = odm.PrimaryKey("DOOR#{name}")
+
+
+@pytest.mark.parametrize(
+    ("found", "condition", "holds"),
+    [
+        ({"status": b"'open"}, Door.status != "open", False),
+        ({"status": b"'open"}, Door.status == "open", True),
+        ({"status": b"'42"}, Door.status == "42", True),
+        ({"status": b"42"}, Door.status == "42", True),
+        ({"either": b"'open"}, odm.not_(Door.either == "open"), False),
+        ({"either": b"-0"}, Door.either != 0, False),
+        ({"either": b"-0"}, Door.either < 0, False),
+        ({"either": b"-0"}, Door.either >= 0, True),
+        ({"either": b"1.50"}, Door.either > 1, False),
+        ({"either": b"1.50"}, Door.either == "1.50", True),
+    ],
+    ids=str,
+)
+def test_an_update_is_applied_if_its_condition_holds(
+    bigtable_emulator: str, found: dict[str, bytes], condition: odm.Condition, holds: bool
+) -> None:
+    """Also where the server refuses what the item then allows."""
+    backend = Bigtable("project", "doors", endpoint=bigtable_emulator)
+    with odm.Store(doors, backend) as db, contextlib.closing(backend.connect(doors.compile())) as connection:
+        db.create()
+        db.put(Door(name="a"))
+        cells = tuple(SetCell(name, cell, 10**15) for name, cell in found.items())
+        connection.call(MutateRow("doors", Entry("DOOR#a", (*map(DeleteColumn, found), *cells))))
+        with contextlib.nullcontext() if holds else pytest.raises(odm.ConditionFailed):
+            db.update(Door.primary(name="a"), odm.set_(Door.status, "shut"), when=condition)
 
 
 def is_own(name: str, cell: bytes) -> bool:
