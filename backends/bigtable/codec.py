@@ -6,7 +6,7 @@ change in part: a Counter is a 64-bit number in a family of its own, and each me
     d:_t = Order    d:total = 12.5    c:views = (8 bytes)    d:tags = {"$set": []}    d:tags#new =    d:tags#felt =
 
 An attribute that every entity of the table which has it declares as text is written as the text itself, and read as
-text whatever it looks like. All others tell their type by their form.
+text whatever it looks like. All others show their type by their form.
 
 Rows are read without knowing which fields are Counters or in Columns, so what was written before a field got its marker
 still counts: a number in a plain cell is added to the counter, and a plain set or map is joined by the members in
@@ -84,7 +84,7 @@ _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeErr
 
 @frozen
 class Form:
-    """How the attributes of a table are stored, other than in one cell each that tells its type.
+    """How the attributes of a table are stored, other than in one cell each that shows its type.
 
     Attributes:
         kinds: by stored name.

@@ -218,7 +218,7 @@ class _Module:
 
 
 def _by_cell(values: Mapping[Value, Any]) -> dict[bytes, Any]:
-    """What the cells of some values stand for, also those that tell their type by themselves."""
+    """What the cells of some values stand for, also those that show their type by themselves."""
     return {cell: made for value, made in values.items() for cell in (write(value), write_text(value))}
 
 
