@@ -1,7 +1,7 @@
 """What the command line asks of Bigtable; see `odm.operations.admin`."""
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import entries_of, stored
+from odm.backends.bigtable.codec import Form, entries_of, stored
 from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, read_all
@@ -43,7 +43,8 @@ class Admin:
         if not sample or any(change.what == f"table {schema.name!r}" for change in changes):
             return Survey(changes)  # no table, or one that holds something else
         rows = run(_sample(schema.name, sample, self._retry), self._call)
-        items = [found for row in rows if (found := _stored(schema, row)) is not None]
+        form = Form.of(schema)
+        items = [found for row in rows if (found := _stored(schema, form, row)) is not None]
         return Survey(changes, judge(schema, items), len(items))
 
     def apply(self, *, drop: bool, tell: Tell) -> None:
@@ -68,13 +69,13 @@ def _sample(table: str, most: int, retry: Retry) -> Gen[list[Row]]:
     return [*found.values()][:most]
 
 
-def _stored(schema: Schema, row: Row) -> Stored | None:
+def _stored(schema: Schema, form: Form, row: Row) -> Stored | None:
     """The item of a row with all of its keys; None if there is no item in it."""
     try:
-        found = stored(row)
+        found = stored(row, form)
     except BackendError:
         return Stored(Key(row.text), {}, {})  # not written by odm: it has the tag of no model
     if found is None:
         return None
-    key = key_of(schema, row.text, str(found.item[TAG])) or Key(row.text)
+    key = key_of(schema, row.text, str(found.item.get(TAG, ""))) or Key(row.text)
     return Stored(key, found.item, entries_of(row))

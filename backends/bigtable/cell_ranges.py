@@ -1,13 +1,15 @@
 r"""Which cells hold a value, or one of a range: filters over the texts that `odm.backends.bigtable.cells` makes.
 
 Each function gives *alternatives*: filters of which exactly the cells with such a value pass one, and no cell two. A
-server compares the values of cells as bytes, so the texts of a range must be told from those of other types that lie
-among them:
+`Spelling` says which cells have a value: those that odm writes, or wrote, or all that are read as the value. A server
+compares the values of cells as bytes, so the texts of a range must be told from those of other types that lie among
+them:
 
 * **Numbers** of one sign and one count of digits before the point are ordered as their texts are, the negative ones
   backwards. So a range is one expression for all the lengths in the middle, and one with a byte range at each end.
 * **Texts** are ordered as their UTF-8 is. Those that would read as something else stand behind an apostrophe, in an
-  order of their own; from the others the places of the other types are cut out.
+  order of their own; from the others the places of the other types are cut out. Where an attribute is declared as
+  text, nothing but null, bytes and what has an apostrophe is cut out, and texts that had one before may still have it.
 * **Bytes** stand behind a zero byte.
 
 Expressions are RE2 over bytes: ``\C`` is any byte, and a repeat count is 1000 at most
@@ -15,18 +17,19 @@ Expressions are RE2 over bytes: ``\C`` is any byte, and a repeat count is 1000 a
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from odm.backends.bigtable.cells import write
+from odm.backends.bigtable.cells import write, write_text
 from odm.backends.bigtable.filters import Filter, ValueIs, ValueMatches, ValueRange, chain
 from odm.expressions.evaluate import kind_of
-from odm.expressions.nodes import Number, Value
+from odm.expressions.nodes import Comparator, Number, Value
 
 Alternatives: TypeAlias = tuple[Filter, ...]
+_Cut: TypeAlias = tuple[bytes, bytes, Filter | None]
 
 MOST_DIGITS: Final = 126
 """Before the point of a stored number (`odm.codec.numbers`)."""
@@ -42,7 +45,7 @@ _NOT_NUMBER: Final = ValueMatches(
 _LIKE_NUMBER: Final = re.compile(rb"-?((0|[1-9][0-9]*)(\.[0-9]*)?)?")
 """What a number may begin with."""
 
-_CUTS: Final[tuple[tuple[bytes, bytes, Filter | None], ...]] = (
+_CUTS: Final[tuple[_Cut, ...]] = (
     (b"\0", b"\1", None),
     (b"'", b"(", None),
     (b"-", b".", _NOT_NUMBER),
@@ -55,6 +58,33 @@ _CUTS: Final[tuple[tuple[bytes, bytes, Filter | None], ...]] = (
 )
 """Where cells may hold something else than the text that they are: all do, or those that do not pass the filter."""
 
+_DECLARED_CUTS: Final[tuple[_Cut, ...]] = (
+    (b"\0", b"\1", None),
+    (b"'", b"(", None),
+    (b"null", b"null\0", None),
+)
+"""The same for an attribute that is declared as text."""
+
+_NEGATIVE_ZERO: Final = b"-0"
+"""Is read as 0, and written by other programs only."""
+
+
+@frozen
+class Spelling:
+    """Which of the cells that are read as a value count.
+
+    Attributes:
+        declared: the attribute is declared as text.
+        every: all of them; else those that odm writes, or wrote. Other programs may have written an apostrophe where
+            none is needed, or ``-0``.
+    """
+
+    declared: bool = False
+    every: bool = False
+
+
+OWN: Final = Spelling()
+
 
 @frozen
 class Bound:
@@ -64,38 +94,68 @@ class Bound:
     open: bool = False
 
 
-def equal(value: Value) -> Alternatives | None:
+def compared(op: Comparator, value: Value, spelling: Spelling = OWN) -> Alternatives | None:
+    """The cells with a value that compares so; None where no filters say it."""
+    match op:
+        case "=":
+            return equal(value, spelling)
+        case "<" | "<=":
+            return between(None, Bound(value, open=op == "<"), spelling)
+        case ">" | ">=":
+            return between(Bound(value, open=op == ">"), None, spelling)
+        case _:
+            return None  # <> is the negation of =
+
+
+def equal_to_one(values: Iterable[Value], spelling: Spelling = OWN) -> Alternatives | None:
+    """The cells with one of the values; None as of `equal`."""
+    found: dict[Filter, None] = {}
+    for value in values:
+        same = equal(value, spelling)
+        if same is None:
+            return None
+        found.update(dict.fromkeys(same))
+    return tuple(found)
+
+
+def equal(value: Value, spelling: Spelling = OWN) -> Alternatives | None:
     """The cells with this value; None for a list, map or set, which has more than one text."""
     match kind_of(value):
         case "list" | "map" | "set":
             return None
+        case "number" | "boolean" if spelling.declared:
+            return ()
         case "number" if value == 0:  # also -0
-            return (ValueIs(write(0)),)
+            cells = [write(0), *([_NEGATIVE_ZERO] if spelling.every else [])]
+        case "string":
+            cells = [*([write_text(value)] if spelling.declared else []), write(value)]
+            cells += [b"'" + _bytes(value)] if spelling.every else []
         case _:
-            return (ValueIs(write(value)),)
+            cells = [write(value)]
+    return tuple(map(ValueIs, dict.fromkeys(cells)))
 
 
-def between(low: Bound | None, high: Bound | None) -> Alternatives:
+def between(low: Bound | None, high: Bound | None, spelling: Spelling = OWN) -> Alternatives:
     """The cells with a value of the bounds' type from ``low`` to ``high``; None: no bound, at one of the two ends.
 
     Bounds of different types, or of one that has no order, have nothing between them.
     """
     kinds = {kind_of(bound.value) for bound in (low, high) if bound is not None}
     if kinds == {"number"}:
-        return (*_positive(low, high), *_negative(low, high))
+        return () if spelling.declared else (*_positive(low, high), *_negative(low, high, every=spelling.every))
     if kinds == {"string"}:
-        return tuple(_texts(*_byte_range(low, high)))
+        return tuple(_texts(*_byte_range(low, high), spelling))
     if kinds == {"bytes"}:
         start, end = _byte_range(low, high)
         return tuple(_from_to(b"\0" + start, b"\1" if end is None else b"\0" + end))
     return ()
 
 
-def starting_with(prefix: Value) -> Alternatives:
+def starting_with(prefix: Value, spelling: Spelling = OWN) -> Alternatives:
     """The cells with a text or bytes that begin so; none begins with anything else."""
     if isinstance(prefix, str):
         start = prefix.encode()
-        return tuple(_texts(start, _behind(start)))
+        return tuple(_texts(start, _behind(start), spelling))
     if isinstance(prefix, bytes):
         start = b"\0" + prefix
         return tuple(_from_to(start, _behind(start)))
@@ -127,27 +187,33 @@ def _from_to(start: bytes, end: bytes | None) -> Iterator[Filter]:
         yield ValueRange(start, end)
 
 
-def _texts(start: bytes, end: bytes | None) -> Iterator[Filter]:
+def _texts(start: bytes, end: bytes | None, spelling: Spelling) -> Iterator[Filter]:
     """The cells with a text in ``[start, end)``: first those that are the text as it is, piece by piece."""
     at = start
     cuts = tuple(_cuts_within(start, end))
-    for begins, ends, kept in cuts:
+    pieces = [cut for cut in _DECLARED_CUTS if _touches(cut, start, end)] if spelling.declared else cuts
+    for begins, ends, kept in pieces:
         yield from _from_to(at, begins)
         if kept is not None:
             stop = ends if end is None else min(end, ends)
             yield from (chain(part, kept) for part in _from_to(max(start, begins), stop))
         at = ends
     yield from _from_to(at, end)
-    if cuts:
+    if cuts or spelling.every:
         yield from _from_to(b"'" + start, b"(" if end is None else b"'" + end)
 
 
-def _cuts_within(start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes, Filter | None]]:
+def _cuts_within(start: bytes, end: bytes | None) -> Iterator[_Cut]:
     """The cuts that ``[start, end)`` touches, but those for numbers where all in it begins as no number does."""
     numbers = end is None or _LIKE_NUMBER.fullmatch(_shared(start, end))
-    for begins, ends, kept in _CUTS:
-        if start < ends and (end is None or begins < end) and (numbers or kept is None):
-            yield begins, ends, kept
+    for cut in _CUTS:
+        if _touches(cut, start, end) and (numbers or cut[2] is None):
+            yield cut
+
+
+def _touches(cut: _Cut, start: bytes, end: bytes | None) -> bool:
+    begins, ends, _ = cut
+    return start < ends and (end is None or begins < end)
 
 
 def _shared(start: bytes, end: bytes) -> bytes:
@@ -162,10 +228,13 @@ def _positive(low: Bound | None, high: Bound | None) -> Iterator[Filter]:
         yield from _magnitudes("", low if low is not None and low.value >= 0 else None, high)
 
 
-def _negative(low: Bound | None, high: Bound | None) -> Iterator[Filter]:
-    """The cells with a number below 0 that lies between the bounds."""
+def _negative(low: Bound | None, high: Bound | None, *, every: bool) -> Iterator[Filter]:
+    """The cells with a number that has a minus and lies between the bounds; one of them is -0."""
+    ends = high is not None and (high.value < 0 or (high.value == 0 and high.open))
     if low is None or low.value < 0:
-        yield from _magnitudes("-", high if high is not None and high.value < 0 else None, low)
+        yield from _magnitudes("-", high if ends else None, low)
+    elif every and low.value == 0 and not (low.open or ends):
+        yield ValueIs(_NEGATIVE_ZERO)
 
 
 def _magnitudes(sign: str, least: Bound | None, most: Bound | None) -> Iterator[Filter]:

@@ -8,6 +8,10 @@ The rule is a spreadsheet's: what reads as a number is one, and an apostrophe in
     bytes       a zero byte, then the bytes
     text        as it is; '12.5   'true   '[x]   ''tis     where it would read as something else
 
+The cell of an attribute that the models declare as text is the text itself, so that other programs read it as such:
+``12.5`` is then a text, as is ``'12.5``, which was written before this rule. Only a text that begins with an apostrophe
+or a zero byte, or is ``null``, has an apostrophe in front.
+
 In JSON bytes are ``{"$bytes": "<base64>"}``, and a user's own map key that begins with ``$`` gets one more in front.
 
 A qualifier is the attribute's name, in which ``#`` and ``$`` are escaped as in keys; behind a ``#`` stands a member of
@@ -35,10 +39,16 @@ EMPTY_SET: Final = b'{"$set": []}'
 MARKS: Final = frozenset("-0123456789tfn'[{\0")
 """How a text begins that may need its apostrophe; a cell that begins otherwise is text as it is."""
 
+TEXT_MARKS: Final = frozenset("'\0n")
+"""How a declared text begins that may need its apostrophe; other cells are the text as it is."""
+
 INT64: Final = range(-(2**63), 2**63)
 """What a counter's cell holds."""
 
 _COUNTER_BYTES = 8
+_NULL: Final = b"null"
+_APOSTROPHE_OR_ZERO: Final = frozenset("'\0")
+_APOSTROPHE_OR_ZERO_CELL: Final = frozenset({b"'", b"\0"})
 _CONSTANTS: Final[Mapping[bytes, bool | None]] = {b"true": True, b"false": False, b"null": None}
 _ESCAPES: Final = str.maketrans({"#": "$S", "$": "$T"})
 _NUMERIC: Final = re.compile(NUMBER.pattern.decode(), re.ASCII)
@@ -65,6 +75,36 @@ def read(cell: bytes) -> Value:
     """
     reader = _READERS.get(cell[0]) if cell else None
     return cell.decode() if reader is None else reader(cell)
+
+
+def write_text(value: Value) -> bytes:
+    """The cell of an attribute that is declared as text.
+
+    None and bytes, which such an attribute may hold from before, are written as `write` does.
+
+    Raises:
+        BadValue: any other value, which would be read as text; or text that UTF-8 cannot encode.
+    """
+    if type(value) is str and value[:1] not in _APOSTROPHE_OR_ZERO and value != "null":
+        try:
+            return value.encode()
+        except UnicodeEncodeError:
+            return write(value)  # which reports it
+    if value is not None and not isinstance(value, str | bytes):
+        raise BadValue(
+            f"{value!r} is a {type(value).__name__}, but the models declare the attribute as text, and it would be "
+            "read as text: store text, or declare what else the field holds"
+        )
+    return write(value)
+
+
+def read_text(cell: bytes) -> Value:
+    """The value of a cell of an attribute that is declared as text: None, bytes or, in all other cells, text.
+
+    Raises:
+        ValueError: the cell is not UTF-8.
+    """
+    return read(cell) if cell[:1] in _APOSTROPHE_OR_ZERO_CELL or cell == _NULL else cell.decode()
 
 
 def write_counter(value: int) -> bytes:

@@ -5,18 +5,22 @@ change in part: a Counter is a 64-bit number in a family of its own, and each me
 
     d:_t = Order    d:total = 12.5    c:views = (8 bytes)    d:tags = {"$set": []}    d:tags#new =    d:tags#felt =
 
-Rows are read without knowing the fields' kinds, so what was written before a field got its marker still counts: a
-number in a plain cell is added to the counter, and a plain set or map is joined by the members in columns.
+An attribute that every entity of the table which has it declares as text is written as the text itself, and read as
+text whatever it looks like. All others show their type by their form.
+
+Rows are read without knowing which fields are Counters or in Columns, so what was written before a field got its marker
+still counts: a number in a plain cell is added to the counter, and a plain set or map is joined by the members in
+columns.
 
 Beside the item a row holds ``~r``, the id of the attempt that wrote it last, and ``_ix``, the index entries it has. A
 row without ``_t`` is no item: increments of counters leave such *ghosts* where there was nothing.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import frozen
+from attrs import Factory, field, frozen
 
 from odm.backends.bigtable.cells import (
     EMPTY_MAP,
@@ -26,14 +30,17 @@ from odm.backends.bigtable.cells import (
     read,
     read_counter,
     read_member,
+    read_text,
     set_member,
     write,
     write_counter,
+    write_text,
 )
 from odm.backends.bigtable.columns import BESIDE, LISTED, REVISION, Beside, Count, Member, Shape, Slot, shape_of
 from odm.backends.bigtable.native import COUNTERS, FAMILY, Column, DeleteColumn, Mutation, Row, SetCell
 from odm.backends.bigtable.ownership import REMOVED, is_strange, raw_cells
 from odm.codec import TAG, Draft
+from odm.codec.stored import NULL, TEXT
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
 from odm.schema.model import Key, Schema
@@ -78,35 +85,66 @@ _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeErr
 
 @frozen
 class Form:
-    """How the attributes of a table are stored, other than in one cell each.
+    """How the attributes of a table are stored, other than in one cell each that shows its type.
 
     Attributes:
         kinds: by stored name.
         disputed: the names that are of a kind to one entity of the table and not to another: they are written in one
             cell, and only after the row was read.
+        texts: the names that every entity which has them declares as text.
+        tags: those of the entities; an item with another one is another program's. None: all are odm's.
+        readers: read the cells of those.
     """
 
     kinds: Mapping[str, Kind]
     disputed: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+    tags: frozenset[str] | None = None
+    readers: Mapping[str, Callable[[bytes], Value]] = field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(lambda self: dict.fromkeys(self.texts, read_text), takes_self=True),
+    )
 
     @classmethod
     def of(cls, schema: Schema) -> "Form":
         """The form of a table's attributes."""
         said: dict[str, set[Kind | None]] = {}
+        others: set[str] = set()
         for entity in schema.entities.values():
-            for field, name in entity.codec.stored.items():
+            for part in entity.codec.record.fields.values():
                 kind: Kind | None = (
-                    "counter" if field in entity.counters else "columns" if field in entity.columns else None
+                    "counter" if part.name in entity.counters else "columns" if part.name in entity.columns else None
                 )
-                said.setdefault(name, set()).add(kind)
+                said.setdefault(part.stored, set()).add(kind)
+                if part.type.kinds - NULL != TEXT:
+                    others.add(part.stored)
         agreed: dict[str, Kind] = {
             name: kind for name, kinds in said.items() if len(kinds) == 1 for kind in kinds if kind is not None
         }
-        return cls(agreed, frozenset(name for name, kinds in said.items() if len(kinds) > 1))
+        disputed = frozenset(name for name, kinds in said.items() if len(kinds) > 1)
+        return cls(agreed, disputed, frozenset(said.keys() - others), frozenset(schema.entities))
+
+    def is_strange(self, tag: Value) -> bool:
+        """Whether an item with this tag is another program's."""
+        return not isinstance(tag, str) or (self.tags is not None and tag not in self.tags)
 
     def kind(self, name: str) -> Kind | None:
         """How an attribute is written; None: in one plain cell."""
         return self.kinds.get(name)
+
+    def read(self, name: str, cell: bytes) -> Value:
+        """The value in the plain cell of an attribute; errors as of `odm.backends.bigtable.cells.read`."""
+        return self.readers.get(name, read)(cell)
+
+    def write(self, name: str, value: Value) -> bytes:
+        """The plain cell of an attribute.
+
+        Raises:
+            BadValue: it is no stored value, or not text where that is declared.
+        """
+        return write_text(value) if name in self.texts else write(value)
 
 
 @frozen
@@ -135,16 +173,18 @@ class Stored:
     row: Row
 
 
-def stored(row: Row | None) -> Stored | None:
-    """What a row holds; None if there is no row, or no item in it. What another program wrote is an item without tag.
+def stored(row: Row | None, form: Form) -> Stored | None:
+    """What a row of a table of this form holds; None if there is no row, or no item in it.
+
+    What another program wrote has neither a revision nor entries.
 
     Raises:
         BackendError: a cell is not as odm writes it.
     """
-    item = None if row is None else decode(row)
+    item = None if row is None else decode(row, form)
     if item is None or row is None:
         return None
-    if TAG not in item:
+    if form.is_strange(item.get(TAG)):
         return Stored(item, "", (), row)
     revision = _cells_of(row).get(Beside(REVISION), b"")
     return Stored(item, revision.decode(errors="backslashreplace"), listed(row), row)
@@ -173,10 +213,10 @@ def is_item(row: Row) -> bool:
     return _is_item(_shape_of(row), row) or is_strange(row)
 
 
-def decode(row: Row) -> dict[str, Value] | None:
-    """The item of a row; None if it holds none. An empty set is no attribute.
+def decode(row: Row, form: Form) -> dict[str, Value] | None:
+    """The item of a row of a table of this form; None if it holds none. An empty set is no attribute.
 
-    Of a row without a tag that another program wrote, its cells as they are, by column.
+    Of a row that another program wrote, where it cannot be read otherwise, its cells as they are, by column.
 
     Raises:
         BackendError: a cell is not as odm writes it.
@@ -184,14 +224,30 @@ def decode(row: Row) -> dict[str, Value] | None:
     shape = _shape_of(row)
     if not _is_item(shape, row):
         return raw_cells(row) if is_strange(row) else None
+    reader = form.readers.get
     try:
-        item = {slot: read(cell) for slot, cell in zip(shape.slots, row.values, strict=True) if type(slot) is str}
+        item = {
+            slot: reader(slot, read)(cell)
+            for slot, cell in zip(shape.slots, row.values, strict=True)
+            if type(slot) is str
+        }
         if shape.counted or shape.parted:
             _join_counters(item, row)
             _join_members(item, row)
     except _UNREADABLE as fault:
+        if form.is_strange(tag := _tag(shape, row)):
+            return raw_cells(row) | ({} if tag is None else {TAG: tag})
         raise _foreign(row, _unreadable(row), fault) from fault
     return {name: value for name, value in item.items() if value != NO_MEMBERS}
+
+
+def _tag(shape: Shape, row: Row) -> str | None:
+    """The tag of an item, if it is text."""
+    cell = row.values[shape.places[TAG]]
+    try:
+        return cell.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _is_item(shape: Shape, row: Row) -> bool:
@@ -280,7 +336,7 @@ def cells(item: Item, form: Form, row_key: str, now: int) -> tuple[SetCell, ...]
         if name in form.kinds:
             made += attribute_cells(name, value, form, row_key, now)
         else:
-            made.append(_plain_cell(name, value, row_key, now))
+            made.append(_plain_cell(name, value, form, row_key, now))
     if len(made) > MAX_CELLS:
         raise ItemTooLarge(f"the item {row_key!r} has {len(made)} cells; Bigtable takes {MAX_CELLS} in one write")
     return tuple(made)
@@ -295,7 +351,7 @@ def attribute_cells(name: str, value: Value, form: Form, row_key: str, now: int)
     """
     made = tuple(_in_parts(name, value, form.kind(name), row_key, now))
     if not made:
-        return (_plain_cell(name, value, row_key, now),)
+        return (_plain_cell(name, value, form, row_key, now),)
     for cell in made:
         _check(cell.qualifier, cell.value, name, row_key)
     return made
@@ -318,9 +374,9 @@ def _in_parts(name: str, value: Value, kind: Kind | None, row_key: str, now: int
         raise _bad(error, name, row_key) from error
 
 
-def _plain_cell(name: str, value: Value, row_key: str, now: int) -> SetCell:
+def _plain_cell(name: str, value: Value, form: Form, row_key: str, now: int) -> SetCell:
     try:
-        cell = write(value)
+        cell = form.write(name, value)
     except BadValue as error:
         raise _bad(error, name, row_key) from error
     column = qualifier(name)

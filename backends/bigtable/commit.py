@@ -232,7 +232,7 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Gen[list[Attempt]]:
     landed: list[Attempt] = []
     attempts: list[Attempt] = []
     for work in works:
-        before, work.unread = stored(work.row if work.unread else rows.get(work.row_key)), False
+        before, work.unread = stored(work.row if work.unread else rows.get(work.row_key), writer.form), False
         if (done := work.landed(before)) is not None:
             work.answer = done.change.answer
             landed.append(done)

@@ -7,7 +7,7 @@ as usual: then these are asked, which find the value or word the fault.
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from odm.backends.bigtable.cells import MARKS, qualifier, read, read_qualifier, write
+from odm.backends.bigtable.cells import MARKS, TEXT_MARKS, qualifier, read_qualifier, write, write_text
 from odm.backends.bigtable.codec import SURELY_FITS, Form
 from odm.backends.bigtable.columns import BESIDE
 from odm.codec import TTL_ATTRIBUTE, Draft, EntityCodec, ttl_seconds
@@ -34,6 +34,9 @@ _USUAL: Final[Mapping[StoredType, tuple[str, str]]] = {
 }
 """What the values of a type usually are, and their cells."""
 
+_TEXT: Final = ("type({0}) is str and {0}[:1] not in TEXT_MARKS", "{0}.encode()")
+"""The same for a text whose attribute is declared as text."""
+
 
 def write_item(codec: EntityCodec, entity: Any, form: Form) -> Item:
     """The item of an entity, as `EntityCodec.encode` gives it, in cells if nothing about it is unusual.
@@ -44,38 +47,47 @@ def write_item(codec: EntityCodec, entity: Any, form: Form) -> Item:
     if form.kinds and not form.kinds.keys().isdisjoint(codec.stored.values()):
         return codec.encode(entity)  # some of it is in other cells
     try:
-        cells: Cells = codec.generated(write_item, _generated_cells)(entity)
+        generated = codec.generated(
+            (write_item, form.texts), lambda record, marks, ttl: _generated_cells(record, marks, ttl, form.texts)
+        )
+        cells: Cells = generated(entity)
         # Where it is to be checked, it is looked at right away, and made sooner than it is read from the cells.
         made = None if codec.sure else codec.encode(entity)
     except Exception:  # noqa: BLE001  # generated code does not say what is wrong
         return codec.encode(entity)
     # An element, a digit or a level of an item counts no more than three bytes, and each has one in its cell at least.
     most = sum([4 * len(column) + 3 * len(cell) for column, cell in cells]) + 4 * len(cells)
-    return Draft(cells, most, _read, codec.marks, made)
+    return Draft(cells, most, lambda cells: _read(cells, form), codec.marks, made)
 
 
-def _read(cells: Cells) -> dict[str, Value]:
-    return {read_qualifier(column.encode())[0]: read(cell) for column, cell in cells}
+def _read(cells: Cells, form: Form) -> dict[str, Value]:
+    named = ((read_qualifier(column.encode())[0], cell) for column, cell in cells)
+    return {name: form.read(name, cell) for name, cell in named}
 
 
-def _generated_cells(record: RecordType, marks: Mapping[str, Value], ttl: str | None) -> Callable[[Any], Cells]:
+def _generated_cells(
+    record: RecordType, marks: Mapping[str, Value], ttl: str | None, texts: frozenset[str]
+) -> Callable[[Any], Cells]:
     head = ", ".join(f"({qualifier(name)!r}, {write(value)!r})" for name, value in marks.items())
-    return _Module(ttl).compiled(record, head)
+    return _Module(ttl, texts).compiled(record, head)
 
 
 class _Module(Module):
     """Functions that make cells."""
 
-    def __init__(self, ttl: str | None) -> None:
+    def __init__(self, ttl: str | None, texts: frozenset[str]) -> None:
         super().__init__()
         self.names |= {
             "MARKS": MARKS,
             "NULL": write(None),
+            "TEXT_MARKS": TEXT_MARKS,
             "write": write,
+            "write_text": write_text,
             "shallow": shallow,
             "ttl_seconds": ttl_seconds,
         }
         self._ttl = ttl
+        self._texts = texts
 
     def body(self, fields: list[RecordField], head: str) -> list[str]:
         first = next((at for at, field in enumerate(fields) if not field.always), len(fields))
@@ -94,15 +106,19 @@ class _Module(Module):
         column = qualifier(field.stored)
         if len(column) > SURELY_FITS or field.stored in BESIDE:
             raise ValueError
-        return f"({column!r}, {self._value(field.type, var)})"
+        return f"({column!r}, {self._value(field.type, var, declared=field.stored in self._texts)})"
 
-    def _value(self, type_: StoredType, var: str) -> str:
-        """An expression for the cell of what a variable holds."""
+    def _value(self, type_: StoredType, var: str, *, declared: bool) -> str:
+        """An expression for the cell of what a variable holds; ``declared``: its attribute is declared as text."""
         if isinstance(type_, NullableType):
-            return f"(NULL if {var} is None else {self._value(type_.inner, var)})"
+            return f"(NULL if {var} is None else {self._value(type_.inner, var, declared=declared)})"
         if isinstance(type_, LiteralType):
-            return f"{self.name({key: write(value) for key, value in type_.stored.items()})}[type({var}), {var}]"
+            cell = write_text if declared else write
+            return f"{self.name({key: cell(value) for key, value in type_.stored.items()})}[type({var}), {var}]"
         dump = f"{self.name(type_.dump)}({var})"
+        if declared and type_ != DATETIME:
+            usual, made = (text.format(var) for text in _TEXT)
+            return f"({made} if {usual} else write_text({dump}))" if type_ == STR else f"write_text({dump})"
         written = f"write(shallow({dump}))" if levels_of(type_) >= LEVELS else f"write({dump})"
         usual, made = (text.format(var) for text in _USUAL.get(type_, ("", "")))
         return f"({made} if {usual} else {written})" if usual else written

@@ -10,6 +10,10 @@ which sorts behind the attributes, the first is ``~r`` (google.bigtable.v2, data
 are sorted, and the columns of a family go by their qualifiers). The vendor's Condition filter would say it too, but is
 not atomic by its own documentation.
 
+**Cells of other programs** may spell a value as odm does not: an apostrophe where none is needed, ``-0``. No write is
+applied because of such a cell whose condition does not hold: where a filter must not overlook a value, it has every
+spelling of it. Elsewhere it has those of odm, and a refusal is judged on the item that is read.
+
 **One call**: ``=``, ``<>`` and ``in`` with null, booleans, numbers, text and bytes; ``<``, ``<=``, ``>``, ``>=`` and
 ``between`` with numbers, text and bytes; ``starts_with``; exists and missing; a key of a map in Columns, and
 ``contains`` of a set in Columns; and all that ``and``, ``or`` and ``not`` make of those.
@@ -20,12 +24,20 @@ cells; attributes on whose form the entities of the table do not agree; names th
 that begin with a letter outside of ASCII; and what needs more than 20 KB of filter.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias, cast
 
 from attrs import Factory, define, frozen
 
-from odm.backends.bigtable.cell_ranges import Alternatives, Bound, between, equal, starting_with
+from odm.backends.bigtable.cell_ranges import (
+    Alternatives,
+    Bound,
+    Spelling,
+    between,
+    compared,
+    equal_to_one,
+    starting_with,
+)
 from odm.backends.bigtable.cells import EMPTY_MAP, EMPTY_SET, INT64, member_qualifier, qualifier, set_member
 from odm.backends.bigtable.codec import LISTED, REVISION, TAG, Form, attribute_cells, attribute_gone
 from odm.backends.bigtable.filters import (
@@ -131,7 +143,7 @@ def predicate(condition: Condition | None, form: Form) -> Predicate | None:
     if condition is None:
         return Predicate(Nothing(), holds=False)
     of_none = holds(condition, None)
-    filters = _Filters(form)
+    filters = _Filters(form, refuses=of_none)
     try:
         said = filters.of(_normal(condition, wanted=not of_none))
         if of_none:
@@ -232,11 +244,13 @@ class _Filters:
 
     Attributes:
         form: of the table.
+        refuses: a write is refused where the filter leaves a cell.
         elsewhere: each leaves a cell if some of an attribute in Columns stands elsewhere than in its members' columns,
             so that the filters do not say what is asked.
     """
 
     form: Form
+    refuses: bool
     elsewhere: dict[Filter, None] = Factory(dict)
 
     def of(self, condition: Condition) -> Filter:
@@ -252,25 +266,33 @@ class _Filters:
     def _all(self, conditions: Iterable[Condition]) -> Filter:
         """Every filter says also that the item is there, so that goes without saying beside another."""
         asked = [condition for condition in conditions if condition != _HERE]
-        parts = [self._one(condition) for condition in asked if not isinstance(condition, Not)]
-        lacking = [self._test(cast("_Leaf", condition.condition)) for condition in asked if isinstance(condition, Not)]
+        parts, lacking = self._parts(asked)
         if lacking:
             parts.append(_without(interleave(*lacking)))
         return together(*parts) if parts else there()
 
     def _any(self, conditions: Iterable[Condition]) -> Filter:
         asked = [condition for condition in conditions if condition != Not(_HERE)]
-        parts = [self._one(condition) for condition in asked if not isinstance(condition, Not)]
-        lacking = [self._test(cast("_Leaf", condition.condition)) for condition in asked if isinstance(condition, Not)]
+        parts, lacking = self._parts(asked)
         if lacking:
             parts.append(_without(together(*lacking)))
         return interleave(*parts) if parts else Nothing()
 
-    def _one(self, condition: Condition) -> Filter:
-        return self.of(condition) if isinstance(condition, And | Or) else self._test(cast("_Leaf", condition))
+    def _parts(self, asked: Iterable[Condition]) -> tuple[list[Filter], list[Filter]]:
+        """The filters of the conditions, and, of those that are the negation of a single test, of that test."""
+        parts: list[Filter] = []
+        lacking: list[Filter] = []
+        for condition in asked:
+            if isinstance(condition, Not):
+                lacking.append(self._test(cast("_Leaf", condition.condition), every=not self.refuses))
+            elif isinstance(condition, And | Or):
+                parts.append(self.of(condition))
+            else:
+                parts.append(self._test(cast("_Leaf", condition), every=self.refuses))
+        return parts, lacking
 
-    def _test(self, condition: _Leaf) -> Filter:
-        """The filter of a single test."""
+    def _test(self, condition: _Leaf, *, every: bool) -> Filter:
+        """The filter of a single test; ``every``: it must leave a cell wherever the test holds."""
         if not any(paths(condition)):
             return there() if holds(condition, None) else Nothing()
         match condition:
@@ -279,22 +301,25 @@ class _Filters:
             case Exists(path):
                 return self._column(path)
             case Compare(op, Path() as path, Const(value)):
-                return self._among(path, _compared(op, value))
+                return self._among(path, lambda spelling: compared(op, value, spelling), every=every)
             case Compare(op, Const(value), Path() as path):
-                return self._among(path, _compared(_FLIPPED[op], value))
+                return self._among(path, lambda spelling: compared(_FLIPPED[op], value, spelling), every=every)
             case Between(Path() as path, Const(low), Const(high)):
-                return self._among(path, between(Bound(low), Bound(high)))
+                return self._among(path, lambda spelling: between(Bound(low), Bound(high), spelling), every=every)
             case IsIn(Path() as path, choices):
-                return self._among(path, _chosen(choices))
+                values = [choice.value for choice in choices]
+                return self._among(path, lambda spelling: equal_to_one(values, spelling), every=every)
             case StartsWith(path, Const(prefix)):
-                return self._among(path, starting_with(prefix))
+                return self._among(path, lambda spelling: starting_with(prefix, spelling), every=every)
             case Contains(Path((str(name),)), Const(value)) if self.form.kind(name) == "columns":
                 return self._member(name, value)
             case _:
                 raise _Unsayable
 
-    def _among(self, path: Path, alternatives: Alternatives | None) -> Filter:
+    def _among(self, path: Path, said: Callable[[Spelling], Alternatives | None], *, every: bool) -> Filter:
         """The value passes one of the alternatives."""
+        declared = len(path.segments) == 1 and path.root in self.form.texts
+        alternatives = said(Spelling(declared, every))
         if alternatives is None:
             raise _Unsayable
         column = self._column(path)
@@ -357,28 +382,6 @@ def _holds_other(column: str, marker: bytes) -> Filter:
 def _all_in_columns(name: str, marker: bytes) -> Filter:
     """An item is there, and nothing of its attribute in Columns stands elsewhere than in the columns of its members."""
     return _without(_holds_other(qualifier(name), marker))
-
-
-def _compared(op: Comparator, value: Value) -> Alternatives | None:
-    match op:
-        case "=":
-            return equal(value)
-        case "<" | "<=":
-            return between(None, Bound(value, open=op == "<"))
-        case ">" | ">=":
-            return between(Bound(value, open=op == ">"), None)
-        case _:
-            raise _Unsayable  # <> is the negation of =
-
-
-def _chosen(choices: Iterable[Const]) -> Alternatives | None:
-    found: dict[Filter, None] = {}
-    for choice in choices:
-        same = equal(choice.value)
-        if same is None:
-            return None
-        found.update(dict.fromkeys(same))
-    return tuple(found)
 
 
 def _settled(action: Action, known: Item) -> Action:

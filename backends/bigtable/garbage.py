@@ -208,7 +208,7 @@ class _Collector:
         items = yield from read_many(self.writer.table, tuple(dict.fromkeys(row_keys)), self.writer.retry, LIST_ONLY)
         entries: list[Entry] = []
         for row, row_key, place in zip(rows, row_keys, places, strict=True):
-            held = stored(items.get(row_key))
+            held = stored(items.get(row_key), self.writer.form)
             has = () if held is None else held.entries
             listed = {entry.qualifier for entry in has if (entry.index, entry.key) == (index, place.index_key)}
             found = dict.fromkeys(cell.qualifier.decode() for cell in row.cells)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final, cast
 
-from odm.backends.bigtable.cells import MARKS, NUMBER, read, read_counter, write
+from odm.backends.bigtable.cells import MARKS, NUMBER, TEXT_MARKS, read, read_counter, read_text, write, write_text
 from odm.backends.bigtable.codec import NO_MEMBERS, joined
 from odm.backends.bigtable.columns import Count, Member, Slot, shape_of
 from odm.backends.bigtable.native import Row
@@ -56,6 +56,7 @@ def _joined(cells: Mapping[Slot, bytes], name: str) -> Value:
 
 _NAMES: Final[Mapping[str, object]] = {
     "BOOLS": {write(True): True, write(False): False},
+    "DECLARED": frozenset(range(256)) - frozenset(map(ord, TEXT_MARKS)),
     "NULL": write(None),
     "PLAIN": frozenset(range(256)) - frozenset(map(ord, MARKS)),
     "date": date,
@@ -66,15 +67,19 @@ _NAMES: Final[Mapping[str, object]] = {
     "plain": _plain,
     "read": read,
     "read_counter": read_counter,
+    "read_text": read_text,
     "shape_of": shape_of,
     "time": time,
     "timedelta": timedelta,
 }
-"""What generated code calls. What begins with a byte of PLAIN is text as it is."""
+"""What generated code calls. What begins with a byte of PLAIN is text as it is; of DECLARED, where text is declared."""
 
 _TEXT: Final = "(c.decode() if (c := {0}) and c[0] in PLAIN else plain(c))"
 _DATED: Final = "(c.decode() if (c := {0})[4:5] == b'-' and 48 <= c[0] < 58 else plain(c))"
 """A text that begins with a year, and so is no number."""
+
+_DECLARED: Final = "(c.decode() if (c := {0}) and c[0] in DECLARED else read_text(c))"
+"""A text whose attribute is declared as text."""
 
 _WHOLE: Final = "(int(c) if (c := {0}).isdigit() and c[0] != 48 else plain(c))"
 
@@ -97,16 +102,22 @@ _SCALARS: Final[Mapping[StoredType, tuple[str, str]]] = {
 """What a cell gives: for pydantic to take, and as the Python value."""
 
 
-def generated_load(codec: EntityCodec) -> Load[Row]:
-    """A function that loads items of this entity and version from rows; what it raises means nothing."""
-    return _Module().load(codec)
+def generated_load(codec: EntityCodec, texts: frozenset[str]) -> Load[Row]:
+    """A function that loads items of this entity and version from rows; what it raises means nothing.
+
+    Args:
+        codec: of the entity.
+        texts: the attributes of the table that are declared as text.
+    """
+    return _Module(texts).load(codec)
 
 
 class _Module:
     """The source of the function, and the objects that it names."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: frozenset[str]) -> None:
         self.names: dict[str, Any] = dict(_NAMES)
+        self._texts = texts
 
     def name(self, thing: object) -> str:
         """A name for an object."""
@@ -166,7 +177,26 @@ class _Module:
         if _has_members(field):
             made = f"joined(cells, {field.stored!r})"
             return made if field.load is None else f"{self.name(field.load)}({made})"
+        if field.stored in self._texts:
+            return self.text(field.type, at, raw=field.load is None)
         return self.value(field.type, at, raw=field.load is None)
+
+    def text(self, type_: StoredType, at: str, *, raw: bool) -> str:
+        """An expression as of `value`, where the attribute is declared as text."""
+        match type_:
+            case NullableType():
+                return f"(None if {at} == NULL else {self.text(type_.inner, at, raw=raw)})"
+            case RootType():
+                return self.text(type_.inner, at, raw=raw)
+            case EnumType():
+                return f"{self.name(_by_cell({value: member for (_, value), member in type_.members.items()}))}[{at}]"
+            case LiteralType():
+                return f"{self.name(_by_cell({stored: value for (_, stored), value in type_.loaded.items()}))}[{at}]"
+            case TextType() if not raw:
+                return f"{self.name(type_.parse)}({_DECLARED.format(at)})"
+        if type_ in {DATETIME, DATE, TIME}:
+            return _SCALARS[type_][not raw].replace("plain(", "read_text(").format(at)
+        return _DECLARED.format(at) if raw else f"{self.name(type_.load)}({_DECLARED.format(at)})"
 
     def value(self, type_: StoredType, at: str, *, raw: bool) -> str:
         """An expression for the value of a cell, of which ``at`` is one; ``raw``: its stored form will do."""
@@ -185,6 +215,11 @@ class _Module:
         if taken:
             return (taken if raw else made).format(at)
         return f"plain({at})" if raw else f"{self.name(type_.load)}(plain({at}))"
+
+
+def _by_cell(values: Mapping[Value, Any]) -> dict[bytes, Any]:
+    """What the cells of some values stand for, also those that show their type by themselves."""
+    return {cell: made for value, made in values.items() for cell in (write(value), write_text(value))}
 
 
 def _has_members(field: RecordField) -> bool:

@@ -1,10 +1,11 @@
 """Rows → entities, past the decoded item; see `odm.codec.loading`."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from functools import lru_cache, partial
+from typing import Any
 
 from odm.backends.bigtable.cells import read
-from odm.backends.bigtable.codec import NO_MEMBERS, decode, is_item
+from odm.backends.bigtable.codec import NO_MEMBERS, Form, decode, is_item
 from odm.backends.bigtable.columns import shape_of
 from odm.backends.bigtable.generate import generated_load
 from odm.backends.bigtable.native import Row
@@ -33,7 +34,7 @@ class RowItem(NativeItem):
         return self._loader.load(self.row)
 
     def _make(self) -> dict[str, Value]:
-        made = decode(self.row)
+        made = decode(self.row, self._loader.form)
         assert made is not None
         return made
 
@@ -44,7 +45,7 @@ class RowItem(NativeItem):
             return self.made.get(name, default)
         place = shape.places.get(name)
         try:
-            value = NO_MEMBERS if place is None else read(self.row.values[place])
+            value = NO_MEMBERS if place is None else self._loader.form.read(name, self.row.values[place])
         except ValueError:
             return self.made.get(name, default)  # which says what is wrong
         return default if value == NO_MEMBERS else value
@@ -67,11 +68,13 @@ class Loader(EntityLoader[Row]):
     """Entities from the rows of their items.
 
     Args:
+        form: of their table.
         codecs: of the entities.
     """
 
-    def __init__(self, codecs: Iterable[EntityCodec] = ()) -> None:
-        super().__init__(_LOADS, codecs)
+    def __init__(self, form: Form, codecs: Iterable[EntityCodec] = ()) -> None:
+        super().__init__(_loads(form.texts), codecs)
+        self.form = form
 
     def item(self, row: Row | None) -> RowItem | None:
         """The item of a row; None if there is no row, or no item in it."""
@@ -79,8 +82,14 @@ class Loader(EntityLoader[Row]):
 
 
 def _tag(row: Row) -> str:
-    tag: str = read(row.values[shape_of(row.columns).places[TAG]])
+    try:
+        tag: str = read(row.values[shape_of(row.columns).places[TAG]])
+    except ValueError as fault:
+        raise TypeError("the tag cannot be read") from fault
     return tag
 
 
-_LOADS: Final = Loads(generated_load, _tag)
+@lru_cache(maxsize=256)
+def _loads(texts: frozenset[str]) -> Loads[Row]:
+    """What loads the items of entities whose table has these attributes declared as text; shared by its stores."""
+    return Loads(partial(generated_load, texts=texts), _tag)

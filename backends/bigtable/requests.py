@@ -68,13 +68,15 @@ class Procedures:
     retry: Retry = Factory(Retry)
     now: Callable[[], int] = now_micros
     ids: Callable[[], str] = new_id
-    loader: Loader = field(
-        init=False,
-        default=Factory(lambda self: Loader(e.codec for e in self.schema.entities.values()), takes_self=True),
-    )
     writer: Writer = field(
         init=False,
         default=Factory(lambda self: Writer(self.schema, self.retry, self.now, self.ids), takes_self=True),
+    )
+    loader: Loader = field(
+        init=False,
+        default=Factory(
+            lambda self: Loader(self.writer.form, (e.codec for e in self.schema.entities.values())), takes_self=True
+        ),
     )
 
     def steps(self, request: Request) -> Gen[Any]:

@@ -8,7 +8,7 @@ these items.
 
 from collections.abc import Sequence
 
-from odm.backends.bigtable.codec import bookkeeping, stored
+from odm.backends.bigtable.codec import Form, bookkeeping, stored
 from odm.backends.bigtable.commit import BOOKKEEPING
 from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.native import CheckAndMutateRow, ReadRows, Row, RowRange
@@ -62,7 +62,7 @@ def _unlist(table: str, index: str, row_keys: Sequence[str], retry: Retry) -> Ge
 
 def _call(table: str, index: str, row: Row) -> CheckAndMutateRow | None:
     """What takes the index out of one item's list; None if it is not in it."""
-    held = stored(row)
+    held = stored(row, Form({}))
     if held is None or all(entry.index != index for entry in held.entries):
         return None
     kept = tuple(entry for entry in held.entries if entry.index != index)

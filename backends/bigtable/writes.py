@@ -103,7 +103,7 @@ def _put(writer: Writer, request: Put, row_key: str) -> Gen[Written | Refused]:
     pauses = writer.retry.contention()
     while (yield from until_answered(call, writer.retry)):
         rows = yield from read_many(writer.table, (row_key,), writer.retry)
-        before = stored(rows.get(row_key))
+        before = stored(rows.get(row_key), writer.form)
         if before is not None and before.item.get(TAG) != request.tag:
             return Refused(before.item)
         if (wait := next(pauses, None)) is None:
@@ -227,7 +227,7 @@ def _shows(writer: Writer, row_key: str, id: str) -> Gen[bool]:
         rows = yield from read_many(writer.table, (row_key,), writer.retry)
     except OdmError:  # what counts is that the outcome is not known
         return False
-    before = stored(rows.get(row_key))
+    before = stored(rows.get(row_key), writer.form)
     return before is not None and before.revision == id
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from google.api_core import exceptions
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import Stored, stored
+from odm.backends.bigtable.codec import Form, Stored, stored
 from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.garbage import Rules, Scrubbed, collect, server_time
@@ -105,7 +105,7 @@ class World:
         """The items with what is kept beside them."""
         found = []
         for row in self.read(self.schema.name, part):
-            held = stored(row)
+            held = stored(row, Form.of(self.schema))
             if held is not None:
                 partition, _, sort = row.text.partition("#")
                 found.append((Key(partition, sort), held))

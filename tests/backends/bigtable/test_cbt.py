@@ -147,7 +147,7 @@ def test_what_explain_shows_of_a_put() -> None:
         '    "Page"',
         '    "start"',
     ]
-    assert '\n    "\'42"\n' in explanation.stored
+    assert '\n    "42"\n' in explanation.stored
     assert str(explanation).endswith(explanation.stored)
 
 

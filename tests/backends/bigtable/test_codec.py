@@ -11,6 +11,7 @@ from odm.backends.bigtable.codec import (
     MAX_CELLS,
     MAX_QUALIFIER,
     Form,
+    Kind,
     Listed,
     attribute_cells,
     attribute_gone,
@@ -68,8 +69,8 @@ class TestItems:
         item = {"_t": "Hat", **item}
         if type(item.get("views")) is int:
             item["views"] %= 2**63
-        assert typed(decode(applied(cells(item, FORM, "k", 5000)))) == typed(item)
-        assert typed(decode(applied(replacement(item, FORM, "k", "id1", (), 5000)))) == typed(item)
+        assert typed(decode(applied(cells(item, FORM, "k", 5000)), FORM)) == typed(item)
+        assert typed(decode(applied(replacement(item, FORM, "k", "id1", (), 5000)), FORM)) == typed(item)
 
     def test_each_attribute_is_a_cell(self) -> None:
         item = {"_t": "Order", "total": 12, "views": 3, "tags": frozenset({"x"}), "note": "1"}
@@ -112,7 +113,7 @@ class TestReading:
             ("d:prices", b'{"eu": 1, "us": 2}'),
             ("d:prices#us", b"3"),
         )
-        assert decode(before) == {
+        assert decode(before, FORM) == {
             "_t": "Hat",
             "views": 42,
             "tags": frozenset({"a", "b", "c"}),
@@ -124,23 +125,26 @@ class TestReading:
     )
     def test_what_can_not_be_counted_stays(self, cell: bytes, value: object) -> None:
         """A count of an older model, taken back because the item has a newer version, leaves a counter of 0 beside."""
-        assert decode(hat(("d:views", cell), ("c:views", b"\0" * 8))) == {"_t": "Hat", "views": value}
+        assert decode(hat(("d:views", cell), ("c:views", b"\0" * 8)), FORM) == {"_t": "Hat", "views": value}
 
     def test_a_set_without_members_is_absent(self) -> None:
-        assert decode(hat(("d:tags", b'{"$set": []}'))) == {"_t": "Hat"}
+        assert decode(hat(("d:tags", b'{"$set": []}')), FORM) == {"_t": "Hat"}
 
     def test_a_map_without_members_is_empty(self) -> None:
-        assert decode(hat(("d:prices", b"{}"))) == {"_t": "Hat", "prices": {}}
+        assert decode(hat(("d:prices", b"{}")), FORM) == {"_t": "Hat", "prices": {}}
 
     def test_members_without_their_marker_are_left_over(self) -> None:
-        assert decode(hat(("d:tags#a", b""), ("d:prices", b"7"), ("d:prices#eu", b"1"))) == {"_t": "Hat", "prices": 7}
+        assert decode(hat(("d:tags#a", b""), ("d:prices", b"7"), ("d:prices#eu", b"1")), FORM) == {
+            "_t": "Hat",
+            "prices": 7,
+        }
 
     def test_other_families_are_not_the_items(self) -> None:
-        assert decode(hat(("x:a", b"\xff"), ("d:b", b"2"))) == {"_t": "Hat", "b": 2}
+        assert decode(hat(("x:a", b"\xff"), ("d:b", b"2")), FORM) == {"_t": "Hat", "b": 2}
 
     @pytest.mark.parametrize("ghost", [Row(b"k", ()), row({"_t": b"", "a": b"1"}), row({"~r": b"id"}), row({"x": b""})])
     def test_a_row_without_a_tag_is_no_item(self, ghost: Row) -> None:
-        assert (decode(ghost), stored(ghost), stored(None)) == (None, None, None)
+        assert (decode(ghost, FORM), stored(ghost, FORM), stored(None, FORM)) == (None, None, None)
 
     @pytest.mark.parametrize(
         ("column", "value", "named"),
@@ -155,15 +159,15 @@ class TestReading:
     )
     def test_a_cell_of_somebody_else_is_told(self, column: str, value: bytes, named: str) -> None:
         with pytest.raises(BackendError, match=f"the row 'k' is not one that odm wrote: its cell {named}"):
-            decode(hat((column, value)))
+            decode(hat((column, value)), FORM)
 
     def test_a_member_of_somebody_else_is_told(self) -> None:
         with pytest.raises(BackendError, match="its cell d:tags#a can"):
-            decode(hat(("d:tags", b"{}"), ("d:tags#a", b"\xff")))
+            decode(hat(("d:tags", b"{}"), ("d:tags#a", b"\xff")), FORM)
 
     def test_a_column_of_somebody_else_is_told(self) -> None:
         with pytest.raises(BackendError, match=r"its cell d:\\xff can"):
-            decode(Row(b"k", (Cell("d", b"_t", b"Hat"), Cell("d", b"\xff", b""))))
+            decode(Row(b"k", (Cell("d", b"_t", b"Hat"), Cell("d", b"\xff", b""))), FORM)
 
 
 class TestBookkeeping:
@@ -171,7 +175,7 @@ class TestBookkeeping:
 
     def test_what_a_row_holds_beside_its_item(self) -> None:
         made = applied(replacement({"_t": "Hat"}, PLAIN, "k", "id1", self.LISTED, 5000))
-        found = stored(made)
+        found = stored(made, FORM)
         assert found is not None
         assert (found.item, found.revision, found.entries, found.row) == ({"_t": "Hat"}, "id1", self.LISTED, made)
 
@@ -192,7 +196,7 @@ class TestBookkeeping:
 
     def test_a_list_of_somebody_else_is_told(self) -> None:
         with pytest.raises(BackendError, match="its cell d:_ix can"):
-            stored(hat(("d:_ix", b"[1]")))
+            stored(hat(("d:_ix", b"[1]")), FORM)
 
 
 class TestGone:
@@ -255,5 +259,6 @@ def test_the_form_of_a_table() -> None:
         main = odm.PrimaryKey("TWO#{id}")
 
     form = Form.of(table.compile())
-    assert form == Form({"views": "counter", "l": "counter", "t#": "columns"}, frozenset({"count", "sizes"}))
+    kinds: dict[str, Kind] = {"views": "counter", "l": "counter", "t#": "columns"}
+    assert form == Form(kinds, frozenset({"count", "sizes"}), frozenset({"id"}))
     assert [form.kind(name) for name in ("views", "t#", "count", "id")] == ["counter", "columns", None, None]

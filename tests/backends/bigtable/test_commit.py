@@ -3,6 +3,7 @@
 import pytest
 from attrs import evolve
 
+from odm.backends.bigtable.codec import Form
 from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.loading import Loader, RowItem
 from odm.backends.bigtable.native import (
@@ -183,7 +184,7 @@ class TestCalls:
 
 def read(revision: str, listed: str, **cells: bytes) -> RowItem:
     """The hat, as a get gives it to the core."""
-    found = Loader().item(stored(revision, listed, **cells).rows[0])
+    found = Loader(Form({})).item(stored(revision, listed, **cells).rows[0])
     assert found is not None
     return found
 

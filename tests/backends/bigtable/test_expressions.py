@@ -62,13 +62,14 @@ from odm.expressions.nodes import (
     StartsWith,
 )
 
-FORM = Form({"tags": "columns", "values": "columns", "views": "counter"}, frozenset({"disputed"}))
+FORM = Form({"tags": "columns", "values": "columns", "views": "counter"}, frozenset({"disputed"}), frozenset({"code"}))
 
 EXISTS, ABSENT = Exists(Path(("_t",))), Missing(Path(("_t",)))
 FIRST_VERSION = Missing(Path(("_v",)))
 X, AT, STATUS, RAW, TAGS, VALUE = (
     Path(names) for names in (("x",), ("at",), ("status",), ("raw",), ("tags",), ("values", "0015"))
 )
+CODE = Path(("code",))
 OPEN = Compare("=", STATUS, Const("open"))
 EXPIRED = Compare("<=", Path(("_ttl",)), Const(1_700_000_000))
 
@@ -105,8 +106,8 @@ IN_TIME = (
             EXISTS & FIRST_VERSION & Not(EXPIRED) & Compare("<>", STATUS, Const("open")),
             True,
             (
-                f"(((d:_v | cells-per-column=1) + {IN_TIME} + (d:status | cells-per-column=1 | value = 'open') + "
-                f"{REVISION}) | cells-per-row=1 | d:~r)"
+                f"(((d:_v | cells-per-column=1) + {IN_TIME} + (d:status | cells-per-column=1 | "
+                f"(value = 'open' + value = \"'open\")) + {REVISION}) | cells-per-row=1 | d:~r)"
             ),
         ),
         (EXPIRED | ABSENT, False, f"(({IN_TIME} + {REVISION}) | cells-per-row=1 | d:~r)"),
@@ -181,8 +182,8 @@ IN_TIME = (
             Not(OPEN & Exists(X)),
             False,
             (
-                "(((d:status | cells-per-column=1 | value = 'open' | cells-per-row=1) + (d:x | cells-per-column=1 | "
-                "cells-per-row=1)) | cells-per-row-offset=1)"
+                "(((d:status | cells-per-column=1 | (value = 'open' + value = \"'open\") | cells-per-row=1) + "
+                "(d:x | cells-per-column=1 | cells-per-row=1)) | cells-per-row-offset=1)"
             ),
         ),
         (
@@ -190,6 +191,25 @@ IN_TIME = (
             True,
             "(block-all + (d:status | cells-per-column=1 | value = 'open'))",
         ),
+        (Compare("=", CODE, Const("open")), True, "(d:code | cells-per-column=1 | value = 'open')"),
+        (Compare("=", CODE, Const(None)), True, "(d:code | cells-per-column=1 | value = 'null')"),
+        (Compare("=", CODE, Const("null")), True, '(d:code | cells-per-column=1 | value = "\'null")'),
+        (Compare("=", CODE, Const("42")), True, "(d:code | cells-per-column=1 | (value = '42' + value = \"'42\"))"),
+        (StartsWith(CODE, Const("m")), True, "(d:code | cells-per-column=1 | value in ['m', 'n'))"),
+        (
+            StartsWith(CODE, Const("4")),
+            True,
+            "(d:code | cells-per-column=1 | (value in ['4', '5') + value in [\"'4\", \"'5\")))",
+        ),
+        (
+            Compare("<", CODE, Const("5")),
+            True,
+            (
+                "(d:code | cells-per-column=1 | (value = '' + value in ['\\x01', \"'\") + value in ['(', '5') + "
+                'value in ["\'", "\'5")))'
+            ),
+        ),
+        (Compare("<", CODE, Const(5)), True, "block-all"),
     ],
 )
 def test_the_predicate_of_a_condition(condition: Condition | None, holds: bool, text: str) -> None:

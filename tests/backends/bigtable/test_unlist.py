@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import Listed, bookkeeping, stored
+from odm.backends.bigtable.codec import Form, Listed, bookkeeping, stored
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
@@ -55,7 +55,7 @@ def put(send: Send, number: int, *, revision: str = "r", listed: bool = True, ke
 
 def listed(send: Send) -> list[tuple[Any, tuple[Listed, ...], str]]:
     rows = send(ReadRows(SHOP)).rows
-    found = [one for row in rows if (one := stored(row)) is not None]
+    found = [one for row in rows if (one := stored(row, Form({}))) is not None]
     return [(one.item["x"], one.entries, one.revision) for one in found]
 
 
