@@ -18,7 +18,7 @@ from odm.operations.ir import BatchGet, Page, Position, Query
 
 def needs_items(layout: Layout, request: Query) -> bool:
     """Whether the index alone cannot answer: it can count, by a filter on what it holds, if it holds the tags too."""
-    if request.index not in layout.projections:
+    if request.index is None or request.index not in layout.projections:
         return False
     tells = layout.exclusive or TAG in layout.projections[request.index]
     return not (request.count and tells and _decides(layout, request))

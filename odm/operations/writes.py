@@ -11,7 +11,7 @@ from odm.entities.entity import Entity
 from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInvalid, ItemNotFound, OdmError
 from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Condition, Item
+from odm.expressions.nodes import Condition, Item, Not
 from odm.operations import ir
 from odm.operations.backend import Gen
 from odm.operations.context import Context, Target
@@ -85,11 +85,16 @@ class Write(NamedTuple):
         return self.operation if condition is None else evolve(self.operation, condition=condition)
 
     def again(self, context: Context, item: Item | None) -> ir.Operation | None:
-        """The operation for the item as it was judged, if only the form of an older item was in the way.
+        """The operation for the item as it was judged, if only the form of an older item prevented the first one.
 
-        Such an item has its revision under a name, or of a value, that its upgrades tell.
+        Such an item has its revision under a name, or with a value, that its upgrades know. A delete of an item that is
+        skipped becomes a check that it is still not one of the entity.
         """
-        entity, there = self.target.entity, context.now().living(item)
+        entity, there = self.target.entity, context.living(item)
+        if there is None and item is not None and isinstance(self.operation, ir.Delete):
+            absent = self.revision is None and (self.wanted is None or holds(self.wanted, None))
+            if absent and context.stranger(self.target, item) is not None:
+                return ir.Check(self.target.key, Not(has_tag(entity.tag)), pattern=self.operation.pattern)
         if there is None or self.revision is None or entity.codec.upgrades.current(there):
             return None
         if self.stranger(context, item) is not None:
@@ -177,7 +182,7 @@ def delete(context: Context, which: object, when: Condition | bool | None) -> Ge
     condition = every(guard, wanted, now.alive if target.entity.ttl is not None else None)
     write = Write(target, delete_request(context, target), wanted, revision)
     answer = yield evolve(write.operation, condition=condition)
-    if isinstance(answer, ir.Refused):
+    if isinstance(answer, ir.Refused) and context.living(answer.item) is not None:
         answer = yield from _again(context, write, answer)
     if isinstance(answer, ir.Written):
         return answer.existed

@@ -46,6 +46,7 @@ from odm.testing.suite.sharded_counters import TestShardedCounter, TestShardedCo
 from odm.testing.suite.sharded_keys import TestShardedKeys
 from odm.testing.suite.shards import TestShardedPages, TestShardedReads, TestShardedWrites
 from odm.testing.suite.sparse_indexes import TestSparseIndexes, TestSparseIndexTransactions, TestSparseIndexUpdates
+from odm.testing.suite.strangers import TestStrangers
 from odm.testing.suite.transaction_indexes import TestTransactionIndexes
 from odm.testing.suite.transactions import (
     TestTransaction,
@@ -156,6 +157,7 @@ __all__ = [
     "TestSparseIndexUpdates",
     "TestSparseIndexes",
     "TestStores",
+    "TestStrangers",
     "TestTTLUpdates",
     "TestTables",
     "TestTogether",

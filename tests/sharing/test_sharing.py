@@ -1,0 +1,106 @@
+"""Nothing of another program's changes, whatever a store does on the same table: random calls on every backend.
+
+``ODM_SHARING_STEPS=2000 pytest tests/sharing`` makes more of them.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+import boto3
+import pytest
+from google.cloud.bigtable.data import BigtableDataClient
+from google.cloud.bigtable_admin_v2 import BigtableTableAdminClient
+from google.cloud.bigtable_admin_v2.services.bigtable_table_admin.transports import BigtableTableAdminGrpcTransport
+from grpc import insecure_channel
+
+from odm import Store
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.scrub import scrub
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.local import LocalFile, Memory
+from odm.operations.backend import Backend
+from tests.sharing.programs import Boto3, GoogleClient, Models
+from tests.sharing.walk import NOON, shared, walk
+
+STEPS = int(os.environ.get("ODM_SHARING_STEPS", "0"))
+SESSION = boto3.Session(aws_access_key_id="sharing", aws_secret_access_key="x", region_name="eu-west-1")
+
+Unknown = Literal["raise", "skip"]
+
+
+@pytest.fixture(params=["raise", "skip"])
+def on_unknown(request: pytest.FixtureRequest) -> Unknown:
+    unknown: Unknown = request.param
+    return unknown
+
+
+def _store(backend: Backend, on_unknown: Unknown, prefix: str = "") -> Store:
+    db = Store(shared, backend, prefix=prefix, on_unknown=on_unknown, clock=NOON.timestamp)
+    db.create()
+    return db
+
+
+def _refused(failures: dict[str, int]) -> None:
+    """The walk met strangers, and most that it did was done."""
+    assert failures.get("ItemInvalid", 0) > 0, failures
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_on_the_engine(tmp_path: Path, kind: str, on_unknown: Unknown, seed: int) -> None:
+    backend = Memory() if kind == "memory" else LocalFile(tmp_path / "shared.db")
+    with _store(backend, on_unknown) as db:
+        _refused(walk(db, Models(backend), STEPS or 300, seed))
+
+
+@pytest.mark.parametrize("address", ["moto_server", "dynamodb_local"])
+def test_on_dynamodb(request: pytest.FixtureRequest, address: str, on_unknown: Unknown) -> None:
+    endpoint = request.getfixturevalue(address)
+    prefix = f"{uuid4().hex[:8]}-"
+    with _store(DynamoDB(SESSION, endpoint_url=endpoint), on_unknown, prefix) as db:
+        client = SESSION.client("dynamodb", endpoint_url=endpoint)
+        _refused(walk(db, Boto3(client, f"{prefix}shared"), STEPS or 100, 1))
+
+
+@pytest.fixture
+def google(bigtable_emulator: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[BigtableDataClient]:
+    monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", bigtable_emulator)
+    client = BigtableDataClient(project="p")
+    yield client
+    client.close()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_on_bigtable(bigtable_emulator: str, google: BigtableDataClient, on_unknown: Unknown, seed: int) -> None:
+    prefix = f"{uuid4().hex[:8]}-"
+    backend = Bigtable("p", "i", endpoint=bigtable_emulator)
+    with _store(backend, on_unknown, prefix) as db:
+        _add_family(bigtable_emulator, f"{prefix}shared", f"{prefix}shared.by_status")
+        _refused(
+            walk(db, GoogleClient(google, "i", f"{prefix}shared"), STEPS or 150, seed, *_sweeps(backend, prefix))
+        )
+
+
+def _sweeps(backend: Bigtable, prefix: str) -> list[Callable[[], object]]:
+    """Scrubs of every kind, to which all that was written is old."""
+
+    def later() -> float:
+        return (NOON + timedelta(days=40_000)).timestamp()
+
+    def sweep(**options: Any) -> Callable[[], object]:
+        return lambda: scrub(backend, shared, prefix=prefix, lease=0.001, clock=later, **options)
+
+    return [sweep(), sweep(expired=True), sweep(repair=True)]
+
+
+def _add_family(address: str, *tables: str) -> None:
+    admin = BigtableTableAdminClient(
+        transport=BigtableTableAdminGrpcTransport(channel=insecure_channel(address))  # type: ignore[no-untyped-call]
+    )
+    for table in tables:
+        name = f"projects/p/instances/i/tables/{table}"
+        admin.modify_column_families(request={"name": name, "modifications": [{"id": "MD", "create": {}}]})
