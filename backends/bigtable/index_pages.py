@@ -12,18 +12,19 @@ from attrs import frozen
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.codec import LISTED, TAG, listed
 from odm.backends.bigtable.entries import index_table, position
-from odm.backends.bigtable.filters import Column, Filter, First, Newest, Stripped, chain, interleave
+from odm.backends.bigtable.filters import Column, Family, Filter, First, Newest, Stripped, chain, interleave
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
-from odm.backends.bigtable.native import FAMILY, Row
+from odm.backends.bigtable.native import ENTRIES, FAMILY, Row
 from odm.backends.bigtable.pages import passes
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Item
 from odm.operations.backend import Gen
 from odm.operations.ir import Position, Query, Scan
 
-ROW_ONLY = chain(First(1), Stripped())
-"""One cell a row, without its value: a row is one hit, however many attempts have claimed it."""
+ROW_ONLY = chain(Family(ENTRIES), First(1), Stripped())
+"""One cell a row, without its value: a row is one hit, however many attempts have claimed it. Rows that other programs
+keep in families of their own are not read."""
 
 LIST_ONLY = chain(interleave(Column(FAMILY, TAG), Column(FAMILY, LISTED)), Newest())
 """What an item's entries are told by."""
