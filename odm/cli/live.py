@@ -142,21 +142,26 @@ def scrub(
     endpoint: Emulator = None,
     prefix: Prefix = "",
     expired: Annotated[bool, typer.Option("--expired", help="Also remove items whose TTL has passed.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Also write index entries again that are missing.")] = False,
     rate: Annotated[float | None, typer.Option("--rate", help="Look at so many rows a second at most.")] = None,
     after: Annotated[str | None, typer.Option("--after", help="Go on where an earlier run stopped.")] = None,
     json: Json = False,
 ) -> None:
     """Remove what writers that stopped halfway have left behind on Bigtable.
 
-    Index columns that no item lists, and rows that hold counters and no item:
-    no read is ever wrong because of them, they only cost time and storage. What
-    is younger than an hour is left alone, so it may run while others write.
+    Index columns that no item lists, and counters where there is no item: no
+    read is ever wrong because of them, they only cost time and storage. What is
+    younger than an hour is left alone, so it may run while others write. What
+    other programs keep in the tables stays.
+
+    An index table that was deleted by hand or restored from a backup lacks
+    entries that items list: --repair goes over the items and writes them again.
     """
     from odm.backends.bigtable import Bigtable
     from odm.cli.scrub import scrub
 
     settings = Bigtable(project, instance, app_profile=app_profile, endpoint=endpoint)
-    scrub(target, settings, prefix=prefix, expired=expired, rate=rate, after=after, as_json=json)
+    scrub(target, settings, prefix=prefix, expired=expired, repair=repair, rate=rate, after=after, as_json=json)
 
 
 def copy(
