@@ -78,6 +78,11 @@ def claims(row: Row, layout: Layout) -> tuple[str, ...]:
     return tuple(name.decode() for name in mine if name and _is_text(name))
 
 
+def is_odms(row: Row, layout: Layout) -> bool:
+    """Whether all cells that were read of an index row are claims of odm."""
+    return len(claims(row, layout)) == len(row.cells)
+
+
 def _is_text(name: bytes) -> bool:
     return name.decode(errors="replace").encode() == name
 
