@@ -59,7 +59,7 @@ def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Gen[None]:
     Args:
         schema: what they ask for.
         retry: how long to try.
-        drop: remove index tables that no model has.
+        drop: remove index tables that no model has, and let families keep the newest value of a cell only.
         tell: is told of each change when it is begun.
 
     Raises:
@@ -67,7 +67,7 @@ def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Gen[None]:
     """
     kinds: set[Kind] = {"create", "add", "change"}
     if drop:
-        kinds.add("extra")
+        kinds |= {"extra", "problem"}
     yield from _settle(schema, kinds, retry, tell)
 
 

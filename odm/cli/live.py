@@ -29,7 +29,10 @@ StreamName = Annotated[
     Literal["new_and_old_images", "new_image", "old_image", "keys_only"] | None,
     typer.Option("--stream", help="What stream records hold; else as it is."),
 ]
-Drop = Annotated[bool, typer.Option("--drop", help="Remove indexes that no model has.")]
+Drop = Annotated[
+    bool,
+    typer.Option("--drop", help="Remove indexes that no model has; on Bigtable also older values of cells."),
+]
 Accept = Annotated[bool, typer.Option("--accept", help="Do not refuse because of stranded data.")]
 Sample = Annotated[int, typer.Option("--sample", min=0, max=10_000, help="Compare the keys of so many items.")]
 Lock = Annotated[Path, typer.Option("--file", metavar="PATH", help="The lock file, if there is one.")]
@@ -66,7 +69,8 @@ def plan(
     """Compare the models with the table in the cloud, and change nothing.
 
     Prints a line for each thing to create, add or change; "extra" is what no
-    model has, "refused" what can not be made. The keys of some stored items are
+    model has, "refused" what cannot be made, "problem" what must be fixed, and
+    how. On Bigtable some rows of the indexes are read. The keys of some stored items are
     read, and compared with those that the models make: "strands" if they
     differ, "backfill" if index entries are lacking. Exit code 0: nothing to do.
     """
