@@ -10,6 +10,7 @@ from attrs import evolve
 
 from odm import Counter, Entity, PrimaryKey, Store, Table, increment
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
     Entry,
@@ -71,7 +72,7 @@ class Place:
     @property
     def cells(self) -> dict[str, bytes]:
         """The newest cells of the row."""
-        found: Read = self.send(ReadRows(self.schema.name, keys=(ROW,)))
+        found: Read = self.send(ReadRows(self.schema.name, keys=(ROW,), filter=Newest()))
         return {f"{cell.family}:{cell.qualifier.decode()}": cell.value for row in found.rows for cell in row.cells}
 
     def do(self, request: Any) -> Any:

@@ -11,6 +11,7 @@ from attrs import evolve
 
 from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Store, Table
 from odm.backends.bigtable import Bigtable, garbage
+from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
     ENTRIES,
     AppendValue,
@@ -94,7 +95,7 @@ class Place:
 
     def cells(self, table: str = "") -> dict[str, dict[str, bytes]]:
         """All that a table holds."""
-        found: Read = self.send(ReadRows(table or self.schema.name))
+        found: Read = self.send(ReadRows(table or self.schema.name, filter=Newest()))
         return {
             row.text: {f"{cell.family}:{cell.qualifier.decode()}": cell.value for cell in row.cells}
             for row in found.rows
