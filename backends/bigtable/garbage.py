@@ -23,9 +23,9 @@ still has the tag of an entity with a TTL, and still has expired.
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from attrs import evolve, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.bulk import read_many, write_many
 from odm.backends.bigtable.cells import qualifier, read, write
@@ -69,6 +69,7 @@ from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled
 from odm.operations.backend import Gen, Sleep
 from odm.operations.guards import Now, every, has_tag
 from odm.operations.ir import Delete, Position, Written
+from odm.schema.model import Schema
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -235,19 +236,12 @@ class _Collector:
     rules: Rules
     now: int
     cutoff: int
-    counters: frozenset[bytes] = field(init=False)
-    expiring: dict[bytes, str] = field(init=False)
-
-    @counters.default
-    def _find_counters(self) -> frozenset[bytes]:
-        entities = self.writer.schema.entities.values()
-        names = (entity.codec.stored[field] for entity in entities for field in entity.counters)
-        return frozenset(qualifier(name).encode() for name in names)
-
-    @expiring.default
-    def _find_expiring(self) -> dict[bytes, str]:
-        entities = self.writer.schema.entities
-        return {write(tag): tag for tag, entity in entities.items() if entity.ttl is not None}
+    counters: frozenset[bytes] = field(
+        init=False, default=Factory(lambda self: _counters(self.writer.schema), takes_self=True)
+    )
+    expiring: Mapping[bytes, str] = field(
+        init=False, default=Factory(lambda self: _expiring(self.writer.schema), takes_self=True)
+    )
 
     @property
     def tables(self) -> list[tuple[str, str | None]]:
@@ -291,11 +285,12 @@ class _Collector:
     @property
     def _columns(self) -> Filter | None:
         """What is read of the own table's rows, of which each with a tag counts; None: nothing is looked for."""
-        if not (self.counters or self.rules.expired or self.rules.repair):
+        expired, repair = self.rules.expired and self.expiring, self.rules.repair and self.writer.schema.indexes
+        if not (self.counters or expired or repair):
             return None
         parts = [newest(FAMILY, TAG)]
-        parts += [newest(FAMILY, TTL_ATTRIBUTE)] * self.rules.expired
-        parts += [newest(FAMILY, LISTED)] * self.rules.repair
+        parts += [newest(FAMILY, TTL_ATTRIBUTE)] * bool(expired)
+        parts += [newest(FAMILY, LISTED)] * bool(repair)
         return interleave(*parts)
 
     def _items(self, rows: list[Row]) -> Gen[Scrubbed]:
@@ -344,6 +339,17 @@ class _Collector:
             except OutcomeUnknown as error:
                 _LOG.warning("an expired item is left to the next scrub: %s", error)
         return sum(isinstance(work.answer, Written) and work.answer.existed for work in works)
+
+
+def _counters(schema: Schema) -> frozenset[bytes]:
+    """The columns of the models' Counters."""
+    names = (entity.codec.stored[field] for entity in schema.entities.values() for field in entity.counters)
+    return frozenset(qualifier(name).encode() for name in names)
+
+
+def _expiring(schema: Schema) -> dict[bytes, str]:
+    """The tags of the entities that have a TTL, by their cells."""
+    return {write(tag): tag for tag, entity in schema.entities.items() if entity.ttl is not None}
 
 
 def _many(number: int, what: str, several: str = "") -> str:

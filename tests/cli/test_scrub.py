@@ -67,7 +67,7 @@ def test_json(scrub: Run, send: Callable[[Any], Any], prefix: str) -> None:
     done = scrub("--json", "--expired", "--rate", "1000")
     assert json.loads(done.out) == {
         "table": f"{prefix}shop",
-        "rows": 2,
+        "rows": 1,
         "columns": 1,
         "ghosts": 0,
         "expired": 0,
