@@ -6,7 +6,9 @@ empty tag, an empty revision and the counters, next to what other programs keep 
 increment: each counter is set to what it held before, or deleted where that is 0, and the empty tag and revision are
 deleted, in one step and only if there is still no item and the counters are as they were read. Several increments that
 found no item undo what each of them added, in any order. No read takes a ghost for an item, so one that stays behind,
-because the writer stopped, does no harm until `odm scrub` removes it.
+because the writer stopped, does no harm until `odm scrub` removes it. If another increment fails there before that, it
+takes the marks away, and the number that the first one left stays as if it were another program's: to remove it could
+remove theirs. The next item that is written there replaces it.
 
 The revision ends with the version of the item. A model of a later version than the first asks for it before it counts,
 for it meets items that are to be upgraded first. If the increment still finds another version, as one of an old
@@ -111,7 +113,7 @@ def count(
     asked = asked_version(condition)
     if asked is not None:
         rows = yield from read_many(writer.table, (row_key,), writer.retry, _TOLD)
-        if row_key not in rows or _version(rows[row_key]) != str(asked):
+        if row_key not in rows or not _is_asked(rows[row_key], condition):
             return None
     told = tuple(AppendValue(name, b"") for name in (TAG, REVISION))
     row: Row = yield from once(ReadModifyWriteRow(writer.table, row_key, (*rules, *told)))
@@ -125,10 +127,10 @@ def count(
 
 
 def _is_asked(row: Row, condition: Condition | None) -> bool:
-    """Whether the item that was counted in has the tag and the version that the condition asks for."""
+    """Whether the item of the row has the tag and the version that the condition asks for."""
     parts = _parts(condition)
     tags = [write(tag) for part in parts if (tag := _tag_of(part)) is not None]
-    if any(_held(row)[FAMILY, TAG] != tag for tag in tags):
+    if any(_held(row).get((FAMILY, TAG)) != tag for tag in tags):
         return False
     asked = asked_version(condition)
     return not any(map(_is_of_version, parts)) or _version(row) == ("" if asked is None else str(asked))

@@ -26,13 +26,13 @@ from attrs import frozen
 from odm.backends.bigtable.bulk import read_many, write_many
 from odm.backends.bigtable.cells import write
 from odm.backends.bigtable.codec import TAG, listed
-from odm.backends.bigtable.entries import claims, entry_row, index_table
+from odm.backends.bigtable.entries import claims, entry_row, index_table, place_of
 from odm.backends.bigtable.filters import Family, Newest, chain
 from odm.backends.bigtable.index_pages import LIST_ONLY
 from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import ENTRIES, FAMILY, SERVER_TIME, Entry, Row, SetCell
 from odm.backends.bigtable.writer import Writer
-from odm.errors import BackendError, Throttled
+from odm.errors import OdmError, Throttled
 from odm.operations.backend import Gen
 
 _LOG = logging.getLogger("odm.bigtable")
@@ -69,7 +69,7 @@ def repair(writer: Writer, rows: Sequence[Row]) -> Gen[int]:
     lost = yield from missing(writer, rows)
     work: dict[str, list[Entry]] = {}
     for one in lost:
-        claim = SetCell(one.qualifier, one.item.encode(), SERVER_TIME, ENTRIES)
+        claim = SetCell(one.qualifier, one.item.encode("utf-8", "surrogateescape"), SERVER_TIME, ENTRIES)
         work.setdefault(index_table(writer.table, one.index), []).append(Entry(one.row_key, (claim,)))
     stuck = yield from write_many(work, writer.retry)
     if stuck is not None:
@@ -102,12 +102,13 @@ def _listed(writer: Writer, rows: Iterable[Row]) -> Iterator[Lost]:
         key = None if tag is None else key_of(writer.schema, row.text, tag)
         try:
             entries = () if key is None else listed(row)
-        except BackendError as error:
+            rows_of = [entry_row(entry.key, key) for entry in entries if key is not None]
+        except OdmError as error:
             _LOG.warning("the index entries of an item cannot be checked: %s", error)
             continue
-        for entry in entries:
-            if key is not None and entry.index in writer.schema.indexes:
-                yield Lost(entry.index, entry_row(entry.key, key), entry.qualifier, row.text)
+        for entry, row_key in zip(entries, rows_of, strict=True):
+            if entry.index in writer.schema.indexes and place_of(row_key, writer.layout) == (key, entry.key):
+                yield Lost(entry.index, row_key, entry.qualifier, row.text)
 
 
 def _not_there(writer: Writer, entries: Sequence[Lost], absent: Collection[str]) -> Gen[list[Lost]]:

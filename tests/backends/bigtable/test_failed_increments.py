@@ -1,5 +1,6 @@
 """Increments that reach no item, or an item of another program: they are undone, and nothing else changes."""
 
+import time
 import uuid
 from collections.abc import Iterator
 from itertools import permutations
@@ -23,6 +24,7 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.scrub import scrub
 from odm.errors import ItemNotFound
 from odm.expressions.nodes import Compare, Const, Increment, Missing, Path
 from odm.operations.backend import run
@@ -204,3 +206,31 @@ class TestOfATag:
     def test_no_item_is_refused(self, place: Place, condition: Any) -> None:
         assert place.count(condition=condition).run().answer == Refused(None)
         assert place.cells == {}
+
+
+SECOND = Compare("=", Path(("_v",)), Const(2))
+
+
+def test_an_item_of_another_tag_and_the_right_version_is_not_counted_in(place: Place) -> None:
+    place.set(SetCell("_t", b"Alien", OLD), SetCell("_v", b"2", OLD), SetCell("~r", b"r.2", OLD))
+    before = place.cells
+    writer = place.count(condition=every(OF_SONG, SECOND)).run()
+    assert writer.answer == Refused({"_t": "Alien", "_v": 2})
+    assert {type(call) for call in writer.sent} == {ReadRows}
+    assert place.cells == before
+
+
+def test_a_counter_that_is_made_for_an_item_that_is_deleted_meanwhile_is_no_item(place: Place) -> None:
+    """It stays, for a scrub cannot know it from another program's, and the next item replaces it."""
+    place.do(Put(KEY, {"_t": "Song", "song": "a"}))
+    update = Update(KEY, (Increment(Path(("views",)), 1),), condition=EXISTS, returning="new")
+    writer = Steps(place.world, place.procedures().steps(update)).run(1)
+    place.do(Delete(KEY))
+    assert writer.run().answer == Refused(None)
+    assert place.cells == {"c:views": bytes(8)}
+    assert place.db.get(Song, song="a") is None
+    assert list(place.db.scan(Song)) == []
+    done = scrub(place.backend, songs, prefix=place.prefix, clock=lambda: time.time() + 7200)
+    assert (done.ghosts, place.cells) == (0, {"c:views": bytes(8)})
+    place.db.insert(Song(song="a", views=2))
+    assert place.db.one(Song, song="a").views == 2

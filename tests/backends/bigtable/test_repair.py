@@ -123,6 +123,7 @@ def test_entries_of_an_index_of_no_model_and_items_of_no_entity_are_left_alone(p
     lose(place)
     other = SetCell("_ix", b'[["by_owner", "OWNER#bob", "z", "q"]]', OLD)
     place.set("DESK#z#DATA", SetCell("_t", b"Table", OLD), SetCell("~r", b"r", OLD), other)
+    place.set("DESK#x", SetCell("_t", b"Desk", OLD), SetCell("~r", b"r", OLD), other)  # not the key of a desk
     broken = (SetCell("_t", b"Desk", OLD), SetCell("~r", b"r", OLD), SetCell("_ix", b"?", OLD))
     place.set("DESK#y#DATA", *broken)
     place.table = fewer
