@@ -29,7 +29,7 @@ from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.bulk import read_many, write_many
 from odm.backends.bigtable.cells import qualifier, read, write
-from odm.backends.bigtable.codec import LISTED, REVISION, TAG, stored
+from odm.backends.bigtable.codec import LISTED, REVISION, TAG, is_item, listed
 from odm.backends.bigtable.commit import LEASE_SECONDS, Work, settle
 from odm.backends.bigtable.entries import claims, index_table, place_of
 from odm.backends.bigtable.filters import (
@@ -271,10 +271,10 @@ class _Collector:
         items = yield from read_many(self.writer.table, tuple(dict.fromkeys(row_keys)), self.writer.retry, LIST_ONLY)
         entries: list[Entry] = []
         for (row, place, found), row_key in zip(claimed, row_keys, strict=True):
-            held = stored(items.get(row_key))
-            has = () if held is None else held.entries
-            listed = {entry.qualifier for entry in has if (entry.index, entry.key) == (index, place.index_key)}
-            gone = (DeleteColumn(one, ENTRIES, self.cutoff) for one in found if one not in listed)
+            kept = _listed(items.get(row_key), index, place)
+            if kept is None:
+                continue
+            gone = (DeleteColumn(one, ENTRIES, self.cutoff) for one in found if one not in kept)
             if mutations := tuple(gone):
                 entries.append(Entry(row.text, mutations))
         stuck = yield from write_many({table: entries}, self.writer.retry)
@@ -339,6 +339,18 @@ class _Collector:
             except OutcomeUnknown as error:
                 _LOG.warning("an expired item is left to the next scrub: %s", error)
         return sum(isinstance(work.answer, Written) and work.answer.existed for work in works)
+
+
+def _listed(item: Row | None, index: str, place: Position) -> frozenset[str] | None:
+    """The qualifiers under which an item lists an entry; None: its list cannot be read, so nothing is known."""
+    if item is None or not is_item(item):
+        return frozenset()
+    try:
+        entries = listed(item)
+    except BackendError as error:
+        _LOG.warning("index columns are left alone: %s", error)
+        return None
+    return frozenset(entry.qualifier for entry in entries if (entry.index, entry.key) == (index, place.index_key))
 
 
 def _counters(schema: Schema) -> frozenset[bytes]:

@@ -267,6 +267,22 @@ class TestIndexTables:
         assert place.scrub().columns == 0
         assert place.cells(place.indexes[0]) == before
 
+    @pytest.mark.parametrize("tag", [b"Visit", b"Alien"])
+    def test_what_an_item_lists_stays_whatever_else_it_holds(self, place: Place, tag: bytes) -> None:
+        """Also one of no model, or with cells that cannot be read: only its list counts."""
+        listed = SetCell("_ix", b'[["by_day", "DAY#1", "a", "q"]]', OLD)
+        place.set("PAGE#a#DAY#1", SetCell("_t", tag, OLD), listed, SetCell("views", b"7", OLD, "c"))
+        claims = (SetCell(name, b"PAGE#a#DAY#1", OLD, ENTRIES) for name in ("q", "gone"))
+        place.set(self.ROW, *claims, table=place.indexes[0])
+        assert place.scrub().columns == 1
+        assert place.cells(place.indexes[0]) == {self.ROW: {"i:q": b"PAGE#a#DAY#1"}}
+
+    def test_nothing_goes_where_the_list_of_the_item_cannot_be_read(self, place: Place) -> None:
+        place.set("PAGE#a#DAY#1", SetCell("_t", b"Alien", OLD), SetCell("_ix", b"?", OLD))
+        place.set(self.ROW, SetCell("q", b"PAGE#a#DAY#1", OLD, ENTRIES), table=place.indexes[0])
+        assert place.scrub().columns == 0
+        assert place.cells(place.indexes[0]) != {}
+
     def test_a_claim_beside_it_goes(self, place: Place) -> None:
         claim = SetCell("gone", b"PAGE#a#DAY#1", OLD, ENTRIES)
         place.set(self.ROW, claim, SetCell("mine", b"x", OLD, ENTRIES), SYMBOL, table=place.indexes[0])
