@@ -1,21 +1,30 @@
 """What the command line asks of Bigtable; see `odm.operations.admin`."""
 
+from collections.abc import Sequence
+
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import Form, entries_of, stored
+from odm.backends.bigtable.codec import Form, stored
+from odm.backends.bigtable.entries import index_table, is_odms
+from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import ReadRows, Row, RowRange
+from odm.backends.bigtable.repair import missing
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.backends.bigtable.tables import apply, plan
+from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError
 from odm.keys import next_prefix
-from odm.operations.admin import Survey, Tell
+from odm.operations.admin import Change, Survey, Tell
 from odm.operations.backend import Gen, run
 from odm.schema.evidence import Stored, judge
 from odm.schema.model import Key, Schema
 
 SECONDS = 10.0
 """So long a call is tried again: somebody waits for it."""
+
+FEW_ROWS = 20
+"""So many rows of each index table are read to see whether odm has written them."""
 
 SHARE = 10
 """A sample has at most this part of its rows of one kind, as far as there are others."""
@@ -30,7 +39,7 @@ class Admin:
         self._retry = Retry(overall=SECONDS)
 
     def survey(self, sample: int) -> Survey:
-        """Compare the models with the tables, and with the keys of some of their items.
+        """Compare the models with the tables, and with the keys and entries of some of their items.
 
         Args:
             sample: read at most so many items; 0: none.
@@ -45,11 +54,40 @@ class Admin:
         rows = run(_sample(schema.name, sample, self._retry), self._call)
         form = Form.of(schema)
         items = [found for row in rows if (found := _stored(schema, form, row)) is not None]
-        return Survey(changes, judge(schema, items), len(items))
+        entries = run(_entries(Writer(schema, self._retry), rows, len(items), changes), self._call)
+        return Survey((*changes, *entries), judge(schema, items), len(items))
 
     def apply(self, *, drop: bool, tell: Tell) -> None:
         """Make the changes; see `odm.backends.bigtable.tables.apply`."""
         run(apply(self._schema, self._retry, drop=drop, tell=tell), self._call)
+
+
+def _entries(writer: Writer, rows: Sequence[Row], items: int, changes: Sequence[Change]) -> Gen[list[Change]]:
+    """What is wrong with the tables of indexes: entries that sampled items list and that are missing, foreign rows."""
+    known = {f"index {index!r}": index for index in writer.schema.indexes}
+    absent = {known[change.what] for change in changes if change.what in known}  # to be made, or something else
+    lost = yield from missing(writer, rows, absent)
+    found: list[Change] = []
+    for what, index in known.items():
+        lacking = len({one.item for one in lost if one.index == index})
+        if lacking:
+            whose = f"{lacking} of {items} sampled items list entries in {what} whose rows are missing"
+            first = "odm apply, then " if index in absent else ""
+            found.append(Change("problem", what, f"{whose}: run {first}odm scrub --repair"))
+        if index not in absent:
+            found += yield from _foreign(writer, what, index)
+    return found
+
+
+def _foreign(writer: Writer, what: str, index: str) -> Gen[list[Change]]:
+    """Rows of an index table, of the first ones, that have cells of other programs."""
+    call = ReadRows(index_table(writer.table, index), limit=FEW_ROWS, filter=Newest())
+    rows = yield from read_all(call, writer.retry)
+    foreign = [row.text for row in rows if not is_odms(row, writer.layout)]
+    if not foreign:
+        return []
+    read = f"{len(foreign)} of {len(rows)} rows that were read"
+    return [Change("extra", what, f"{read} are not odm's, such as {foreign[0]!r}; they are left alone")]
 
 
 def _sample(table: str, most: int, retry: Retry) -> Gen[list[Row]]:
@@ -78,4 +116,4 @@ def _stored(schema: Schema, form: Form, row: Row) -> Stored | None:
     if found is None:
         return None
     key = key_of(schema, row.text, str(found.item.get(TAG, ""))) or Key(row.text)
-    return Stored(key, found.item, entries_of(row))
+    return Stored(key, found.item, {entry.index: entry.key for entry in found.entries})

@@ -1,9 +1,11 @@
 """What lies between the models and the tables that exist: one `Change` a difference, with the request that makes it.
 
 Pure: it works on the answers of GetTable. `odm.backends.bigtable.tables` makes the changes: ``create()`` those that
-add something, `odm apply` the others as well.
+add something, `odm apply` the others as well. What could remove something that another program keeps is only made where
+that is asked for.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 
 from odm.backends.bigtable.native import CreateTable, DeleteTable, Families, ModifyFamilies
@@ -62,16 +64,35 @@ def _of_families(call: CreateTable, families: Families) -> Iterator[Change]:
         if name not in families:
             yield Change("add", what, rule, ModifyFamilies(call.table, create={name: versions}))
         elif families[name] != rule:
-            text = f"{families[name]} → {rule}: {_effect(families[name])}"
-            yield Change("change", what, text, ModifyFamilies(call.table, update={name: versions}))
+            yield _other_rule(what, families[name], ModifyFamilies(call.table, update={name: versions}))
     for name in sorted(families.keys() - call.families.keys()):
         yield Change("extra", f"family {name!r} of table {call.table!r}", "no model has it; it is left alone")
 
 
-def _effect(rule: str) -> str:
-    """What becomes of cells when the one that is wanted takes the place of this rule."""
-    kept = "Bigtable deletes all cells of a column but the newest, the only one that odm reads"
-    return f"{kept}, and no longer deletes cells by their age" if "maxage" in rule else kept
+def _other_rule(family: str, rule: str, call: ModifyFamilies) -> Change:
+    """A family that keeps cells otherwise: it may be another program's too, so it is changed only on demand."""
+    if _deletes_newest(rule):
+        text = "Bigtable deletes what odm stores here when it is so old; odm apply --drop sets maxversions=1"
+        return Change("problem", family, f"{rule}: {text}", call)
+    text = (
+        "odm reads the newest value only, and leaves the family alone; odm apply --drop sets maxversions=1, and "
+        "Bigtable then deletes all older values, also those of other programs"
+    )
+    return Change("extra", f"older values in {family}", f"{rule}; {text}", call)
+
+
+def _deletes_newest(rule: str) -> bool:
+    """Whether a rule, in the language of ``cbt``, deletes the newest cell of a column by its age.
+
+    An intersection deletes what all of its rules delete, a union what one of them does, and a number of versions never
+    deletes the newest.
+    """
+    left = re.sub(r"maxage=[^ )]+", "1", re.sub(r"maxversions=\d+|never", "0", rule))
+    while (inner := re.search(r"\(([^()]*)\)", left)) is not None:
+        together = all if "&&" in inner[1] else any
+        said = together(part == "1" for part in re.split(r" && | \|\| ", inner[1]))
+        left = f"{left[: inner.start()]}{int(said)}{left[inner.end() :]}"
+    return left == "1"
 
 
 def _extra(schema: Schema, name: str) -> Change:

@@ -12,8 +12,8 @@ does not; `check_entries` refuses the indexes in which that would show.
 
 from itertools import permutations
 
-from odm.backends.bigtable.layout import checked
-from odm.backends.bigtable.native import RowRange
+from odm.backends.bigtable.layout import Layout, checked
+from odm.backends.bigtable.native import ENTRIES, Row, RowRange
 from odm.errors import BackendError, SchemaError
 from odm.keys import can_go_on_low, next_prefix
 from odm.operations.ir import Position
@@ -53,6 +53,38 @@ def position(row_key: str) -> Position:
         f"an index table holds the row {row_key!r}, which odm did not write: keep the index tables to odm, or delete "
         "the row"
     )
+
+
+def place_of(row_key: str, layout: Layout) -> Position | None:
+    """As `position`; None where no item of a table with this layout has an entry with the row key."""
+    try:
+        found = position(row_key)
+    except BackendError:
+        return None
+    return None if bool(found.key.sort) is layout.hash_only else found
+
+
+def claims(row: Row, layout: Layout) -> tuple[str, ...]:
+    """The qualifiers of the columns that writers of odm have set in an index row, as far as its cells were read.
+
+    Those are columns of the family of entries whose cell is the row key of the item that the row stands for. All else
+    in an index table belongs to other programs.
+    """
+    place = place_of(row.text, layout)
+    if place is None:
+        return ()
+    item = layout.row_key(place.key).encode("utf-8", "surrogateescape")
+    mine = (cell.qualifier for cell in row.cells if cell.family == ENTRIES and cell.value == item)
+    return tuple(name.decode() for name in mine if name and _is_text(name))
+
+
+def is_odms(row: Row, layout: Layout) -> bool:
+    """Whether all cells that were read of an index row are claims of odm."""
+    return len(claims(row, layout)) == len(row.cells)
+
+
+def _is_text(name: bytes) -> bool:
+    return name.decode(errors="replace").encode() == name
 
 
 def entry_range(partition: str, lo: str = "", hi: str | None = None) -> RowRange:

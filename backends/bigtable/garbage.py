@@ -1,39 +1,59 @@
 """Finding and removing what writers left behind: procedures without I/O, a page of rows at a time. See `scrub`.
 
+What other programs keep in the tables is never removed, nor changed. odm owns the families ``d`` and ``c`` of rows that
+hold an item, its claims in index tables, and ghosts; a scrub reads no other families.
+
 **Index columns.** A claim that no item lists is garbage, unless its writer is still at it. So only columns older than
 the lease are judged, and in this order: first the index row is read, then the item; then the columns that the item does
 not list under their qualifier are removed, and of them only cells from before the cut-off. Read the other way round, a
 claim that was committed in between would be taken for garbage; rows are never removed, because another claim may have
-come into them. What the item lists is judged as it is stored, whether it has expired or not.
+come into them. What the item lists is judged as it is stored, whether it has expired or not. A column is a claim only
+if its cell is the row key of the item that the index row stands for (`odm.backends.bigtable.entries.claims`).
 
-**Ghosts.** An increment of a Counter where there was no item makes a row without a tag, which its writer removes; if it
-stopped before, the row goes here, in one step with the question whether an item has been made of it.
+**Ghosts.** An increment of a Counter where there was no item makes a row with an empty tag and an empty revision, which
+its writer undoes (`odm.backends.bigtable.counters`). If the writer stopped before, exactly these cells and the counters
+of the models are removed, in one step with the question whether both marks are still empty and old. A row that has
+anything else in ``d`` or ``c`` is not a ghost.
 
-**Expired items**, where that is asked for, are removed as any delete removes an item, on the condition that it still
-has expired.
+**Expired items**, where that is asked for, are removed as any delete removes an item, on the condition that the item
+still has the tag of an entity with a TTL, and still has expired.
+
+**Lost index rows**, where that is asked for, are written again: see `odm.backends.bigtable.repair`.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.bulk import read_many, write_many
-from odm.backends.bigtable.cells import read
-from odm.backends.bigtable.codec import TAG, stored
-from odm.backends.bigtable.commit import Work, settle
-from odm.backends.bigtable.entries import index_table, position
-from odm.backends.bigtable.expressions import there
-from odm.backends.bigtable.filters import Before, Filter, First, Newest, Stripped, chain, interleave, newest
+from odm.backends.bigtable.cells import qualifier, read, write
+from odm.backends.bigtable.codec import LISTED, REVISION, TAG, is_item, listed
+from odm.backends.bigtable.commit import LEASE_SECONDS, Work, settle
+from odm.backends.bigtable.entries import claims, index_table, place_of
+from odm.backends.bigtable.filters import (
+    Before,
+    ColumnRange,
+    Family,
+    Filter,
+    Newest,
+    ValueIs,
+    chain,
+    interleave,
+    newest,
+    together,
+)
 from odm.backends.bigtable.index_pages import LIST_ONLY
 from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import (
+    COUNTERS,
     ENTRIES,
     FAMILY,
     SERVER_TIME,
+    Cell,
     CheckAndMutateRow,
     DeleteColumn,
-    DeleteRow,
     Entry,
     MutateRow,
     ReadRows,
@@ -41,13 +61,15 @@ from odm.backends.bigtable.native import (
     RowRange,
     SetCell,
 )
+from odm.backends.bigtable.repair import repair
 from odm.backends.bigtable.retry import read_all, until_answered
-from odm.backends.bigtable.writer import Writer
+from odm.backends.bigtable.writer import Writer, new_id
 from odm.codec import TTL_ATTRIBUTE
-from odm.errors import BadValue, OutcomeUnknown, Throttled
+from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled
 from odm.operations.backend import Gen, Sleep
-from odm.operations.guards import Now
-from odm.operations.ir import Delete, Written
+from odm.operations.guards import Now, every, has_tag
+from odm.operations.ir import Delete, Position, Written
+from odm.schema.model import Schema
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -55,9 +77,14 @@ PAGE_ROWS = 500
 """Rows of one step."""
 
 PROBE = "\0scrub"
-"""The row that asks the server for its time. If it stays behind, it is a ghost."""
+"""The row in which a scrub asks the server for its time, in a column of its own."""
+
+PROBE_COLUMN = re.compile(rb"~scrub-[0-9a-f]{20}")
+"""Such a column. If one stays behind, because its scrub was stopped, a later scrub removes it."""
 
 MICROS = 1_000_000
+
+COUNTER_BYTES = 8
 
 
 @frozen
@@ -67,8 +94,9 @@ class Scrubbed:
     Attributes:
         rows: how many rows it has looked at.
         columns: how many columns of index rows it has removed.
-        ghosts: how many rows that held no item.
+        ghosts: how many ghosts, which increments of Counters leave where there is no item.
         expired: how many items whose TTL had passed.
+        repaired: how many index entries were written again that items listed and that were missing.
         following: where it goes on, for ``after=``; None: it is through.
     """
 
@@ -77,10 +105,15 @@ class Scrubbed:
     ghosts: int = 0
     expired: int = 0
     following: str | None = None
+    repaired: int = 0
 
     def __str__(self) -> str:
         removed = ((self.columns, "index column"), (self.ghosts, "ghost"), (self.expired, "expired item"))
-        return f"{_many(self.rows, 'row')} read; removed: {', '.join(_many(*part) for part in removed)}"
+        repaired = _many(self.repaired, "index entry", "index entries")
+        return (
+            f"{_many(self.rows, 'row')} read; removed: {', '.join(_many(*part) for part in removed)}; "
+            f"repaired: {repaired}"
+        )
 
     def __add__(self, other: "Scrubbed") -> "Scrubbed":
         return Scrubbed(
@@ -88,6 +121,7 @@ class Scrubbed:
             self.columns + other.columns,
             self.ghosts + other.ghosts,
             self.expired + other.expired,
+            repaired=self.repaired + other.repaired,
         )
 
 
@@ -101,6 +135,7 @@ class Rules:
         rate: rows a second at most; None: as many as there are.
         after: where to begin, `Scrubbed.following`; None: at the start.
         clock: seconds since the epoch; None: the server's.
+        repair: index entries that items list and that are missing are written again.
     """
 
     lease: float
@@ -108,6 +143,7 @@ class Rules:
     rate: float | None = None
     after: str | None = None
     clock: Callable[[], float] | None = None
+    repair: bool = False
 
 
 def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) -> Gen[Scrubbed]:
@@ -124,7 +160,8 @@ def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) ->
         OdmError: the server refused a call.
     """
     now = int(rules.clock() * MICROS) if rules.clock is not None else (yield from server_time(writer))
-    collector = _Collector(writer, rules.expired, now, now - int(rules.lease * MICROS))
+    cutoff = (now - int(rules.lease * MICROS)) // 1000 * 1000  # Bigtable takes whole milliseconds
+    collector = _Collector(writer, rules, now, cutoff)
     steps = _begin(collector.tables, rules.after)
     done = Scrubbed()
     for table, index, span, following in steps:
@@ -154,30 +191,57 @@ def _begin(
 
 
 def server_time(writer: Writer) -> Gen[int]:
-    """The server's time in microseconds, by which it has stamped claims: a clock here may be wrong."""
-    probe = Entry(PROBE, (SetCell("_", b"", SERVER_TIME),))
-    yield from until_answered(MutateRow(writer.table, probe), writer.retry)
-    rows = yield from read_all(ReadRows(writer.table, keys=(PROBE,)), writer.retry)
-    yield from until_answered(MutateRow(writer.table, Entry(PROBE, (DeleteRow(),))), writer.retry)
-    if not rows:  # somebody else's scrub has removed it
-        return (yield from server_time(writer))
-    return rows[0].cells[0].timestamp
+    """The server's time in microseconds, by which it has stamped claims: a clock here may be wrong.
+
+    It is the timestamp of a cell whose column is this call's own, so neither another scrub nor another program's row
+    with this key matters, nor is it changed.
+
+    Raises:
+        BackendError: the cell is gone as soon as it is written.
+    """
+    own = f"~scrub-{new_id()}"
+    yield from until_answered(MutateRow(writer.table, Entry(PROBE, (SetCell(own, b"", SERVER_TIME),))), writer.retry)
+    probes = chain(ColumnRange(FAMILY, "~scrub-", "~scrub."), Newest(), ValueIs(b""))
+    rows = yield from read_all(ReadRows(writer.table, keys=(PROBE,), filter=probes), writer.retry)
+    found = {
+        cell.qualifier.decode(): cell.timestamp
+        for row in rows
+        for cell in row.cells
+        if PROBE_COLUMN.fullmatch(cell.qualifier)
+    }
+    if own not in found:
+        raise BackendError(
+            f"table {writer.table!r} does not keep the cell that asks for the server's time: odm plan reports whether "
+            "family 'd' deletes cells by their age"
+        )
+    stale = found[own] - int(LEASE_SECONDS * MICROS)
+    gone = (DeleteColumn(name, FAMILY) for name, written in found.items() if name == own or written < stale)
+    yield from until_answered(MutateRow(writer.table, Entry(PROBE, tuple(gone))), writer.retry)
+    return found[own]
 
 
 @frozen
 class _Collector:
-    """What goes, at one moment.
+    """What is removed at one instant.
 
     Attributes:
         writer: of the schema's own table.
-        expired: items go whose TTL has passed.
+        rules: what is removed.
         now, cutoff: microseconds; what was written before the cut-off is judged.
+        counters: the columns of the models' Counters: only increments of those make ghosts.
+        expiring: the tags of the entities that have a TTL, by their cells.
     """
 
     writer: Writer
-    expired: bool
+    rules: Rules
     now: int
     cutoff: int
+    counters: frozenset[bytes] = field(
+        init=False, default=Factory(lambda self: _counters(self.writer.schema), takes_self=True)
+    )
+    expiring: Mapping[bytes, str] = field(
+        init=False, default=Factory(lambda self: _expiring(self.writer.schema), takes_self=True)
+    )
 
     @property
     def tables(self) -> list[tuple[str, str | None]]:
@@ -185,15 +249,9 @@ class _Collector:
         schema = self.writer.schema
         return [(schema.name, None), *((index_table(schema.name, index), index) for index in schema.indexes)]
 
-    @property
-    def _has_ghosts(self) -> bool:
-        """Whether there may be any: only increments of Counters make them."""
-        form = self.writer.form
-        return "counter" in form.kinds.values() or bool(form.disputed)
-
     def page(self, table: str, index: str | None, span: RowRange) -> Gen[tuple[Scrubbed, str | None]]:
         """Look at the next rows: what was done, and the last row key unless these were the last ones."""
-        columns = self._columns if index is None else chain(Newest(), Before(self.cutoff), Stripped())
+        columns = self._columns if index is None else chain(Family(ENTRIES), Newest(), Before(self.cutoff))
         if columns is None:
             return Scrubbed(), None
         call = ReadRows(table, range=span, limit=PAGE_ROWS, filter=columns)
@@ -203,16 +261,20 @@ class _Collector:
 
     def _entries(self, table: str, index: str, rows: list[Row]) -> Gen[Scrubbed]:
         """Remove old columns that no item lists; the index rows have been read, now the items are."""
-        places = [position(row.text) for row in rows]
-        row_keys = [self.writer.row_key(place.key) for place in places]
+        layout = self.writer.layout
+        claimed: list[tuple[Row, Position, tuple[str, ...]]] = []
+        for row in rows:
+            place, found = place_of(row.text, layout), claims(row, layout)
+            if place is not None and found:
+                claimed.append((row, place, found))
+        row_keys = [layout.row_key(place.key) for _, place, _ in claimed]
         items = yield from read_many(self.writer.table, tuple(dict.fromkeys(row_keys)), self.writer.retry, LIST_ONLY)
         entries: list[Entry] = []
-        for row, row_key, place in zip(rows, row_keys, places, strict=True):
-            held = stored(items.get(row_key), self.writer.form)
-            has = () if held is None else held.entries
-            listed = {entry.qualifier for entry in has if (entry.index, entry.key) == (index, place.index_key)}
-            found = dict.fromkeys(cell.qualifier.decode() for cell in row.cells)
-            gone = (DeleteColumn(one, ENTRIES, self.cutoff) for one in found if one not in listed)
+        for (row, place, found), row_key in zip(claimed, row_keys, strict=True):
+            kept = _listed(items.get(row_key), index, place)
+            if kept is None:
+                continue
+            gone = (DeleteColumn(one, ENTRIES, self.cutoff) for one in found if one not in kept)
             if mutations := tuple(gone):
                 entries.append(Entry(row.text, mutations))
         stuck = yield from write_many({table: entries}, self.writer.retry)
@@ -222,37 +284,55 @@ class _Collector:
 
     @property
     def _columns(self) -> Filter | None:
-        """What tells which rows of the own table go; None: none does."""
+        """What is read of the own table's rows, of which each with a tag counts; None: nothing is looked for."""
+        expired, repair = self.rules.expired and self.expiring, self.rules.repair and self.writer.schema.indexes
+        if not (self.counters or expired or repair):
+            return None
         parts = [newest(FAMILY, TAG)]
-        if self._has_ghosts:
-            parts.append(chain(First(1), Stripped()))
-        if self.expired:
-            parts.append(newest(FAMILY, TTL_ATTRIBUTE))
-        return interleave(*parts) if len(parts) > 1 else None
+        parts += [newest(FAMILY, TTL_ATTRIBUTE)] * bool(expired)
+        parts += [newest(FAMILY, LISTED)] * bool(repair)
+        return interleave(*parts)
 
     def _items(self, rows: list[Row]) -> Gen[Scrubbed]:
-        ghosts = yield from self._remove_ghosts(tuple(row.text for row in rows if not _tag(row)))
-        expired = yield from self._remove_expired(rows) if self.expired else _none()
-        return Scrubbed(ghosts=ghosts, expired=expired)
+        repaired = (yield from repair(self.writer, rows)) if self.rules.repair else 0
+        marked = tuple(row.text for row in rows if self.counters and _cell(row, TAG) == b"")
+        ghosts = (yield from self._remove_ghosts(marked)) if marked else 0
+        expired = (yield from self._remove_expired(rows)) if self.rules.expired else 0
+        return Scrubbed(ghosts=ghosts, expired=expired, repaired=repaired)
 
     def _remove_ghosts(self, row_keys: tuple[str, ...]) -> Gen[int]:
         removed = 0
-        columns = chain(Newest(), Stripped())
-        found = yield from read_many(self.writer.table, row_keys, self.writer.retry, columns)
+        own = chain(interleave(Family(FAMILY), Family(COUNTERS)), Newest())
+        found = yield from read_many(self.writer.table, row_keys, self.writer.retry, own)
         for row_key, row in found.items():
-            if max(cell.timestamp for cell in row.cells) < self.cutoff:
-                call = CheckAndMutateRow(self.writer.table, row_key, there(), unmatched=(DeleteRow(),))
-                removed += not (yield from until_answered(call, self.writer.retry))
+            if (call := self._ghost(row_key, row)) is not None:
+                removed += yield from until_answered(call, self.writer.retry)
         return removed
 
+    def _ghost(self, row_key: str, row: Row) -> CheckAndMutateRow | None:
+        """What removes the cells of a ghost, if it still is one; None: the row is not a ghost."""
+        counters = [cell for cell in row.cells if cell.family == COUNTERS]
+        marks = {cell.qualifier: cell.value for cell in row.cells if cell.family == FAMILY}
+        if marks != dict.fromkeys((TAG.encode(), REVISION.encode()), b"") or not all(map(self._is_counter, counters)):
+            return None
+        # an increment since then has written all of these cells anew, and its writer undoes it
+        same = [chain(newest(FAMILY, mark), Before(self.cutoff), ValueIs(b"")) for mark in (TAG, REVISION)]
+        gone = [DeleteColumn(mark, FAMILY, self.cutoff) for mark in (TAG, REVISION)]
+        gone += [DeleteColumn(cell.qualifier.decode(), COUNTERS, self.cutoff) for cell in counters]
+        return CheckAndMutateRow(self.writer.table, row_key, together(*same), matched=tuple(gone))
+
+    def _is_counter(self, cell: Cell) -> bool:
+        return cell.qualifier in self.counters and len(cell.value) == COUNTER_BYTES
+
     def _remove_expired(self, rows: list[Row]) -> Gen[int]:
+        """Remove the items of the models' entities that have expired; a tag of no model says nothing of a TTL."""
         now = Now(self.now // MICROS)
-        works: list[Work] = []
+        tags, works = self.expiring, list[Work]()
         for row in rows:
-            key = key_of(self.writer.schema, row.text, _tag(row))
-            ttl = next((cell.value for cell in row.cells if cell.qualifier == TTL_ATTRIBUTE.encode()), None)
-            if key is not None and ttl and now.expired({TTL_ATTRIBUTE: read(ttl)}):
-                works.append(Work(Delete(key, now.gone), row.text))
+            tag, ttl = tags.get(_cell(row, TAG) or b""), _cell(row, TTL_ATTRIBUTE)
+            key = None if tag is None else key_of(self.writer.schema, row.text, tag)
+            if tag is not None and key is not None and ttl and now.expired({TTL_ATTRIBUTE: read(ttl)}):
+                works.append(Work(Delete(key, every(has_tag(tag), now.gone)), row.text))
         if works:
             try:
                 yield from settle(self.writer, works)
@@ -261,15 +341,34 @@ class _Collector:
         return sum(isinstance(work.answer, Written) and work.answer.existed for work in works)
 
 
-def _none() -> Gen[int]:
-    yield from ()
-    return 0
+def _listed(item: Row | None, index: str, place: Position) -> frozenset[str] | None:
+    """The qualifiers under which an item lists an entry; None: its list cannot be read, so nothing is known."""
+    if item is None or not is_item(item):
+        return frozenset()
+    try:
+        entries = listed(item)
+    except BackendError as error:
+        _LOG.warning("index columns are left alone: %s", error)
+        return None
+    return frozenset(entry.qualifier for entry in entries if (entry.index, entry.key) == (index, place.index_key))
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
+def _counters(schema: Schema) -> frozenset[bytes]:
+    """The columns of the models' Counters."""
+    names = (entity.codec.stored[field] for entity in schema.entities.values() for field in entity.counters)
+    return frozenset(qualifier(name).encode() for name in names)
 
 
-def _tag(row: Row) -> str:
-    """The tag of the item in a row; "" if it holds none."""
-    return next((cell.value.decode() for cell in row.cells if cell.qualifier == TAG.encode() and cell.value), "")
+def _expiring(schema: Schema) -> dict[bytes, str]:
+    """The tags of the entities that have a TTL, by their cells."""
+    return {write(tag): tag for tag, entity in schema.entities.items() if entity.ttl is not None}
+
+
+def _many(number: int, what: str, several: str = "") -> str:
+    return f"{number} {what if number == 1 else several or f'{what}s'}"
+
+
+def _cell(row: Row, name: str) -> bytes | None:
+    """The cell of a column of the family of attributes; None if it was not found."""
+    found = (cell.value for cell in row.cells if (cell.family, cell.qualifier) == (FAMILY, name.encode()))
+    return next(found, None)

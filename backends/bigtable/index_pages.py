@@ -24,7 +24,8 @@ from odm.operations.backend import Gen
 from odm.operations.ir import Position, Query, Scan
 
 ROW_ONLY = chain(Family(ENTRIES), First(1), Stripped())
-"""One cell a row, without its value: a row is one hit, however many attempts have claimed it."""
+"""One cell a row, without its value: a row is one hit, however many attempts have claimed it. Rows that other programs
+keep in families of their own are not read."""
 
 LIST_ONLY = chain(interleave(Column(FAMILY, TAG), Column(FAMILY, LISTED)), Newest())
 """What an item's entries are told by."""

@@ -10,8 +10,12 @@ moment::
     print(scrub(Bigtable("my-project", "shop"), table))
 
 It removes index columns that no item lists (a write stopped before its item was written, or before what the item
-had listed was removed), rows that hold counters and no item, and with ``expired=True`` items whose TTL has passed. What
-is younger than the lease, one hour, is left alone: its writer may still be at it.
+had listed was removed), what increments of Counters leave where there is no item, and with ``expired=True`` items whose
+TTL has passed. What is younger than the lease, one hour, is left alone: its writer may still be at it. Rows, cells and
+column families of other programs are neither removed nor changed.
+
+With ``repair=True`` it also writes index entries again that items list and that are missing, because an index table was
+deleted by hand or restored from a backup; see `odm.backends.bigtable.repair`.
 """
 
 from collections.abc import Callable
@@ -38,6 +42,7 @@ def scrub(  # noqa: PLR0913  # its options
     *,
     prefix: str = "",
     expired: bool = False,
+    repair: bool = False,
     rate: float | None = None,
     after: str | None = None,
     tell: Tell | None = None,
@@ -52,6 +57,7 @@ def scrub(  # noqa: PLR0913  # its options
         prefix: that of the `odm.Store`.
         expired: also remove items whose TTL has passed, with their index entries. The whole table is read for that, as
             it is where a model has a Counter.
+        repair: also write index entries again that items list and that are missing. The whole table is read for that.
         rate: rows a second at most; None: as many as there are.
         after: go on where an earlier call stopped: the last `Scrubbed.following` that ``tell`` was told.
         tell: is told after each 500 rows what has been done so far.
@@ -68,7 +74,8 @@ def scrub(  # noqa: PLR0913  # its options
         Throttled: the server did not answer in time.
         OdmError: it refused a call.
     """
-    schema, rules = _named(table, prefix), _rules(lease, rate, expired=expired, after=after, clock=clock)
+    schema, rules = _named(table, prefix), Rules(lease, expired, rate, after, clock, repair)
+    _check(rules)
     connection = backend.connect(schema)
     try:
         return run(collect(Writer(schema), rules, tell or _silent), connection.call)
@@ -82,6 +89,7 @@ async def ascrub(  # noqa: PLR0913  # its options
     *,
     prefix: str = "",
     expired: bool = False,
+    repair: bool = False,
     rate: float | None = None,
     after: str | None = None,
     tell: Tell | None = None,
@@ -89,7 +97,8 @@ async def ascrub(  # noqa: PLR0913  # its options
     clock: Callable[[], float] | None = None,
 ) -> Scrubbed:
     """Remove what no item has, without blocking the event loop; as `scrub`."""
-    schema, rules = _named(table, prefix), _rules(lease, rate, expired=expired, after=after, clock=clock)
+    schema, rules = _named(table, prefix), Rules(lease, expired, rate, after, clock, repair)
+    _check(rules)
     connection = backend.connect(schema)
     try:
         return await arun(collect(Writer(schema), rules, tell or _silent), connection.acall)
@@ -102,13 +111,10 @@ def _named(table: Table, prefix: str) -> Schema:
     return evolve(schema, name=prefix + schema.name, prefix=prefix)
 
 
-def _rules(
-    lease: float, rate: float | None, *, expired: bool, after: str | None, clock: Callable[[], float] | None
-) -> Rules:
-    for name, value in (("lease", lease), ("rate", 1 if rate is None else rate)):
+def _check(rules: Rules) -> None:
+    for name, value in (("lease", rules.lease), ("rate", 1 if rules.rate is None else rules.rate)):
         if not value > 0:
             raise BadValue(f"scrub({name}={value!r}): give a number above 0")
-    return Rules(lease, expired, rate, after, clock)
 
 
 def _silent(_done: Scrubbed) -> None:

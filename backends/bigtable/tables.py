@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable
 from google.api_core.exceptions import AlreadyExists, NotFound
 
 from odm.backends.bigtable.changes import differences
-from odm.backends.bigtable.entries import position
+from odm.backends.bigtable.entries import is_odms
+from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.native import (
     ENTRIES,
@@ -18,7 +19,6 @@ from odm.backends.bigtable.native import (
     GetTable,
     ListTables,
     ReadRows,
-    Row,
     Tables,
 )
 from odm.backends.bigtable.retry import Retry, answers_of, read_all, until_answered
@@ -59,15 +59,15 @@ def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Gen[None]:
     Args:
         schema: what they ask for.
         retry: how long to try.
-        drop: remove index tables that no model has.
+        drop: remove index tables that no model has, and let families keep the newest value of a cell only.
         tell: is told of each change when it is begun.
 
     Raises:
-        BackendError: a change is refused.
+        BackendError: a change is refused, or an index table that no model has holds rows of other programs.
     """
     kinds: set[Kind] = {"create", "add", "change"}
     if drop:
-        kinds.add("extra")
+        kinds |= {"extra", "problem"}
     yield from _settle(schema, kinds, retry, tell)
 
 
@@ -96,7 +96,7 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell) -
         deletions = [change.call for change in left if isinstance(change.call, DeleteTable)]
         others = [change.call for change in left if not isinstance(change.call, DeleteTable)]
         for deletion in deletions:
-            yield from unlist(schema.name, deletion.table, retry)
+            yield from unlist(schema, deletion.table, retry)
         yield from answers_of(deletions, retry, NotFound)
         answers = yield from answers_of(others, retry, AlreadyExists)
         if not any(isinstance(answer, Exception) for answer in answers):
@@ -152,14 +152,5 @@ def _holds_entries(schema: Schema, name: str, families: Families, retry: Retry) 
     """Whether a table is one of index entries, by its families and its first row."""
     if families.keys() != {ENTRIES}:
         return False
-    rows = yield from read_all(ReadRows(name, limit=1), retry)
-    return all(_is_entry(row, Layout.of(schema)) for row in rows)
-
-
-def _is_entry(row: Row, layout: Layout) -> bool:
-    """Whether the row's cells are the row key of the item whose key its own ends with."""
-    try:
-        item = layout.row_key(position(row.text).key)
-    except BackendError:  # it has too many parts, or too few
-        return False
-    return {cell.value for cell in row.cells} == {item.encode()}
+    rows = yield from read_all(ReadRows(name, limit=1, filter=Newest()), retry)
+    return all(is_odms(row, Layout.of(schema)) for row in rows)

@@ -4,40 +4,55 @@ An item lists the entries that it has, and a write leaves those alone that it do
 while items list entries in it, one that is made later under its name would lack them for good: they would be listed,
 and nowhere. By the protocol every entry that an item lists has its column, so the rows of the index lead to all of
 these items.
+
+A cell in the table that is not odm's stops it, because the deletion would remove it, too.
 """
 
 from collections.abc import Sequence
 
 from odm.backends.bigtable.codec import Form, bookkeeping, stored
 from odm.backends.bigtable.commit import BOOKKEEPING
+from odm.backends.bigtable.entries import is_odms
 from odm.backends.bigtable.expressions import revision_is
+from odm.backends.bigtable.filters import Newest
+from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.native import CheckAndMutateRow, ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, answers_of, read_all
 from odm.backends.bigtable.writer import new_id, now_micros, version_in, versioned
-from odm.errors import Throttled
+from odm.errors import BackendError, Throttled
 from odm.operations.backend import Gen
+from odm.schema.model import Schema
 
 PAGE_ROWS = 200
 """So many items are changed at the same time."""
 
 
-def unlist(table: str, index_table: str, retry: Retry) -> Gen[None]:
+def unlist(schema: Schema, index_table: str, retry: Retry) -> Gen[None]:
     """Take an index out of the lists of all items.
 
     Programs whose models have the index must not write any more: they would list it again.
 
     Args:
-        table: the table of the items.
+        schema: the table of the items.
         index_table: that of the index.
         retry: how long to try.
 
     Raises:
+        BackendError: the table of the index has cells of another program.
         Throttled: other writers of an item were faster until the time was up.
     """
+    table, layout = schema.name, Layout.of(schema)
     index = index_table.removeprefix(f"{table}.")
     span = RowRange()
     while True:
-        rows = yield from read_all(ReadRows(index_table, range=span, limit=PAGE_ROWS), retry)
+        call = ReadRows(index_table, range=span, limit=PAGE_ROWS, filter=Newest())
+        rows = yield from read_all(call, retry)
+        foreign = next((row.text for row in rows if not is_odms(row, layout)), None)
+        if foreign is not None:
+            raise BackendError(
+                f"table {index_table!r} is not removed: it has cells that odm did not write in row {foreign!r}; "
+                "move them to another table, delete them here, and try again"
+            )
         row_keys = sorted({cell.value.decode() for row in rows for cell in row.cells})
         yield from _unlist(table, index, row_keys, retry)
         if len(rows) < PAGE_ROWS:

@@ -29,7 +29,10 @@ StreamName = Annotated[
     Literal["new_and_old_images", "new_image", "old_image", "keys_only"] | None,
     typer.Option("--stream", help="What stream records hold; else as it is."),
 ]
-Drop = Annotated[bool, typer.Option("--drop", help="Remove indexes that no model has.")]
+Drop = Annotated[
+    bool,
+    typer.Option("--drop", help="Remove indexes that no model has; on Bigtable also older values of cells."),
+]
 Accept = Annotated[bool, typer.Option("--accept", help="Do not refuse because of stranded data.")]
 Sample = Annotated[int, typer.Option("--sample", min=0, max=10_000, help="Compare the keys of so many items.")]
 Lock = Annotated[Path, typer.Option("--file", metavar="PATH", help="The lock file, if there is one.")]
@@ -66,7 +69,8 @@ def plan(
     """Compare the models with the table in the cloud, and change nothing.
 
     Prints a line for each thing to create, add or change; "extra" is what no
-    model has, "refused" what can not be made. The keys of some stored items are
+    model has, "refused" what cannot be made, "problem" what must be fixed, and
+    how. On Bigtable some rows of the indexes are read. The keys of some stored items are
     read, and compared with those that the models make: "strands" if they
     differ, "backfill" if index entries are lacking. Exit code 0: nothing to do.
     """
@@ -142,21 +146,26 @@ def scrub(
     endpoint: Emulator = None,
     prefix: Prefix = "",
     expired: Annotated[bool, typer.Option("--expired", help="Also remove items whose TTL has passed.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Also write index entries again that are missing.")] = False,
     rate: Annotated[float | None, typer.Option("--rate", help="Look at so many rows a second at most.")] = None,
     after: Annotated[str | None, typer.Option("--after", help="Go on where an earlier run stopped.")] = None,
     json: Json = False,
 ) -> None:
     """Remove what writers that stopped halfway have left behind on Bigtable.
 
-    Index columns that no item lists, and rows that hold counters and no item:
-    no read is ever wrong because of them, they only cost time and storage. What
-    is younger than an hour is left alone, so it may run while others write.
+    Index columns that no item lists, and counters where there is no item: no
+    read is ever wrong because of them, they only cost time and storage. What is
+    younger than an hour is left alone, so it may run while others write. What
+    other programs keep in the tables stays.
+
+    An index table that was deleted by hand or restored from a backup lacks
+    entries that items list: --repair goes over the items and writes them again.
     """
     from odm.backends.bigtable import Bigtable
     from odm.cli.scrub import scrub
 
     settings = Bigtable(project, instance, app_profile=app_profile, endpoint=endpoint)
-    scrub(target, settings, prefix=prefix, expired=expired, rate=rate, after=after, as_json=json)
+    scrub(target, settings, prefix=prefix, expired=expired, repair=repair, rate=rate, after=after, as_json=json)
 
 
 def copy(

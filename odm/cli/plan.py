@@ -39,7 +39,7 @@ class Plan:
         findings: what a change of the models does to stored data, by the lock file and by stored keys.
         read: how many items were compared; None: none.
         accept: stranded data is no reason to stop.
-        drop: extra indexes are to be removed.
+        drop: changes are to be made that are extra or a problem.
     """
 
     table: str
@@ -52,13 +52,20 @@ class Plan:
     @property
     def to_make(self) -> list[Change]:
         """The changes that are to be made."""
-        kinds = {"create", "add", "change", *(["extra"] if self.drop else [])}
+        kinds = {"create", "add", "change", *(["extra", "problem"] if self.drop else [])}
         return [change for change in self.changes if change.kind in kinds and change.call is not None]
+
+    @property
+    def problems(self) -> list[Change]:
+        """What is wrong and stays so when the changes are made."""
+        made = self.to_make
+        return [change for change in self.changes if change.kind == "problem" and change not in made]
 
     @property
     def done(self) -> bool:
         """Nothing is to be done, neither here nor to stored items."""
-        return not (self.to_make or self.refusals or any(finding.level != "safe" for finding in self.findings))
+        of_items = any(finding.level != "safe" for finding in self.findings)
+        return not (self.to_make or self.problems or self.refusals or of_items)
 
     @property
     def refusals(self) -> list[Change | Finding]:
@@ -122,8 +129,9 @@ def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
     if as_json:
         _print_json(made, ok=not stop)
     elif not (stop or made.done):
-        left = _count(evolve(made, changes=()))  # no change of the table mends what is stored
-        echo(f"table {made.table} is as the models ask{left and f', its items are not: {left}'}")
+        left = _count(evolve(made, changes=tuple(made.problems)))  # no change of the table fixes what is stored
+        but = "but not all is well" if made.problems else "its items are not"
+        echo(f"table {made.table} is as the models ask{left and f', {but}: {left}'}")
     if stop:
         echo(f"odm: {stop}", err=True)
     return int(bool(stop))
@@ -161,14 +169,17 @@ def _agreed(made: Plan) -> bool:
 
 def _tell(change: Change) -> None:
     """Say which change is begun."""
-    echo(f"... {'remove' if change.kind == 'extra' else change.kind} {change.what}", err=True)
+    verb = {"extra": "remove", "problem": "change"}.get(change.kind, change.kind)
+    echo(f"... {verb} {change.what}", err=True)
 
 
 def _next(made: Plan) -> str:
     """What to do about a plan."""
     if made.refusals:
         return "see to the stored data first" if _only_stranded(made) else "see to what is refused"
-    return "odm apply with the same options makes them" if made.to_make else "write the items again"
+    if made.to_make:
+        return "odm apply with the same options makes them"
+    return "see to the problems" if made.problems else "write the items again"
 
 
 def _print(made: Plan) -> None:
@@ -193,6 +204,7 @@ def _count(made: Plan) -> str:
     refused = sum(change.kind == "refused" for change in made.changes)
     words = [
         (refused, "refused"),
+        (len(made.problems), "problem" if len(made.problems) == 1 else "problems"),
         (levels["strands"], "strands stored data" if levels["strands"] == 1 else "strand stored data"),
         (levels["backfill"], "needs a backfill" if levels["backfill"] == 1 else "need a backfill"),
     ]

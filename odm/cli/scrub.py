@@ -1,4 +1,4 @@
-"""`odm scrub`: remove what writers that stopped halfway have left behind on Bigtable."""
+"""`odm scrub`: remove what writers that stopped halfway have left behind on Bigtable, and repair lost index rows."""
 
 import json
 import shlex
@@ -16,6 +16,7 @@ def scrub(
     *,
     prefix: str,
     expired: bool,
+    repair: bool,
     rate: float | None,
     after: str | None,
     as_json: bool,
@@ -29,6 +30,7 @@ def scrub(
         backend: the instance.
         prefix: that of the store.
         expired: also remove items whose TTL has passed.
+        repair: also write index entries again that items list and that are missing.
         rate: rows a second at most.
         after: where to begin.
         as_json: print it as JSON.
@@ -47,7 +49,9 @@ def scrub(
         far = done
 
     try:
-        far = procedure.scrub(backend, found.table, prefix=prefix, expired=expired, rate=rate, after=after, tell=tell)
+        far = procedure.scrub(
+            backend, found.table, prefix=prefix, expired=expired, repair=repair, rate=rate, after=after, tell=tell
+        )
     except BaseException:
         if far.following is not None and far.following != after:
             echo(f"... {far}; to go on, add --after {shlex.quote(far.following)}", err=True)

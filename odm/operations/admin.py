@@ -10,7 +10,7 @@ from attrs import frozen
 
 from odm.schema.lockfile import Finding
 
-Kind = Literal["refused", "create", "change", "add", "extra"]
+Kind = Literal["refused", "create", "change", "add", "problem", "extra"]
 
 ADDITIVE: Final[frozenset[Kind]] = frozenset({"create", "add"})
 """What takes nothing away and changes nothing that is there."""
@@ -22,7 +22,8 @@ class Change:
 
     Attributes:
         kind: "create" a table, "add" what it lacks, "change" what is otherwise; "extra": the table has what no model
-            asks for, which is only removed on demand; "refused": it can not be made.
+            asks for, which is only removed on demand; "problem": something is wrong, and a change of it, if there is
+            one, is only made on demand; "refused": it can not be made.
         what: the part of the table, such as ``index 'by_email'``.
         text: what it is and will be, or why it can not be.
         call: the native request that makes it; None where there is none.
@@ -74,7 +75,7 @@ class Admin(Protocol):
         """Make the table what the models and options ask for, and wait for as long as it takes.
 
         Args:
-            drop: remove indexes that no model has.
+            drop: make those of changes that are "extra" or a "problem", such as to remove an index that no model has.
             tell: is told of each change when it is begun.
 
         Raises:

@@ -2,14 +2,28 @@
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
+import grpc
 import pytest
+from google.cloud.bigtable_admin_v2 import BigtableTableAdminClient, types
+from google.cloud.bigtable_admin_v2.services.bigtable_table_admin.transports import BigtableTableAdminGrpcTransport
 
 from odm import Store
-from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.native import CreateTable, Entry, GetTable, ListTables, MutateRow, SetCell
+from odm.backends.bigtable import Bigtable, admin
+from odm.backends.bigtable.filters import Newest
+from odm.backends.bigtable.native import (
+    CreateTable,
+    DeleteTable,
+    Entry,
+    GetTable,
+    ListTables,
+    MutateRow,
+    ReadRows,
+    SetCell,
+)
 from odm.cli.target import load_target
 from odm.schema.model import Schema
 from tests.cli.conftest import Application, Done, Run
@@ -17,7 +31,11 @@ from tests.cli.conftest import Application, Done, Run
 WITH_STATUS = ("    by_date", '    by_status = AccessPattern("STATUS#{status}")\n    by_date')
 EMAIL_MOVED = ('"EMAIL#{email}"', '"MAIL#{email}"')
 LATER = "stored items enter it when they are written again"
-DELETED = "Bigtable deletes all cells of a column but the newest, the only one that odm reads"
+KEPT = (
+    "odm reads the newest value only, and leaves the family alone; odm apply --drop sets maxversions=1, and Bigtable "
+    "then deletes all older values, also those of other programs"
+)
+AGED = "Bigtable deletes what odm stores here when it is so old; odm apply --drop sets maxversions=1"
 KEY_MOVED = ('"CUSTOMER#{customer_id}", "PROFILE"', '"C#{customer_id}", "PROFILE"')
 
 
@@ -63,6 +81,23 @@ def fill(backend: Bigtable, prefix: str) -> Callable[[], None]:
 def send(backend: Bigtable) -> Callable[[Any], Any]:
     """Makes a native request."""
     return backend.connect(Schema(name="any", entities={}, indexes={})).call
+
+
+@pytest.fixture
+def by_age(bigtable_emulator: str) -> Iterator[Callable[[str], None]]:
+    """Lets the family of attributes of a table keep cells for a day, with the vendor's client."""
+    with grpc.insecure_channel(bigtable_emulator) as channel:
+        vendor: Any = BigtableTableAdminClient(transport=BigtableTableAdminGrpcTransport(channel=channel))
+        family: Any = types.ColumnFamily
+        rule: Any = types.GcRule
+        modification: Any = types.ModifyColumnFamiliesRequest.Modification
+
+        def change(table: str) -> None:
+            changed = modification(id="d", update=family(gc_rule=rule(max_age=timedelta(days=1))))
+            name = f"projects/project/instances/instance/tables/{table}"
+            vendor.modify_column_families(name=name, modifications=[changed])
+
+        yield change
 
 
 @pytest.fixture
@@ -158,8 +193,8 @@ def test_entries_that_lack_are_named_until_they_are_written(
     assert cloud("plan").code == 0
 
 
-def test_a_rule_that_deletes_otherwise_is_changed_by_apply(
-    cloud: Run, prefix: str, send: Callable[[Any], Any], there: Callable[[], set[str]]
+def test_a_family_that_keeps_more_is_left_alone_unless_that_is_asked_for(
+    cloud: Run, prefix: str, send: Callable[[Any], Any]
 ) -> None:
     send(CreateTable(f"{prefix}shop", {"d": 3, "old": 1}))
     planned = cloud("plan")
@@ -167,13 +202,107 @@ def test_a_rule_that_deletes_otherwise_is_changed_by_apply(
     assert planned.out.splitlines() == [
         f"add       index 'by_email': table '{prefix}shop.by_email'; {LATER}",
         f"add       index 'by_date': table '{prefix}shop.by_date'; {LATER}",
-        f"change    family 'd' of {what}: maxversions=3 → maxversions=1: {DELETED}",
+        f"extra     older values in family 'd' of {what}: maxversions=3; {KEPT}",
         f"add       family 'c' of {what}: maxversions=1",
         f"extra     family 'old' of {what}: no model has it; it is left alone",
     ]
-    assert cloud("apply", "--yes", "--drop").code == 0
-    assert send(GetTable(f"{prefix}shop")) == dict.fromkeys(("c", "d", "old"), "maxversions=1")
+    assert cloud("apply", "--yes").code == 0
+    found = dict.fromkeys(("c", "d", "old"), "maxversions=1")
+    assert send(GetTable(f"{prefix}shop")) == {**found, "d": "maxversions=3"}
+    assert cloud("plan").code == 0
+    assert cloud("plan", "--drop").code == 1
+    dropped = cloud("apply", "--yes", "--drop")
+    assert (dropped.code, dropped.err) == (0, f"... remove older values in family 'd' of {what}\n")
+    assert send(GetTable(f"{prefix}shop")) == found
     assert cloud("plan").out == f"{planned.out.splitlines()[-1]}\ntable {prefix}shop is as the models ask\n"
+
+
+def test_a_family_that_deletes_by_age_is_a_problem(
+    cloud: Run, prefix: str, send: Callable[[Any], Any], by_age: Callable[[str], None], fill: Callable[[], None]
+) -> None:
+    cloud("apply", "--yes")
+    by_age(f"{prefix}shop")
+    found = send(GetTable(f"{prefix}shop"))
+    what = f"family 'd' of table '{prefix}shop'"
+    planned = cloud("plan")
+    assert planned.out == f"problem   {what}: maxage=86400s: {AGED}\n"
+    assert (planned.code, planned.line) == (
+        1,
+        f"odm: table {prefix}shop is not as the models ask: 1 problem; see to the problems\n",
+    )
+    applied = cloud("apply", "--yes")
+    assert (applied.code, applied.err) == (0, "")
+    assert applied.out.endswith(f"table {prefix}shop is as the models ask, but not all is well: 1 problem\n")
+    fill()  # which creates nothing and changes nothing
+    assert send(GetTable(f"{prefix}shop")) == found
+    dropped = cloud("apply", "--yes", "--drop")
+    assert (dropped.code, dropped.err) == (0, f"... change {what}\n")
+    assert send(GetTable(f"{prefix}shop"))["d"] == "maxversions=1"
+    assert cloud("plan").code == 0
+
+
+def test_entries_whose_rows_are_missing_are_a_problem(
+    cloud: Run, prefix: str, send: Callable[[Any], Any], fill: Callable[[], None]
+) -> None:
+    cloud("apply", "--yes")
+    fill()
+    send(DeleteTable(f"{prefix}shop.by_email"))
+    text = "2 of 2 sampled items list entries in index 'by_email' whose rows are missing"
+    assert f"problem   index 'by_email': {text}: run odm apply, then odm scrub --repair\n" in cloud("plan").out
+    cloud("apply", "--yes")
+    planned = cloud("plan")
+    assert planned.code == 1
+    assert planned.out == f"problem   index 'by_email': {text}: run odm scrub --repair\n"
+    answer = json.loads(cloud("plan", "--json").out)
+    assert (answer["ok"], answer["changes"][0]["kind"]) == (False, "problem")
+    fill()
+    assert cloud("plan").code == 1  # no write repairs them
+
+
+def test_an_entry_that_a_writer_removes_meanwhile_is_no_problem(
+    cloud: Run, prefix: str, backend: Bigtable, fill: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud("apply", "--yes")
+    fill()
+    sample = admin._sample
+
+    def then_delete(*arguments: Any) -> Any:
+        rows = yield from sample(*arguments)
+        found = load_target("shop:shop")
+        with Store(found.table, backend, prefix=prefix) as db:
+            customer: Any = found.schema.entities["Customer"].cls
+            db.delete(customer, customer_id="c1")
+        return rows
+
+    monkeypatch.setattr(admin, "_sample", then_delete)
+    assert cloud("plan").code == 0
+
+
+def test_rows_of_others_in_an_index_table_are_named_and_left_alone(
+    cloud: Run, prefix: str, send: Callable[[Any], Any], fill: Callable[[], None]
+) -> None:
+    cloud("apply", "--yes")
+    fill()
+    send(MutateRow(f"{prefix}shop.by_email", Entry("AAPL", (SetCell("x", b"y", 1000, "i"),))))
+    planned = cloud("plan")
+    assert planned.code == 0
+    text = "1 of 3 rows that were read are not odm's, such as 'AAPL'; they are left alone"
+    assert planned.out.startswith(f"extra     index 'by_email': {text}\n")
+    assert cloud("apply", "--yes", "--drop").code == 0
+    assert len(send(ReadRows(f"{prefix}shop.by_email", filter=Newest())).rows) == 3
+
+
+def test_an_index_table_with_rows_of_others_is_not_removed(
+    cloud: Run, prefix: str, send: Callable[[Any], Any], there: Callable[[], set[str]]
+) -> None:
+    cloud("apply", "--yes")
+    send(CreateTable(f"{prefix}shop.by_day", {"i": 1}))
+    send(MutateRow(f"{prefix}shop.by_day", Entry("a##b##c##d", (SetCell("x", b"c#d", 1000, "i"),))))
+    send(MutateRow(f"{prefix}shop.by_day", Entry("note", (SetCell("x", b"y", 1000, "i"),))))
+    refused = cloud("apply", "--yes", "--drop")
+    assert refused.code == 1
+    assert "has cells that odm did not write in row 'note'" in refused.err
+    assert "shop.by_day" in there()
 
 
 def test_tables_that_only_look_like_indexes_are_left_alone(

@@ -9,7 +9,7 @@ import pytest
 
 from odm import Store
 from odm.backends.bigtable import Bigtable, garbage
-from odm.backends.bigtable.native import ENTRIES, Entry, MutateRow, ReadRows, SetCell
+from odm.backends.bigtable.native import ENTRIES, CreateTable, DeleteTable, Entry, MutateRow, ReadRows, SetCell
 from odm.cli.target import load_target
 from tests.cli.conftest import Application, Done, Run
 
@@ -47,7 +47,9 @@ def send(application: Application, backend: Bigtable, prefix: str) -> Iterator[C
         db.put(customer(customer_id="c1", email="c1@example.com"))
     connection = backend.connect(found.schema)
     row = "EMAIL#gone@example.com##Customer##CUSTOMER#c1##PROFILE"
-    connection.call(MutateRow(f"{prefix}shop.by_email", Entry(row, (SetCell("gone", b"", OLD, ENTRIES),))))
+    connection.call(
+        MutateRow(f"{prefix}shop.by_email", Entry(row, (SetCell("gone", b"CUSTOMER#c1#PROFILE", OLD, ENTRIES),)))
+    )
     yield connection.call
     connection.close()
 
@@ -55,14 +57,22 @@ def send(application: Application, backend: Bigtable, prefix: str) -> Iterator[C
 def test_it_says_what_it_has_removed(scrub: Run, send: Callable[[Any], Any], prefix: str) -> None:
     done = scrub()
     assert (done.code, done.err) == (0, "")
-    assert done.out == f"table {prefix}shop: 1 row read; removed: 1 index column, 0 ghosts, 0 expired items\n"
+    removed = "removed: 1 index column, 0 ghosts, 0 expired items"
+    assert done.out == f"table {prefix}shop: 1 row read; {removed}; repaired: 0 index entries\n"
     rows = send(ReadRows(f"{prefix}shop.by_email")).rows
     assert [row.text for row in rows] == ["EMAIL#c1@example.com##Customer##CUSTOMER#c1##PROFILE"]
 
 
 def test_json(scrub: Run, send: Callable[[Any], Any], prefix: str) -> None:
     done = scrub("--json", "--expired", "--rate", "1000")
-    assert json.loads(done.out) == {"table": f"{prefix}shop", "rows": 2, "columns": 1, "ghosts": 0, "expired": 0}
+    assert json.loads(done.out) == {
+        "table": f"{prefix}shop",
+        "rows": 1,
+        "columns": 1,
+        "ghosts": 0,
+        "expired": 0,
+        "repaired": 0,
+    }
 
 
 def test_where_it_stopped_it_says_how_to_go_on(
@@ -77,7 +87,7 @@ def test_where_it_stopped_it_says_how_to_go_on(
     place = f"{prefix}shop.by_email:"
     assert done.code == 130
     assert done.err == (
-        "... 0 rows read; removed: 0 index columns, 0 ghosts, 0 expired items; "
+        "... 0 rows read; removed: 0 index columns, 0 ghosts, 0 expired items; repaired: 0 index entries; "
         f"to go on, add --after {place}\nodm: interrupted\n"
     )
     assert "1 index column," in scrub("--after", place).out
@@ -95,3 +105,13 @@ def test_project_and_instance_are_needed(run: Run) -> None:
 
 def test_a_table_that_is_not_there(scrub: Run) -> None:
     assert "call store.create()" in scrub().line
+
+
+def test_lost_entries_are_written_again(scrub: Run, send: Callable[[Any], Any], prefix: str) -> None:
+    send(DeleteTable(f"{prefix}shop.by_email"))
+    send(CreateTable(f"{prefix}shop.by_email", {"i": 1}))
+    done = scrub("--repair")
+    assert done.out.endswith("0 expired items; repaired: 1 index entry\n")
+    rows = send(ReadRows(f"{prefix}shop.by_email")).rows
+    assert [row.text for row in rows] == ["EMAIL#c1@example.com##Customer##CUSTOMER#c1##PROFILE"]
+    assert json.loads(scrub("--repair", "--json").out)["repaired"] == 0

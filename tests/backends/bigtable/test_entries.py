@@ -9,9 +9,17 @@ from hypothesis import strategies as st
 
 from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.entries import check_entries, entry_range, entry_row, index_table, position
-from odm.backends.bigtable.layout import MAX_ROW_KEY, key_of
-from odm.backends.bigtable.native import RowRange
+from odm.backends.bigtable.entries import (
+    check_entries,
+    claims,
+    entry_range,
+    entry_row,
+    index_table,
+    is_odms,
+    position,
+)
+from odm.backends.bigtable.layout import MAX_ROW_KEY, Layout, key_of
+from odm.backends.bigtable.native import Cell, Row, RowRange
 from odm.errors import ItemTooLarge, KeyValueError, SchemaError
 from odm.operations.ir import Position
 from odm.operations.limits import check_keys
@@ -199,3 +207,22 @@ def test_the_key_of_a_row_without_a_sort_key() -> None:
         primary = PrimaryKey("S#{name}")
 
     assert key_of(servers.compile(), "S#a", "Other") == Key("S#a")
+
+
+@pytest.mark.parametrize(
+    ("row_key", "layout", "item"),
+    [
+        (b"P##1##C#a##O#1", Layout("#", hash_only=False), b"C#a#O#1"),
+        (b"P##1##C#a##O#1", Layout("##", hash_only=False), b"C#a##O#1"),
+        (b"P##1##C#a", Layout("#", hash_only=True), b"C#a"),
+    ],
+)
+def test_a_claim_is_a_column_whose_cell_is_the_items_row_key(row_key: bytes, layout: Layout, item: bytes) -> None:
+    mine = Cell("i", b"q", item)
+    others = (Cell("i", b"", item), Cell("i", b"\xff", item), Cell("i", b"r", b"C#a#O#2"), Cell("MD", b"s", item))
+    assert claims(Row(row_key, (mine, *others)), layout) == ("q",)
+    assert is_odms(Row(row_key, (mine,)), layout)
+    assert not any(is_odms(Row(row_key, (mine, other)), layout) for other in others)
+    assert claims(Row(row_key + b"##x##y", (mine,)), layout) == ()
+    other_layout = Layout(layout.join, hash_only=not layout.hash_only)
+    assert claims(Row(row_key, (mine, Cell("i", b"t", b"C#a"), Cell("i", b"u", b"C#a#"))), other_layout) == ()

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Store, Table
 from odm.backends.bigtable import Bigtable, garbage
-from odm.backends.bigtable.codec import TAG
+from odm.backends.bigtable.codec import REVISION, TAG
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.native import (
     ENTRIES,
@@ -51,7 +51,8 @@ def scene(world: World) -> Scene:
 def claim(scene: Scene, value: str, qualifier: str = "gone", timestamp: int = SERVER_TIME) -> None:
     """Leave a column behind, as a writer does that stops after his claim."""
     row = entry_row(scene.put(value).entries["by_a"], scene.key)
-    entry = Entry(row, (SetCell(qualifier, b"", timestamp, ENTRIES),))
+    item = "#".join(scene.key).encode()
+    entry = Entry(row, (SetCell(qualifier, item, timestamp, ENTRIES),))
     scene.world.connection.call(MutateRow(index_table(scene.world.schema.name, "by_a"), entry))
 
 
@@ -189,7 +190,7 @@ def do(request: pytest.FixtureRequest, backend: Bigtable, prefix: str, db: Store
 
 def ghost(link: Connection, prefix: str, row_key: str) -> None:
     """What an increment leaves where there was no item, if its writer stops."""
-    rules = (Increment("views", 1), AppendValue(TAG, b""))
+    rules = (Increment("views", 1), AppendValue(TAG, b""), AppendValue(REVISION, b""))
     link.call(ReadModifyWriteRow(f"{prefix}meters", row_key, rules))
 
 
@@ -289,7 +290,7 @@ class TestGoingOn:
         self, do: Do, db: Store, link: Connection, prefix: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A clock here that is fast would have claims removed while their writers are at it."""
-        row = Entry("DAY#1##m##METER#m##DAY#1", (SetCell("claimed", b"", SERVER_TIME, ENTRIES),))
+        row = Entry("DAY#1##m##METER#m##DAY#1", (SetCell("claimed", b"METER#m#DAY#1", SERVER_TIME, ENTRIES),))
         link.call(MutateRow(f"{prefix}meters.by_day", row))
         monkeypatch.setattr(time, "time", lambda: 4_000_000_000.0)
         assert (await do(clock=None)).columns == 0

@@ -15,6 +15,7 @@ from grpc import StatusCode
 from odm import AccessPattern, AsyncStore, Counter, Entity, PrimaryKey, Store, Table, increment, set_
 from odm.backends.bigtable import Bigtable, admin_wire
 from odm.backends.bigtable.admin import Admin
+from odm.backends.bigtable.changes import differences
 from odm.backends.bigtable.errors import explain
 from odm.backends.bigtable.native import (
     CreateTable,
@@ -314,6 +315,27 @@ class TestWhatIsNotThere:
     def test_what_bigtable_says_of_it(self, code: StatusCode, message: str, call: Any, said: str) -> None:
         with pytest.raises(BackendError, match=said):
             raise explain(code, message, call)
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind"),
+    [
+        ("never", "extra"),
+        ("maxversions=2", "extra"),
+        ("(maxage=86400s && maxversions=1)", "extra"),
+        ("maxage=86400s", "problem"),
+        ("(maxage=86400s && maxage=3600s)", "problem"),
+        ("((maxage=86400s && maxversions=2) || maxversions=1)", "extra"),
+        ("((maxage=86400s || maxversions=2) && maxversions=1)", "extra"),
+        ("((maxage=86400s && maxversions=2) || maxage=9s)", "problem"),
+    ],
+)
+@pytest.mark.parametrize("table", ["shop", "shop.by_name"])
+def test_a_rule_is_a_problem_if_it_deletes_the_newest_value(rule: str, kind: str, table: str) -> None:
+    found = {"shop": ITEMS, "shop.by_name": ENTRIES}
+    family = min(found[table].keys() - {"c"})
+    changes = differences(SHOP, {**found, table: {**found[table], family: rule}})
+    assert [(one.kind, one.call) for one in changes] == [(kind, ModifyFamilies(table, update={family: 1}))]
 
 
 @pytest.fixture

@@ -19,13 +19,14 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.unlist import unlist
-from odm.errors import Throttled
+from odm.errors import BackendError, Throttled
 from odm.operations.backend import Sleep, run
 from odm.schema.model import Key, Schema
 
 Send = Callable[[Any], Any]
 
 SHOP, DAY = "unlisted", "unlisted.by_day"
+SCHEMA = Schema(name=SHOP, entities={}, indexes={})
 KEPT = Listed("by_name", Key("n", "s"), "q")
 
 
@@ -33,7 +34,7 @@ KEPT = Listed("by_name", Key("n", "s"), "q")
 def send(bigtable_emulator: str) -> Any:
     """Makes a native request, in a table with two indexes that is gone at the end."""
     backend = Bigtable("project", "instance", endpoint=bigtable_emulator)
-    call = backend.connect(Schema(name=SHOP, entities={}, indexes={})).call
+    call = backend.connect(SCHEMA).call
     tables = {SHOP: {"d": 1, "c": 1}, DAY: {"i": 1}}
     for table, families in tables.items():
         call(CreateTable(table, families))
@@ -62,7 +63,7 @@ def listed(send: Send) -> list[tuple[Any, tuple[Listed, ...], str]]:
 def test_every_item_that_lists_it_is_changed_and_no_other(send: Send) -> None:
     for number in range(250):
         put(send, number, listed=number != 3, kept=number % 2 == 0)
-    run(unlist(SHOP, DAY, Retry()), send)
+    run(unlist(SCHEMA, DAY, Retry()), send)
     found = listed(send)
     assert [(x, entries) for x, entries, _ in found] == [(1, (KEPT,) * (number % 2 == 0)) for number in range(250)]
     assert [revision == "r" for _, _, revision in found] == [number == 3 for number in range(250)]
@@ -83,7 +84,7 @@ def test_an_item_that_somebody_else_writes_meanwhile_keeps_what_he_wrote(send: S
             put(send, 1, revision="other", kept=False)
         return send(native)
 
-    run(unlist(SHOP, DAY, Retry()), interfere)
+    run(unlist(SCHEMA, DAY, Retry()), interfere)
     assert [entries for _, entries, _ in listed(send)] == [()]
     assert len(waited) == 1
 
@@ -92,12 +93,25 @@ def test_it_gives_up_when_others_are_always_faster(send: Send) -> None:
     put(send, 1)
     with pytest.raises(Throttled, match="other writers of 'p#0001' were faster"):
         run(
-            unlist(SHOP, DAY, Retry(overall=0)),
+            unlist(SCHEMA, DAY, Retry(overall=0)),
             lambda native: False if isinstance(native, CheckAndMutateRow) else send(native),
         )
 
 
 def test_an_entry_of_an_item_that_is_gone_is_passed_over(send: Send) -> None:
     send(MutateRow(DAY, Entry("a##b##c##d", (SetCell("q", b"c#d", 1000, "i"),))))
-    run(unlist(SHOP, DAY, Retry()), send)
+    run(unlist(SCHEMA, DAY, Retry()), send)
     assert listed(send) == []
+
+
+@pytest.mark.parametrize(
+    ("row_key", "cell"),
+    [("AAPL", SetCell("q", b"p#0001", 1000, "i")), ("a##b##p##0001", SetCell("q", b"\xff", 1000, "i"))],
+    ids=["another key", "another value"],
+)
+def test_a_cell_of_another_program_stops_it(send: Send, row_key: str, cell: SetCell) -> None:
+    """The table would be deleted with it."""
+    put(send, 1)
+    send(MutateRow(DAY, Entry(row_key, (cell,))))
+    with pytest.raises(BackendError, match=f"has cells that odm did not write in row '{row_key}'"):
+        run(unlist(SCHEMA, DAY, Retry()), send)

@@ -72,6 +72,9 @@ def counted(tag: bytes, revision: bytes = b"r0") -> Row:
     return Row(ROW.encode(), (Cell("c", b"worn", SEVEN), Cell("d", b"_t", tag), Cell("d", b"~r", revision)))
 
 
+GHOST = Read((counted(b"", b""),))
+
+
 class TestPut:
     def test_that_depends_on_nothing_is_one_mutation(self) -> None:
         """Beside entities with patterns too: no item under such a key can have entries."""
@@ -221,7 +224,7 @@ class TestCounters:
     @pytest.mark.parametrize("found", [stored("r1.2", _v=b"2", c_worn=FOUR), NOTHING], ids=["put", "deleted"])
     def test_of_another_version_are_not_taken_back_from_what_was_written_since(self, found: Read) -> None:
         """It would count what the put may never have had."""
-        with pytest.raises(OutcomeUnknown, match="another version"):
+        with pytest.raises(OutcomeUnknown, match="another tag or version"):
             play(BY_FIRST, counted(b"Hat", b"r0.2"), False, found, on=procedures())
 
     def test_every_write_leaves_the_version_in_the_revision(self) -> None:
@@ -233,11 +236,16 @@ class TestCounters:
         sent, _ = play(evolve(update, returning="new"), stored("r0.2", _v=b"2"), True, on=procedures())
         assert SetCell("~r", b"id1.2", 5000) in commit_of(sent).matched
 
-    @pytest.mark.parametrize("answers", [[False], [BUSY, True], [BUSY] * 100], ids=["gone", "again", "stays"])
-    def test_that_made_a_ghost_take_it_away(self, answers: list[Any]) -> None:
+    @pytest.mark.parametrize(
+        "answers",
+        [[True], [False, NOTHING, False], [False, stored()], [BUSY, NOTHING], [BUSY, GHOST] * 100],
+        ids=["done", "another undid it", "put", "again", "stays"],
+    )
+    def test_that_found_no_item_are_undone(self, answers: list[Any]) -> None:
         clock = playing.Clock()
-        sent, answer = play(COUNT, counted(b""), *answers, on=procedures(clock), clock=clock, rest=True)
-        assert sent[1].unmatched == (DeleteRow(),)
+        sent, answer = play(COUNT, counted(b"", b""), *answers, on=procedures(clock), clock=clock, rest=True)
+        marks = (DeleteColumn("_t"), DeleteColumn("~r"))
+        assert sent[1].matched == (DeleteColumn("worn", "c"), SetCell("worn", FOUR, 5000, "c"), *marks)
         assert "d:_t" in str(sent[1].predicate)
         assert answer == Refused(None)
 

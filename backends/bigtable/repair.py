@@ -1,0 +1,124 @@
+"""Finding and writing again index entries that items list and that are missing: procedures without I/O. See `scrub`.
+
+By the protocol (`odm.backends.bigtable.commit`) every entry that an item lists has its column in the row of the index.
+Only what happens outside of odm breaks that: an index table that was deleted by hand, or restored from a backup of
+another time. No later write repairs it, because an entry that is listed already keeps its qualifier and is not claimed
+again. So a repair sends these claims again: the listed qualifier, with the item's row key and the server's time.
+
+It goes over the items, and writes nothing where the column is there. It may run while others write:
+
+* An item that is changed or deleted after its list was read may no longer have the entry, and its writer may have
+  removed the column already. Then the repair leaves a column that no item lists. That is garbage as every other claim
+  of a writer that stopped: readers pass over it, it is younger than the lease, and a later scrub removes it.
+* An item that loses an entry and gets it again lists it under another qualifier, because a qualifier is the id of one
+  attempt and no id is used twice. So the garbage above is never taken for a column of the new entry.
+* An entry that an item lists under one qualifier in two reads was listed all the time in between, so its column must
+  have been there. The list is read again before anything is reported as missing or written.
+
+Entries in indexes that no model has, and items whose tag no model has, are left alone.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from attrs import frozen
+
+from odm.backends.bigtable.bulk import read_many, write_many
+from odm.backends.bigtable.cells import write
+from odm.backends.bigtable.codec import TAG, listed
+from odm.backends.bigtable.entries import claims, entry_row, index_table, place_of
+from odm.backends.bigtable.filters import Family, Newest, chain
+from odm.backends.bigtable.index_pages import LIST_ONLY
+from odm.backends.bigtable.layout import key_of
+from odm.backends.bigtable.native import ENTRIES, FAMILY, SERVER_TIME, Entry, Row, SetCell
+from odm.backends.bigtable.writer import Writer
+from odm.errors import OdmError, Throttled
+from odm.operations.backend import Gen
+
+_LOG = logging.getLogger("odm.bigtable")
+
+
+@frozen
+class Lost:
+    """An index entry that an item lists.
+
+    Attributes:
+        index: the name of the index.
+        row_key: of the index row.
+        qualifier: of the column in it.
+        item: the row key of the item.
+    """
+
+    index: str
+    row_key: str
+    qualifier: str
+    item: str
+
+
+def repair(writer: Writer, rows: Sequence[Row]) -> Gen[int]:
+    """Write the entries again that items list and that are missing; returns how many.
+
+    Args:
+        writer: of the items' table.
+        rows: of items, with their tags and lists at least.
+
+    Raises:
+        Throttled: the server did not answer in time.
+        BackendError: the table of an index does not exist.
+    """
+    lost = yield from missing(writer, rows)
+    work: dict[str, list[Entry]] = {}
+    for one in lost:
+        claim = SetCell(one.qualifier, one.item.encode("utf-8", "surrogateescape"), SERVER_TIME, ENTRIES)
+        work.setdefault(index_table(writer.table, one.index), []).append(Entry(one.row_key, (claim,)))
+    stuck = yield from write_many(work, writer.retry)
+    if stuck is not None:
+        raise Throttled(f"indexes of {writer.table!r} could not be repaired: {stuck.reason}; run it again later", [])
+    return len(lost)
+
+
+def missing(writer: Writer, rows: Sequence[Row], absent: Collection[str] = ()) -> Gen[list[Lost]]:
+    """The entries that items list and that are missing in the tables of the indexes.
+
+    Args:
+        writer: of the items' table.
+        rows: of items, with their tags and lists at least.
+        absent: indexes that have no table.
+    """
+    lost = yield from _not_there(writer, list(_listed(writer, rows)), absent)
+    if not lost:
+        return []
+    items = tuple(dict.fromkeys(one.item for one in lost))
+    again = yield from read_many(writer.table, items, writer.retry, LIST_ONLY)
+    still = set(_listed(writer, again.values()))
+    return [one for one in lost if one in still]
+
+
+def _listed(writer: Writer, rows: Iterable[Row]) -> Iterator[Lost]:
+    """What the items of the models' entities list in indexes of the models."""
+    tags = {write(tag): tag for tag in writer.schema.entities}
+    for row in rows:
+        tag = next((tags.get(cell.value) for cell in row.cells if cell[:2] == (FAMILY, TAG.encode())), None)
+        key = None if tag is None else key_of(writer.schema, row.text, tag)
+        try:
+            entries = () if key is None else listed(row)
+            rows_of = [entry_row(entry.key, key) for entry in entries if key is not None]
+        except OdmError as error:
+            _LOG.warning("the index entries of an item cannot be checked: %s", error)
+            continue
+        for entry, row_key in zip(entries, rows_of, strict=True):
+            if entry.index in writer.schema.indexes and place_of(row_key, writer.layout) == (key, entry.key):
+                yield Lost(entry.index, row_key, entry.qualifier, row.text)
+
+
+def _not_there(writer: Writer, entries: Sequence[Lost], absent: Collection[str]) -> Gen[list[Lost]]:
+    """Those of the entries whose columns are missing."""
+    lost: list[Lost] = []
+    for index in dict.fromkeys(entry.index for entry in entries):
+        of_index = [entry for entry in entries if entry.index == index]
+        row_keys = tuple(dict.fromkeys(entry.row_key for entry in of_index)) if index not in absent else ()
+        columns = chain(Family(ENTRIES), Newest())
+        rows = yield from read_many(index_table(writer.table, index), row_keys, writer.retry, columns)
+        there = {key: frozenset(claims(row, writer.layout)) for key, row in rows.items()}
+        lost += [entry for entry in of_index if entry.qualifier not in there.get(entry.row_key, ())]
+    return lost

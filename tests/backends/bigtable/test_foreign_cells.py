@@ -1,0 +1,295 @@
+"""Rows, cells and families of other programs in odm's tables: a scrub neither removes nor changes them."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Annotated, Any
+
+import pytest
+from attrs import evolve
+
+from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Store, Table
+from odm.backends.bigtable import Bigtable, garbage
+from odm.backends.bigtable.filters import Newest
+from odm.backends.bigtable.native import (
+    ENTRIES,
+    AppendValue,
+    CheckAndMutateRow,
+    Entry,
+    Increment,
+    ModifyFamilies,
+    MutateRow,
+    Read,
+    ReadModifyWriteRow,
+    ReadRows,
+    SetCell,
+)
+from odm.backends.bigtable.scrub import Scrubbed, scrub
+from odm.backends.bigtable.writer import Writer
+from odm.errors import BackendError
+from odm.operations.backend import run
+from odm.schema.model import Schema
+from tests.backends.bigtable.stopping import LEASE, Steps, World
+
+HOUR = 3600
+OLD = 1_000_000
+NUMBER = (7).to_bytes(8, "big")
+
+tables = (Table("pages"), Table("flat"), Table("joined", row_key_join="##"))
+pages, flat, joined = tables
+
+
+class Visit(Entity, table=pages):
+    page: str
+    day: str
+    views: Annotated[int, Counter] = 0
+    ends: Annotated[datetime | None, TTL] = None
+    primary = PrimaryKey("PAGE#{page}", "DAY#{day}")
+    by_day = AccessPattern("DAY#{day}", "{page}")
+
+
+class Note(Entity, table=flat):
+    note: str
+    ends: Annotated[datetime | None, TTL] = None
+    primary = PrimaryKey("NOTE#{note}")
+
+
+class Memo(Entity, table=flat):
+    memo: str
+    primary = PrimaryKey("MEMO#{memo}")
+
+
+class Step(Entity, table=joined):
+    day: str
+    step: str
+    ends: Annotated[datetime | None, TTL] = None
+    primary = PrimaryKey("DAY#{day}", "STEP#{step}")
+
+
+class Place:
+    """The tables of one test, with a family of another program in each."""
+
+    def __init__(self, address: str, table: Table = pages) -> None:
+        self.backend = Bigtable("project", "instance", endpoint=address)
+        self.prefix = f"{uuid.uuid4().hex[:12]}-"
+        self.table = table
+        schema = table.compile()
+        self.schema = evolve(schema, name=self.prefix + schema.name, prefix=self.prefix)
+        self.db = Store(table, self.backend, prefix=self.prefix)
+        self.db.create()
+        self.send: Callable[[Any], Any] = self.backend.connect(Schema(name="any", entities={}, indexes={})).call
+        for name in (self.schema.name, *self.indexes):
+            self.send(ModifyFamilies(name, create={"MD": 3}))
+
+    @property
+    def indexes(self) -> list[str]:
+        return [f"{self.schema.name}.{index}" for index in self.schema.indexes]
+
+    def close(self) -> None:
+        self.db.drop()
+        self.db.close()
+
+    def set(self, row_key: str, *cells: SetCell, table: str = "") -> None:
+        self.send(MutateRow(table or self.schema.name, Entry(row_key, cells)))
+
+    def cells(self, table: str = "") -> dict[str, dict[str, bytes]]:
+        """All that a table holds."""
+        found: Read = self.send(ReadRows(table or self.schema.name, filter=Newest()))
+        return {
+            row.text: {f"{cell.family}:{cell.qualifier.decode()}": cell.value for cell in row.cells}
+            for row in found.rows
+        }
+
+    def scrub(self, **options: Any) -> Scrubbed:
+        return scrub(
+            self.backend,
+            self.table,
+            **{"prefix": self.prefix, "clock": lambda: time.time() + 2 * HOUR, **options},
+        )
+
+    def ghost(self, row_key: str) -> None:
+        """What an increment leaves where there was no item, if its writer stops."""
+        rules = (Increment("views", 1), AppendValue("_t", b""), AppendValue("~r", b""))
+        self.send(ReadModifyWriteRow(self.schema.name, row_key, rules))
+
+
+@pytest.fixture
+def place(bigtable_emulator: str) -> Iterator[Place]:
+    made = Place(bigtable_emulator)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["hash only", "joined by ##"])
+def untyped(request: pytest.FixtureRequest, bigtable_emulator: str) -> Iterator[Place]:
+    """A table in which a row key is understood without the entity."""
+    made = Place(bigtable_emulator, flat if request.param == "hash only" else joined)
+    yield made
+    made.close()
+
+
+SYMBOL = SetCell("SYMBOL", b"GOOG", OLD, "MD")
+NOT_GHOSTS: dict[str, tuple[SetCell, ...]] = {
+    "another family": (SYMBOL,),
+    "an attribute": (SetCell("readings#0000", b"1.5", OLD),),
+    "another counter": (SetCell("foo", NUMBER, OLD, "c"),),
+    "a counter without marks": (SetCell("views", NUMBER, OLD, "c"),),
+    "one mark": (SetCell("_t", b"", OLD),),
+    "the other mark": (SetCell("~r", b"", OLD), SetCell("views", NUMBER, OLD, "c")),
+    "marks and an attribute": (SetCell("_t", b"", OLD), SetCell("~r", b"", OLD), SetCell("a", b"", OLD)),
+    "marks and another counter": (SetCell("_t", b"", OLD), SetCell("~r", b"", OLD), SetCell("foo", NUMBER, OLD, "c")),
+    "marks and another size": (SetCell("_t", b"", OLD), SetCell("~r", b"", OLD), SetCell("views", b"7", OLD, "c")),
+    "a revision": (SetCell("_t", b"", OLD), SetCell("~r", b"r", OLD)),
+    "bytes": (SetCell("_t", b"\xff", OLD),),
+}
+
+
+class TestGhosts:
+    @pytest.mark.parametrize("cells", NOT_GHOSTS.values(), ids=NOT_GHOSTS)
+    def test_a_row_that_no_increment_made_stays(self, place: Place, cells: tuple[SetCell, ...]) -> None:
+        place.set("AAPL", *cells)
+        before = place.cells()
+        assert place.scrub(expired=True).ghosts == 0
+        assert place.cells() == before
+
+    def test_of_a_ghost_with_cells_of_another_family_only_the_ghost_goes(self, place: Place) -> None:
+        place.set("PAGE#a#DAY#1", SYMBOL)
+        place.ghost("PAGE#a#DAY#1")
+        assert place.scrub(clock=lambda: time.time() + 0.9 * HOUR).ghosts == 0
+        assert place.scrub().ghosts == 1
+        assert place.cells() == {"PAGE#a#DAY#1": {"MD:SYMBOL": b"GOOG"}}
+
+    def test_a_row_of_another_family_is_not_read(self, place: Place) -> None:
+        place.set("AAPL", SYMBOL)
+        place.set("DAY#1##a##PAGE#a##DAY#1", SYMBOL, table=place.indexes[0])
+        assert place.scrub(expired=True) == Scrubbed()
+
+    def test_a_ghost_that_an_increment_reaches_again_meanwhile_stays(
+        self, place: Place, bigtable_emulator: str
+    ) -> None:
+        """The writer of that increment takes its own back, and must find what it left."""
+        place.ghost("PAGE#a#DAY#1")
+        world = World(bigtable_emulator)
+        rules = garbage.Rules(0.001, clock=time.time)
+        time.sleep(0.01)
+        scrubber = Steps(world, garbage.collect(Writer(place.schema), rules, lambda _: None))
+        while not isinstance(scrubber.pending, CheckAndMutateRow):
+            scrubber.step()
+        place.ghost("PAGE#a#DAY#1")
+        assert scrubber.run().answer.ghosts == 0
+        assert place.cells()["PAGE#a#DAY#1"]["c:views"] == (2).to_bytes(8, "big")
+        world.close()
+
+
+class TestServerTime:
+    def test_a_row_of_the_probes_key_stays(self, place: Place) -> None:
+        cells = (SYMBOL, SetCell("_", b"", OLD), SetCell("~scrub-", b"", OLD), SetCell("~scrub-mine", b"x", OLD))
+        place.set(garbage.PROBE, *cells)
+        before = place.cells()
+        assert place.scrub(clock=None) == Scrubbed()
+        assert place.cells() == before
+
+    def test_two_scrubs_do_not_see_each_other(self, place: Place, bigtable_emulator: str) -> None:
+        world = World(bigtable_emulator)
+        writer = Writer(place.schema)
+        scrubs = [Steps(world, garbage.server_time(writer)) for _ in range(2)]
+        while not all(one.done for one in scrubs):
+            for one in scrubs:
+                one.step()
+        assert all(abs(one.answer / 1_000_000 - time.time()) < 60 for one in scrubs)
+        assert place.cells() == {}
+        world.close()
+
+    def test_a_probe_that_stayed_behind_is_removed_by_a_later_scrub(self, place: Place, bigtable_emulator: str) -> None:
+        world = World(bigtable_emulator)
+        Steps(world, garbage.server_time(Writer(place.schema))).step()
+        (left,) = place.cells()[garbage.PROBE]
+        place.set(garbage.PROBE, SetCell("~scrub-" + "a" * 20, b"", OLD))
+        place.scrub(clock=None)
+        assert place.cells() == {garbage.PROBE: {left: b""}}
+        world.close()
+
+    def test_a_probe_that_is_gone_at_once_is_an_error(self, place: Place) -> None:
+        def forgetful(native: Any) -> Any:
+            return Read() if isinstance(native, ReadRows) else place.send(native)
+
+        with pytest.raises(BackendError, match="server's time"):
+            run(garbage.server_time(Writer(place.schema)), forgetful)
+
+
+class TestExpired:
+    def test_what_looks_expired_and_is_of_no_entity_stays(self, untyped: Place) -> None:
+        row_key = "DAY#1##STEP#1" if untyped.table is joined else "NOTE#1"
+        untyped.set(row_key, SetCell("_t", b"Session", OLD), SetCell("_ttl", b"1", OLD), SetCell("~r", b"r", OLD))
+        before = untyped.cells()
+        assert untyped.scrub(expired=True).expired == 0
+        assert untyped.cells() == before
+
+    def test_an_attribute_of_an_entity_without_a_ttl_is_none(self, bigtable_emulator: str) -> None:
+        place = Place(bigtable_emulator, flat)
+        place.set("MEMO#1", SetCell("_t", b"Memo", OLD), SetCell("_ttl", b"1", OLD), SetCell("~r", b"r", OLD))
+        assert place.scrub(expired=True).expired == 0
+        assert "MEMO#1" in place.cells()
+        place.close()
+
+    def test_the_tag_is_judged_with_the_removal(self, untyped: Place, bigtable_emulator: str) -> None:
+        row_key, tag = ("DAY#1##STEP#1", b"Step") if untyped.table is joined else ("NOTE#1", b"Note")
+        expired = (SetCell("_ttl", b"1", OLD), SetCell("~r", b"r", OLD))
+        untyped.set(row_key, SetCell("_t", tag, OLD), *expired)
+        world = World(bigtable_emulator)
+        rules = garbage.Rules(LEASE, expired=True, clock=time.time)
+        scrubber = Steps(world, garbage.collect(Writer(untyped.schema), rules, lambda _: None)).run(1)
+        untyped.set(row_key, SetCell("_t", b"Session", 2 * OLD))
+        assert scrubber.run().answer.expired == 0
+        assert untyped.cells()[row_key]["d:_t"] == b"Session"
+        world.close()
+
+
+class TestIndexTables:
+    ROW = "DAY#1##a##PAGE#a##DAY#1"
+
+    @pytest.mark.parametrize(
+        ("row_key", "cell"),
+        [
+            (ROW, SetCell("q", b"", OLD, ENTRIES)),
+            (ROW, SetCell("q", b"PAGE#b#DAY#1", OLD, ENTRIES)),
+            (ROW, SetCell("", b"PAGE#a#DAY#1", OLD, ENTRIES)),
+            (ROW, SetCell("q", b"PAGE#a#DAY#1", OLD, "MD")),
+            ("AAPL", SetCell("q", b"PAGE#a#DAY#1", OLD, ENTRIES)),
+            ("DAY#1##a##PAGE#a", SetCell("q", b"PAGE#a#", OLD, ENTRIES)),
+        ],
+        ids=["no value", "another value", "no qualifier", "another family", "another key", "a key without sort"],
+    )
+    def test_what_no_writer_of_odm_claims_so_stays(self, place: Place, row_key: str, cell: SetCell) -> None:
+        place.set(row_key, cell, table=place.indexes[0])
+        before = place.cells(place.indexes[0])
+        assert place.scrub().columns == 0
+        assert place.cells(place.indexes[0]) == before
+
+    @pytest.mark.parametrize("tag", [b"Visit", b"Alien"])
+    def test_what_an_item_lists_stays_whatever_else_it_holds(self, place: Place, tag: bytes) -> None:
+        """Also one of no model, or with cells that cannot be read: only its list counts."""
+        listed = SetCell("_ix", b'[["by_day", "DAY#1", "a", "q"]]', OLD)
+        place.set("PAGE#a#DAY#1", SetCell("_t", tag, OLD), listed, SetCell("views", b"7", OLD, "c"))
+        claims = (SetCell(name, b"PAGE#a#DAY#1", OLD, ENTRIES) for name in ("q", "gone"))
+        place.set(self.ROW, *claims, table=place.indexes[0])
+        assert place.scrub().columns == 1
+        assert place.cells(place.indexes[0]) == {self.ROW: {"i:q": b"PAGE#a#DAY#1"}}
+
+    def test_nothing_goes_where_the_list_of_the_item_cannot_be_read(self, place: Place) -> None:
+        place.set("PAGE#a#DAY#1", SetCell("_t", b"Alien", OLD), SetCell("_ix", b"?", OLD))
+        place.set(self.ROW, SetCell("q", b"PAGE#a#DAY#1", OLD, ENTRIES), table=place.indexes[0])
+        assert place.scrub().columns == 0
+        assert place.cells(place.indexes[0]) != {}
+
+    def test_a_claim_beside_it_goes(self, place: Place) -> None:
+        claim = SetCell("gone", b"PAGE#a#DAY#1", OLD, ENTRIES)
+        place.set(self.ROW, claim, SetCell("mine", b"x", OLD, ENTRIES), SYMBOL, table=place.indexes[0])
+        assert place.scrub().columns == 1
+        assert place.cells(place.indexes[0]) == {self.ROW: {"i:mine": b"x", "MD:SYMBOL": b"GOOG"}}
+
+    def test_queries_pass_over_rows_of_other_families(self, place: Place) -> None:
+        place.db.put(Visit(page="a", day="1"))
+        place.set("DAY#1##somebody else's", SYMBOL, table=place.indexes[0])
+        assert [one.page for one in place.db.query(Visit.by_day(day="1"))] == ["a"]
