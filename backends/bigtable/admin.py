@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import Form, stored
+from odm.backends.bigtable.codec import stored
 from odm.backends.bigtable.entries import index_table, is_odms
 from odm.backends.bigtable.filters import Newest
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import ReadRows, Row, RowRange
 from odm.backends.bigtable.repair import missing

@@ -10,8 +10,7 @@ from grpc import StatusCode
 
 from odm.backends.bigtable.errors import RETRIED, explain, is_throttled, passing, status, status_of, text_of, translate
 from odm.backends.bigtable.filters import Filter
-from odm.backends.bigtable.native import Entry, Mutated, MutateRows, ReadRows, Row, SetCell
-from odm.backends.bigtable.ownership import ITEM
+from odm.backends.bigtable.native import ITEM, Entry, Mutated, MutateRows, ReadRows, Row, SetCell
 from odm.backends.bigtable.retry import Retry, all_of, read_all
 from odm.errors import OdmError
 from odm.operations.backend import Gen

@@ -17,10 +17,10 @@ row without ``_t`` is no item: increments of counters leave such *ghosts* where 
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from attrs import Factory, field, frozen
+from attrs import frozen
 
 from odm.backends.bigtable.cells import (
     EMPTY_MAP,
@@ -30,27 +30,23 @@ from odm.backends.bigtable.cells import (
     read,
     read_counter,
     read_member,
-    read_text,
     set_member,
     write,
     write_counter,
-    write_text,
 )
 from odm.backends.bigtable.columns import BESIDE, LISTED, REVISION, Beside, Count, Member, Shape, Slot, shape_of
+from odm.backends.bigtable.form import Form, Kind
 from odm.backends.bigtable.native import COUNTERS, FAMILY, Column, DeleteColumn, Mutation, Row, SetCell
-from odm.backends.bigtable.ownership import REMOVED, is_strange, raw_cells
+from odm.backends.bigtable.ownership import REMOVED, raw_cells
 from odm.codec import TAG, Draft
-from odm.codec.stored import NULL, TEXT
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
-from odm.schema.model import Key, Schema
+from odm.schema.model import Key
 
 __all__ = [
     "LISTED",
     "REVISION",
     "TAG",
-    "Form",
-    "Kind",
     "Listed",
     "Stored",
     "attribute_cells",
@@ -75,76 +71,10 @@ which some are for what is no cell of the item."""
 SURELY_FITS = MAX_QUALIFIER // 4
 """Characters of a column's name, none of which has more than 4 bytes."""
 
-Kind: TypeAlias = Literal["counter", "columns"]
-
 NO_MEMBERS: Final = frozenset[Any]()
 """How an empty set is read, which is stored as absence."""
 
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError)
-
-
-@frozen
-class Form:
-    """How the attributes of a table are stored, other than in one cell each that shows its type.
-
-    Attributes:
-        kinds: by stored name.
-        disputed: the names that are of a kind to one entity of the table and not to another: they are written in one
-            cell, and only after the row was read.
-        texts: the names that every entity which has them declares as text.
-        tags: those of the entities; an item with another one is another program's. None: all are odm's.
-        readers: read the cells of those.
-    """
-
-    kinds: Mapping[str, Kind]
-    disputed: frozenset[str] = frozenset()
-    texts: frozenset[str] = frozenset()
-    tags: frozenset[str] | None = None
-    readers: Mapping[str, Callable[[bytes], Value]] = field(
-        init=False,
-        repr=False,
-        eq=False,
-        default=Factory(lambda self: dict.fromkeys(self.texts, read_text), takes_self=True),
-    )
-
-    @classmethod
-    def of(cls, schema: Schema) -> "Form":
-        """The form of a table's attributes."""
-        said: dict[str, set[Kind | None]] = {}
-        others: set[str] = set()
-        for entity in schema.entities.values():
-            for part in entity.codec.record.fields.values():
-                kind: Kind | None = (
-                    "counter" if part.name in entity.counters else "columns" if part.name in entity.columns else None
-                )
-                said.setdefault(part.stored, set()).add(kind)
-                if part.type.kinds - NULL != TEXT:
-                    others.add(part.stored)
-        agreed: dict[str, Kind] = {
-            name: kind for name, kinds in said.items() if len(kinds) == 1 for kind in kinds if kind is not None
-        }
-        disputed = frozenset(name for name, kinds in said.items() if len(kinds) > 1)
-        return cls(agreed, disputed, frozenset(said.keys() - others), frozenset(schema.entities))
-
-    def is_strange(self, tag: Value) -> bool:
-        """Whether an item with this tag is another program's."""
-        return not isinstance(tag, str) or (self.tags is not None and tag not in self.tags)
-
-    def kind(self, name: str) -> Kind | None:
-        """How an attribute is written; None: in one plain cell."""
-        return self.kinds.get(name)
-
-    def read(self, name: str, cell: bytes) -> Value:
-        """The value in the plain cell of an attribute; errors as of `odm.backends.bigtable.cells.read`."""
-        return self.readers.get(name, read)(cell)
-
-    def write(self, name: str, value: Value) -> bytes:
-        """The plain cell of an attribute.
-
-        Raises:
-            BadValue: it is no stored value, or not text where that is declared.
-        """
-        return write_text(value) if name in self.texts else write(value)
 
 
 @frozen
@@ -176,7 +106,7 @@ class Stored:
 def stored(row: Row | None, form: Form) -> Stored | None:
     """What a row of a table of this form holds; None if there is no row, or no item in it.
 
-    What another program wrote has neither a revision nor entries.
+    Of what another program wrote, a list of entries that cannot be read is none.
 
     Raises:
         BackendError: a cell is not as odm writes it.
@@ -184,10 +114,14 @@ def stored(row: Row | None, form: Form) -> Stored | None:
     item = None if row is None else decode(row, form)
     if item is None or row is None:
         return None
-    if form.is_strange(item.get(TAG)):
-        return Stored(item, "", (), row)
-    revision = _cells_of(row).get(Beside(REVISION), b"")
-    return Stored(item, revision.decode(errors="backslashreplace"), listed(row), row)
+    revision = _cells_of(row).get(Beside(REVISION), b"").decode(errors="backslashreplace")
+    try:
+        entries = listed(row)
+    except BackendError:
+        if not form.is_strange(item.get(TAG)):
+            raise
+        entries = ()
+    return Stored(item, revision, entries, row)
 
 
 def listed(row: Row) -> tuple[Listed, ...]:
@@ -208,9 +142,9 @@ def entries_of(row: Row) -> dict[str, Key]:
     return {entry.index: entry.key for entry in listed(row)}
 
 
-def is_item(row: Row) -> bool:
+def is_item(row: Row, form: Form) -> bool:
     """Whether the row holds an item, of odm or of another program."""
-    return _is_item(_shape_of(row), row) or is_strange(row)
+    return _is_item(_shape_of(row), row) or form.owned.is_strange(row)
 
 
 def decode(row: Row, form: Form) -> dict[str, Value] | None:
@@ -223,7 +157,7 @@ def decode(row: Row, form: Form) -> dict[str, Value] | None:
     """
     shape = _shape_of(row)
     if not _is_item(shape, row):
-        return raw_cells(row) if is_strange(row) else None
+        return raw_cells(row) if form.owned.is_strange(row) else None
     reader = form.readers.get
     try:
         item = {
@@ -436,7 +370,7 @@ def bookkeeping(revision: str, entries: Sequence[Listed] | None, now: int) -> tu
 def replacement(
     item: Item, form: Form, row_key: str, revision: str, entries: Sequence[Listed], now: int
 ) -> tuple[Mutation, ...]:
-    """All that makes the families of an item hold it and nothing else; arguments and errors as of `cells` and `bookkeeping`."""
+    """All that makes the families of an item hold it and nothing else; see `cells` and `bookkeeping`."""
     if type(item) is Draft and item.most <= MAX_CELL:  # no cell, and no number of them, is too large in it
         made = tuple([SetCell(column, cell, now) for column, cell in item.form])
     else:

@@ -35,6 +35,7 @@ from odm.backends.bigtable.bulk import read_many, write_many
 from odm.backends.bigtable.codec import (
     LISTED,
     REVISION,
+    TAG,
     Listed,
     Stored,
     bookkeeping,
@@ -51,6 +52,7 @@ from odm.backends.bigtable.loading import RowItem
 from odm.backends.bigtable.native import (
     ENTRIES,
     FAMILY,
+    ITEM,
     SERVER_TIME,
     CheckAndMutateRow,
     DeleteColumn,
@@ -58,7 +60,7 @@ from odm.backends.bigtable.native import (
     Mutation,
     SetCell,
 )
-from odm.backends.bigtable.ownership import HELD, ITEM, REMOVED, TAKEN
+from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.retry import all_of
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
@@ -79,8 +81,8 @@ COMMIT_WITHIN = LEASE_SECONDS / 4
 COMMITS = 16
 """So many rows are committed at the same time."""
 
-BOOKKEEPING = interleave(HELD, newest(FAMILY, REVISION), newest(FAMILY, LISTED))
-"""All of a row that a write without a condition needs to know."""
+BOOKKEEPING = interleave(newest(FAMILY, TAG), newest(FAMILY, REVISION), newest(FAMILY, LISTED))
+"""What a row holds next to the attributes of an item."""
 
 Rows: TypeAlias = dict[str, list[Entry]]
 """What to do to rows of index tables, by table."""
@@ -176,7 +178,9 @@ class Attempt:
             BackendError: the row has no revision, so that nothing can depend on it.
         """
         if self.before is None:
-            return CheckAndMutateRow(writer.table, self.work.row_key, TAKEN, unmatched=self._mutations(writer))
+            return CheckAndMutateRow(
+                writer.table, self.work.row_key, writer.form.owned.taken, unmatched=self._mutations(writer)
+            )
         if not self.before.revision:
             raise BackendError(
                 f"the row {self.work.row_key!r} of table {writer.table!r} has no {FAMILY}:{REVISION}, so it is not one "
@@ -227,7 +231,9 @@ def settle(writer: Writer, works: Sequence[Work]) -> Gen[str | None]:
 def _attempts(writer: Writer, works: Sequence[Work]) -> Gen[list[Attempt]]:
     """Read what the writes depend on. What is known by that is answered; all else is to be committed."""
     reading = tuple(work.row_key for work in works if not work.unread)
-    columns = BOOKKEEPING if all(work.plain for work in works) else ITEM
+    # A write without a condition needs to know no more, but whether another program's cells are there.
+    beside = (newest(FAMILY, REVISION), newest(FAMILY, LISTED))
+    columns = interleave(writer.form.owned.held, *beside) if all(work.plain for work in works) else ITEM
     rows = (yield from read_many(writer.table, reading, writer.retry, columns)) if reading else {}
     landed: list[Attempt] = []
     attempts: list[Attempt] = []

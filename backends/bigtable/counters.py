@@ -28,9 +28,10 @@ from attrs import frozen
 
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.cells import qualifier, read_counter, write, write_counter
-from odm.backends.bigtable.codec import REVISION, TAG, Form, Stored
+from odm.backends.bigtable.codec import REVISION, TAG, Stored
 from odm.backends.bigtable.expressions import increments, there
 from odm.backends.bigtable.filters import Filter, ValueIs, ValueRange, chain, interleave, newest, together
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import (
     COUNTERS,
     FAMILY,

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from odm.backends.bigtable.cells import MARKS, TEXT_MARKS, qualifier, read_qualifier, write, write_text
-from odm.backends.bigtable.codec import SURELY_FITS, Form
+from odm.backends.bigtable.codec import SURELY_FITS
 from odm.backends.bigtable.columns import BESIDE
+from odm.backends.bigtable.form import Form
 from odm.codec import TTL_ATTRIBUTE, Draft, EntityCodec, ttl_seconds
 from odm.codec.choices import LiteralType
 from odm.codec.depth import LEVELS

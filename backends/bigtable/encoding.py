@@ -11,7 +11,7 @@ from typing import Final
 
 from google.cloud.bigtable_v2 import types as data
 
-from odm.backends.bigtable.native import DeleteColumn, DeleteFamily, DeleteRow, Mutation, SetCell
+from odm.backends.bigtable.native import DeleteColumn, DeleteFamily, Mutation, SetCell
 
 
 def varint(number: int) -> bytes:
@@ -73,9 +73,7 @@ def _time(timestamp: int) -> bytes:
     return varint(timestamp) + b"\x22"
 
 
-def _other(mutation: DeleteRow | DeleteFamily | DeleteColumn) -> bytes:
-    if isinstance(mutation, DeleteRow):
-        return _DELETE_ROW
+def _other(mutation: DeleteFamily | DeleteColumn) -> bytes:
     if isinstance(mutation, DeleteFamily):
         return field(3, field(1, mutation.family.encode()))
     message = data.Mutation.pb()()
@@ -84,6 +82,3 @@ def _other(mutation: DeleteRow | DeleteFamily | DeleteColumn) -> bytes:
     if mutation.before is not None:
         column.time_range.end_timestamp_micros = mutation.before
     return bytes(message.SerializeToString())
-
-
-_DELETE_ROW: Final = bytes(data.Mutation.serialize(data.Mutation(delete_from_row={})))

@@ -39,7 +39,7 @@ from odm.backends.bigtable.cell_ranges import (
     starting_with,
 )
 from odm.backends.bigtable.cells import EMPTY_MAP, EMPTY_SET, INT64, member_qualifier, qualifier, set_member
-from odm.backends.bigtable.codec import LISTED, REVISION, TAG, Form, attribute_cells, attribute_gone
+from odm.backends.bigtable.codec import LISTED, REVISION, TAG, attribute_cells, attribute_gone
 from odm.backends.bigtable.filters import (
     Chain,
     Column,
@@ -57,6 +57,7 @@ from odm.backends.bigtable.filters import (
     newest,
     together,
 )
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import FAMILY, DeleteColumn, Increment, Mutation, SetCell
 from odm.errors import BadValue
 from odm.expressions import nodes

@@ -46,7 +46,8 @@ class ColumnRange:
     end: str
 
     def __str__(self) -> str:
-        return f"{self.family}:[{self.start}, {self.end})"
+        start = f"({self.start[:-1]}" if self.start.endswith("\0") else f"[{self.start}"
+        return f"{self.family}:{start}, {self.end})"
 
 
 @frozen
@@ -60,7 +61,7 @@ class Family:
 
 
 @frozen
-class Families:
+class AnyFamily:
     """The cells of some families."""
 
     names: tuple[str, ...]
@@ -184,7 +185,7 @@ Filter: TypeAlias = (
     | Column
     | ColumnRange
     | Family
-    | Families
+    | AnyFamily
     | ValueRange
     | ValueIs
     | ValueMatches
@@ -240,7 +241,7 @@ def size(filter: Filter) -> int:
             return _OVERHEAD + sum(map(size, filters))
         case Unless(condition, otherwise):
             return 2 * _OVERHEAD + size(condition) + size(otherwise)
-        case Families(names):
+        case AnyFamily(names):
             return _OVERHEAD + sum(2 * len(name) + 1 for name in names)
         case Column(family, qualifier):
             return _OVERHEAD + len(family) + 2 * _utf8(qualifier)

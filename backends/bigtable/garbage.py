@@ -28,8 +28,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.bulk import read_many, write_many
-from odm.backends.bigtable.cells import qualifier, read, write
-from odm.backends.bigtable.codec import LISTED, REVISION, TAG, is_item, listed
+from odm.backends.bigtable.cells import read, write
+from odm.backends.bigtable.codec import LISTED, REVISION, TAG, listed
 from odm.backends.bigtable.commit import LEASE_SECONDS, Work, settle
 from odm.backends.bigtable.entries import claims, index_table, place_of
 from odm.backends.bigtable.filters import (
@@ -228,7 +228,6 @@ class _Collector:
         writer: of the schema's own table.
         rules: what is removed.
         now, cutoff: microseconds; what was written before the cut-off is judged.
-        counters: the columns of the models' Counters: only increments of those make ghosts.
         expiring: the tags of the entities that have a TTL, by their cells.
     """
 
@@ -236,9 +235,6 @@ class _Collector:
     rules: Rules
     now: int
     cutoff: int
-    counters: frozenset[bytes] = field(
-        init=False, default=Factory(lambda self: _counters(self.writer.schema), takes_self=True)
-    )
     expiring: Mapping[bytes, str] = field(
         init=False, default=Factory(lambda self: _expiring(self.writer.schema), takes_self=True)
     )
@@ -286,7 +282,7 @@ class _Collector:
     def _columns(self) -> Filter | None:
         """What is read of the own table's rows, of which each with a tag counts; None: nothing is looked for."""
         expired, repair = self.rules.expired and self.expiring, self.rules.repair and self.writer.schema.indexes
-        if not (self.counters or expired or repair):
+        if not (self.writer.form.owned.counters or expired or repair):
             return None
         parts = [newest(FAMILY, TAG)]
         parts += [newest(FAMILY, TTL_ATTRIBUTE)] * bool(expired)
@@ -295,7 +291,7 @@ class _Collector:
 
     def _items(self, rows: list[Row]) -> Gen[Scrubbed]:
         repaired = (yield from repair(self.writer, rows)) if self.rules.repair else 0
-        marked = tuple(row.text for row in rows if self.counters and _cell(row, TAG) == b"")
+        marked = tuple(row.text for row in rows if self.writer.form.owned.counters and _cell(row, TAG) == b"")
         ghosts = (yield from self._remove_ghosts(marked)) if marked else 0
         expired = (yield from self._remove_expired(rows)) if self.rules.expired else 0
         return Scrubbed(ghosts=ghosts, expired=expired, repaired=repaired)
@@ -322,7 +318,10 @@ class _Collector:
         return CheckAndMutateRow(self.writer.table, row_key, together(*same), matched=tuple(gone))
 
     def _is_counter(self, cell: Cell) -> bool:
-        return cell.qualifier in self.counters and len(cell.value) == COUNTER_BYTES
+        return (
+            cell.qualifier.decode(errors="replace") in self.writer.form.owned.counters
+            and len(cell.value) == COUNTER_BYTES
+        )
 
     def _remove_expired(self, rows: list[Row]) -> Gen[int]:
         """Remove the items of the models' entities that have expired; a tag of no model says nothing of a TTL."""
@@ -343,7 +342,7 @@ class _Collector:
 
 def _listed(item: Row | None, index: str, place: Position) -> frozenset[str] | None:
     """The qualifiers under which an item lists an entry; None: its list cannot be read, so nothing is known."""
-    if item is None or not is_item(item):
+    if item is None:
         return frozenset()
     try:
         entries = listed(item)
@@ -351,12 +350,6 @@ def _listed(item: Row | None, index: str, place: Position) -> frozenset[str] | N
         _LOG.warning("index columns are left alone: %s", error)
         return None
     return frozenset(entry.qualifier for entry in entries if (entry.index, entry.key) == (index, place.index_key))
-
-
-def _counters(schema: Schema) -> frozenset[bytes]:
-    """The columns of the models' Counters."""
-    names = (entity.codec.stored[field] for entity in schema.entities.values() for field in entity.counters)
-    return frozenset(qualifier(name).encode() for name in names)
 
 
 def _expiring(schema: Schema) -> dict[bytes, str]:

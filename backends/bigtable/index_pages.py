@@ -15,8 +15,7 @@ from odm.backends.bigtable.entries import index_table, position
 from odm.backends.bigtable.filters import Column, Family, Filter, First, Newest, Stripped, chain, interleave
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
-from odm.backends.bigtable.native import ENTRIES, FAMILY, Row
-from odm.backends.bigtable.ownership import ITEM
+from odm.backends.bigtable.native import ENTRIES, FAMILY, ITEM, Row
 from odm.backends.bigtable.pages import passes
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Item

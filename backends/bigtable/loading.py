@@ -5,8 +5,9 @@ from functools import lru_cache, partial
 from typing import Any
 
 from odm.backends.bigtable.cells import read
-from odm.backends.bigtable.codec import NO_MEMBERS, Form, decode, is_item
+from odm.backends.bigtable.codec import NO_MEMBERS, decode, is_item
 from odm.backends.bigtable.columns import shape_of
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.generate import generated_load
 from odm.backends.bigtable.native import Row
 from odm.codec import TAG, EntityCodec, NativeItem, NativeItems
@@ -78,7 +79,7 @@ class Loader(EntityLoader[Row]):
 
     def item(self, row: Row | None) -> RowItem | None:
         """The item of a row; None if there is no row, or no item in it."""
-        return None if row is None or not is_item(row) else RowItem(row, self)
+        return None if row is None or not is_item(row, self.form) else RowItem(row, self)
 
 
 def _tag(row: Row) -> str:

@@ -7,11 +7,11 @@ the order of their UTF-8 bytes, in which Bigtable sorts rows.
 
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from attrs import Factory, evolve, field, frozen
 
-from odm.backends.bigtable.filters import Filter, Newest
+from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest
 from odm.operations.backend import Sleep
 
 FAMILY = "d"
@@ -26,7 +26,8 @@ ENTRIES = "i"
 SERVER_TIME = -1
 """The timestamp of a cell that gets the server's time."""
 
-NEWEST = Newest()
+ITEM: Final = Chain((AnyFamily((COUNTERS, FAMILY)), Newest()))
+"""All of an item: the newest cells of odm's two families, and of no other."""
 
 _SHOWN = 60
 
@@ -74,7 +75,7 @@ class ReadRows:
     range: RowRange = RowRange()
     limit: int | None = None
     reverse: bool = False
-    filter: Filter = NEWEST
+    filter: Filter = ITEM
 
     def __str__(self) -> str:
         if self.keys:
@@ -84,14 +85,6 @@ class ReadRows:
         words += ["reversed=true"] * self.reverse
         words += [str(self.filter)]
         return " ".join(word for word in words if word)
-
-
-@frozen
-class DeleteRow:
-    """Take away everything that the row holds."""
-
-    def __str__(self) -> str:
-        return "deleterow"
 
 
 @frozen
@@ -132,7 +125,7 @@ class SetCell(NamedTuple):
         return f"{self.family}:{self.qualifier}={_quoted(text if len(text) <= _SHOWN else text[:_SHOWN] + '…')}"
 
 
-Mutation: TypeAlias = DeleteRow | DeleteFamily | DeleteColumn | SetCell
+Mutation: TypeAlias = DeleteFamily | DeleteColumn | SetCell
 
 
 @frozen

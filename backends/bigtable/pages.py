@@ -12,8 +12,7 @@ from attrs import frozen
 from odm.backends.bigtable.codec import is_item
 from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.loading import Loader, RowItems
-from odm.backends.bigtable.native import ReadRows, Row, RowRange
-from odm.backends.bigtable.ownership import HELD, ITEM
+from odm.backends.bigtable.native import ITEM, ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.codec import Lazy
 from odm.expressions.evaluate import holds
@@ -81,7 +80,7 @@ class Items:
 
     def cells(self, request: Query | Scan) -> Filter:
         """All of an item, or that it is one."""
-        return HELD if request.count and request.filter is None else ITEM
+        return self.loader.form.owned.held if request.count and request.filter is None else ITEM
 
     def place(self, row_key: str) -> Position:
         """The position of an item's row."""
@@ -93,7 +92,7 @@ class Items:
         if request.count and request.filter is None:
             return rows
         if request.filter is None:
-            return [row for row in rows if is_item(row)]
+            return [row for row in rows if is_item(row, self.loader.form)]
         return [row for row in rows if (item := self.loader.item(row)) is not None and passes(request, item)]
 
     def items(self, kept: list[Row]) -> Sequence[Item]:

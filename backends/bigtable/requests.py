@@ -19,8 +19,7 @@ from odm.backends.bigtable.entries import entry_range, entry_row
 from odm.backends.bigtable.index_pages import Entries
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
-from odm.backends.bigtable.native import ReadRows, RowRange, Sample, SampleRowKeys
-from odm.backends.bigtable.ownership import HELD, ITEM
+from odm.backends.bigtable.native import ITEM, ReadRows, RowRange, Sample, SampleRowKeys
 from odm.backends.bigtable.pages import Items, read_page
 from odm.backends.bigtable.parts import TOGETHER_ONLY, cut
 from odm.backends.bigtable.retry import Retry, read_all, until_answered
@@ -137,7 +136,7 @@ class Procedures:
     def batch_get(self, keys: tuple[Key, ...], *, tags: bool = False) -> Gen[tuple[Item | None, ...]]:
         """Read rows by key, or their tags: one request unless the keys are very many."""
         row_keys = tuple(map(self.layout.row_key, keys))
-        found = yield from read_many(self.table, row_keys, self.retry, HELD if tags else ITEM)
+        found = yield from read_many(self.table, row_keys, self.retry, self.writer.form.owned.held if tags else ITEM)
         return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
 
     def query(self, request: Query) -> Gen[Page]:

@@ -10,11 +10,12 @@ A cell in the table that is not odm's stops it, because the deletion would remov
 
 from collections.abc import Sequence
 
-from odm.backends.bigtable.codec import Form, bookkeeping, stored
+from odm.backends.bigtable.codec import bookkeeping, stored
 from odm.backends.bigtable.commit import BOOKKEEPING
 from odm.backends.bigtable.entries import is_odms
 from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.filters import Newest
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.native import CheckAndMutateRow, ReadRows, Row, RowRange
 from odm.backends.bigtable.retry import Retry, answers_of, read_all

@@ -18,12 +18,12 @@ from odm.backends.bigtable.clients import Service
 from odm.backends.bigtable.commit import COMMIT_WITHIN
 from odm.backends.bigtable.encoding import field, mutations_of
 from odm.backends.bigtable.filters import (
+    AnyFamily,
     Before,
     Behind,
     Chain,
     Column,
     ColumnRange,
-    Families,
     Family,
     Filter,
     First,
@@ -192,7 +192,7 @@ def _fill_filter(target: Any, wanted: Filter) -> None:
                 columns.end_qualifier_open = end.encode()
         case Family(name):
             target.family_name_regex_filter = re.escape(name)
-        case Families(names):
+        case AnyFamily(names):
             target.family_name_regex_filter = "|".join(map(re.escape, names))
         case ValueIs(value):
             target.value_range_filter.start_value_closed = target.value_range_filter.end_value_closed = value
@@ -210,6 +210,14 @@ def _fill_filter(target: Any, wanted: Filter) -> None:
             target.strip_value_transformer = True
         case Nothing():
             target.block_all_filter = True
+        case Chain() | Interleave() | Unless():
+            _fill_compound(target, wanted)
+        case _:
+            assert_never(wanted)
+
+
+def _fill_compound(target: Any, wanted: Chain | Interleave | Unless) -> None:
+    match wanted:
         case Chain(filters):
             for part in filters:
                 _fill_filter(target.chain.filters.add(), part)
@@ -220,8 +228,6 @@ def _fill_filter(target: Any, wanted: Filter) -> None:
             _fill_filter(target.condition.predicate_filter, condition)
             target.condition.true_filter.block_all_filter = True
             _fill_filter(target.condition.false_filter, otherwise)
-        case _:
-            assert_never(wanted)
 
 
 def _fill_values(values: Any, start: bytes, end: bytes | None, *, is_open: bool) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from attrs import Factory, field, frozen
 
-from odm.backends.bigtable.codec import TAG, Form
+from odm.backends.bigtable.codec import TAG
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Value

@@ -24,7 +24,7 @@ from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, translate
 from odm.backends.bigtable.expressions import Predicate, blind, predicate, settled
 from odm.backends.bigtable.filters import fits, interleave, together
 from odm.backends.bigtable.native import CheckAndMutateRow, Entry, MutateRow, Mutation
-from odm.backends.bigtable.ownership import REMOVED, strange
+from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.retry import until_answered
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG, VERSION
@@ -99,7 +99,7 @@ def _put(writer: Writer, request: Put, row_key: str) -> Gen[Written | Refused]:
     if request.tag is None:
         yield from until_answered(MutateRow(writer.table, Entry(row_key, mutations)), writer.retry)
         return Written()
-    call = CheckAndMutateRow(writer.table, row_key, strange(request.tag), unmatched=mutations)
+    call = CheckAndMutateRow(writer.table, row_key, writer.form.owned.strange(request.tag), unmatched=mutations)
     pauses = writer.retry.contention()
     while (yield from until_answered(call, writer.retry)):
         rows = yield from read_many(writer.table, (row_key,), writer.retry)
@@ -107,7 +107,9 @@ def _put(writer: Writer, request: Put, row_key: str) -> Gen[Written | Refused]:
         if before is not None and before.item.get(TAG) != request.tag:
             return Refused(before.item)
         if (wait := next(pauses, None)) is None:
-            raise Throttled(f"row {row_key!r} of table {writer.table!r}: others kept writing to it; nothing was written")
+            raise Throttled(
+                f"row {row_key!r} of table {writer.table!r}: others kept writing to it; nothing was written"
+            )
         yield wait
     return Written()
 
@@ -148,7 +150,7 @@ def _over_own(writer: Writer, request: Put) -> Predicate | None:
     if not holds(request.condition, None):  # so there must be an item anyway
         return predicate(every(has_tag(request.tag), request.condition), writer.form)
     asked = predicate(request.condition, writer.form)
-    if asked is None or not fits(both := interleave(asked.filter, strange(request.tag))):
+    if asked is None or not fits(both := interleave(asked.filter, writer.form.owned.strange(request.tag))):
         return None
     return evolve(asked, filter=both)
 

@@ -171,7 +171,7 @@ def _filter(layout: Layout, request: Query | Scan) -> Condition | None:
     return request.filter
 
 
-def _counts(request: Query | Scan) -> Literal["number", "tags", None]:
+def _counts(request: Query | Scan) -> Literal["number", "tags"] | None:
     """What a count asks for: the number alone, or the tags where the filter lets items of no entity through.
 
     With a filter, a limit can only be kept on the items.

@@ -22,6 +22,7 @@ TOKEN_SECONDS: Final = 9 * 60
 _BUSY: Final = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 """Reasons that go away."""
 
+
 def transact(layout: Layout, request: Transact, attempts: int) -> Gen[Written | Refusals]:
     """Do all operations, or none.
 

@@ -151,9 +151,9 @@ class Engine:
         """What a write will change, or its refusal; nothing is changed yet, and nothing can fail afterwards."""
         key = request.key
         old = view.record(key)
-        if not isinstance(request, Update) and request.tag is not None and old is not None:
-            if tag_of(old.data) != request.tag:
-                return Refused(decode(old.data))
+        guard = None if isinstance(request, Update) else request.tag
+        if guard is not None and old is not None and tag_of(old.data) != guard:
+            return Refused(decode(old.data))
         looks = request.condition is not None or isinstance(request, Update)
         before = decode(old.data) if looks and old is not None else None
         if request.condition is not None and not holds(request.condition, before):

@@ -60,8 +60,8 @@ class Get(_Patterned):
 class BatchGet(_Printed):
     """Read many items, any number of keys, none twice. Response: ``tuple[Item | None, ...]`` in the keys' order.
 
-    ``patterns`` stand next to the keys, and are what ``pattern`` is to a `Get`. ``tags``: only the tags of the items are
-    wanted; an item may hold nothing else.
+    ``patterns`` stand next to the keys, and are what ``pattern`` is to a `Get`. ``tags``: only the tags of the items
+    are wanted; an item may hold nothing else.
     """
 
     keys: tuple[Key, ...]
@@ -96,11 +96,12 @@ class Put(_Patterned):
 class Update(_Patterned):
     """Change attributes of one item. Response: ``Written | Refused``.
 
-    Only existing items are updated: the condition that the core sends always implies it, and asks for the tag. ``entries`` holds only
-    what changes: index name to the new index key, or to None to leave the index. Right-hand sides see the item as it
-    was. ``returning`` says which item `Written` carries. ``limits`` bounds the item that comes of it, where the
-    backend does not do that by itself. ``base`` is the item from which the entries were worked out, as the backend gave
-    it if it was read: one that asks in its write whether the item is still as it was need not read it again.
+    Only existing items are updated: the condition that the core sends always implies it, and asks for the tag.
+    ``entries`` holds only what changes: index name to the new index key, or to None to leave the index. Right-hand
+    sides see the item as it was. ``returning`` says which item `Written` carries. ``limits`` bounds the item that comes
+    of it, where the backend does not do that by itself. ``base`` is the item from which the entries were worked out, as
+    the backend gave it if it was read: one that asks in its write whether the item is still as it was need not read it
+    again.
     """
 
     key: Key
@@ -295,8 +296,8 @@ class Page:
 
     ``positions`` stand beside ``items``. ``next`` is where to go on: None exactly when the backend knows that
     nothing follows; a page may be empty and still have a ``next``. ``entries`` stand beside ``items`` where a `Scan`
-    asked for them: index name to index key, as they are stored. ``strangers``: how many of the items that a request with
-    ``count`` counted have a tag that no entity of the schema has, or none.
+    asked for them: index name to index key, as they are stored. ``strangers``: how many of the items that a request
+    with ``count`` counted have a tag that no entity of the schema has, or none.
     """
 
     items: Sequence[Item] = ()

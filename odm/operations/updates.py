@@ -289,7 +289,9 @@ def attempt(context: Context, change: Change, base: Item | None) -> ir.Update | 
     revision = target.revision
     locked = None if revision is None else revision_is(target.entity, revision)
     alive = now.alive if target.entity.ttl is not None else None
-    condition = every(has_tag(target.entity.tag), version_is(target.entity), alive, locked, change.wanted, *limits, *guards)
+    condition = every(
+        has_tag(target.entity.tag), version_is(target.entity), alive, locked, change.wanted, *limits, *guards
+    )
     entries = _entries(change, item, context.random)
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)

@@ -62,7 +62,9 @@ def compile_schema(
     shared = _mark_shared(compiled)
     indexes = _indexes(shared, index_keys)
     check_index_keys(name, indexes, index_keys)
-    schema = Schema(name, shared, indexes, keys=keys, hash_only=hash_only, row_key_join=row_key_join, exclusive=exclusive)
+    schema = Schema(
+        name, shared, indexes, keys=keys, hash_only=hash_only, row_key_join=row_key_join, exclusive=exclusive
+    )
     check_indexes(schema)
     check_companions(schema, transactions=True)
     return schema

@@ -1,10 +1,10 @@
-"""Other programs that write to odm's tables: with boto3, with Google's client, and with models that odm does not know."""
+"""Other programs that write to odm's tables: by boto3, by Google's client, and by models that odm does not know."""
 
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from google.cloud.bigtable.data import BigtableDataClient, SetCell
+from google.cloud.bigtable.data import BigtableDataClient, ReadRowsQuery, SetCell
 
 from odm import AccessPattern, Entity, ItemInvalid, PrimaryKey, Store, Table
 from odm.operations.backend import Backend
@@ -127,7 +127,7 @@ class GoogleClient:
         found = {
             (index, row.row_key, cell.family, cell.qualifier): cell.value
             for index, table in ((False, self._rows), (True, self._index))
-            for row in table.read_rows({})
+            for row in table.read_rows(ReadRowsQuery())
             for cell in row
         }
         return [str(place) for place, value in self._wrote.items() if found.get(place) != value]

@@ -80,9 +80,7 @@ def test_on_bigtable(bigtable_emulator: str, google: BigtableDataClient, on_unkn
     backend = Bigtable("p", "i", endpoint=bigtable_emulator)
     with _store(backend, on_unknown, prefix) as db:
         _add_family(bigtable_emulator, f"{prefix}shared", f"{prefix}shared.by_status")
-        _refused(
-            walk(db, GoogleClient(google, "i", f"{prefix}shared"), STEPS or 150, seed, *_sweeps(backend, prefix))
-        )
+        _refused(walk(db, GoogleClient(google, "i", f"{prefix}shared"), STEPS or 150, seed, *_sweeps(backend, prefix)))
 
 
 def _sweeps(backend: Bigtable, prefix: str) -> list[Callable[[], object]]:
@@ -98,9 +96,7 @@ def _sweeps(backend: Bigtable, prefix: str) -> list[Callable[[], object]]:
 
 
 def _add_family(address: str, *tables: str) -> None:
-    admin = BigtableTableAdminClient(
-        transport=BigtableTableAdminGrpcTransport(channel=insecure_channel(address))  # type: ignore[no-untyped-call]
-    )
+    admin = BigtableTableAdminClient(transport=BigtableTableAdminGrpcTransport(channel=insecure_channel(address)))
     for table in tables:
         name = f"projects/p/instances/i/tables/{table}"
         admin.modify_column_families(request={"name": name, "modifications": [{"id": "MD", "create": {}}]})

@@ -46,10 +46,10 @@ class Order(Entity, table=shared):
     name: str
     status: str | None = None
     size: int = 0
-    lines: list[str] = []  # noqa: RUF012  # pydantic copies defaults
+    lines: list[str] = []
     views: Annotated[int, Counter] = 0
-    tags: Annotated[set[str], Columns] = set()  # noqa: RUF012
-    stock: Annotated[dict[str, int], Columns] = {}  # noqa: RUF012
+    tags: Annotated[set[str], Columns] = set()
+    stock: Annotated[dict[str, int], Columns] = {}
     expires_at: Annotated[datetime | None, TTL] = None
 
     primary = PrimaryKey("GROUP#{group}", "ORDER#{name}")
@@ -158,17 +158,19 @@ class Walk:
     def _write(self) -> None:
         db, pick = self._db, self.random.choice
         when = pick([None, None, Order.size > 1, missing(Order.status)])
-        pick(
-            [
-                lambda: db.put(self._entity()),
-                lambda: db.put(self._order(), when=when),
-                lambda: db.insert(self._entity()),
-                lambda: db.update(self._key(), *self._actions(), when=when, returning=pick(["none", "old", "new"])),
-                lambda: db.update(self._key(), *self._actions(), upsert=True),
-                lambda: db.delete(self._key(), when=when),
-                lambda: db.delete(Profile, group=pick(GROUPS)),
-            ]
-        )()
+        returning: Any = pick(["none", "old", "new"])
+        self._one_of(
+            lambda: db.put(self._entity()),
+            lambda: db.put(self._order(), when=when),
+            lambda: db.insert(self._entity()),
+            lambda: db.update(self._key(), *self._actions(), when=when, returning=returning),
+            lambda: db.update(self._key(), *self._actions(), upsert=True),
+            lambda: db.delete(self._key(), when=when),
+            lambda: db.delete(Profile, group=pick(GROUPS)),
+        )
+
+    def _one_of(self, *calls: Callable[[], object]) -> None:
+        self.random.choice(calls)()
 
     def _batch(self) -> None:
         with self._db.batch() as batch:
@@ -181,46 +183,40 @@ class Walk:
     def _transact(self) -> None:
         with self._db.transaction() as tx:
             for _ in range(self.random.choice([1, 1, 2])):
-                self.random.choice(
-                    [
-                        lambda: tx.put(self._entity()),
-                        lambda: tx.insert(self._entity()),
-                        lambda: tx.update(self._key(), *self._actions(), upsert=self.random.random() < 0.5),
-                        lambda: tx.delete(self._key()),
-                        lambda: tx.check(self._key()),
-                    ]
-                )()
+                self._one_of(
+                    lambda: tx.put(self._entity()),
+                    lambda: tx.insert(self._entity()),
+                    lambda: tx.update(self._key(), *self._actions(), upsert=self.random.random() < 0.5),
+                    lambda: tx.delete(self._key()),
+                    lambda: tx.check(self._key()),
+                )
 
     def _read(self) -> None:
         db, group = self._db, self.random.choice(GROUPS)
-        self.random.choice(
-            [
-                lambda: list(db.query(Order.primary(group=group))),
-                lambda: db.count(Order.primary(group=group).where(Order.size > 1)),
-                lambda: list(db.query(collection(Profile.primary(group=group)))),
-                lambda: list(db.query(Order.by_status(status="open"))),
-                lambda: list(db.scan()),
-            ]
-        )()
+        self._one_of(
+            lambda: list(db.query(Order.primary(group=group))),
+            lambda: db.count(Order.primary(group=group).where(Order.size > 1)),
+            lambda: list(db.query(collection(Profile.primary(group=group)))),
+            lambda: list(db.query(Order.by_status(status="open"))),
+            lambda: list(db.scan()),
+        )
 
     def _sweep(self) -> None:
         """What goes over many items."""
         db, group = self._db, self.random.choice(GROUPS)
-        self.random.choice(
-            [
-                lambda: db.delete_all(Order.primary(group=group)),
-                lambda: db.delete_all(collection(Profile.primary(group=group))),
-                lambda: db.delete_all(Order.by_status(status="open")),
-                lambda: db.create(),
-                self._copy_into,
-                lambda: db.put_raw(db.scan_page().items),
-                *self._more,
-                *self._more,
-            ]
-        )()
+        self._one_of(
+            lambda: db.delete_all(Order.primary(group=group)),
+            lambda: db.delete_all(collection(Profile.primary(group=group))),
+            lambda: db.delete_all(Order.by_status(status="open")),
+            db.create,
+            self._copy_into,
+            lambda: db.put_raw(db.scan_page().items),
+            *self._more,
+            *self._more,
+        )
 
     def _copy_into(self) -> None:
-        with Store(shared, Memory(), clock=lambda: NOON.timestamp()) as source:
+        with Store(shared, Memory(), clock=NOON.timestamp) as source:
             source.create()
             for _ in range(3):
                 with suppress(OdmError):  # an address that is taken

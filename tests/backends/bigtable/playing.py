@@ -4,7 +4,8 @@ from typing import Any
 
 from google.api_core import exceptions
 
-from odm.backends.bigtable.native import Cell, DeleteRow, Read, Row, SetCell
+from odm.backends.bigtable.native import Cell, Read, Row, SetCell
+from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
@@ -22,7 +23,7 @@ HAT = Key("hats", "fedoras#brandA")
 HAT_ROW = "hats#fedoras#brandA"
 ITEM = {"_t": "Hat", "price": 9}
 HAT_CELLS = (
-    DeleteRow(),
+    *REMOVED,
     SetCell("_t", b"Hat", 5000),
     SetCell("price", b"9", 5000),
     SetCell("~r", b"id1", 5000),
@@ -97,4 +98,4 @@ def hat(sort: str) -> Position:
 
 
 ROW_OF_HAT = row(HAT_ROW, price="9")
-GHOST = Row(HAT_ROW.encode(), (Cell("d", b"_t", b""), Cell("c", b"views", b"\0" * 7 + b"\1")))
+GHOST = Row(HAT_ROW.encode(), (Cell("d", b"_t", b""), Cell("d", b"~r", b"")))

@@ -11,9 +11,11 @@ from typing import Any, Final, TypeAlias
 from google.api_core import exceptions
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import Form, Stored, stored
+from odm.backends.bigtable.codec import Stored, stored
 from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.entries import entry_row, index_table
+from odm.backends.bigtable.filters import Newest
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.garbage import Rules, Scrubbed, collect, server_time
 from odm.backends.bigtable.native import Mutated, MutateRows, Read, ReadRows, Row, RowRange, Together
 from odm.backends.bigtable.requests import Procedures
@@ -84,7 +86,7 @@ class World:
     def read(self, table: str, prefix: str = "") -> list[Row]:
         """The rows of a table whose keys begin so."""
         span = RowRange(prefix, prefix + "\U0010ffff")
-        found: Read = self.connection.call(ReadRows(table, range=span))
+        found: Read = self.connection.call(ReadRows(table, range=span, filter=Newest()))
         assert found.failure is None
         return list(found.rows)
 

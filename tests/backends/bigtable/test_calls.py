@@ -120,7 +120,7 @@ IF = ["check-and-mutate"]
 @pytest.mark.parametrize(
     ("write", "calls"),
     [
-        (lambda db: db.put(Room(name="attic")), ["mutate"]),
+        (lambda db: db.put(Room(name="attic")), IF),
         (lambda db: db.insert(Room(name="attic")), IF),
         (lambda db: db.put(Room(name="hall"), when=Room.doors < 5), IF),
         (lambda db: db.update(HALL, set_(Room.colour, "blue")), IF),

@@ -12,7 +12,7 @@ from odm.backends.bigtable.native import (
     SERVER_TIME,
     CheckAndMutateRow,
     DeleteColumn,
-    DeleteRow,
+    DeleteFamily,
     Entry,
     MutateRow,
     MutateRows,
@@ -25,7 +25,7 @@ SHORT = st.text(max_size=5)
 TIMES = st.sampled_from([SERVER_TIME, 0, 1, 127, 128, 1000, 1_700_000_000_000_000, 2**63 - 1])
 BYTES = st.binary(max_size=5) | st.integers(0, 300).map(bytes) | st.sampled_from([16_383, 16_384, 70_000]).map(bytes)
 MUTATIONS = st.one_of(
-    st.just(DeleteRow()),
+    st.builds(DeleteFamily, SHORT),
     st.builds(DeleteColumn, SHORT, SHORT, st.none() | st.sampled_from([1, 2**40])),
     st.builds(SetCell, SHORT, BYTES, TIMES, SHORT),
 )
@@ -35,8 +35,8 @@ WIRE = Wire("projects/p/instances/i", "one")
 def read(mutation: Any) -> Mutation:
     """A mutation from Google's message."""
     which = mutation.WhichOneof("mutation")
-    if which == "delete_from_row":
-        return DeleteRow()
+    if which == "delete_from_family":
+        return DeleteFamily(mutation.delete_from_family.family_name)
     if which == "delete_from_column":
         column = mutation.delete_from_column
         before = column.time_range.end_timestamp_micros if column.HasField("time_range") else None

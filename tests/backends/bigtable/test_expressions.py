@@ -6,7 +6,6 @@ from decimal import Decimal
 import pytest
 
 from odm.backends.bigtable import filters
-from odm.backends.bigtable.codec import Form
 from odm.backends.bigtable.expressions import (
     Blind,
     blind,
@@ -33,6 +32,7 @@ from odm.backends.bigtable.filters import (
     interleave,
     newest,
 )
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import CheckAndMutateRow, DeleteColumn, SetCell
 from odm.backends.bigtable.native import Increment as Add
 from odm.backends.bigtable.wire import Wire

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, Field, RootModel, create_model
 
 from odm import Columns, Counter, Revision, Stored
-from odm.backends.bigtable.codec import Form, decode, replacement
+from odm.backends.bigtable.codec import decode, replacement
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.loading import Loader, RowItem, RowItems
 from odm.backends.bigtable.native import Cell, Column, Row, SetCell
 from odm.codec import EntityCodec, compile_codec
@@ -289,7 +290,13 @@ def test_a_cell_that_can_not_be_read_is_told() -> None:
         found.get("n")
 
 
-@pytest.mark.parametrize("cell", [Cell("d", b"_t", b""), Cell("c", b"_t", b"x"), Cell("d", b"x", b"x")], ids=str)
-def test_a_row_without_a_tag_is_no_item(cell: Cell) -> None:
-    assert LOADER.item(Row(b"k", (cell,))) is None
+@pytest.mark.parametrize("cell", [Cell("c", b"_t", b"x"), Cell("d", b"x", b"x"), Cell("d", b"\xff", b"x")], ids=str)
+def test_a_row_without_a_tag_is_another_programs(cell: Cell) -> None:
+    found = LOADER.item(Row(b"k", (cell,)))
+    assert found is not None
+    assert (found.load(), found.get("_t"), len(found)) == (None, None, 1)
+
+
+def test_a_row_of_which_an_increment_made_the_tag_is_no_item() -> None:
+    assert LOADER.item(Row(b"k", (Cell("d", b"_t", b""),))) is None
     assert LOADER.item(None) is None

@@ -1,13 +1,12 @@
 import pytest
 
-from odm.backends.bigtable.filters import Stripped, newest
+from odm.backends.bigtable.filters import Family, Stripped, newest
 from odm.backends.bigtable.native import (
     COUNTERS,
     AppendValue,
     CheckAndMutateRow,
     CreateTable,
     DeleteColumn,
-    DeleteRow,
     DeleteTable,
     Entry,
     GetTable,
@@ -23,29 +22,30 @@ from odm.backends.bigtable.native import (
     SetCell,
     Together,
 )
+from odm.backends.bigtable.ownership import REMOVED
 from odm.operations.backend import Sleep
 
-REPLACE = (DeleteRow(), SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 1000))
+REPLACE = (*REMOVED, SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 1000))
 
 
 @pytest.mark.parametrize(
     ("native", "text"),
     [
-        (ReadRows("shop", keys=("hats#b", "a b")), "lookup shop 'hats#b' 'a b' cells-per-column=1"),
+        (ReadRows("shop", keys=("hats#b", "a b")), "lookup shop 'hats#b' 'a b' (c:*|d:* | cells-per-column=1)"),
         (
             ReadRows("shop", range=RowRange("hats#a", "hats$"), limit=20, reverse=True),
-            "read shop start='hats#a' end='hats$' count=20 reversed=true cells-per-column=1",
+            "read shop start='hats#a' end='hats$' count=20 reversed=true (c:*|d:* | cells-per-column=1)",
         ),
         (ReadRows("shop", range=RowRange("k", open=True), filter=Stripped()), "read shop after=k strip-value"),
-        (ReadRows("shop"), "read shop cells-per-column=1"),
-        (MutateRow("shop", Entry("k", REPLACE)), "mutate shop k deleterow d:_t=Hat d:raw='\\xff'"),
+        (ReadRows("shop"), "read shop (c:*|d:* | cells-per-column=1)"),
+        (MutateRow("shop", Entry("k", REPLACE)), "mutate shop k deletefamily d deletefamily c d:_t=Hat d:raw='\\xff'"),
         (
-            MutateRows("shop", (Entry("k", REPLACE[:2]), Entry("l", REPLACE[:1]))),
-            "mutate shop, 2 rows:\n  k deleterow d:_t=Hat\n  l deleterow",
+            MutateRows("shop", (Entry("k", REPLACE[:3]), Entry("l", REPLACE[:1]))),
+            "mutate shop, 2 rows:\n  k deletefamily d deletefamily c d:_t=Hat\n  l deletefamily d",
         ),
         (
-            CheckAndMutateRow("shop", "k", unmatched=REPLACE[:2]),
-            "check-and-mutate shop k if not there: deleterow d:_t=Hat",
+            CheckAndMutateRow("shop", "k", unmatched=REPLACE[:3]),
+            "check-and-mutate shop k if not there: deletefamily d deletefamily c d:_t=Hat",
         ),
         (
             CheckAndMutateRow("shop", "k", newest("d", "_t"), (DeleteColumn("x"), DeleteColumn("y", "i", 5000))),
@@ -55,7 +55,10 @@ REPLACE = (DeleteRow(), SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 100
             ReadModifyWriteRow("shop", "k", (Increment("views", 2), AppendValue("_t", b""))),
             "read-modify-write shop k c:views+=2 d:_t.=''",
         ),
-        (Together((ReadRows("a"), ReadRows("b"))), "read a cells-per-column=1\nread b cells-per-column=1"),
+        (
+            Together((ReadRows("a", filter=Family("i")), ReadRows("b", filter=Stripped()))),
+            "read a i:*\nread b strip-value",
+        ),
         (CreateTable("shop", {"d": 1}), "createtable shop families=d:maxversions=1"),
         (DeleteTable("shop"), "deletetable shop"),
         (

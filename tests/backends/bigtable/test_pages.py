@@ -3,13 +3,13 @@
 import pytest
 
 from odm.backends.bigtable import pages
-from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
+    ITEM,
     Read,
     ReadRows,
     RowRange,
 )
-from odm.backends.bigtable.ownership import HELD
+from odm.backends.bigtable.ownership import Owned
 from odm.operations.ir import (
     Page,
     Position,
@@ -107,15 +107,15 @@ def test_a_filter_without_a_limit_may_give_an_empty_page(monkeypatch: pytest.Mon
 
 def test_count_reads_keys_alone() -> None:
     sent, answer = play(Query("hats", count=True), Read((row("hats#a"), row("hats#b"))))
-    assert sent[0].filter == HELD
-    assert answer == Page(count=2)
+    assert sent[0].filter == Owned().held
+    assert answer == Page(count=2, strangers=2), "the schema has no entities"
 
 
 def test_count_with_a_filter_reads_items() -> None:
     read = Read((row("hats#a", status="open"), row("hats#b", status="no")))
     sent, answer = play(Query("hats", count=True, filter=OPEN), read)
-    assert sent[0].filter == Newest()
-    assert answer == Page(count=1)
+    assert sent[0].filter == ITEM
+    assert answer == Page(count=1, strangers=1)
 
 
 def test_rows_without_a_tag_are_no_items() -> None:

@@ -8,7 +8,6 @@ from odm.backends.bigtable import bulk
 from odm.backends.bigtable.expressions import there
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
-    DeleteRow,
     Entry,
     Mutated,
     MutateRow,
@@ -17,6 +16,7 @@ from odm.backends.bigtable.native import (
     ReadRows,
     Status,
 )
+from odm.backends.bigtable.ownership import REMOVED, Owned
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.writer import new_id
 from odm.errors import BackendError, ItemTooLarge, Throttled
@@ -67,7 +67,7 @@ class TestOneRow:
         on = Procedures(procedures().schema, ids=lambda: next(ids))
         for wanted in (b"first", b"second"):
             sent, _ = play(Put(HAT, ITEM), None, on=on)
-            assert [cell.value for cell in sent[0].entry.mutations[1:] if cell.qualifier == "~r"] == [wanted]
+            assert [cell.value for cell in sent[0].entry.mutations[2:] if cell.qualifier == "~r"] == [wanted]
         assert new_id() != new_id()
         assert re.fullmatch("[0-9a-f]{20}", new_id())
 
@@ -80,7 +80,7 @@ class TestOneRow:
     def test_put_if_absent(self, exists: bool) -> None:
         answers = (True, Read((ROW_OF_HAT,))) if exists else (False,)
         sent, answer = play(Put(HAT, ITEM, condition=ABSENT), *answers)
-        assert sent[0] == CheckAndMutateRow("shop", HAT_ROW, there(), unmatched=HAT_CELLS)
+        assert sent[0] == CheckAndMutateRow("shop", HAT_ROW, Owned().taken, unmatched=HAT_CELLS)
         assert answer == (Refused({"_t": "Hat", "price": 9}) if exists else Written())
 
     @pytest.mark.parametrize("exists", [False, True])
@@ -92,13 +92,13 @@ class TestOneRow:
     @pytest.mark.parametrize("exists", [False, True])
     def test_delete(self, exists: bool) -> None:
         sent, answer = play(Delete(HAT), exists)
-        assert sent == [CheckAndMutateRow("shop", HAT_ROW, there(), matched=(DeleteRow(),))]
+        assert sent == [CheckAndMutateRow("shop", HAT_ROW, there(), matched=REMOVED)]
         assert answer == Written(existed=exists)
 
     @pytest.mark.parametrize("exists", [False, True])
     def test_delete_if_present(self, exists: bool) -> None:
         sent, answer = play(Delete(HAT, EXISTS), exists)
-        assert sent == [CheckAndMutateRow("shop", HAT_ROW, there(), matched=(DeleteRow(),))]
+        assert sent == [CheckAndMutateRow("shop", HAT_ROW, there(), matched=REMOVED)]
         assert answer == (Written(existed=True) if exists else Refused(None))
 
     @pytest.mark.parametrize("exists", [False, True])
@@ -161,11 +161,11 @@ class TestBatches:
 
     def test_batch_write(self) -> None:
         sent, answer = play(BatchWrite((Put(HAT, ITEM), Delete(Key("a", "1")))), done(0, 1))
-        assert sent == [MutateRows("shop", (Entry(HAT_ROW, HAT_CELLS), Entry("a#1", (DeleteRow(),))))]
+        assert sent == [MutateRows("shop", (Entry(HAT_ROW, HAT_CELLS), Entry("a#1", REMOVED)))]
         assert answer is None
 
     def test_a_batch_too_large_for_one_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(bulk, "WRITE_BYTES", 2 * (64 + 4 * 3))
+        monkeypatch.setattr(bulk, "WRITE_BYTES", 2 * (2 * 64 + 4 * 3))
         sent, _ = play(deletes("a", "b", "c"), done(0, 1), done(0))
         assert [[entry.key for entry in call.entries] for call in sent] == [["a#1", "b#1"], ["c#1"]]
 

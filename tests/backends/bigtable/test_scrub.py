@@ -13,6 +13,7 @@ from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Store, Table
 from odm.backends.bigtable import Bigtable, garbage
 from odm.backends.bigtable.codec import REVISION, TAG
 from odm.backends.bigtable.entries import entry_row, index_table
+from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
     ENTRIES,
     SERVER_TIME,
@@ -195,7 +196,7 @@ def ghost(link: Connection, prefix: str, row_key: str) -> None:
 
 
 def keys(link: Connection, prefix: str, table: str = "meters") -> list[str]:
-    rows: tuple[Row, ...] = link.call(ReadRows(f"{prefix}{table}")).rows
+    rows: tuple[Row, ...] = link.call(ReadRows(f"{prefix}{table}", filter=Newest())).rows
     return [row.text for row in rows]
 
 

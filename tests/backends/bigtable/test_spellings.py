@@ -18,7 +18,8 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.cells import write
 from odm.backends.bigtable.codec import decode, replacement
 from odm.backends.bigtable.expressions import predicate
-from odm.backends.bigtable.native import DeleteColumn, DeleteRow, Entry, MutateRow, MutateRows, ReadRows, SetCell
+from odm.backends.bigtable.native import DeleteColumn, Entry, MutateRow, MutateRows, ReadRows, SetCell
+from odm.backends.bigtable.ownership import REMOVED
 from odm.errors import BackendError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import (
@@ -103,7 +104,7 @@ def test_a_predicate_never_accepts_what_the_evaluator_refuses(
     """Of cells that odm writes, wrote before, or that another program wrote. What it refuses is judged on the item."""
     marks = {"_t": b"Order", "~r": b"id1", "map": b"{}"}
     made = tuple(SetCell(name, cell, 1000) for name, cell in (marks | found).items())
-    connection.call(MutateRow(TABLE, Entry("foreign", (DeleteRow(), *made))))
+    connection.call(MutateRow(TABLE, Entry("foreign", (*REMOVED, *made))))
     try:
         item = decode(connection.call(ReadRows(TABLE, keys=("foreign",))).rows[0], FORM)
     except BackendError:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import Form, Listed, bookkeeping, stored
+from odm.backends.bigtable.codec import Listed, bookkeeping, stored
 from odm.backends.bigtable.entries import entry_row, index_table
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
     CreateTable,

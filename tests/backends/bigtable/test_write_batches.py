@@ -7,7 +7,6 @@ import pytest
 from odm.backends.bigtable import batches
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
-    DeleteRow,
     Entry,
     Mutated,
     MutateRows,
@@ -18,6 +17,7 @@ from odm.backends.bigtable.native import (
     Status,
     Together,
 )
+from odm.backends.bigtable.ownership import REMOVED
 from odm.errors import BackendError, Throttled
 from odm.operations.backend import Sleep
 from odm.operations.ir import BatchWrite, Delete, Put
@@ -65,9 +65,9 @@ def test_one_read_one_claim_a_table_commits_together_one_cleaning_a_table() -> N
     assert type(commit) is Together
     commits = [one for one in commit.calls if isinstance(one, CheckAndMutateRow)]
     assert [(one.key, len(one.matched), len(one.unmatched)) for one in commits] == [
-        ("HAT#a#Hat", 0, 5),
-        ("HAT#b#Hat", 5, 0),
-        ("HAT#c#Hat", 1, 0),
+        ("HAT#a#Hat", 0, 6),
+        ("HAT#b#Hat", 6, 0),
+        ("HAT#c#Hat", 2, 0),
     ], "there is nothing to delete under d"
     assert entries(clean) == [red("c", "p", gone=True)]
     assert answer is None
@@ -99,7 +99,7 @@ def test_what_has_no_entries_is_written_in_bulk() -> None:
     shelf = Put(SHELF, {"_t": "Shelf", "name": "a"})
     sent, _ = play(BatchWrite((put("a"), shelf)), done(), NOTHING, done(), False, on=procedures())
     cells = (
-        DeleteRow(),
+        *REMOVED,
         SetCell("_t", b"Shelf", 5000),
         SetCell("name", b"a", 5000),
         SetCell("~r", b"id1", 5000),

@@ -11,7 +11,6 @@ from odm.backends.bigtable.native import (
     Cell,
     CheckAndMutateRow,
     DeleteColumn,
-    DeleteRow,
     Entry,
     Increment,
     MutateRow,
@@ -21,6 +20,7 @@ from odm.backends.bigtable.native import (
     Row,
     SetCell,
 )
+from odm.backends.bigtable.ownership import REMOVED
 from odm.errors import BadValue, OutcomeUnknown
 from odm.expressions.nodes import AddTo, Compare, Const, IsIn, Missing, Or, Path, Set
 from odm.expressions.nodes import Increment as Add
@@ -46,7 +46,7 @@ from tests.backends.bigtable.writing import (
 
 SHELF_ITEM = {"_t": "Shelf", "name": "a"}
 SHELF_CELLS = (
-    DeleteRow(),
+    *REMOVED,
     SetCell("_t", b"Shelf", 5000),
     SetCell("name", b"a", 5000),
     SetCell("~r", b"id1", 5000),
@@ -169,7 +169,7 @@ class TestDelete:
     @pytest.mark.parametrize("existed", [True, False])
     def test_is_one_call(self, existed: bool) -> None:
         sent, answer = play(Delete(playing.HAT), existed)
-        assert sent[0].matched == (DeleteRow(),)
+        assert sent[0].matched == REMOVED
         assert (calls(sent), answer) == (1, Written(existed=existed))
 
     def test_with_a_condition(self) -> None:

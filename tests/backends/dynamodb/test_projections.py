@@ -29,7 +29,9 @@ def keys(number: int, entry: str = "P", index: str = "lean") -> dict[str, Any]:
     return {name: {"S": value} for name, value in values.items()}
 
 
-def ask(query: Query, entries: list[Any], items: list[Any], schema: Schema = SCHEMA, **more: Any) -> tuple[list[Call], Page]:
+def ask(
+    query: Query, entries: list[Any], items: list[Any], schema: Schema = SCHEMA, **more: Any
+) -> tuple[list[Call], Page]:
     """The calls that a query makes, and its answer."""
     calls: list[Call] = []
 

@@ -25,6 +25,7 @@ from odm.backends.dynamodb.admin import Admin
 from odm.errors import BackendError
 from odm.operations.admin import Survey
 from odm.schema.model import Schema
+from odm.testing.suite.helpers import fill
 
 SESSION = boto3.Session(aws_access_key_id="tables", aws_secret_access_key="secret", region_name="eu-west-1")
 
@@ -254,9 +255,8 @@ def test_what_another_program_stored_is_neither_overwritten_nor_changed(address:
         with pytest.raises(TransactionFailed) as caught, db.transaction() as tx:
             tx.insert(Order(order="1"))
         assert isinstance(caught.value.reasons[0], ItemInvalid)
-        with pytest.raises(ItemInvalid, match="has no tag"), db.batch() as batch:
-            batch.put(Order(order="1"))
-            batch.put(Order(order="2"))
+        with pytest.raises(ItemInvalid, match="has no tag"):
+            fill(db, [Order(order="1"), Order(order="2")])
         assert db.get(Order, order="2") is None
         for upsert in (False, True):
             with pytest.raises(ItemInvalid, match="has no tag"):

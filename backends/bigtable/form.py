@@ -1,0 +1,84 @@
+"""How the attributes of a table are stored, by what its entities declare."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
+
+from attrs import Factory, field, frozen
+
+from odm.backends.bigtable.cells import qualifier, read, read_text, write, write_text
+from odm.backends.bigtable.ownership import Owned
+from odm.codec.stored import NULL, TEXT
+from odm.expressions.nodes import Value
+from odm.schema.model import Schema
+
+Kind: TypeAlias = Literal["counter", "columns"]
+
+
+@frozen
+class Form:
+    """How the attributes of a table are stored, other than in one cell each that shows its type.
+
+    Attributes:
+        kinds: by stored name.
+        disputed: the names that are of a kind to one entity of the table and not to another: they are written in one
+            cell, and only after the row was read.
+        texts: the names that every entity which has them declares as text.
+        tags: those of the entities; an item with another one is another program's. None: all are odm's.
+        owned: tells odm's rows from those of other programs.
+        readers: read the cells of those.
+    """
+
+    kinds: Mapping[str, Kind]
+    disputed: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+    tags: frozenset[str] | None = None
+    owned: Owned = field(factory=Owned)
+    readers: Mapping[str, Callable[[bytes], Value]] = field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(lambda self: dict.fromkeys(self.texts, read_text), takes_self=True),
+    )
+
+    @classmethod
+    def of(cls, schema: Schema) -> "Form":
+        """The form of a table's attributes."""
+        said: dict[str, set[Kind | None]] = {}
+        others: set[str] = set()
+        counters: set[str] = set()
+        for entity in schema.entities.values():
+            for part in entity.codec.record.fields.values():
+                kind: Kind | None = (
+                    "counter" if part.name in entity.counters else "columns" if part.name in entity.columns else None
+                )
+                said.setdefault(part.stored, set()).add(kind)
+                if kind == "counter":
+                    counters.add(qualifier(part.stored))
+                if part.type.kinds - NULL != TEXT:
+                    others.add(part.stored)
+        agreed: dict[str, Kind] = {
+            name: kind for name, kinds in said.items() if len(kinds) == 1 for kind in kinds if kind is not None
+        }
+        disputed = frozenset(name for name, kinds in said.items() if len(kinds) > 1)
+        texts, owned = frozenset(said.keys() - others), Owned(frozenset(counters))
+        return cls(agreed, disputed, texts, frozenset(schema.entities), owned)
+
+    def is_strange(self, tag: Value) -> bool:
+        """Whether an item with this tag is another program's."""
+        return not isinstance(tag, str) or (self.tags is not None and tag not in self.tags)
+
+    def kind(self, name: str) -> Kind | None:
+        """How an attribute is written; None: in one plain cell."""
+        return self.kinds.get(name)
+
+    def read(self, name: str, cell: bytes) -> Value:
+        """The value in the plain cell of an attribute; errors as of `odm.backends.bigtable.cells.read`."""
+        return self.readers.get(name, read)(cell)
+
+    def write(self, name: str, value: Value) -> bytes:
+        """The plain cell of an attribute.
+
+        Raises:
+            BadValue: it is no stored value, or not text where that is declared.
+        """
+        return write_text(value) if name in self.texts else write(value)
