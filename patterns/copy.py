@@ -17,7 +17,7 @@ up; writes spread over partition keys (AWS, "Distribute write activity efficient
 | step | reads | writes |
 |---|---|---|
 | is the target empty? | a page of one item | none |
-| copy to DynamoDB | each item of the source once, a request a page | each item once, unconditionally, 25 a request |
+| copy to DynamoDB | each item of the source once, a request a page; in the target the tags under its keys | each item once, 25 a request |
 | copy to Bigtable | the same | one bulk write a page, and more where items have index entries |
 | verify | each item of both sides once, see `odm.patterns.verify` | none |
 
@@ -31,7 +31,8 @@ verified; and where the target is empty by then, the copy begins again. It holds
 data.
 
 Limits: every item must fit its model (`odm.ItemInvalid` otherwise; a store with ``on_unknown="skip"`` leaves out what
-has no model) and the target's limits. What other programs write to the target meanwhile may be overwritten.
+has no model) and the target's limits. Items of other programs in the target are never overwritten: under a key that
+is to be written they are an `odm.ItemInvalid`. The tags are not read where the table is ``exclusive``.
 """
 
 import os

@@ -43,7 +43,8 @@ class Bigtable:
         instance: the Bigtable instance in it.
         app_profile: the app profile of every request; None for the instance's default. It must route to a single
             cluster and allow transactional writes. Conditional writes, updates and single deletes need that, and all
-            writes of entities with access patterns; what is left are plain puts and batches of the other entities.
+            writes of entities with access patterns. Without it, only batches of the other entities work, and in an
+            ``exclusive`` table their plain puts.
         endpoint: "host:port" of an emulator, reached without encryption or credentials; by default the environment's
             ``BIGTABLE_EMULATOR_HOST``, and Google Cloud where that is not set.
         credentials: for Google Cloud; by default those that the environment offers.

@@ -31,8 +31,9 @@ class Store(BaseStore):
         cursor_secret: signs cursors, so that a client can not forge one.
         limits: "portable": keys and items that every backend can hold, checked on all of them alike; "native": what
             this backend can, which another may not be able to take over.
-        on_unknown: what to do with a stored item that no entity of the table has the tag of: "raise" ItemInvalid, or
-            "skip" it, as if it were not there.
+        on_unknown: what every call does when it meets a stored item that no entity of the table has the tag of: "raise"
+            ItemInvalid, or "skip" it, as if it were not there. Either way no call changes or removes it: a put, insert
+            or upsert under its key raises ItemInvalid.
         on_request: called after every native request with an `odm.RequestInfo`; of requests that are sent together,
             from several threads. What it raises is logged, and changes nothing. A request that was cancelled is not
             told.
