@@ -63,7 +63,14 @@ from odm.testing.suite.transactions_of_one import (
 from odm.testing.suite.ttl import TestExpiredReads, TestExpiredWrites, TestTTLUpdates
 from odm.testing.suite.types import TestAttributes, TestKeys
 from odm.testing.suite.unique import TestUnique, TestUniqueInTransactions, clock, joined
-from odm.testing.suite.updates import TestBounds, TestRetrySafe, TestUpdate, TestUpdateCalls, TestUpsert
+from odm.testing.suite.updates import (
+    TestBounds,
+    TestRetrySafe,
+    TestUpdate,
+    TestUpdateCalls,
+    TestUpsert,
+    TestUpsertOfDefaults,
+)
 from odm.testing.suite.upgrades import (
     TestUpgradedIndexes,
     TestUpgradedInTransactions,
@@ -183,6 +190,7 @@ __all__ = [
     "TestUpgradedUpdates",
     "TestUpgradedWrites",
     "TestUpsert",
+    "TestUpsertOfDefaults",
     "TestVersioned",
     "TestVersionedCosts",
     "TestVersionedStopped",

@@ -1,12 +1,25 @@
 """update: existence, conditions, what it returns, upsert, bounds."""
-# ruff: noqa: D101  # a test's name says what it shows
+# ruff: noqa: D101, RUF012  # pydantic copies defaults; a test's name says what it shows
 
 from decimal import Decimal
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import pytest
 
-from odm import BadValue, ConditionFailed, ItemNotFound, append, increment, remove, set_
+from odm import (
+    BadValue,
+    Columns,
+    ConditionFailed,
+    Entity,
+    ItemNotFound,
+    PrimaryKey,
+    Table,
+    add_to,
+    append,
+    increment,
+    remove,
+    set_,
+)
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Order, OrderV2, Setting, Sheet, hashes, plain_v2
@@ -14,6 +27,19 @@ from odm.testing.stores import Stores
 
 ORDER = Order(customer_id="c", order_id="o", total=Decimal(5), note="n")
 KEY = Order.primary(customer_id="c", order_id="o")
+
+kits = Table("kits")
+
+
+class Kit(Entity, table=kits):
+    kit_id: str
+    stock: Annotated[dict[str, int], Columns] = {}
+    tags: Annotated[set[str], Columns] = set()
+    sizes: dict[str, int] = {"m": 1}
+    lines: list[str] = ["a"]
+    rank: int = 5
+
+    primary = PrimaryKey("KIT#{kit_id}")
 
 
 @needs("updates")
@@ -173,3 +199,26 @@ class TestBounds:
         with pytest.raises(ConditionFailed):
             db.update(self.SHEET, increment(Sheet.level, 10))
         assert db.update(self.SHEET, increment(Sheet.level, 9), returning="new").level == 9
+
+
+@needs("updates")
+class TestUpsertOfDefaults:
+    """An upsert of an item that is not there starts from the defaults of the model."""
+
+    def test_members_join_the_default(self, stores: Stores) -> None:
+        db, key = stores.open(kits), Kit.primary(kit_id="1")
+        actions = (set_(Kit.stock["s"], 2), set_(Kit.sizes["l"], 3), add_to(Kit.tags, "new"))
+        made = Kit(kit_id="1", stock={"s": 2}, sizes={"m": 1, "l": 3}, tags={"new"})
+        assert db.update(key, *actions, upsert=True, returning="new") == made
+        assert db.one(key) == made
+
+    def test_lists_and_numbers_go_on_from_the_default(self, stores: Stores) -> None:
+        db, key = stores.open(kits), Kit.primary(kit_id="2")
+        made = db.update(key, append(Kit.lines, "b"), increment(Kit.rank, 2), upsert=True, returning="new")
+        assert made == db.one(key) == Kit(kit_id="2", lines=["a", "b"], rank=7)
+
+    def test_a_member_of_columns_alone(self, stores: Stores) -> None:
+        db, key = stores.open(kits), Kit.primary(kit_id="3")
+        for count in (1, 2):
+            db.update(key, set_(Kit.stock["s"], count), upsert=True)
+        assert db.one(key) == Kit(kit_id="3", stock={"s": 2})
