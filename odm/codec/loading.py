@@ -68,7 +68,8 @@ class Loader(Generic[P]):
 
     def strangers(self, items: Iterable[Item]) -> int:
         """How many of the items have a tag that none of the entities has, or none."""
-        return sum(item.get(TAG) not in self._codecs for item in items)
+        tags = [item.get(TAG) for item in items]
+        return sum(not isinstance(tag, str) or tag not in self._codecs for tag in tags)
 
     @property
     def tags(self) -> Collection[str]:

@@ -112,15 +112,15 @@ class Context:
 
     def living(self, item: Item | None) -> Item | None:
         """The item, or None if it has expired, or is to be skipped; an item of no entity never expires."""
-        if item is not None and self.skip_unknown and item.get(TAG) not in self.schema.entities:
+        if item is not None and self.skip_unknown and not self.schema.knows(item):
             return None
         if item is None or item.get(TTL_ATTRIBUTE) is None:
             return item
-        return None if self.now().expired(item) and item.get(TAG) in self.schema.entities else item
+        return None if self.now().expired(item) and self.schema.knows(item) else item
 
     def check_known(self, item: Item, key: Key) -> None:
         """Refuse an item that no entity has the tag of. Raises ItemInvalid."""
-        if not self.skip_unknown and item.get(TAG) not in self.schema.entities:
+        if not self.skip_unknown and not self.schema.knows(item):
             raise self.unknown(item, key)
 
     def unknown(self, item: Item, key: Key) -> ItemInvalid:
@@ -165,7 +165,7 @@ class Context:
             if found is not None:
                 return found
             item = cast("NativeItem", item).made
-        entity = self.schema.entities.get(item.get(TAG, ""))
+        entity = self.schema.entities[item[TAG]] if self.schema.knows(item) else None
         if entity is None and self.skip_unknown:
             return None
         if entity is None:

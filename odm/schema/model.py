@@ -320,6 +320,11 @@ class Schema:
         """Whether any entity expires, so that the table needs the TTL attribute."""
         return any(entity.ttl for entity in self.entities.values())
 
+    def knows(self, item: Item) -> bool:
+        """Whether a stored item is of one of the entities, by its tag; another program's may be no text."""
+        tag = item.get(TAG)
+        return isinstance(tag, str) and tag in self.entities
+
     def entity(self, cls: type) -> EntitySchema:
         """The schema of an entity class.
 

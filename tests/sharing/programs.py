@@ -67,6 +67,7 @@ class Boto3:
             {},
             {"_t": {"S": "Alien"}},
             {"_t": {"N": "5"}},
+            {"_t": {"L": []}},
             {"_ttl": {"N": str(EXPIRED)}},
             {"_t": {"S": "Alien"}, "_ttl": {"N": str(EXPIRED)}},
             {"by_statuspk": {"S": "STATUS#open"}, "by_statussk": {"S": sort}, "status": {"S": "open"}},
