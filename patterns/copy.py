@@ -17,7 +17,7 @@ up; writes spread over partition keys (AWS, "Distribute write activity efficient
 | step | reads | writes |
 |---|---|---|
 | is the target empty? | a page of one item | none |
-| copy to DynamoDB | each item of the source once, and the tag under its key in the target | each item once, 25 a request |
+| copy to DynamoDB | each item of the source once, and tags of the target by key | each item once, 25 a request |
 | copy to Bigtable | the same | one bulk write a page, and more where items have index entries |
 | verify | each item of both sides once, see `odm.patterns.verify` | none |
 
