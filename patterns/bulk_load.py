@@ -16,12 +16,13 @@ a few of every request, and the table's whole capacity is there for the load. So
 "Distributing write activity efficiently during data upload"; Google's "Bigtable schema design best practices" says the
 same of row keys that are written in order (hotspotting).
 
-What it costs: a write for each item, as `odm.Store.put` of it, and no reads.
+What it costs: a write for each item, as `odm.Store.put` of it, and a read of the tag under its key, half a unit on
+DynamoDB, so that nothing of another program is replaced; no read where the table is ``exclusive``.
 
 | backend | requests |
 |---|---|
-| DynamoDB | 25 items a request (BatchWriteItem) |
-| Bigtable | up to 4 MB a request (MutateRows); items with index entries take more, see the conditions of a put |
+| DynamoDB | 100 tags a request (BatchGetItem), then 25 items a request (BatchWriteItem) |
+| Bigtable | the tags in one, then up to 4 MB a request (MutateRows); with index entries more, see those of a put |
 | Memory, LocalFile | 1,000 items a request; LocalFile makes 500 of them durable in one step |
 
 Limits: it reads ``window`` items ahead and holds them in memory, and spreads no further than that: where more than

@@ -180,7 +180,7 @@ class TestCosts:
             copy(source, target, parallel=1, size=20, check=False)
         assert here.write_units == 0
         assert here.calls == 6  # pages of 20 of the 105 items
-        assert there.calls == 1 + 6  # is it empty? and a batch for each page
+        assert there.calls == 1 + 2 * 6  # is it empty? and tags and a batch for each page
         with source.meter() as here, target.meter() as there:
             assert verify(source, target, parallel=1, size=20).same
         assert (here.write_units, there.write_units) == (0, 0)

@@ -82,6 +82,7 @@ class TestMeter:
         assert meter.read_units == 6.0 or not capabilities.units
 
     def test_a_batch_is_a_call_of_each_of_its_patterns(self, db: Store) -> None:
+        fill(db, [CUSTOMER, order("a")])
         with db.meter() as meter, db.batch() as batch:
             batch.put(CUSTOMER)
             batch.put(order("a"))
@@ -151,7 +152,8 @@ class TestMeterUpdates:
             db.delete(Order, customer_id="c", order_id="a")
             db.delete(Order, customer_id="c", order_id="a")
         units = 3 + 3 + 3 + 1 if capabilities.units else 1 + 3 + 1 + 1
-        assert meter.by_pattern == {"Order.primary": Usage(4, 0.0, units)}
+        calls = 4 if capabilities.units else 5  # a delete that finds nothing looks why
+        assert meter.by_pattern == {"Order.primary": Usage(calls, 0.0, units)}
 
 
 @needs("indexes")
