@@ -184,7 +184,7 @@ class Attempt:
         if not self.before.revision:
             raise BackendError(
                 f"the row {self.work.row_key!r} of table {writer.table!r} has no {FAMILY}:{REVISION}, so it is not one "
-                "that odm wrote: keep the table to odm, or delete the row"
+                f"that odm wrote: give it a {FAMILY}:{REVISION} with any text, or delete the row"
             )
         same = together(revision_is(self.before.revision), *self.change.guards.filters)
         return CheckAndMutateRow(writer.table, self.work.row_key, same, matched=self._mutations(writer))

@@ -50,8 +50,7 @@ def position(row_key: str) -> Position:
         case [partition, sort, *key] if 1 <= len(key) <= 2:
             return Position(Key(*key), Key(partition, sort))
     raise BackendError(
-        f"an index table holds the row {row_key!r}, which odm did not write: keep the index tables to odm, or delete "
-        "the row"
+        f"an index table holds the row {row_key!r}, which odm did not write: move it to another table, or delete it"
     )
 
 
