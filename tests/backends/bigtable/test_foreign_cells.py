@@ -293,3 +293,46 @@ class TestIndexTables:
         place.db.put(Visit(page="a", day="1"))
         place.set("DAY#1##somebody else's", SYMBOL, table=place.indexes[0])
         assert [one.page for one in place.db.query(Visit.by_day(day="1"))] == ["a"]
+
+
+VISIT = Visit(page="p", day="1")
+VISITS = Visit.primary(page="p")
+MEMO = Memo(memo="m")
+MEMOS = Memo.primary(memo="m")
+
+
+def _batch(db: Store, *puts: Entity, delete: tuple[Entity, ...] = ()) -> None:
+    with db.batch() as batch:
+        for entity in puts:
+            batch.put(entity)
+        for entity in delete:
+            batch.delete(entity)
+
+
+def _put_then(db: Store, entity: Entity, call: Callable[[], object]) -> None:
+    db.put(entity)
+    call()
+
+
+WRITES: dict[str, Callable[[Store, Entity], object]] = {
+    "put": lambda db, entity: db.put(entity),
+    "insert": lambda db, entity: db.insert(entity),
+    "batch": _batch,
+    "put over": lambda db, entity: _put_then(db, entity, lambda: db.put(entity)),
+    "delete": lambda db, entity: _put_then(db, entity, lambda: db.delete(entity)),
+    "batch of a delete": lambda db, entity: _put_then(db, entity, lambda: _batch(db, delete=(entity,))),
+    "delete_all": lambda db, entity: _put_then(
+        db, entity, lambda: db.delete_all(VISITS if isinstance(entity, Visit) else MEMOS)
+    ),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize(("table", "entity"), [(pages, VISIT), (flat, MEMO)], ids=["with an index", "plain"])
+def test_writes_leave_other_families_alone(bigtable_emulator: str, table: Table, entity: Entity, write: str) -> None:
+    place = Place(bigtable_emulator, table)
+    row_key = "#".join(part for part in place.db.key_of(entity) if part)
+    place.set(row_key, SYMBOL)
+    WRITES[write](place.db, entity)
+    assert place.cells()[row_key]["MD:SYMBOL"] == b"GOOG"
+    place.close()
