@@ -74,7 +74,8 @@ SURELY_FITS = MAX_QUALIFIER // 4
 NO_MEMBERS: Final = frozenset[Any]()
 """How an empty set is read, which is stored as absence."""
 
-_UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError)
+UNREADABLE: Final = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError)
+"""What reading a cell raises that odm did not write."""
 
 
 @frozen
@@ -115,13 +116,17 @@ def stored(row: Row | None, form: Form) -> Stored | None:
     if item is None or row is None:
         return None
     revision = _cells_of(row).get(Beside(REVISION), b"").decode(errors="backslashreplace")
+    return Stored(item, revision, entries_listed(row, form.is_strange(item.get(TAG))), row)
+
+
+def entries_listed(row: Row, strange: bool) -> tuple[Listed, ...]:
+    """As `listed`; none where the list of another program's item cannot be read."""
     try:
-        entries = listed(row)
+        return listed(row)
     except BackendError:
-        if not form.is_strange(item.get(TAG)):
+        if not strange:
             raise
-        entries = ()
-    return Stored(item, revision, entries, row)
+        return ()
 
 
 def listed(row: Row) -> tuple[Listed, ...]:
@@ -133,7 +138,7 @@ def listed(row: Row) -> tuple[Listed, ...]:
     found = _cells_of(row).get(Beside(LISTED), b"[]")
     try:
         return tuple(Listed(index, Key(*key), column) for index, *key, column in json.loads(found))
-    except _UNREADABLE as fault:
+    except UNREADABLE as fault:
         raise _foreign(row, f"{FAMILY}:{LISTED}", fault) from fault
 
 
@@ -168,7 +173,7 @@ def decode(row: Row, form: Form) -> dict[str, Value] | None:
         if shape.counted or shape.parted:
             _join_counters(item, row)
             _join_members(item, row)
-    except _UNREADABLE as fault:
+    except UNREADABLE as fault:
         if form.is_strange(tag := _tag(shape, row)):
             return raw_cells(row) | ({} if tag is None else {TAG: tag})
         raise _foreign(row, _unreadable(row), fault) from fault
@@ -236,7 +241,7 @@ def _unreadable(row: Row) -> str:
         try:
             (slot,) = shape_of((Column(cell.family, cell.qualifier),)).slots
             _try(slot, cell.value)
-        except _UNREADABLE:
+        except UNREADABLE:
             return f"{cell.family}:{cell.qualifier.decode(errors='backslashreplace')}"
     return f"{FAMILY}:*"
 

@@ -232,8 +232,7 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Gen[list[Attempt]]:
     """Read what the writes depend on. What is known by that is answered; all else is to be committed."""
     reading = tuple(work.row_key for work in works if not work.unread)
     # A write without a condition needs to know no more, but whether another program's cells are there.
-    beside = (newest(FAMILY, REVISION), newest(FAMILY, LISTED))
-    columns = interleave(writer.form.owned.held, *beside) if all(work.plain for work in works) else ITEM
+    columns = writer.form.owned.bookkeeping if all(work.plain for work in works) else ITEM
     rows = (yield from read_many(writer.table, reading, writer.retry, columns)) if reading else {}
     landed: list[Attempt] = []
     attempts: list[Attempt] = []

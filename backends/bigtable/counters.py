@@ -52,7 +52,7 @@ from odm.expressions.nodes import And, Compare, Condition, Const, Missing, Path,
 from odm.expressions.nodes import Increment as IncrementAction
 from odm.operations.backend import Gen
 from odm.operations.guards import EXISTS
-from odm.operations.ir import Operation, Refused, Update, Written
+from odm.operations.ir import Operation, Update, Written
 
 FIRST: Final = Missing(Path((VERSION,)))
 """The item is of the first version, as the core asks for it."""
@@ -104,8 +104,8 @@ def _is_of_version(part: Condition | None) -> bool:
 
 def count(
     writer: Writer, row_key: str, rules: tuple[Increment, ...], condition: Condition | None
-) -> Gen[Written | Refused | None]:
-    """Add to counters of an item in one request; None if its tag or version was another, and nothing is added.
+) -> Gen[Written | None]:
+    """Add to counters of an item in one request; None if there is none, or of another tag or version: nothing is added.
 
     Raises:
         OutcomeUnknown: the answer was lost; it is not sent again, because it would count twice. Or it was taken back,
@@ -120,7 +120,7 @@ def count(
     row: Row = yield from once(ReadModifyWriteRow(writer.table, row_key, (*rules, *told)))
     if not _held(row).get((FAMILY, TAG)):
         yield from _remove_ghost(writer, row_key, rules, row)
-        return Refused(None)
+        return None  # a read shows whether nothing is there, or what another program wrote
     if _is_asked(row, condition):
         return Written()
     yield from _take_back(writer, row_key, rules, row)

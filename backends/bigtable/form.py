@@ -61,7 +61,8 @@ class Form:
         }
         disputed = frozenset(name for name, kinds in said.items() if len(kinds) > 1)
         texts, owned = frozenset(said.keys() - others), Owned(frozenset(counters))
-        return cls(agreed, disputed, texts, frozenset(schema.entities), owned)
+        tags = frozenset(schema.entities) or None  # without entities, nothing is known of tags
+        return cls(agreed, disputed, texts, tags, owned)
 
     def is_strange(self, tag: Value) -> bool:
         """Whether an item with this tag is another program's."""

@@ -29,7 +29,7 @@ from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.bulk import read_many, write_many
 from odm.backends.bigtable.cells import read, write
-from odm.backends.bigtable.codec import LISTED, REVISION, TAG, listed
+from odm.backends.bigtable.codec import LISTED, REVISION, TAG, UNREADABLE, listed
 from odm.backends.bigtable.commit import LEASE_SECONDS, Work, settle
 from odm.backends.bigtable.entries import claims, index_table, place_of
 from odm.backends.bigtable.filters import (
@@ -61,11 +61,13 @@ from odm.backends.bigtable.native import (
     RowRange,
     SetCell,
 )
+from odm.backends.bigtable.ownership import PROBE_PREFIX
 from odm.backends.bigtable.repair import repair
 from odm.backends.bigtable.retry import read_all, until_answered
 from odm.backends.bigtable.writer import Writer, new_id
 from odm.codec import TTL_ATTRIBUTE
 from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled
+from odm.expressions.nodes import Value
 from odm.operations.backend import Gen, Sleep
 from odm.operations.guards import Now, every, has_tag
 from odm.operations.ir import Delete, Position, Written
@@ -199,9 +201,9 @@ def server_time(writer: Writer) -> Gen[int]:
     Raises:
         BackendError: the cell is gone as soon as it is written.
     """
-    own = f"~scrub-{new_id()}"
+    own = f"{PROBE_PREFIX}{new_id()}"
     yield from until_answered(MutateRow(writer.table, Entry(PROBE, (SetCell(own, b"", SERVER_TIME),))), writer.retry)
-    probes = chain(ColumnRange(FAMILY, "~scrub-", "~scrub."), Newest(), ValueIs(b""))
+    probes = chain(ColumnRange(FAMILY, PROBE_PREFIX, "~scrub."), Newest(), ValueIs(b""))
     rows = yield from read_all(ReadRows(writer.table, keys=(PROBE,), filter=probes), writer.retry)
     found = {
         cell.qualifier.decode(): cell.timestamp
@@ -330,7 +332,7 @@ class _Collector:
         for row in rows:
             tag, ttl = tags.get(_cell(row, TAG) or b""), _cell(row, TTL_ATTRIBUTE)
             key = None if tag is None else key_of(self.writer.schema, row.text, tag)
-            if tag is not None and key is not None and ttl and now.expired({TTL_ATTRIBUTE: read(ttl)}):
+            if tag is not None and key is not None and ttl and now.expired({TTL_ATTRIBUTE: _read(ttl)}):
                 works.append(Work(Delete(key, every(has_tag(tag), now.gone)), row.text))
         if works:
             try:
@@ -350,6 +352,14 @@ def _listed(item: Row | None, index: str, place: Position) -> frozenset[str] | N
         _LOG.warning("index columns are left alone: %s", error)
         return None
     return frozenset(entry.qualifier for entry in entries if (entry.index, entry.key) == (index, place.index_key))
+
+
+def _read(cell: bytes) -> Value:
+    """The value of a cell; None where another program wrote it in a form of its own."""
+    try:
+        return read(cell)
+    except UNREADABLE:
+        return None
 
 
 def _expiring(schema: Schema) -> dict[bytes, str]:

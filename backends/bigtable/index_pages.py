@@ -10,7 +10,7 @@ from typing import NamedTuple
 from attrs import frozen
 
 from odm.backends.bigtable.bulk import read_many
-from odm.backends.bigtable.codec import LISTED, TAG, listed
+from odm.backends.bigtable.codec import LISTED, TAG, entries_listed
 from odm.backends.bigtable.entries import index_table, position
 from odm.backends.bigtable.filters import Column, Family, Filter, First, Newest, Stripped, chain, interleave
 from odm.backends.bigtable.layout import Layout
@@ -83,7 +83,8 @@ class Entries:
             item = self.loader.item(row)
             if row is None or item is None:
                 continue
-            entered = any((self.index, hit.index_key) == (entry.index, entry.key) for entry in listed(row))
+            entries = entries_listed(row, self.loader.form.is_strange(item.get(TAG)))
+            entered = any((self.index, hit.index_key) == (entry.index, entry.key) for entry in entries)
             if entered and passes(request, item):
                 kept.append(Hit(row, hit))
         return kept

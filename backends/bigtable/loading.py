@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from odm.backends.bigtable.cells import read
-from odm.backends.bigtable.codec import NO_MEMBERS, decode, is_item
+from odm.backends.bigtable.codec import NO_MEMBERS, UNREADABLE, decode, is_item
 from odm.backends.bigtable.columns import shape_of
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.generate import generated_load
@@ -47,7 +47,7 @@ class RowItem(NativeItem):
         place = shape.places.get(name)
         try:
             value = NO_MEMBERS if place is None else self._loader.form.read(name, self.row.values[place])
-        except ValueError:
+        except UNREADABLE:
             return self.made.get(name, default)  # which says what is wrong
         return default if value == NO_MEMBERS else value
 
@@ -85,7 +85,9 @@ class Loader(EntityLoader[Row]):
 def _tag(row: Row) -> str:
     try:
         tag: str = read(row.values[shape_of(row.columns).places[TAG]])
-    except ValueError as fault:
+    except UNREADABLE as fault:
+        if isinstance(fault, KeyError):  # there is none
+            raise
         raise TypeError("the tag cannot be read") from fault
     return tag
 

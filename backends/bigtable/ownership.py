@@ -35,7 +35,11 @@ from odm.codec import TAG
 REMOVED: Final = (DeleteFamily(FAMILY), DeleteFamily(COUNTERS))
 """What removes an item and leaves the cells of other families."""
 
-_BOOKKEEPING: Final = (LISTED, TAG, REVISION)  # in the order of their names
+PROBE_PREFIX: Final = "~scrub-"
+"""How the columns begin in which a scrub asks for the server's time."""
+
+_BOOKKEEPING: Final = ((TAG, f"{TAG}\0"), (REVISION, f"{REVISION}\0"), (PROBE_PREFIX, "~scrub."))
+"""What of family ``d`` is no attribute and is judged by itself, as ranges of columns in order."""
 
 _MARKS: Final = frozenset({TAG.encode(), REVISION.encode()})
 
@@ -50,17 +54,25 @@ class Owned:
         counters: the qualifiers of the models' Counters: in a row without an item, an increment that is under way may
             have left them, so they are nobody's.
         held: the tag of an item, and a cell, without its value, that shows a stranger where there is no tag.
+        bookkeeping: all of that, with an item's revision and the list of its index entries.
         taken: leaves a cell if the row holds an item, or a stranger's cells: a new item must not be written there.
     """
 
     counters: frozenset[str] = frozenset()
     held: Filter = field(init=False)
+    bookkeeping: Filter = field(init=False)
     taken: Filter = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        others = Interleave((*_between(FAMILY, _BOOKKEEPING), *_between(COUNTERS, sorted(self.counters))))
+        counters = [(name, f"{name}\0") for name in sorted(self.counters)]
+        listed = (LISTED, f"{LISTED}\0")
+        others = Interleave((*_outside(FAMILY, _BOOKKEEPING), *_outside(COUNTERS, counters)))
+        attributes = Interleave((*_outside(FAMILY, (listed, *_BOOKKEEPING)), *_outside(COUNTERS, counters)))
         revised = chain(newest(FAMILY, REVISION), ValueRange(open=True))
-        object.__setattr__(self, "held", interleave(_TAGGED, chain(others, First(1), Stripped())))
+        first = (First(1), Stripped())
+        known = interleave(_TAGGED, revised, newest(FAMILY, LISTED))
+        object.__setattr__(self, "held", interleave(_TAGGED, revised, chain(others, *first)))
+        object.__setattr__(self, "bookkeeping", interleave(known, chain(attributes, *first)))
         object.__setattr__(self, "taken", interleave(_TAGGED, revised, others))
 
     def strange(self, tag: str) -> Filter:
@@ -75,7 +87,7 @@ class Owned:
     def is_strange(self, row: Row) -> bool:
         """Whether a row without a tag holds cells that another program wrote to odm's families."""
         return any(
-            (family == FAMILY and (qualifier not in _MARKS or value != b""))
+            (family == FAMILY and not _is_odms(qualifier, value))
             or (family == COUNTERS and qualifier not in self._counters)
             for (family, qualifier), value in zip(row.columns, row.values, strict=True)
         )
@@ -85,10 +97,15 @@ class Owned:
         return frozenset(map(str.encode, self.counters))
 
 
-def _between(family: str, columns: Sequence[str]) -> Iterator[Filter]:
-    """The cells of a family but those of these columns, which are in order."""
-    for before, after in zip(("", *columns), (*columns, ""), strict=True):
-        yield ColumnRange(family, f"{before}\0" if before else "", after)
+def _is_odms(qualifier: bytes, value: bytes) -> bool:
+    """Whether odm leaves such a cell in family ``d`` of a row without an item."""
+    return value == b"" if qualifier in _MARKS else qualifier.startswith(PROBE_PREFIX.encode())
+
+
+def _outside(family: str, ranges: Sequence[tuple[str, str]]) -> Iterator[Filter]:
+    """The cells of a family outside of these ranges of columns, which are in order."""
+    for start, end in zip(("", *(end for _, end in ranges)), (*(start for start, _ in ranges), ""), strict=True):
+        yield ColumnRange(family, start, end)
 
 
 def raw_cells(row: Row) -> dict[str, bytes]:

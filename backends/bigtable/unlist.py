@@ -10,7 +10,7 @@ A cell in the table that is not odm's stops it, because the deletion would remov
 
 from collections.abc import Sequence
 
-from odm.backends.bigtable.codec import bookkeeping, stored
+from odm.backends.bigtable.codec import TAG, bookkeeping, stored
 from odm.backends.bigtable.commit import BOOKKEEPING
 from odm.backends.bigtable.entries import is_odms
 from odm.backends.bigtable.expressions import revision_is
@@ -55,19 +55,19 @@ def unlist(schema: Schema, index_table: str, retry: Retry) -> Gen[None]:
                 "move them to another table, delete them here, and try again"
             )
         row_keys = sorted({cell.value.decode() for row in rows for cell in row.cells})
-        yield from _unlist(table, index, row_keys, retry)
+        yield from _unlist(schema, index, row_keys, retry)
         if len(rows) < PAGE_ROWS:
             return
         span = span.beyond(rows[-1].text, reverse=False)
 
 
-def _unlist(table: str, index: str, row_keys: Sequence[str], retry: Retry) -> Gen[None]:
+def _unlist(schema: Schema, index: str, row_keys: Sequence[str], retry: Retry) -> Gen[None]:
     """Take an index out of the lists of some items, whoever writes to them meanwhile."""
-    pauses = retry.pauses()
+    table, form, pauses = schema.name, Form.of(schema), retry.pauses()
     left = tuple(row_keys)
     while left:
         rows = yield from read_all(ReadRows(table, keys=left, filter=BOOKKEEPING), retry)
-        calls = [call for row in rows if (call := _call(table, index, row)) is not None]
+        calls = [call for row in rows if (call := _call(table, form, index, row)) is not None]
         answers = yield from answers_of(calls, retry)
         left = tuple(call.key for call, done in zip(calls, answers, strict=True) if not done)
         if left:
@@ -76,11 +76,21 @@ def _unlist(table: str, index: str, row_keys: Sequence[str], retry: Retry) -> Ge
             yield wait
 
 
-def _call(table: str, index: str, row: Row) -> CheckAndMutateRow | None:
-    """What takes the index out of one item's list; None if it is not in it."""
-    held = stored(row, Form({}))
+def _call(table: str, form: Form, index: str, row: Row) -> CheckAndMutateRow | None:
+    """What takes the index out of one item's list; None if it is not in it.
+
+    Raises:
+        BackendError: the item is of no entity, so another program has the index.
+    """
+    held = stored(row, form)
     if held is None or all(entry.index != index for entry in held.entries):
         return None
+    if form.is_strange(tag := held.item.get(TAG)):
+        raise BackendError(
+            f"the table of index {index!r} of {table!r} is not removed: row {row.text!r} has the tag {tag!r}, which no "
+            "entity of the models has, and an entry in it, so another program uses the index. If none does, remove "
+            "such items with a model that knows them, and try again"
+        )
     kept = tuple(entry for entry in held.entries if entry.index != index)
     id = versioned(new_id(), version_in(held.revision))
     return CheckAndMutateRow(table, row.text, revision_is(held.revision), matched=bookkeeping(id, kept, now_micros()))

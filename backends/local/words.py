@@ -33,7 +33,8 @@ Operation: TypeAlias = Word | Literal["read", "write", "any"]
 ``get`` is also what `Store.one`, `Store.exists`, and an update that has to look first send; a transaction that has to
 look first sends ``get_many``. ``query`` is also what `Store.page`, `Store.first`, `Store.count` and `Store.delete_all`
 send, whose deletes are a ``batch``. ``put`` means inserts too, and ``insert`` only a put that an existing item refuses.
-``read`` and ``write`` are all requests for items.
+``read`` and ``write`` are all requests for items, but the read of tags with which a batch begins: a fault of ``batch``
+meets its writes.
 """
 
 GROUPS: Final[Mapping[str, frozenset[str]]] = {

@@ -12,7 +12,7 @@ from attrs import Factory, evolve, field, frozen
 from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue, OdmError
+from odm.errors import BadValue, ItemInvalid, OdmError
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set, Value
 from odm.operations import ir
@@ -61,6 +61,8 @@ class Beside:
         """What is done after a refusal: another operation, nothing (None), or why it fails."""
         found = self.step.after(context, reason)
         if not isinstance(found, OdmError) or isinstance(reason, BadValue):
+            return found
+        if isinstance(found, ItemInvalid):  # another program's item, or one that cannot be read, is never just lost to
             return found
         if self.lose:
             return None

@@ -87,12 +87,13 @@ class Write(NamedTuple):
     def again(self, context: Context, item: Item | None) -> ir.Operation | None:
         """The operation for the item as it was judged, if only the form of an older item prevented the first one.
 
-        Such an item has its revision under a name, or with a value, that its upgrades know. A delete of an item that is
-        skipped becomes a check that it is still not one of the entity.
+        Such an item has its revision under a name, or with a value, that its upgrades know. A delete or check that
+        holds where nothing is becomes, for an item that is skipped, a check that it is still not one of the entity.
         """
         entity, there = self.target.entity, context.living(item)
-        if there is None and item is not None and isinstance(self.operation, ir.Delete):
-            absent = self.revision is None and (self.wanted is None or holds(self.wanted, None))
+        if there is None and item is not None and isinstance(self.operation, ir.Delete | ir.Check):
+            absent = not self.present and self.revision is None
+            absent = absent and (self.wanted is None or holds(self.wanted, None))
             if absent and context.stranger(self.target, item) is not None:
                 return ir.Check(self.target.key, Not(has_tag(entity.tag)), pattern=self.operation.pattern)
         if there is None or self.revision is None or entity.codec.upgrades.current(there):

@@ -134,6 +134,10 @@ CHANGING: dict[str, tuple[Callable[[Store], object], object]] = {
         ItemNotFound,
     ),
     "check": (lambda db: _transaction(db, lambda tx: tx.check(KEY)), ItemNotFound),
+    "check of what is missing": (
+        lambda db: _transaction(db, lambda tx: tx.check(KEY, when=missing(Note.size))),
+        None,
+    ),
 }
 
 

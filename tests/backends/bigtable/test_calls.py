@@ -168,7 +168,7 @@ def test_counters_count_what_many_threads_add(opened: House) -> None:
 def test_counting_what_is_not_there_leaves_nothing(opened: House) -> None:
     with pytest.raises(ItemNotFound):
         opened.store.update(Room.primary(name="attic"), increment(Room.visits))
-    assert opened.sent[-2:] == ["read-modify-write", "check-and-mutate"]
+    assert opened.sent[-3:] == ["read-modify-write", "check-and-mutate", "lookup"]
     assert opened.store.get(Room, name="attic") is None
     opened.store.insert(Room(name="attic"))
     assert opened.store.one(Room, name="attic").visits == 0

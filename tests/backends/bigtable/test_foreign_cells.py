@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 from attrs import evolve
 
-from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Store, Table
+from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Store, Table, increment
 from odm.backends.bigtable import Bigtable, garbage
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
@@ -25,9 +25,13 @@ from odm.backends.bigtable.native import (
     ReadRows,
     SetCell,
 )
+from odm.backends.bigtable.ownership import PROBE_PREFIX
+from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.scrub import Scrubbed, scrub
+from odm.backends.bigtable.tables import apply
 from odm.backends.bigtable.writer import Writer
-from odm.errors import BackendError
+from odm.errors import BackendError, ItemInvalid, ItemNotFound
+from odm.operations.admin import silent
 from odm.operations.backend import run
 from odm.schema.model import Schema
 from tests.backends.bigtable.stopping import LEASE, Steps, World
@@ -336,3 +340,91 @@ def test_writes_leave_other_families_alone(bigtable_emulator: str, table: Table,
     WRITES[write](place.db, entity)
     assert place.cells()[row_key]["MD:SYMBOL"] == b"GOOG"
     place.close()
+
+
+def test_an_increment_reports_another_programs_row(place: Place) -> None:
+    place.set("PAGE#p#DAY#1", SetCell("readings", b"5", OLD))
+    key = Visit.primary(page="p", day="1")
+    with pytest.raises(ItemInvalid):
+        place.db.update(key, increment(Visit.views))
+    skipping = Store(pages, place.backend, prefix=place.prefix, on_unknown="skip")
+    with pytest.raises(ItemNotFound):
+        skipping.update(key, increment(Visit.views))
+    assert place.cells()["PAGE#p#DAY#1"] == {"d:readings": b"5"}
+
+
+UNREADABLE = {
+    "a list of entries alone": {"d:_ix": b"5"},
+    "a revision alone": {"d:~r": b"abc"},
+    "a tag too deep": {"d:_t": b"[" * 200_000},
+    "an alien's list": {"d:_t": b"Alien", "d:_ix": b"\xff"},
+    "an alien's time": {"d:_t": b"Alien", "d:ends": b"[" * 200_000, "d:_ttl": b"{"},
+}
+
+
+@pytest.mark.parametrize("cells", UNREADABLE)
+@pytest.mark.parametrize(("table", "entity"), [(pages, VISIT), (flat, MEMO)], ids=["with an index", "plain"])
+def test_what_odm_cannot_read_is_an_item_of_no_entity(
+    bigtable_emulator: str, table: Table, entity: Entity, cells: str
+) -> None:
+    place = Place(bigtable_emulator, table)
+    row_key = "#".join(part for part in place.db.key_of(entity) if part)
+    foreign = UNREADABLE[cells]
+    place.set(row_key, *(SetCell(name[2:], value, 1000) for name, value in foreign.items()))
+    if table is pages:
+        claim = SetCell("q", row_key.encode(), 1000, "i")
+        place.set("DAY#1##p##PAGE#p##DAY#1", claim, table=place.indexes[0])
+    query: Any = VISITS if isinstance(entity, Visit) else MEMOS
+    calls: list[Callable[[Store], object]] = [
+        lambda db: db.put(entity),
+        lambda db: db.insert(entity),
+        lambda db: _batch(db, entity),
+        lambda db: _batch(db, delete=(entity,)),
+        lambda db: db.delete(entity),
+        lambda db: db.count(query),
+        lambda db: list(db.query(query)),
+        lambda db: list(db.scan()),
+        lambda db: db.delete_all(query),
+    ]
+    for call in calls:
+        with pytest.raises(ItemInvalid):
+            call(place.db)
+    skipping = Store(table, place.backend, prefix=place.prefix, on_unknown="skip")
+    assert (skipping.count(query), list(skipping.scan()), skipping.delete_all(query)) == (0, [], 0)
+    if table is pages:
+        assert list(skipping.query(Visit.by_day(day="1"))) == []
+    place.scrub(expired=True)
+    assert place.cells()[row_key] == foreign
+    place.close()
+
+
+def test_the_row_of_a_probe_is_nobodys(place: Place) -> None:
+    place.set(garbage.PROBE, SetCell(PROBE_PREFIX + "a" * 20, b"", OLD))
+    place.db.put(VISIT)
+    assert list(place.db.scan()) == [VISIT]
+
+
+def test_a_time_to_live_that_cannot_be_read_stops_no_scrub(place: Place) -> None:
+    place.db.put(VISIT)
+    for number, cell in enumerate((b"[[[", b"\xff", b"[" * 200_000)):
+        place.set(f"PAGE#{number}#DAY#1", SetCell("_t", b"Visit", OLD), SetCell("_ttl", cell, OLD))
+    assert place.scrub(expired=True).expired == 0
+
+
+def test_an_index_of_items_of_no_entity_is_not_removed(place: Place) -> None:
+    others = Table("pages")
+
+    class Alien(Entity, table=others):
+        page: str
+        primary = PrimaryKey("ALIEN#{page}", "X")
+        by_page = AccessPattern("PAGE#{page}")
+
+    db = Store(others, place.backend, prefix=place.prefix)
+    db.create()
+    db.put(Alien(page="a"))
+    before = place.cells(), place.cells(f"{place.schema.name}.by_page")
+    retry = Retry(overall=5)
+    with pytest.raises(BackendError, match=r"index 'by_page'.*is not removed: row 'ALIEN#a#X' has the tag 'Alien'"):
+        run(apply(place.schema, retry, drop=True, tell=silent), place.backend.connect(place.schema).call)
+    assert (place.cells(), place.cells(f"{place.schema.name}.by_page")) == before
+    db.drop()

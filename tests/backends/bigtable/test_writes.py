@@ -238,7 +238,13 @@ class TestCounters:
 
     @pytest.mark.parametrize(
         "answers",
-        [[True], [False, NOTHING, False], [False, stored()], [BUSY, NOTHING], [BUSY, GHOST] * 100],
+        [
+            [True, NOTHING],
+            [False, NOTHING, False, NOTHING],
+            [False, stored(), NOTHING],
+            [BUSY, NOTHING, NOTHING],
+            [BUSY, GHOST] * 100,
+        ],
         ids=["done", "another undid it", "put", "again", "stays"],
     )
     def test_that_found_no_item_are_undone(self, answers: list[Any]) -> None:

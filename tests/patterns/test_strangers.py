@@ -1,0 +1,42 @@
+"""Items of other programs under the keys of what patterns keep."""
+
+from typing import Literal
+
+import pytest
+
+from odm import Entity, ItemInvalid, PrimaryKey, Store, Table, TransactionFailed
+from odm.backends.local import Memory
+from odm.patterns.pointer import Pointer
+
+shop = Table("shop")
+theirs = Table("shop")
+
+
+class Order(Entity, table=shop):
+    customer: str
+    order: str
+
+    primary = PrimaryKey("CUSTOMER#{customer}", "ORDER#{order}")
+    latest = Pointer("LAST#{customer}", tracks="order")
+
+
+class Theirs(Entity, table=theirs):
+    customer: str
+
+    primary = PrimaryKey("LAST#{customer}", "Order.latest")
+
+
+@pytest.mark.parametrize("on_unknown", ["raise", "skip"])
+def test_a_pointer_is_not_lost_to_another_programs_item(on_unknown: Literal["raise", "skip"]) -> None:
+    backend = Memory()
+    db, other = Store(shop, backend, on_unknown=on_unknown), Store(theirs, backend, on_unknown="skip")
+    db.create()
+    other.put(Theirs(customer="c"))
+    for write in (db.put, db.insert):
+        with pytest.raises(ItemInvalid, match=r"LAST|Order.latest"):
+            write(Order(customer="c", order="1"))
+    with pytest.raises(TransactionFailed) as caught, db.transaction() as tx:
+        tx.put(Order(customer="c", order="1"))
+    assert isinstance(caught.value.reasons[0], ItemInvalid)
+    assert db.get(Order, customer="c", order="1") is None
+    assert other.get(Theirs, customer="c") == Theirs(customer="c")
