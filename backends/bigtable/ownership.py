@@ -10,11 +10,11 @@ columns of the models' Counters are nobody's there.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Final
 
 from attrs import field, frozen
 
+from odm.backends.bigtable.cells import write
 from odm.backends.bigtable.columns import LISTED, REVISION
 from odm.backends.bigtable.filters import (
     ColumnRange,
@@ -62,6 +62,7 @@ class Owned:
     held: Filter = field(init=False)
     bookkeeping: Filter = field(init=False)
     taken: Filter = field(init=False)
+    _columns: frozenset[bytes] = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         counters = [(name, f"{name}\0") for name in sorted(self.counters)]
@@ -74,6 +75,7 @@ class Owned:
         object.__setattr__(self, "held", interleave(_TAGGED, revised, chain(others, *first)))
         object.__setattr__(self, "bookkeeping", interleave(known, chain(attributes, *first)))
         object.__setattr__(self, "taken", interleave(_TAGGED, revised, others))
+        object.__setattr__(self, "_columns", frozenset(map(str.encode, self.counters)))
 
     def strange(self, tag: str) -> Filter:
         """Leaves a cell if the row holds something else than an item of this tag.
@@ -82,19 +84,15 @@ class Owned:
         written to meanwhile, an item of the tag may be taken for a stranger, and the caller reads the row; a stranger's
         cells that were there before are never missed.
         """
-        return Unless(chain(newest(FAMILY, TAG), ValueIs(tag.encode())), self.taken)
+        return Unless(chain(newest(FAMILY, TAG), ValueIs(write(tag))), self.taken)
 
     def is_strange(self, row: Row) -> bool:
         """Whether a row without a tag holds cells that another program wrote to odm's families."""
         return any(
             (family == FAMILY and not _is_odms(qualifier, value))
-            or (family == COUNTERS and qualifier not in self._counters)
+            or (family == COUNTERS and qualifier not in self._columns)
             for (family, qualifier), value in zip(row.columns, row.values, strict=True)
         )
-
-    @cached_property
-    def _counters(self) -> frozenset[bytes]:
-        return frozenset(map(str.encode, self.counters))
 
 
 def _is_odms(qualifier: bytes, value: bytes) -> bool:

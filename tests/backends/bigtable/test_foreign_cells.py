@@ -428,3 +428,20 @@ def test_an_index_of_items_of_no_entity_is_not_removed(place: Place) -> None:
         run(apply(place.schema, retry, drop=True, tell=silent), place.backend.connect(place.schema).call)
     assert (place.cells(), place.cells(f"{place.schema.name}.by_page")) == before
     db.drop()
+
+
+def test_a_tag_that_looks_like_a_number_is_the_entitys(bigtable_emulator: str) -> None:
+    numbered = Table("numbered")
+
+    class Page(Entity, table=numbered, tag="42"):
+        page: str
+        primary = PrimaryKey("PAGE#{page}")
+
+    place = Place(bigtable_emulator, numbered)
+    for _ in range(2):
+        place.db.put(Page(page="a"))
+    with place.db.batch() as batch:
+        batch.put(Page(page="a"))
+    assert place.db.get(Page, page="a") == Page(page="a")
+    assert place.db.delete(Page, page="a")
+    place.close()
