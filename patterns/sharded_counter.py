@@ -26,7 +26,7 @@ one node does on Bigtable. For less, a `odm.Counter` of an item is simpler, and 
 
 | call | read units | write units | requests |
 |---|---|---|---|
-| ``add`` | 0 | 1; 2 for the first in a shard, one of which no meter tells | 1; 2 for the first, on Bigtable 3 |
+| ``add`` | 0 | 1; 2 for the first in a shard, one of which no meter tells | 1; 2 for the first, on Bigtable 4 |
 | ``total`` | n, or n/2 with ``consistent=False`` | 0 | 1 |
 | ``reset`` | 0 | 2n | 1; 2 where the number needs a new item |
 
