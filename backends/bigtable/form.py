@@ -24,7 +24,7 @@ class Form:
             cell, and only after the row was read.
         texts: the names that every entity which has them declares as text.
         tags: those of the entities; an item with another one is another program's. None: all are odm's.
-        owned: tells odm's rows from those of other programs.
+        owned: distinguishes odm's rows from those of other programs.
         readers: read the cells of those.
     """
 

@@ -6,7 +6,7 @@ filter of every read of items, and a row is replaced and removed by its families
 no write replaces them, no call removes them, and reads treat the row as any item of no entity.
 
 Empty ``d:_t`` and ``d:~r`` are the *marks* that an increment leaves where no item is (see `counters`). They and the
-columns of the models' Counters are nobody's there.
+columns of the models' Counters do not make a row a stranger's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,11 +48,11 @@ _TAGGED: Final = chain(newest(FAMILY, TAG), ValueRange(open=True))
 
 @frozen
 class Owned:
-    """The filters of a table by which odm tells its own rows from those of other programs.
+    """The filters of a table by which odm distinguishes its own rows from those of other programs.
 
     Attributes:
         counters: the qualifiers of the models' Counters: in a row without an item, an increment that is under way may
-            have left them, so they are nobody's.
+            have left them, so they do not make the row a stranger's.
         held: the tag of an item, and a cell, without its value, that shows a stranger where there is no tag.
         bookkeeping: all of that, with an item's revision and the list of its index entries.
         taken: leaves a cell if the row holds an item, or a stranger's cells: a new item must not be written there.

@@ -20,8 +20,8 @@ def needs_items(layout: Layout, request: Query) -> bool:
     """Whether the index alone cannot answer: it can count, by a filter on what it holds, if it holds the tags too."""
     if request.index is None or request.index not in layout.projections:
         return False
-    tells = layout.exclusive or TAG in layout.projections[request.index]
-    return not (request.count and tells and _decides(layout, request))
+    shows_strangers = layout.exclusive or TAG in layout.projections[request.index]
+    return not (request.count and shows_strangers and _decides(layout, request))
 
 
 def entries_of(layout: Layout, request: Query) -> Query:

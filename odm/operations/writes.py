@@ -111,7 +111,7 @@ class Write(NamedTuple):
         return evolve(self.operation, condition=unchanged(entity, there))
 
     def stranger(self, context: Context, item: Item | None) -> ItemInvalid | None:
-        """The error for an item that is not one of the entity; one that is skipped is only in the way of a put."""
+        """The error for an item that is not one of the entity; one that is skipped only prevents a put."""
         there = isinstance(self.operation, ir.Put) or context.living(item) is not None
         return context.stranger(self.target, item) if there else None
 
