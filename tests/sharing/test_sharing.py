@@ -6,12 +6,14 @@
 import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
 import boto3
 import pytest
+from attrs import evolve
 from google.cloud.bigtable.data import BigtableDataClient
 from google.cloud.bigtable_admin_v2 import BigtableTableAdminClient
 from google.cloud.bigtable_admin_v2.services.bigtable_table_admin.transports import BigtableTableAdminGrpcTransport
@@ -19,9 +21,12 @@ from grpc import insecure_channel
 
 from odm import Store
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.admin import Admin as BigtableAdmin
 from odm.backends.bigtable.scrub import scrub
 from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin
 from odm.backends.local import LocalFile, Memory
+from odm.operations.admin import silent
 from odm.operations.backend import Backend
 from tests.sharing.programs import Boto3, GoogleClient, Models
 from tests.sharing.walk import NOON, shared, walk
@@ -61,9 +66,12 @@ def test_on_the_engine(tmp_path: Path, kind: str, on_unknown: Unknown, seed: int
 def test_on_dynamodb(request: pytest.FixtureRequest, address: str, on_unknown: Unknown) -> None:
     endpoint = request.getfixturevalue(address)
     prefix = f"{uuid4().hex[:8]}-"
-    with _store(DynamoDB(SESSION, endpoint_url=endpoint), on_unknown, prefix) as db:
+    backend = DynamoDB(SESSION, endpoint_url=endpoint)
+    with _store(backend, on_unknown, prefix) as db:
         client = SESSION.client("dynamodb", endpoint_url=endpoint)
-        _refused(walk(db, Boto3(client, f"{prefix}shared"), STEPS or 100, 1))
+        admin = DynamoDBAdmin(backend, evolve(shared.compile(), name=f"{prefix}shared", prefix=prefix))
+        more = (partial(admin.apply, drop=True, tell=silent), partial(admin.survey, 50))
+        _refused(walk(db, Boto3(client, f"{prefix}shared"), STEPS or 100, 1, *more))
 
 
 @pytest.fixture
@@ -84,7 +92,7 @@ def test_on_bigtable(bigtable_emulator: str, google: BigtableDataClient, on_unkn
 
 
 def _sweeps(backend: Bigtable, prefix: str) -> list[Callable[[], object]]:
-    """Scrubs of every kind, to which all that was written is old."""
+    """Scrubs of every kind, to which all that was written is old, and what the command line does to tables."""
 
     def later() -> float:
         return (NOON + timedelta(days=40_000)).timestamp()
@@ -92,7 +100,10 @@ def _sweeps(backend: Bigtable, prefix: str) -> list[Callable[[], object]]:
     def sweep(**options: Any) -> Callable[[], object]:
         return lambda: scrub(backend, shared, prefix=prefix, lease=0.001, clock=later, **options)
 
-    return [sweep(), sweep(expired=True), sweep(repair=True)]
+    schema = evolve(shared.compile(), name=f"{prefix}shared", prefix=prefix)
+    admin = BigtableAdmin(backend, schema)
+    applies = [partial(admin.apply, drop=drop, tell=silent) for drop in (False, True)]
+    return [sweep(), sweep(expired=True), sweep(repair=True), *applies, partial(admin.survey, 50)]
 
 
 def _add_family(address: str, *tables: str) -> None:
