@@ -2,7 +2,7 @@ r"""Which cells hold a value, or one of a range: filters over the texts that `od
 
 Each function gives *alternatives*: filters of which exactly the cells with such a value pass one, and no cell two. A
 `Spelling` says which cells have a value: those that odm writes, or wrote, or all that are read as the value. A server
-compares the values of cells as bytes, so the texts of a range must be told from those of other types that lie among
+compares the values of cells as bytes, so the texts of a range must be kept apart from those of other types among
 them:
 
 * **Numbers** of one sign and one count of digits before the point are ordered as their texts are, the negative ones

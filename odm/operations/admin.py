@@ -23,7 +23,7 @@ class Change:
     Attributes:
         kind: "create" a table, "add" what it lacks, "change" what is otherwise; "extra": the table has what no model
             asks for, which is only removed on demand; "problem": something is wrong, and a change of it, if there is
-            one, is only made on demand; "refused": it can not be made.
+            one, is only made on demand; "refused": it cannot be made.
         what: the part of the table, such as ``index 'by_email'``.
         text: what it is and will be, or why it can not be.
         call: the native request that makes it; None where there is none.
