@@ -51,7 +51,8 @@ from odm.expressions.build import (
 from odm.expressions.nodes import Condition
 from odm.keys import Shards
 from odm.operations.along import Along
-from odm.operations.backend import Backend, Gen
+from odm.operations.connection import Backend
+from odm.operations.connection import CoreGen as Gen
 from odm.operations.explain import Explanation
 from odm.operations.limits import Limits
 from odm.operations.metering import Meter, Usage

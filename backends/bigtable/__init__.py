@@ -10,7 +10,7 @@ Writes change one row in one step (`writes`), and what they add to indexes befor
 """
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import field, frozen
 
@@ -18,7 +18,7 @@ from odm.backends.bigtable.codec import MAX_CELL
 from odm.backends.bigtable.layout import MAX_ROW_KEY
 from odm.backends.bigtable.schema import check
 from odm.errors import BadValue, Unsupported
-from odm.operations.backend import Connection
+from odm.operations.connection import Backend, Connection
 from odm.operations.limits import Limits
 from odm.schema.model import Schema
 
@@ -30,8 +30,24 @@ __all__ = ["Bigtable"]
 EMULATOR = "BIGTABLE_EMULATOR_HOST"
 
 
+_ROW_KEY: Final = MAX_ROW_KEY - 2
+"""Of a row key, two bytes may join partition and sort, and six those of an index key and of the item's."""
+
+NATIVE: Final = Limits(
+    _ROW_KEY,
+    _ROW_KEY,
+    entry_bytes=MAX_ROW_KEY - 6,
+    item_bytes=MAX_CELL,  # a row is to stay below what one cell may have
+    actions=None,  # a transaction has one operation, which the connection checks
+    transaction_bytes=None,
+    key_bytes=_ROW_KEY,
+    copies=False,
+)
+"""What Bigtable itself can hold."""
+
+
 @frozen
-class Bigtable:
+class Bigtable(Backend):
     """Settings of a Bigtable instance; the connection is made at the first request.
 
     An attempt at a request has 20 seconds. One that may safely be sent again is, until 60 seconds (10, on an emulator)
@@ -53,6 +69,9 @@ class Bigtable:
         BadValue: project or instance is empty, or credentials were given for an emulator.
     """
 
+    name = "bigtable"
+    limits = NATIVE
+
     project: str
     instance: str
     app_profile: str | None = field(default=None, kw_only=True)
@@ -70,35 +89,11 @@ class Bigtable:
             )
 
     @property
-    def limits(self) -> Limits:
-        """What Bigtable itself can hold. A transaction has one operation there, which the backend sees to.
-
-        Of a row key two bytes may join partition and sort, and six those of an index key and of the item's. A row is to
-        stay below what one cell may have.
-        """
-        most = MAX_ROW_KEY - 2
-        return Limits(
-            most,
-            most,
-            entry_bytes=MAX_ROW_KEY - 6,
-            item_bytes=MAX_CELL,
-            actions=None,
-            transaction_bytes=None,
-            key_bytes=most,
-            copies=False,
-        )
-
-    @property
-    def name(self) -> str:
-        """The backend's name, for messages."""
-        return "bigtable"
-
-    @property
     def emulator(self) -> str | None:
         """The address of the emulator to use, or None for Google Cloud."""
         return self.endpoint or os.environ.get(EMULATOR) or None
 
-    def connect(self, schema: Schema) -> Connection:
+    def connect(self, schema: Schema) -> Connection[Any]:
         """Check what Bigtable can not do for this schema, and prepare a connection; sends nothing.
 
         Raises:

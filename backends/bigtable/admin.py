@@ -8,7 +8,7 @@ from odm.backends.bigtable.entries import index_table, is_odms
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import key_of
-from odm.backends.bigtable.native import ReadRows, Row, RowRange
+from odm.backends.bigtable.native import ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.repair import missing
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.backends.bigtable.tables import apply, plan
@@ -17,7 +17,7 @@ from odm.codec import TAG
 from odm.errors import BackendError
 from odm.keys import next_prefix
 from odm.operations.admin import Change, Survey, Tell
-from odm.operations.backend import Gen, run
+from odm.operations.run import run
 from odm.schema.evidence import Stored, judge
 from odm.schema.model import Key, Schema
 
@@ -63,7 +63,7 @@ class Admin:
         run(apply(self._schema, self._retry, drop=drop, tell=tell), self._call)
 
 
-def _entries(writer: Writer, rows: Sequence[Row], items: int, changes: Sequence[Change]) -> Gen[list[Change]]:
+def _entries(writer: Writer, rows: Sequence[Row], items: int, changes: Sequence[Change]) -> Steps[list[Change]]:
     """What is wrong with the tables of indexes: entries that sampled items list and that are missing, foreign rows."""
     known = {f"index {index!r}": index for index in writer.schema.indexes}
     absent = {known[change.what] for change in changes if change.what in known}  # to be made, or something else
@@ -80,7 +80,7 @@ def _entries(writer: Writer, rows: Sequence[Row], items: int, changes: Sequence[
     return found
 
 
-def _foreign(writer: Writer, what: str, index: str) -> Gen[list[Change]]:
+def _foreign(writer: Writer, what: str, index: str) -> Steps[list[Change]]:
     """Rows of an index table, of the first ones, that have cells of other programs."""
     call = ReadRows(index_table(writer.table, index), limit=FEW_ROWS, filter=Newest())
     rows = yield from read_all(call, writer.retry)
@@ -91,7 +91,7 @@ def _foreign(writer: Writer, what: str, index: str) -> Gen[list[Change]]:
     return [Change("extra", what, f"{read} are not odm's, such as {foreign[0]!r}; they are left alone")]
 
 
-def _sample(table: str, most: int, retry: Retry) -> Gen[list[Row]]:
+def _sample(table: str, most: int, retry: Retry) -> Steps[list[Row]]:
     """Some rows: a few of every kind, told by the first component of their keys, then those at the start."""
     found: dict[bytes, Row] = {}
     span = RowRange()

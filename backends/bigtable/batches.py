@@ -9,19 +9,18 @@ from collections.abc import Sequence
 from odm.backends.bigtable.bulk import write_many
 from odm.backends.bigtable.codec import replacement
 from odm.backends.bigtable.commit import Work, settle
-from odm.backends.bigtable.native import Entry
+from odm.backends.bigtable.native import Entry, Steps
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import Throttled
-from odm.operations.backend import Gen
 from odm.operations.ir import Delete, Put
 
 GROUP = 256
 """So many writes go through `commit` together."""
 
 
-def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Gen[None]:
+def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[None]:
     """Write rows, each by itself, until all are done.
 
     Raises:

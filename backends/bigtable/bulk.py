@@ -10,10 +10,9 @@ from grpc import StatusCode
 
 from odm.backends.bigtable.errors import RETRIED, explain, is_throttled, passing, status, status_of, text_of, translate
 from odm.backends.bigtable.filters import Filter
-from odm.backends.bigtable.native import ITEM, Entry, Mutated, MutateRows, ReadRows, Row, SetCell
+from odm.backends.bigtable.native import ITEM, Entry, Mutated, MutateRows, ReadRows, Row, SetCell, Steps
 from odm.backends.bigtable.retry import Retry, all_of, read_all
 from odm.errors import OdmError
-from odm.operations.backend import Gen
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -42,7 +41,7 @@ class Stuck:
     reason: str
 
 
-def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Gen[dict[str, Row]]:
+def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
     """Rows by key, those that are there: one request unless the keys are very many.
 
     Args:
@@ -61,7 +60,7 @@ def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filte
     return found
 
 
-def write_many(work: Mapping[str, Sequence[Entry]], retry: Retry) -> Gen[Stuck | None]:
+def write_many(work: Mapping[str, Sequence[Entry]], retry: Retry) -> Steps[Stuck | None]:
     """Write the entries of each table, those of several tables at the same time; None when all are written.
 
     Entries may be applied twice.

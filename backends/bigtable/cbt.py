@@ -23,9 +23,10 @@ from odm.backends.bigtable.native import (
     ReadRows,
     SetCell,
     Status,
+    Steps,
     Together,
 )
-from odm.operations.backend import Gen, Rehearsal
+from odm.operations.connection import Rehearsal
 
 _RULE: Final = 40 * "-"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,7 +36,7 @@ Rows: TypeAlias = Mapping[str, Mapping[str, SetCell]]
 """By row key, and by column in the form ``family:qualifier``."""
 
 
-def rehearse(steps: Gen[Any], table: str, now: int) -> Rehearsal:
+def rehearse(steps: Steps[Any], table: str, now: int) -> Rehearsal:
     """Run the procedure of a write up to the request that changes the item's own row.
 
     Args:

@@ -59,6 +59,7 @@ from odm.backends.bigtable.native import (
     Entry,
     Mutation,
     SetCell,
+    Steps,
 )
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.retry import all_of
@@ -66,7 +67,6 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import BackendError, OdmError, OutcomeUnknown
 from odm.expressions.nodes import Condition, Or, Value
-from odm.operations.backend import Gen
 from odm.operations.guards import ABSENT
 from odm.operations.ir import Operation, Put, Refused, Update, Written
 
@@ -209,7 +209,7 @@ class Attempt:
         return () if self.before is None else tuple(one for one in self.before.entries if one not in self.listed)
 
 
-def settle(writer: Writer, works: Sequence[Work]) -> Gen[str | None]:
+def settle(writer: Writer, works: Sequence[Work]) -> Steps[str | None]:
     """Try until every write is answered; otherwise why not, when the time is up.
 
     Raises:
@@ -228,7 +228,7 @@ def settle(writer: Writer, works: Sequence[Work]) -> Gen[str | None]:
         yield wait
 
 
-def _attempts(writer: Writer, works: Sequence[Work]) -> Gen[list[Attempt]]:
+def _attempts(writer: Writer, works: Sequence[Work]) -> Steps[list[Attempt]]:
     """Read what the writes depend on. What is known by that is answered; all else is to be committed."""
     reading = tuple(work.row_key for work in works if not work.unread)
     # A write without a condition needs to know no more, but whether another program's cells are there.
@@ -251,7 +251,7 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Gen[list[Attempt]]:
     return attempts
 
 
-def _perform(writer: Writer, attempts: Sequence[Attempt]) -> Gen[str | None]:
+def _perform(writer: Writer, attempts: Sequence[Attempt]) -> Steps[str | None]:
     """Claim, commit and clean; what was refused is left without an answer. Gives why nothing could be claimed.
 
     Raises:
@@ -286,7 +286,7 @@ def _commit(
     done: list[Attempt],
     undone: list[Attempt],
     failures: list[OdmError],
-) -> Gen[None]:
+) -> Steps[None]:
     """Commit the attempts at the same time; each goes to where it belongs, and if its answer was lost, to its work."""
     calls = [attempt.call(writer) for attempt in attempts]
     answers = yield from all_of(calls)
@@ -319,7 +319,7 @@ class _Lease:
         return max(passed, (self._writer.now() - self._wall) / 1_000_000) > COMMIT_WITHIN
 
 
-def _clean(writer: Writer, columns: Rows) -> Gen[None]:
+def _clean(writer: Writer, columns: Rows) -> Steps[None]:
     """Remove columns of index rows; those that can not be removed are left to `odm scrub`."""
     try:
         stuck = yield from write_many(columns, writer.retry)

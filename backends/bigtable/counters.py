@@ -43,6 +43,7 @@ from odm.backends.bigtable.native import (
     ReadModifyWriteRow,
     Row,
     SetCell,
+    Steps,
 )
 from odm.backends.bigtable.retry import all_of, once, pause, until_answered
 from odm.backends.bigtable.writer import Writer, version_in
@@ -50,7 +51,6 @@ from odm.codec import VERSION
 from odm.errors import OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import And, Compare, Condition, Const, Missing, Path, Remove, Set, Value, paths
 from odm.expressions.nodes import Increment as IncrementAction
-from odm.operations.backend import Gen
 from odm.operations.guards import EXISTS
 from odm.operations.ir import Operation, Update, Written
 
@@ -104,7 +104,7 @@ def _is_of_version(part: Condition | None) -> bool:
 
 def count(
     writer: Writer, row_key: str, rules: tuple[Increment, ...], condition: Condition | None
-) -> Gen[Written | None]:
+) -> Steps[Written | None]:
     """Add to counters of an item in one request; None if there is none, or of another tag or version: nothing is added.
 
     Raises:
@@ -151,7 +151,7 @@ def _version(row: Row) -> str:
     return version_in(_held(row).get((FAMILY, REVISION), b"").decode(errors="backslashreplace"))
 
 
-def _take_back(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row) -> Gen[None]:
+def _take_back(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row) -> Steps[None]:
     """Undo an increment that left the row like this."""
     pauses = writer.retry.contention()
     held, revision = _held(row), _held(row)[FAMILY, REVISION]
@@ -205,7 +205,7 @@ def _counters_back(writer: Writer, rules: tuple[Increment, ...], held: Held) -> 
     return tuple(back)
 
 
-def _remove_ghost(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row) -> Gen[None]:
+def _remove_ghost(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row) -> Steps[None]:
     """Undo an increment that found no item; if that fails, the answer to the request is known all the same."""
     try:
         yield from _undo(writer, row_key, rules, _held(row))
@@ -213,7 +213,7 @@ def _remove_ghost(writer: Writer, row_key: str, rules: tuple[Increment, ...], ro
         _LOG.warning("row %r of %s holds counters and no item: odm scrub removes it (%s)", row_key, writer.table, error)
 
 
-def _undo(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held) -> Gen[None]:
+def _undo(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held) -> Steps[None]:
     """Subtract an increment from a row without an item, and take its marks away.
 
     Where an answer is lost and the marks are gone, the call was applied, so it is not sent again.
@@ -269,7 +269,7 @@ class Guards:
     unset: tuple[CheckAndMutateRow, ...] = ()
 
 
-def set_up(writer: Writer, guards: Guards) -> Gen[None]:
+def set_up(writer: Writer, guards: Guards) -> Steps[None]:
     """Make the counters that a write is to guard; that changes nothing of what they count as.
 
     If the item is deleted in between, a counter stays in a row without an item. It is harmless: the row has no tag, so

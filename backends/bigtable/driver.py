@@ -29,12 +29,14 @@ from odm.backends.bigtable.native import (
     Mutated,
     MutateRows,
     Native,
+    Read,
     ReadModifyWriteRow,
     ReadRows,
     Row,
     Sample,
     SampleRowKeys,
     Status,
+    Steps,
     Together,
 )
 from odm.backends.bigtable.requests import Procedures
@@ -45,8 +47,8 @@ from odm.backends.bigtable.writer import now_micros
 from odm.codec import EntityCodec
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
-from odm.operations.backend import PATIENCE, Gen, Patience, Rehearsal, Sleep
-from odm.operations.ir import Request
+from odm.operations.connection import DEFAULT_POLICY, Connection, Rehearsal, RetryPolicy
+from odm.operations.ir import Request, Sleep
 from odm.schema.model import Key, Schema
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def usual_retry(emulator: str | None) -> Retry:
     return Retry() if emulator is None else Retry(overall=EMULATOR_SECONDS)
 
 
-class BigtableConnection:
+class BigtableConnection(Connection[Native]):
     """One table of one Bigtable instance. Clients are made at the first request, and again after a `close`."""
 
     def __init__(
@@ -72,47 +74,58 @@ class BigtableConnection:
         now: Callable[[], int] = now_micros,
     ) -> None:
         self._clients = Clients(settings.emulator, settings.credentials)
-        self._patience = PATIENCE
+        self._retry_policy = DEFAULT_POLICY
         self._retry = retry or usual_retry(settings.emulator)
         self._procedures = Procedures(schema, self._retry, now)
         instance = f"projects/{settings.project}/instances/{settings.instance}"
         self._wire = Wire(instance, settings.app_profile or "")
         self._indexes = {index_table(schema.name, name): name for name in schema.indexes}
 
-    fetches = True
+    @property
+    def fetches(self) -> bool:
+        """Yes: an index is a table of its own."""
+        return True
 
-    def patient(self, patience: Patience) -> "BigtableConnection":
-        """A twin with another patience, that shares the clients; closing one closes both.
+    def with_retry_policy(self, policy: RetryPolicy) -> "BigtableConnection":
+        """A twin with another policy, that shares the clients; closing one closes both.
 
         A store's ``timeout`` is the deadline of each attempt, a whole stream included. More than 900 seconds count as
         900: a write that was still under way then could be applied after its index entries were taken for garbage.
         """
-        if patience == self._patience:
+        if policy == self._retry_policy:
             return self
         twin = copy(self)
-        twin._patience = patience
-        twin._procedures = evolve(self._procedures, retry=self._retry.patient(patience))
-        twin._wire = evolve(self._wire, seconds=min(patience.timeout or ATTEMPT_SECONDS, COMMIT_WITHIN))
+        twin._retry_policy = policy
+        twin._procedures = evolve(self._procedures, retry=self._retry.with_retry_policy(policy))
+        twin._wire = evolve(self._wire, seconds=min(policy.timeout or ATTEMPT_SECONDS, COMMIT_WITHIN))
         return twin
 
     def encode(self, codec: EntityCodec, entity: Any) -> Item:
-        """Make the item of an entity; see `odm.operations.backend.Connection`."""
+        """The item of an entity, as the cells that are sent."""
         return write_item(codec, entity, self._procedures.writer.form)
 
-    def steps(self, request: Request) -> Gen[Any]:
-        """Turn a request into native requests; see `odm.operations.backend.Connection`."""
+    def steps(self, request: Request) -> Steps[Any]:
+        """The native requests that answer a request."""
         return self._procedures.steps(request)
 
-    def apart(self, keys: Sequence[Key]) -> str | None:
-        """Why items can not be written in one transaction; see `odm.operations.backend.Connection`."""
-        return self._procedures.apart(keys)
+    def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
+        """Why the items under these keys cannot be written in one transaction; None: they are one row."""
+        return self._procedures.transaction_unsupported_reason(keys)
 
-    def index_of(self, native: Call) -> str | None:
-        """The index that a native request is for; see `odm.operations.backend.Connection`."""
-        return self._indexes.get(native.table)
+    def index_of(self, request: Request, native: Native) -> str | None:
+        """The index whose table a native request is for."""
+        return None if isinstance(native, Sleep | Together) else self._indexes.get(native.table)
+
+    def calls_of(self, native: Native) -> Sequence[Native] | None:
+        """The calls that are made at the same time."""
+        return native.calls if isinstance(native, Together) else None
+
+    def failure_of(self, response: Any) -> Exception | None:
+        """What ended a stream in the middle."""
+        return response.failure if isinstance(response, Read | Mutated) else None
 
     def rehearse(self, request: Request) -> Rehearsal:
-        """What a write would send and store; see `odm.operations.backend.Connection`."""
+        """What a write would send and store where no item has its key."""
         return rehearse(self.steps(request), self._procedures.table, self._procedures.now())
 
     def call(self, native: Native) -> Any:

@@ -60,6 +60,7 @@ from odm.backends.bigtable.native import (
     Row,
     RowRange,
     SetCell,
+    Steps,
 )
 from odm.backends.bigtable.ownership import PROBE_PREFIX
 from odm.backends.bigtable.repair import repair
@@ -68,9 +69,8 @@ from odm.backends.bigtable.writer import Writer, new_id
 from odm.codec import TTL_ATTRIBUTE
 from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Value
-from odm.operations.backend import Gen, Sleep
 from odm.operations.guards import Now, every, has_tag
-from odm.operations.ir import Delete, Position, Written
+from odm.operations.ir import Delete, Position, Sleep, Written
 from odm.schema.model import Schema
 
 _LOG = logging.getLogger("odm.bigtable")
@@ -148,7 +148,7 @@ class Rules:
     repair: bool = False
 
 
-def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) -> Gen[Scrubbed]:
+def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) -> Steps[Scrubbed]:
     """Go through the tables of a schema, its own first.
 
     Args:
@@ -192,7 +192,7 @@ def _begin(
         yield name, index, span, f"{names[number + 1]}:" if number + 1 < len(names) else None
 
 
-def server_time(writer: Writer) -> Gen[int]:
+def server_time(writer: Writer) -> Steps[int]:
     """The server's time in microseconds, by which it has stamped claims: a clock here may be wrong.
 
     It is the timestamp of a cell whose column is this call's own, so neither another scrub nor another program's row
@@ -247,7 +247,7 @@ class _Collector:
         schema = self.writer.schema
         return [(schema.name, None), *((index_table(schema.name, index), index) for index in schema.indexes)]
 
-    def page(self, table: str, index: str | None, span: RowRange) -> Gen[tuple[Scrubbed, str | None]]:
+    def page(self, table: str, index: str | None, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
         """Look at the next rows: what was done, and the last row key unless these were the last ones."""
         columns = self._columns if index is None else chain(Family(ENTRIES), Newest(), Before(self.cutoff))
         if columns is None:
@@ -257,7 +257,7 @@ class _Collector:
         done = yield from (self._items(rows) if index is None else self._entries(table, index, rows))
         return done + Scrubbed(len(rows)), rows[-1].text if len(rows) == PAGE_ROWS else None
 
-    def _entries(self, table: str, index: str, rows: list[Row]) -> Gen[Scrubbed]:
+    def _entries(self, table: str, index: str, rows: list[Row]) -> Steps[Scrubbed]:
         """Remove old columns that no item lists; the index rows have been read, now the items are."""
         layout = self.writer.layout
         claimed: list[tuple[Row, Position, tuple[str, ...]]] = []
@@ -291,14 +291,14 @@ class _Collector:
         parts += [newest(FAMILY, LISTED)] * bool(repair)
         return interleave(*parts)
 
-    def _items(self, rows: list[Row]) -> Gen[Scrubbed]:
+    def _items(self, rows: list[Row]) -> Steps[Scrubbed]:
         repaired = (yield from repair(self.writer, rows)) if self.rules.repair else 0
         marked = tuple(row.text for row in rows if self.writer.form.owned.counters and _cell(row, TAG) == b"")
         ghosts = (yield from self._remove_ghosts(marked)) if marked else 0
         expired = (yield from self._remove_expired(rows)) if self.rules.expired else 0
         return Scrubbed(ghosts=ghosts, expired=expired, repaired=repaired)
 
-    def _remove_ghosts(self, row_keys: tuple[str, ...]) -> Gen[int]:
+    def _remove_ghosts(self, row_keys: tuple[str, ...]) -> Steps[int]:
         removed = 0
         own = chain(interleave(Family(FAMILY), Family(COUNTERS)), Newest())
         found = yield from read_many(self.writer.table, row_keys, self.writer.retry, own)
@@ -325,7 +325,7 @@ class _Collector:
             and len(cell.value) == COUNTER_BYTES
         )
 
-    def _remove_expired(self, rows: list[Row]) -> Gen[int]:
+    def _remove_expired(self, rows: list[Row]) -> Steps[int]:
         """Remove the items of the models' entities that have expired; a tag of no model says nothing of a TTL."""
         now = Now(self.now // MICROS)
         tags, works = self.expiring, list[Work]()

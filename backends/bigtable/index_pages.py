@@ -15,11 +15,10 @@ from odm.backends.bigtable.entries import index_table, position
 from odm.backends.bigtable.filters import Column, Family, Filter, First, Newest, Stripped, chain, interleave
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
-from odm.backends.bigtable.native import ENTRIES, FAMILY, ITEM, Row
+from odm.backends.bigtable.native import ENTRIES, FAMILY, ITEM, Row, Steps
 from odm.backends.bigtable.pages import passes
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Item
-from odm.operations.backend import Gen
 from odm.operations.ir import Position, Query, Scan
 
 ROW_ONLY = chain(Family(ENTRIES), First(1), Stripped())
@@ -68,7 +67,7 @@ class Entries:
         """The position of an entry's row."""
         return position(row_key)
 
-    def kept(self, request: Query | Scan, rows: list[Row]) -> Gen[list[Hit]]:
+    def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[Hit]]:
         """The items that have the entries, as far as the filter lets them through.
 
         Keys are compared and no qualifiers: another attempt may have claimed the same entry since the row was read.

@@ -7,12 +7,13 @@ the order of their UTF-8 bytes, in which Bigtable sorts rows.
 
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest
-from odm.operations.backend import Sleep
+from odm.operations.connection import NativeGen
+from odm.operations.ir import Sleep
 
 FAMILY = "d"
 """The column family of an item's attributes."""
@@ -30,6 +31,8 @@ ITEM: Final = Chain((AnyFamily((COUNTERS, FAMILY)), Newest()))
 """All of an item: the newest cells of odm's two families, and of no other."""
 
 _SHOWN = 60
+
+R = TypeVar("R")
 
 
 @frozen
@@ -311,6 +314,9 @@ class Together:
 
 
 Native: TypeAlias = Call | Together | Sleep
+
+Steps: TypeAlias = NativeGen[Native, R]
+"""Steps of this backend: yields native requests, is sent their responses, and returns a result."""
 
 
 class Column(NamedTuple):

@@ -12,12 +12,11 @@ from attrs import frozen
 from odm.backends.bigtable.codec import is_item
 from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.loading import Loader, RowItems
-from odm.backends.bigtable.native import ITEM, ReadRows, Row, RowRange
+from odm.backends.bigtable.native import ITEM, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.codec import Lazy
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
-from odm.operations.backend import Gen
 from odm.operations.ir import Page, Position, Query, Scan
 
 PAGE_ROWS = 1000
@@ -51,7 +50,7 @@ class Source(Protocol[H]):
         """The position of a row."""
         ...
 
-    def kept(self, request: Query | Scan, rows: list[Row]) -> Gen[list[H]]:
+    def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[H]]:
         """What the rows bring to the answer."""
         ...
 
@@ -86,7 +85,7 @@ class Items:
         """The position of an item's row."""
         return self.at(row_key)
 
-    def kept(self, request: Query | Scan, rows: list[Row]) -> Gen[list[Row]]:
+    def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[Row]]:
         """The rows of the items that the filter lets through."""
         yield from ()
         if request.count and request.filter is None:
@@ -109,7 +108,7 @@ def passes(request: Query | Scan, item: Item) -> bool:
     return request.filter is None or holds(request.filter, item)
 
 
-def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: Retry) -> Gen[Page]:
+def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: Retry) -> Steps[Page]:
     """Read a page: on until the limit is full; without a limit, one read.
 
     It never ends because rows were not kept, and where it ends between two rows, the next one begins behind the last

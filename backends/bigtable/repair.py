@@ -30,10 +30,9 @@ from odm.backends.bigtable.entries import claims, entry_row, index_table, place_
 from odm.backends.bigtable.filters import Family, Newest, chain
 from odm.backends.bigtable.index_pages import LIST_ONLY
 from odm.backends.bigtable.layout import key_of
-from odm.backends.bigtable.native import ENTRIES, FAMILY, SERVER_TIME, Entry, Row, SetCell
+from odm.backends.bigtable.native import ENTRIES, FAMILY, SERVER_TIME, Entry, Row, SetCell, Steps
 from odm.backends.bigtable.writer import Writer
 from odm.errors import OdmError, Throttled
-from odm.operations.backend import Gen
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -55,7 +54,7 @@ class Lost:
     item: str
 
 
-def repair(writer: Writer, rows: Sequence[Row]) -> Gen[int]:
+def repair(writer: Writer, rows: Sequence[Row]) -> Steps[int]:
     """Write the entries again that items list and that are missing; returns how many.
 
     Args:
@@ -77,7 +76,7 @@ def repair(writer: Writer, rows: Sequence[Row]) -> Gen[int]:
     return len(lost)
 
 
-def missing(writer: Writer, rows: Sequence[Row], absent: Collection[str] = ()) -> Gen[list[Lost]]:
+def missing(writer: Writer, rows: Sequence[Row], absent: Collection[str] = ()) -> Steps[list[Lost]]:
     """The entries that items list and that are missing in the tables of the indexes.
 
     Args:
@@ -111,7 +110,7 @@ def _listed(writer: Writer, rows: Iterable[Row]) -> Iterator[Lost]:
                 yield Lost(entry.index, row_key, entry.qualifier, row.text)
 
 
-def _not_there(writer: Writer, entries: Sequence[Lost], absent: Collection[str]) -> Gen[list[Lost]]:
+def _not_there(writer: Writer, entries: Sequence[Lost], absent: Collection[str]) -> Steps[list[Lost]]:
     """Those of the entries whose columns are missing."""
     lost: list[Lost] = []
     for index in dict.fromkeys(entry.index for entry in entries):

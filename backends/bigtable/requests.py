@@ -19,18 +19,17 @@ from odm.backends.bigtable.entries import entry_range, entry_row
 from odm.backends.bigtable.index_pages import Entries
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
-from odm.backends.bigtable.native import ITEM, ReadRows, RowRange, Sample, SampleRowKeys
+from odm.backends.bigtable.native import ITEM, ReadRows, RowRange, Sample, SampleRowKeys, Steps
 from odm.backends.bigtable.pages import Items, read_page
 from odm.backends.bigtable.parts import TOGETHER_ONLY, cut
 from odm.backends.bigtable.retry import Retry, read_all, until_answered
 from odm.backends.bigtable.tables import create, drop
-from odm.backends.bigtable.transactions import ONCE, apart
+from odm.backends.bigtable.transactions import ONCE, unsupported_reason
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
 from odm.backends.bigtable.writes import transact, write
 from odm.codec import Lazy
 from odm.errors import Unsupported
 from odm.expressions.nodes import Item
-from odm.operations.backend import Gen
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -78,7 +77,7 @@ class Procedures:
         ),
     )
 
-    def steps(self, request: Request) -> Gen[Any]:
+    def steps(self, request: Request) -> Steps[Any]:
         """The procedure for a request.
 
         Raises:
@@ -107,7 +106,9 @@ class Procedures:
                 return drop(self.schema, self.retry)
             case Transact() if request.once:
                 raise Unsupported(f"table {self.table!r}: {ONCE}")
-            case Transact() if reason := self.apart([operation.key for operation in request.operations]):
+            case Transact() if reason := self.transaction_unsupported_reason(
+                [operation.key for operation in request.operations]
+            ):
                 raise Unsupported(f"table {self.table!r}: no transaction of several items: {reason}")
             case Transact():
                 return transact(self.writer, request)
@@ -124,22 +125,22 @@ class Procedures:
         """Where the table's items stand."""
         return self.writer.layout
 
-    def apart(self, keys: Sequence[Key]) -> str | None:
-        """Why items can not be written in one transaction; see `odm.operations.backend.Connection`."""
-        return apart(tuple(map(self.layout.row_key, keys)))
+    def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
+        """Why the items under these keys cannot be written in one transaction; None: they are one row."""
+        return unsupported_reason(tuple(map(self.layout.row_key, keys)))
 
-    def get(self, key: Key) -> Gen[Item | None]:
+    def get(self, key: Key) -> Steps[Item | None]:
         """Read one row."""
         rows = yield from read_all(ReadRows(self.table, keys=(self.layout.row_key(key),), filter=ITEM), self.retry)
         return self.loader.item(rows[0]) if rows else None
 
-    def batch_get(self, keys: tuple[Key, ...], *, tags: bool = False) -> Gen[tuple[Item | None, ...]]:
+    def batch_get(self, keys: tuple[Key, ...], *, tags: bool = False) -> Steps[tuple[Item | None, ...]]:
         """Read rows by key, or their tags: one request unless the keys are very many."""
         row_keys = tuple(map(self.layout.row_key, keys))
         found = yield from read_many(self.table, row_keys, self.retry, self.writer.form.owned.held if tags else ITEM)
         return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
 
-    def query(self, request: Query) -> Gen[Page]:
+    def query(self, request: Query) -> Steps[Page]:
         """A page of one partition, of the table or of an index."""
         if request.index is not None:
             return self._query_index(request, request.index)
@@ -150,14 +151,14 @@ class Procedures:
             request, self._items(lambda row_key: self.layout.key(row_key, request.partition)), span, self.retry
         )
 
-    def _query_index(self, request: Query, index: str) -> Gen[Page]:
+    def _query_index(self, request: Query, index: str) -> Steps[Page]:
         span = entry_range(request.partition, request.lo, request.hi)
         if request.after is not None and request.after.index_key is not None:
             span = span.beyond(entry_row(request.after.index_key, request.after.key), reverse=request.reverse)
         source = Entries(self.table, index, self.layout, self.retry, self.loader)
         return read_page(request, source, span, self.retry)
 
-    def scan(self, request: Scan) -> Gen[Page]:
+    def scan(self, request: Scan) -> Steps[Page]:
         """A page of the whole table.
 
         Where a row key parts into partition and sort can not be told without its entity, and to go on only the whole is
@@ -174,7 +175,7 @@ class Procedures:
         """Rows of items, with the keys that their row keys stand for."""
         return Items(self.table, lambda row_key: Position(key(row_key)), self.loader)
 
-    def split(self, request: Split) -> Gen[tuple[Part, ...]]:
+    def split(self, request: Split) -> Steps[tuple[Part, ...]]:
         """Cut the table into parts to scan."""
         samples: tuple[Sample, ...] = yield from until_answered(SampleRowKeys(self.table), self.retry)
         return cut(self.schema, samples, request.parts)

@@ -11,8 +11,9 @@ from typing import Any
 from attrs import evolve, frozen
 
 from odm.backends.bigtable.errors import NATIVE_FAILURES, passing, text_of, translate
-from odm.backends.bigtable.native import Call, Read, ReadRows, Row, Together
-from odm.operations.backend import Gen, Patience, Sleep
+from odm.backends.bigtable.native import Call, Read, ReadRows, Row, Steps, Together
+from odm.operations.connection import RetryPolicy
+from odm.operations.ir import Sleep
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -54,9 +55,9 @@ class Retry:
             yield Sleep(pause)
             longest = min(2 * longest, self.most)
 
-    def patient(self, patience: Patience) -> "Retry":
+    def with_retry_policy(self, policy: RetryPolicy) -> "Retry":
         """The same with what a store says: so many attempts, in place of as many as there is time for."""
-        return self if patience.retries is None else evolve(self, overall=None, times=patience.retries)
+        return self if policy.retries is None else evolve(self, overall=None, times=policy.retries)
 
     def contention(self) -> Iterator[Sleep]:
         """The pauses between attempts where another writer was faster: shorter, because that one is done by then.
@@ -66,7 +67,7 @@ class Retry:
         return evolve(self, overall=OVERALL_SECONDS, times=None, first=self.first / 5, most=self.most / 5).pauses()
 
 
-def once(call: Call) -> Gen[Any]:
+def once(call: Call) -> Steps[Any]:
     """Send a call that must not be sent twice."""
     try:
         return (yield call)
@@ -74,7 +75,7 @@ def once(call: Call) -> Gen[Any]:
         raise translate(failure, call) from failure
 
 
-def all_of(calls: Sequence[Call]) -> Gen[tuple[Any, ...]]:
+def all_of(calls: Sequence[Call]) -> Steps[tuple[Any, ...]]:
     """Make calls at the same time; each brings its response, or the native failure itself."""
     if len(calls) > 1:
         return tuple((yield Together(tuple(calls))))
@@ -84,7 +85,7 @@ def all_of(calls: Sequence[Call]) -> Gen[tuple[Any, ...]]:
         return (failure,)
 
 
-def until_answered(call: Call, retry: Retry) -> Gen[Any]:
+def until_answered(call: Call, retry: Retry) -> Steps[Any]:
     """Send a call that has the same effect when it is applied twice, until it is answered."""
     pauses = retry.pauses()
     while True:
@@ -94,7 +95,7 @@ def until_answered(call: Call, retry: Retry) -> Gen[Any]:
             yield from pause(pauses, failure, call)
 
 
-def answers_of(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) -> Gen[list[Any]]:
+def answers_of(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) -> Steps[list[Any]]:
     """Make calls at the same time, each until it is answered; a failure that is expected is an answer."""
     answers: dict[int, Any] = {}
     pauses = retry.pauses()
@@ -112,7 +113,7 @@ def answers_of(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) 
     return [answers[number] for number in range(len(calls))]
 
 
-def pause(pauses: Iterator[Sleep], failure: Exception, call: Call) -> Gen[None]:
+def pause(pauses: Iterator[Sleep], failure: Exception, call: Call) -> Steps[None]:
     """Wait before the next attempt.
 
     Raises:
@@ -125,7 +126,7 @@ def pause(pauses: Iterator[Sleep], failure: Exception, call: Call) -> Gen[None]:
     yield wait
 
 
-def read_all(call: ReadRows, retry: Retry) -> Gen[list[Row]]:
+def read_all(call: ReadRows, retry: Retry) -> Steps[list[Row]]:
     """All rows of a read; an attempt that breaks off goes on behind the last row that it brought."""
     rows: list[Row] = []
     pauses = retry.pauses()

@@ -19,6 +19,7 @@ from odm.backends.bigtable.native import (
     GetTable,
     ListTables,
     ReadRows,
+    Steps,
     Tables,
 )
 from odm.backends.bigtable.retry import Retry, answers_of, read_all, until_answered
@@ -26,11 +27,10 @@ from odm.backends.bigtable.schema import tables
 from odm.backends.bigtable.unlist import unlist
 from odm.errors import BackendError
 from odm.operations.admin import ADDITIVE, Change, Kind, Tell, silent
-from odm.operations.backend import Gen
 from odm.schema.model import Schema
 
 
-def create(schema: Schema, retry: Retry) -> Gen[None]:
+def create(schema: Schema, retry: Retry) -> Steps[None]:
     """Make the tables, or add to existing ones the column families that they lack.
 
     Nothing else about existing tables is changed. Items that were written before their model had a pattern have no
@@ -42,7 +42,7 @@ def create(schema: Schema, retry: Retry) -> Gen[None]:
     yield from _settle(schema, ADDITIVE, retry, silent)
 
 
-def plan(schema: Schema, retry: Retry) -> Gen[tuple[Change, ...]]:
+def plan(schema: Schema, retry: Retry) -> Steps[tuple[Change, ...]]:
     """What would be done to the tables as they are now, in order; what is refused or extra as well."""
     names = yield from _names(schema, retry)
     beside = sorted(name for name in names if _could_be_index(schema, name))
@@ -53,7 +53,7 @@ def plan(schema: Schema, retry: Retry) -> Gen[tuple[Change, ...]]:
     return differences(schema, found)
 
 
-def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Gen[None]:
+def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Steps[None]:
     """Make the tables what the models ask for.
 
     Args:
@@ -71,7 +71,7 @@ def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Gen[None]:
     yield from _settle(schema, kinds, retry, tell)
 
 
-def drop(schema: Schema, retry: Retry) -> Gen[None]:
+def drop(schema: Schema, retry: Retry) -> Steps[None]:
     """Remove the tables; absent ones are no error.
 
     The items go first: while they are there, an index table that was made anew would lack the entries that they list.
@@ -81,7 +81,7 @@ def drop(schema: Schema, retry: Retry) -> Gen[None]:
     yield from answers_of(entries, retry, NotFound)
 
 
-def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell) -> Gen[None]:
+def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell) -> Steps[None]:
     """Make the changes of these kinds; look again where somebody else was at it too."""
     pauses = retry.pauses()
     while True:
@@ -119,7 +119,7 @@ def _wanted(schema: Schema) -> list[str]:
     return [call.table for call in tables(schema)]
 
 
-def _described(names: Iterable[str], retry: Retry) -> Gen[dict[str, Families]]:
+def _described(names: Iterable[str], retry: Retry) -> Steps[dict[str, Families]]:
     """The column families of those tables that exist."""
     calls = [*map(GetTable, names)]
     answers = yield from answers_of(calls, retry, NotFound)
@@ -128,7 +128,7 @@ def _described(names: Iterable[str], retry: Retry) -> Gen[dict[str, Families]]:
     }
 
 
-def _names(schema: Schema, retry: Retry) -> Gen[list[str]]:
+def _names(schema: Schema, retry: Retry) -> Steps[list[str]]:
     """The names of all tables of the instance."""
     names: list[str] = []
     page: Tables = yield from until_answered(ListTables(schema.name), retry)
@@ -148,7 +148,7 @@ def _could_be_index(schema: Schema, name: str) -> bool:
     return not head and bool(dot) and "." not in index and name not in _wanted(schema)
 
 
-def _holds_entries(schema: Schema, name: str, families: Families, retry: Retry) -> Gen[bool]:
+def _holds_entries(schema: Schema, name: str, families: Families, retry: Retry) -> Steps[bool]:
     """Whether a table is one of index entries, by its families and its first row."""
     if families.keys() != {ENTRIES}:
         return False

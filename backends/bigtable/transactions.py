@@ -16,8 +16,8 @@ ONCE = (
 """Why no `odm.operations.ir.Transact` with ``once`` is done."""
 
 
-def apart(row_keys: Sequence[str]) -> str | None:
-    """Why changes of these rows can not be made together, and the mend; None if they are one row."""
+def unsupported_reason(row_keys: Sequence[str]) -> str | None:
+    """Why these rows cannot be changed in one transaction, and what to do instead; None if they are one row."""
     rows = tuple(dict.fromkeys(row_keys))
     if len(rows) < 2:
         return None

@@ -17,18 +17,17 @@ from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
-from odm.backends.bigtable.native import CheckAndMutateRow, ReadRows, Row, RowRange
+from odm.backends.bigtable.native import CheckAndMutateRow, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.retry import Retry, answers_of, read_all
 from odm.backends.bigtable.writer import new_id, now_micros, version_in, versioned
 from odm.errors import BackendError, Throttled
-from odm.operations.backend import Gen
 from odm.schema.model import Schema
 
 PAGE_ROWS = 200
 """So many items are changed at the same time."""
 
 
-def unlist(schema: Schema, index_table: str, retry: Retry) -> Gen[None]:
+def unlist(schema: Schema, index_table: str, retry: Retry) -> Steps[None]:
     """Take an index out of the lists of all items.
 
     Programs whose models have the index must not write any more: they would list it again.
@@ -61,7 +60,7 @@ def unlist(schema: Schema, index_table: str, retry: Retry) -> Gen[None]:
         span = span.beyond(rows[-1].text, reverse=False)
 
 
-def _unlist(schema: Schema, index: str, row_keys: Sequence[str], retry: Retry) -> Gen[None]:
+def _unlist(schema: Schema, index: str, row_keys: Sequence[str], retry: Retry) -> Steps[None]:
     """Take an index out of the lists of some items, whoever writes to them meanwhile."""
     table, form, pauses = schema.name, Form.of(schema), retry.pauses()
     left = tuple(row_keys)

@@ -23,7 +23,7 @@ from odm.backends.bigtable.counters import asked_version, count, counts
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, translate
 from odm.backends.bigtable.expressions import Predicate, blind, predicate, settled
 from odm.backends.bigtable.filters import fits, interleave, together
-from odm.backends.bigtable.native import CheckAndMutateRow, Entry, MutateRow, Mutation
+from odm.backends.bigtable.native import CheckAndMutateRow, Entry, MutateRow, Mutation, Steps
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.retry import until_answered
 from odm.backends.bigtable.writer import Writer
@@ -31,7 +31,6 @@ from odm.codec import TAG, VERSION
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, AddTo, Condition, Set
-from odm.operations.backend import Gen
 from odm.operations.guards import ABSENT, EXISTS, every, has_tag, requires
 from odm.operations.ir import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 from odm.operations.limits import Limits, item_size
@@ -59,7 +58,7 @@ class _Shot(NamedTuple):
     refused: Written | Refused | None = None
 
 
-def write(writer: Writer, request: Operation) -> Gen[Written | Refused]:
+def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
     """Do one write, or a check.
 
     Raises:
@@ -81,7 +80,7 @@ def write(writer: Writer, request: Operation) -> Gen[Written | Refused]:
     return answer
 
 
-def transact(writer: Writer, request: Transact) -> Gen[Written | Refusals]:
+def transact(writer: Writer, request: Transact) -> Steps[Written | Refusals]:
     """Do a transaction of one operation, or of none."""
     for operation in request.operations:
         try:
@@ -93,7 +92,7 @@ def transact(writer: Writer, request: Transact) -> Gen[Written | Refusals]:
     return Written()
 
 
-def _put(writer: Writer, request: Put, row_key: str) -> Gen[Written | Refused]:
+def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]:
     """Replace whatever the row holds, but nothing of another program."""
     mutations = _replaced(writer, request)
     if request.tag is None:
@@ -208,7 +207,7 @@ def _if(writer: Writer, row_key: str, asked: Predicate, mutations: tuple[Mutatio
     return CheckAndMutateRow(writer.table, row_key, asked.filter, unmatched=mutations)
 
 
-def _fire(writer: Writer, shot: _Shot) -> Gen[Written | Refused | None]:
+def _fire(writer: Writer, shot: _Shot) -> Steps[Written | Refused | None]:
     """Make the one call: the answer, or None if the write was refused and the item tells why.
 
     Raises:
@@ -223,7 +222,7 @@ def _fire(writer: Writer, shot: _Shot) -> Gen[Written | Refused | None]:
     return Written() if matched is shot.matches else shot.refused
 
 
-def _shows(writer: Writer, row_key: str, id: str) -> Gen[bool]:
+def _shows(writer: Writer, row_key: str, id: str) -> Steps[bool]:
     """Whether the row was last written by this attempt."""
     try:
         rows = yield from read_many(writer.table, (row_key,), writer.retry)
@@ -233,7 +232,7 @@ def _shows(writer: Writer, row_key: str, id: str) -> Gen[bool]:
     return before is not None and before.revision == id
 
 
-def _evaluated(writer: Writer, work: Work) -> Gen[Written | Refused]:
+def _evaluated(writer: Writer, work: Work) -> Steps[Written | Refused]:
     """Read, evaluate, commit."""
     try:
         reason = yield from settle(writer, (work,))

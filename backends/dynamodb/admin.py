@@ -5,12 +5,12 @@ from typing import Any, TypeVar
 from odm.backends.dynamodb.codec import read_entries, read_item, read_key
 from odm.backends.dynamodb.driver import DynamoDB
 from odm.backends.dynamodb.errors import translated
-from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import apply, plan
 from odm.operations.admin import Survey, Tell
-from odm.operations.backend import Gen, run
 from odm.operations.ir import CreateTables, Request, Scan
+from odm.operations.run import run
 from odm.schema.evidence import Stored, judge
 from odm.schema.model import Schema
 
@@ -44,7 +44,7 @@ class Admin:
         """Make the changes; see `odm.backends.dynamodb.tables.apply`."""
         self._run(apply(self._connection.layout, drop=drop, tell=tell), CreateTables())
 
-    def _run(self, steps: Gen[R], request: Request) -> R:
+    def _run(self, steps: Steps[R], request: Request) -> R:
         """Run the steps; an error names the request, and nobody who only looks is told of a table being made."""
         try:
             return run(steps, self._connection.call)
@@ -55,7 +55,7 @@ class Admin:
             raise mended from error
 
 
-def _sample(layout: Layout, most: int) -> Gen[list[Stored]]:
+def _sample(layout: Layout, most: int) -> Steps[list[Stored]]:
     """Some items with all of their keys."""
     response = yield Call("scan", {"TableName": layout.table, "Limit": most})
     return [_stored(layout, attributes) for attributes in response["Items"]]

@@ -10,11 +10,10 @@ from odm.backends.dynamodb.codec import read_key, write_key, write_put
 from odm.backends.dynamodb.errors import hot_spots, is_conflict, is_throttled
 from odm.backends.dynamodb.expressions import only_tags
 from odm.backends.dynamodb.loading import AttributesItem
-from odm.backends.dynamodb.native import Call, backoff
+from odm.backends.dynamodb.native import Call, Steps, backoff
 from odm.backends.dynamodb.schema import Layout
 from odm.errors import Throttled
 from odm.expressions.nodes import Item
-from odm.operations.backend import Gen
 from odm.operations.ir import BatchGet, BatchWrite, Delete, Put
 from odm.schema.model import Key
 
@@ -27,11 +26,11 @@ MAX_WRITES = 25
 T = TypeVar("T")
 
 
-def batch_get(layout: Layout, request: BatchGet, attempts: int) -> Gen[tuple[Item | None, ...]]:
+def batch_get(layout: Layout, request: BatchGet, attempts: int) -> Steps[tuple[Item | None, ...]]:
     """Read the keys, 100 a request; after so many attempts in a row that did nothing, give up."""
     found: dict[Key, Item] = {}
 
-    def send(keys: Sequence[Key]) -> Gen[list[Key]]:
+    def send(keys: Sequence[Key]) -> Steps[list[Key]]:
         wanted: dict[str, Any] = {"Keys": [write_key(layout.keys, key) for key in keys]}
         if request.consistent:
             wanted["ConsistentRead"] = True
@@ -47,11 +46,11 @@ def batch_get(layout: Layout, request: BatchGet, attempts: int) -> Gen[tuple[Ite
     return tuple(found.get(key) for key in request.keys)
 
 
-def batch_write(layout: Layout, request: BatchWrite, attempts: int) -> Gen[None]:
+def batch_write(layout: Layout, request: BatchWrite, attempts: int) -> Steps[None]:
     """Write the operations, 25 a request; give up as `batch_get` does."""
     by_key = {operation.key: operation for operation in request.operations}
 
-    def send(operations: Sequence[Put | Delete]) -> Gen[list[Put | Delete]]:
+    def send(operations: Sequence[Put | Delete]) -> Steps[list[Put | Delete]]:
         writes = [_write_request(layout, operation) for operation in operations]
         response = yield Call("batch_write_item", {"RequestItems": {layout.table: writes}})
         undone = response.get("UnprocessedItems", {}).get(layout.table, ())
@@ -72,8 +71,12 @@ def _written_key(layout: Layout, write: dict[str, Any]) -> Key:
 
 
 def _until_done(
-    layout: Layout, work: Sequence[T], size: int, attempts: int, send: Callable[[Sequence[T]], Gen[list[T]]]
-) -> Gen[None]:
+    layout: Layout,
+    work: Sequence[T],
+    size: int,
+    attempts: int,
+    send: Callable[[Sequence[T]], Steps[list[T]]],
+) -> Steps[None]:
     """Send the work in chunks; what a request leaves undone goes to the end of the line, after a pause.
 
     Raises:

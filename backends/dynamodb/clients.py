@@ -2,7 +2,7 @@
 
 There are two of each: botocore sends a request again when its answer was lost, which no setting of a single request
 forbids, so requests that must be sent once have a client without retries. Nor can a single request have a timeout, so
-each `Patience` has its clients.
+each `RetryPolicy` has its clients.
 boto3 and aiobotocore are imported here alone, and only when a client is needed.
 """
 
@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 from attrs import Factory, define, evolve, frozen
 
 from odm.backends.dynamodb.bodies import Bodies
-from odm.backends.dynamodb.patience import config_of
+from odm.backends.dynamodb.retry import config_of
 from odm.backends.dynamodb.savings import saving
 from odm.backends.dynamodb.wire import read_bytes
 from odm.errors import Unsupported
-from odm.operations.backend import PATIENCE, Patience
+from odm.operations.connection import DEFAULT_POLICY, RetryPolicy
 
 if TYPE_CHECKING:
     import boto3
@@ -55,12 +55,12 @@ class Settings:
     profile: str | None = None
 
 
-_Kind: TypeAlias = tuple[bool, Patience]
-"""What tells clients apart: whether they send a request once, and their patience."""
+_Kind: TypeAlias = tuple[bool, RetryPolicy]
+"""What tells clients apart: whether they send a request once, and their policy."""
 
 
 class SyncClient:
-    """The boto3 clients, with retries and without, for each patience; threads may share them."""
+    """The boto3 clients, with retries and without, for each policy; threads may share them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -72,11 +72,11 @@ class SyncClient:
         self._lock = threading.Lock()
         self._clients: dict[_Kind, Any] = {}
 
-    def get(self, once: bool = False, patience: Patience = PATIENCE) -> Any:
+    def get(self, once: bool = False, policy: RetryPolicy = DEFAULT_POLICY) -> Any:
         """The client, made by the first caller; ``once``: the one that sends nothing again by itself."""
         if self._process != os.getpid():
             self._begin()  # after a fork: two processes on one connection read each other's answers
-        kind = (once, patience)
+        kind = (once, policy)
         client = self._clients.get(kind)
         if client is None:
             with self._lock:  # making a client is not thread-safe in boto3, using one is
@@ -124,9 +124,9 @@ class AsyncClients:
         self.bodies = Bodies()
         self._slots: dict[asyncio.AbstractEventLoop, _Slot] = {}
 
-    async def get(self, once: bool = False, patience: Patience = PATIENCE) -> Any:
+    async def get(self, once: bool = False, policy: RetryPolicy = DEFAULT_POLICY) -> Any:
         """The client of the running loop, made by the first caller; the arguments are those of `SyncClient.get`."""
-        kind = (once, patience)
+        kind = (once, policy)
         loop = asyncio.get_running_loop()
         slot = self._slots.get(loop)
         if slot is None:
@@ -208,13 +208,13 @@ def _is_on_this_machine(endpoint_url: str | None) -> bool:
         return False
 
 
-def _arguments(settings: Settings, once: bool, patience: Patience) -> dict[str, Any]:
+def _arguments(settings: Settings, once: bool, policy: RetryPolicy) -> dict[str, Any]:
     """What a client of either colour is made with."""
     session = session_of(settings)
     return {
         "region_name": settings.region,
         "endpoint_url": settings.endpoint_url,
-        "config": config_of(saving(settings.config, session), session, patience, once=once),
+        "config": config_of(saving(settings.config, session), session, policy, once=once),
         **(settings.keys or {}),
     }
 

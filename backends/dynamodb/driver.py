@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
 from odm.backends.dynamodb.codec import write_item
 from odm.backends.dynamodb.errors import translated
-from odm.backends.dynamodb.native import Native
+from odm.backends.dynamodb.native import Native, Steps
 from odm.backends.dynamodb.options import Billing, Stream, checked_options
-from odm.backends.dynamodb.patience import attempts_of
 from odm.backends.dynamodb.requests import procedure
+from odm.backends.dynamodb.retry import attempts_of
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.backends.dynamodb.units import MeteredConnection
+from odm.codec import EntityCodec
 from odm.errors import BadValue
-from odm.operations.backend import PATIENCE, Gen, Patience, Sleep
-from odm.operations.ir import Request
+from odm.expressions.nodes import Item
+from odm.operations.connection import DEFAULT_POLICY, Backend, Connection, RetryPolicy
+from odm.operations.ir import Request, Sleep
 from odm.operations.limits import Limits
 from odm.schema.model import Schema
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
 
-class DynamoDB:
+class DynamoDB(Backend):
     """Tables on DynamoDB, or on what speaks its protocol (DynamoDB Local, moto, ScyllaDB Alternator).
 
     Credentials, region and all else that is not given come from where boto3 looks for them: environment, profile, role.
@@ -79,13 +81,9 @@ class DynamoDB:
         self._settings = Settings(session, region, endpoint_url, config, profile=profile)
         self._options = checked_options(billing, stream)
 
+    name = "dynamodb"
     # Nothing bounds an index key and its item's key together; all else is what is portable.
     limits = Limits(entry_bytes=None)
-
-    @property
-    def name(self) -> str:
-        """The backend's name."""
-        return "dynamodb"
 
     def connect(self, schema: Schema) -> "DynamoDBConnection":
         """Open the table of a schema; nothing is sent and boto3 is not imported before the first call.
@@ -101,27 +99,29 @@ class DynamoDB:
         return f"DynamoDB({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
 
 
-class DynamoDBConnection:
+class DynamoDBConnection(Connection[Native]):
     """One table on DynamoDB. Thread-safe; the async clients are an event loop's own."""
 
     def __init__(self, layout: Layout, settings: Settings) -> None:
         self.layout = layout
         self._client = SyncClient(settings)
         self._async_clients = AsyncClients(settings)
-        self._patience = PATIENCE
+        self._retry_policy = DEFAULT_POLICY
 
-    def patient(self, patience: Patience) -> "DynamoDBConnection":
-        """A twin with another patience, that shares the clients; closing one closes both."""
+    def with_retry_policy(self, policy: RetryPolicy) -> "DynamoDBConnection":
+        """A twin with another policy, that shares the clients; closing one closes both."""
         twin = copy(self)
-        twin._patience = patience
+        twin._retry_policy = policy
         return twin
 
-    encode = staticmethod(write_item)
+    def encode(self, codec: EntityCodec, entity: Any) -> Item:
+        """The item of an entity, as the JSON that is sent."""
+        return write_item(codec, entity)
 
-    def steps(self, request: Request) -> Gen[Any]:
-        """The native requests (`Call`, `Sleep`) that answer a request; see `odm.operations.backend.Connection`."""
+    def steps(self, request: Request) -> Steps[Any]:
+        """The native requests (`Call`, `Sleep`) that answer a request."""
         try:
-            return (yield from procedure(self.layout, request, attempts_of(self._patience)))
+            return (yield from procedure(self.layout, request, attempts_of(self._retry_policy)))
         except Exception as error:
             mended = translated(error, request, self.layout.table)
             if mended is None:
@@ -137,7 +137,7 @@ class DynamoDBConnection:
         if isinstance(native, Sleep):
             time.sleep(native.seconds)
             return None
-        client = self._client.get(native.once, self._patience)
+        client = self._client.get(native.once, self._retry_policy)
         return getattr(client, native.operation)(**self._client.bodies.arguments(native.kwargs))
 
     async def acall(self, native: Native) -> Any:
@@ -145,7 +145,7 @@ class DynamoDBConnection:
         if isinstance(native, Sleep):
             await asyncio.sleep(native.seconds)
             return None
-        client = await self._async_clients.get(native.once, self._patience)
+        client = await self._async_clients.get(native.once, self._retry_policy)
         return await getattr(client, native.operation)(**self._async_clients.bodies.arguments(native.kwargs))
 
     def close(self) -> None:

@@ -8,16 +8,19 @@ import random
 import re
 import reprlib
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from odm.operations.backend import Sleep
+from odm.operations.connection import NativeGen
+from odm.operations.ir import Sleep
 
 # An item may hold 400 KB, so long values are cut. Expressions are not: they have 4 KB at most.
 _PRINTER = reprlib.Repr()
 _PRINTER.maxstring = _PRINTER.maxother = 120
 _WIDTH = 120
+
+R = TypeVar("R")
 _PADDING = re.compile("\U0010ffff{4,}")  # the upper bound of a range is padded to 1,024 bytes
 
 
@@ -64,6 +67,9 @@ def _scalar(value: Any) -> str:
 
 
 Native: TypeAlias = Call | Sleep
+
+Steps: TypeAlias = NativeGen[Native, R]
+"""Steps of this backend: yields native requests, is sent their responses, and returns a result."""
 
 _LOG = logging.getLogger("odm.dynamodb")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds

@@ -8,11 +8,11 @@ from attrs import evolve
 
 from odm.backends.dynamodb.batches import MAX_GETS, batch_get
 from odm.backends.dynamodb.loading import AttributesItem, AttributesItems
+from odm.backends.dynamodb.native import Steps
 from odm.backends.dynamodb.schema import Layout
 from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import paths
-from odm.operations.backend import Gen
 from odm.operations.ir import BatchGet, Page, Position, Query
 
 
@@ -31,7 +31,7 @@ def entries_of(layout: Layout, request: Query) -> Query:
     return evolve(request, filter=filter_, limit=most, count=False)
 
 
-def whole_items(layout: Layout, request: Query, entries: Page, attempts: int) -> Gen[Page]:
+def whole_items(layout: Layout, request: Query, entries: Page, attempts: int) -> Steps[Page]:
     """The page with the items of these entries, in their order."""
     keys = tuple(dict.fromkeys(position.key for position in entries.positions))
     # As current as the index was read: a global one is never read consistently.

@@ -7,7 +7,7 @@ from odm.backends.dynamodb.batches import batch_get, batch_write
 from odm.backends.dynamodb.codec import read_entries, read_position, write_key, write_position
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.loading import AttributesItem, AttributesItems
-from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.projections import entries_of, needs_items, whole_items
 from odm.backends.dynamodb.ranges import bounds
 from odm.backends.dynamodb.schema import Layout
@@ -17,7 +17,6 @@ from odm.backends.dynamodb.writes import delete, put, update
 from odm.codec import TAG, Lazy
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
-from odm.operations.backend import Gen
 from odm.operations.guards import of_tags
 from odm.operations.ir import (
     BatchGet,
@@ -40,7 +39,7 @@ MAX_LIMIT: Final = 2**31 - 1
 """The largest Limit of a page, an Integer of DynamoDB's API; 1 MB end it long before."""
 
 
-def procedure(layout: Layout, request: Request, attempts: int) -> Gen[Any]:
+def procedure(layout: Layout, request: Request, attempts: int) -> Steps[Any]:
     """The native requests that answer one request of the core; native failures are not turned into errors yet.
 
     What botocore can not send again is sent ``attempts`` times in all.
@@ -74,7 +73,7 @@ def procedure(layout: Layout, request: Request, attempts: int) -> Gen[Any]:
             assert_never(request)
 
 
-def _get(layout: Layout, request: Get) -> Gen[Item | None]:
+def _get(layout: Layout, request: Get) -> Steps[Item | None]:
     arguments: dict[str, Any] = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
     if request.consistent:
         arguments["ConsistentRead"] = True
@@ -82,14 +81,14 @@ def _get(layout: Layout, request: Get) -> Gen[Item | None]:
     return AttributesItem(response["Item"], layout.hidden, layout.loader) if "Item" in response else None
 
 
-def _query(layout: Layout, request: Query, attempts: int) -> Gen[Page]:
+def _query(layout: Layout, request: Query, attempts: int) -> Steps[Page]:
     if not needs_items(layout, request):
         return (yield from _entries(layout, request))
     page = yield from _entries(layout, entries_of(layout, request))
     return (yield from whole_items(layout, request, page, attempts))
 
 
-def _entries(layout: Layout, request: Query) -> Gen[Page]:
+def _entries(layout: Layout, request: Query) -> Steps[Page]:
     sort_bounds = bounds(request.lo, request.hi)
     if sort_bounds is None:
         return Page()
@@ -108,12 +107,12 @@ def _entries(layout: Layout, request: Query) -> Gen[Page]:
     return _page(layout, request, response)
 
 
-def _numbered() -> Gen[None]:
+def _numbered() -> Steps[None]:
     """DynamoDB knows the parts of a scan by their numbers; nothing is sent."""
     yield from ()
 
 
-def _scan(layout: Layout, request: Scan) -> Gen[Page]:
+def _scan(layout: Layout, request: Scan) -> Steps[Page]:
     arguments = {"TableName": layout.table} | _paged(layout, request, Expressions(), request.consistent)
     if request.segment is not None:
         arguments["Segment"], arguments["TotalSegments"] = request.segment

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from odm.backends.dynamodb.changes import differences, expiry_difference
 from odm.backends.dynamodb.errors import LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MISSING, code_of
-from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout, create_table
 from odm.errors import BackendError
 from odm.operations.admin import ADDITIVE, Change, Kind, Tell, silent
-from odm.operations.backend import Gen, Sleep
+from odm.operations.ir import Sleep
 
 # Seconds between looks, together about ten minutes: the waiters of AWS wait as long.
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, *(2.0,) * 300)
@@ -26,7 +26,7 @@ _TRIES: Final = 20
 _READY = ("ACTIVE", "UPDATING")
 
 
-def create(layout: Layout) -> Gen[None]:
+def create(layout: Layout) -> Steps[None]:
     """Make the table, or add to an existing one what it lacks: indexes, a stream that is asked for, expiry; and wait.
 
     Nothing else about an existing table is changed. DynamoDB indexes by the attributes of the index. Items that were
@@ -42,7 +42,7 @@ def create(layout: Layout) -> Gen[None]:
         yield from _expire(layout, silent)
 
 
-def plan(layout: Layout) -> Gen[tuple[Change, ...]]:
+def plan(layout: Layout) -> Steps[tuple[Change, ...]]:
     """What would be done to the table as it is now, in order; what is refused or extra as well."""
     table = yield from _described(layout)
     ttl: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def plan(layout: Layout) -> Gen[tuple[Change, ...]]:
     return (*differences(layout, table), *([] if expiry is None else [expiry]))
 
 
-def apply(layout: Layout, *, drop: bool, tell: Tell) -> Gen[None]:
+def apply(layout: Layout, *, drop: bool, tell: Tell) -> Steps[None]:
     """Make the table what the models and options ask for, and wait for as long as it takes.
 
     Args:
@@ -76,7 +76,7 @@ def apply(layout: Layout, *, drop: bool, tell: Tell) -> Gen[None]:
         yield from _expire(layout, tell)
 
 
-def drop(layout: Layout) -> Gen[None]:
+def drop(layout: Layout) -> Steps[None]:
     """Remove the table and wait until it is gone; an absent one is no error.
 
     Raises:
@@ -91,7 +91,7 @@ def drop(layout: Layout) -> Gen[None]:
     yield from _gone(layout)
 
 
-def _expire(layout: Layout, tell: Tell) -> Gen[None]:
+def _expire(layout: Layout, tell: Tell) -> Steps[None]:
     response = yield Call("describe_time_to_live", {"TableName": layout.table})
     change = expiry_difference(layout, response["TimeToLiveDescription"])
     if change is not None:
@@ -100,7 +100,7 @@ def _expire(layout: Layout, tell: Tell) -> Gen[None]:
         yield change.call
 
 
-def _settle(layout: Layout, kinds: Collection[Kind], pauses: Iterable[float], tell: Tell) -> Gen[None]:
+def _settle(layout: Layout, kinds: Collection[Kind], pauses: Iterable[float], tell: Tell) -> Steps[None]:
     """Make the changes of these kinds one by one, as AWS wants it, and wait until the table is ready with all of it."""
     waited, begun, tries, state = 0.0, "", 0, f"table {layout.table!r} is still absent"
     for pause in pauses:
@@ -145,7 +145,7 @@ def _unready(layout: Layout, table: Mapping[str, Any], everything: bool) -> str:
     return ""
 
 
-def _gone(layout: Layout) -> Gen[None]:
+def _gone(layout: Layout) -> Steps[None]:
     status = ""
     for pause in _PAUSES:
         table = yield from _described(layout)
@@ -156,7 +156,7 @@ def _gone(layout: Layout) -> Gen[None]:
     raise _overdue(f"table {layout.table!r} is still {status}", sum(_PAUSES))
 
 
-def _described(layout: Layout) -> Gen[dict[str, Any] | None]:
+def _described(layout: Layout) -> Steps[dict[str, Any] | None]:
     try:
         response = yield Call("describe_table", {"TableName": layout.table})
     except Exception as error:
@@ -174,7 +174,7 @@ def _overdue(what: str, waited: float) -> BackendError:
     )
 
 
-def _unless(call: Call | None, *codes: str) -> Gen[str | None]:
+def _unless(call: Call, *codes: str) -> Steps[str | None]:
     """Make a call; the code of an error that is one of those given, which is no failure here."""
     try:
         yield call

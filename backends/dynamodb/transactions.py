@@ -9,11 +9,10 @@ from typing import Any, Final, assert_never
 from uuid import uuid4
 
 from odm.backends.dynamodb.errors import did_nothing, is_lost, misfit, reasons_of
-from odm.backends.dynamodb.native import Call, backoff
+from odm.backends.dynamodb.native import Call, Steps, backoff
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.writes import item_arguments, put_arguments, refused, update_arguments
 from odm.errors import BadValue, Throttled
-from odm.operations.backend import Gen
 from odm.operations.ir import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 TOKEN_SECONDS: Final = 9 * 60
@@ -23,7 +22,7 @@ _BUSY: Final = frozenset({"TransactionConflict", "ThrottlingError", "Provisioned
 """Reasons that go away."""
 
 
-def transact(layout: Layout, request: Transact, attempts: int) -> Gen[Written | Refusals]:
+def transact(layout: Layout, request: Transact, attempts: int) -> Steps[Written | Refusals]:
     """Do all operations, or none.
 
     Raises:

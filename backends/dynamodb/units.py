@@ -1,32 +1,26 @@
 """The capacity that DynamoDB's answers tell, and the requests that ask for it."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from odm.backends.dynamodb.native import Call, Native
-from odm.operations.backend import Gen
+from odm.backends.dynamodb.native import Call, Native, Steps
+from odm.operations.connection import ForwardingConnection
 from odm.operations.ir import Request
 from odm.operations.units import Units, summed
-
-if TYPE_CHECKING:
-    from odm.backends.dynamodb.driver import DynamoDBConnection
 
 _READS: Final = frozenset({"get_item", "batch_get_item", "query", "scan"})
 _WRITES: Final = frozenset({"put_item", "update_item", "delete_item", "batch_write_item", "transact_write_items"})
 _INDEXES: Final = ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
 
 
-@frozen
-class MeteredConnection:
+class MeteredConnection(ForwardingConnection[Native]):
     """A connection whose requests ask what they consume."""
 
-    inner: "DynamoDBConnection"
-
-    def steps(self, request: Request) -> Gen[Any]:
+    def steps(self, request: Request) -> Steps[Any]:
         """As those of the connection, each asking."""
-        steps = self.inner.steps(request)
+        steps = super().steps(request)
         try:
             native = next(steps)
             while True:
@@ -42,22 +36,6 @@ class MeteredConnection:
     def units(self, native: Native, response: Any) -> Units | None:
         """What a native request has consumed, or None if its answer does not tell."""
         return units_of(native, response) if isinstance(native, Call) else None
-
-    def call(self, native: Native) -> Any:
-        """Perform one native request, blocking."""
-        return self.inner.call(native)
-
-    async def acall(self, native: Native) -> Any:
-        """Perform one native request without blocking the event loop."""
-        return await self.inner.acall(native)
-
-    def close(self) -> None:
-        """Close the clients, which are those of the connection."""
-        self.inner.close()
-
-    async def aclose(self) -> None:
-        """Close the clients, which are those of the connection."""
-        await self.inner.aclose()
 
 
 def asking(native: Native) -> Native:

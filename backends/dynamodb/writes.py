@@ -6,11 +6,10 @@ from typing import Any, Final, TypeAlias
 from odm.backends.dynamodb.codec import read_item, write_key, write_put
 from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, did_nothing, is_conflict
 from odm.backends.dynamodb.expressions import Expressions
-from odm.backends.dynamodb.native import Call, backoff
+from odm.backends.dynamodb.native import Call, Steps, backoff
 from odm.backends.dynamodb.schema import Layout
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, And, Condition, Missing, Not, Or, Path, Remove, Set
-from odm.operations.backend import Gen
 from odm.operations.guards import ABSENT, EXISTS, every, has_tag, over_own, requires
 from odm.operations.ir import Check, Delete, Put, Refused, Update, Written, repeatable
 from odm.schema.model import Key
@@ -22,14 +21,14 @@ _ALWAYS: Final = Or((EXISTS, Not(EXISTS)))
 """A condition check must have a condition."""
 
 
-def put(layout: Layout, request: Put, attempts: int) -> Gen[Written | Refused]:
+def put(layout: Layout, request: Put, attempts: int) -> Steps[Written | Refused]:
     """Write a whole item."""
     call = Call("put_item", put_arguments(layout, request), once=not repeatable(request))
     response = yield from _write(layout, call, attempts)
     return response if isinstance(response, Refused) else Written()
 
 
-def update(layout: Layout, request: Update, attempts: int) -> Gen[Written | Refused]:
+def update(layout: Layout, request: Update, attempts: int) -> Steps[Written | Refused]:
     """Change attributes of an item."""
     arguments = update_arguments(layout, request)
     if request.returning != "none":
@@ -40,7 +39,7 @@ def update(layout: Layout, request: Update, attempts: int) -> Gen[Written | Refu
     return Written(read_item(layout, response["Attributes"]) if "Attributes" in response else None)
 
 
-def delete(layout: Layout, request: Delete, attempts: int) -> Gen[Written | Refused]:
+def delete(layout: Layout, request: Delete, attempts: int) -> Steps[Written | Refused]:
     """Remove an item."""
     arguments = item_arguments(layout, request)
     arguments["ReturnValues"] = "ALL_OLD"  # how one learns whether there was an item
@@ -109,7 +108,7 @@ def _of_key(layout: Layout, condition: Condition) -> Condition:
     return condition
 
 
-def _write(layout: Layout, call: Call, attempts: int) -> Gen[Any]:
+def _write(layout: Layout, call: Call, attempts: int) -> Steps[Any]:
     """Perform a write that may have a condition: the native response, or Refused."""
     failures = 0
     while True:

@@ -13,12 +13,12 @@ from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import Any, Final
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from odm.backends.local.engine import PAGE_BYTES, Engine
 from odm.backends.local.errors import FILE_ERRORS, translated
 from odm.backends.local.faults import Faults
-from odm.backends.local.faulty import FaultyConnection
+from odm.backends.local.faulty import FaultConnection
 from odm.backends.local.file import FileStorage
 from odm.backends.local.lag import LaggingTable
 from odm.backends.local.memory import MemoryStorage, MemoryTable
@@ -26,7 +26,7 @@ from odm.backends.local.storage import Storage
 from odm.backends.local.units import Measured, measured
 from odm.backends.local.upkeep import Compaction, compact, copy
 from odm.errors import BackendError, BadValue
-from odm.operations.backend import Connection, Gen, Patience
+from odm.operations.connection import Backend, Connection, ForwardingConnection, NativeGen, RetryPolicy
 from odm.operations.ir import Request, Split
 from odm.operations.limits import Limits
 from odm.operations.units import Units
@@ -38,7 +38,7 @@ ITEM_BYTES: Final = 128 * 1024 * 1024
 """SQLite keeps rows of up to 1e9 bytes (https://sqlite.org/limits.html), and JSON may write one byte in six."""
 
 
-class LocalConnection:
+class LocalConnection(Connection[Request]):
     """One table of a `Memory` or a `LocalFile`.
 
     Args:
@@ -51,13 +51,16 @@ class LocalConnection:
         self._path = path
         self._closed = False
 
+    @property
+    def in_process(self) -> bool:
+        """Yes: the engine performs a request in one step."""
+        return True
+
     def metered(self) -> "MeteredConnection":
         """The twin whose requests are measured."""
-        twin = MeteredConnection(self._engine, self._path)
-        twin._closed = self._closed
-        return twin
+        return MeteredConnection(self)
 
-    def steps(self, request: Request) -> Gen[Any]:
+    def steps(self, request: Request) -> NativeGen[Request, Any]:
         if isinstance(request, Split):
             return None  # nothing to look up
         try:
@@ -65,7 +68,7 @@ class LocalConnection:
         except FILE_ERRORS as error:
             raise translated(error, self._path) from error
 
-    def patient(self, patience: Patience) -> "LocalConnection":
+    def with_retry_policy(self, policy: RetryPolicy) -> "LocalConnection":
         """Itself: there is no network that could be silent or fail."""
         return self
 
@@ -77,15 +80,21 @@ class LocalConnection:
             raise translated(error, self._path) from error
 
     def call(self, native: Request) -> Any:
-        if self._closed:
-            raise self._was_closed()
-        return self._engine.perform(native)
-
-    def _was_closed(self) -> BackendError:
-        return BackendError(f"the connection to table {self._engine.table!r} was closed: open another store")
+        return self.engine.perform(native)
 
     async def acall(self, native: Request) -> Any:
-        return self.call(native) if self._path is None else await asyncio.to_thread(self.call, native)
+        return await self.without_blocking(self.call, native)
+
+    @property
+    def engine(self) -> Engine:
+        """What performs the requests. Raises BackendError: the connection was closed."""
+        if self._closed:
+            raise BackendError(f"the connection to table {self._engine.table!r} was closed: open another store")
+        return self._engine
+
+    async def without_blocking(self, call: Callable[[Request], Any], native: Request) -> Any:
+        """Call a function that performs a request: in a thread, where a file could block."""
+        return call(native) if self._path is None else await asyncio.to_thread(call, native)
 
     def close(self) -> None:
         self._closed = True
@@ -101,11 +110,14 @@ class LocalConnection:
             await asyncio.to_thread(self.close)
 
 
-class MeteredConnection(LocalConnection):
+@frozen
+class MeteredConnection(ForwardingConnection[Request]):
     """One whose native responses are `Measured`."""
 
-    def steps(self, request: Request) -> Gen[Any]:
-        answer: Measured | None = yield from super().steps(request)
+    inner: LocalConnection
+
+    def steps(self, request: Request) -> NativeGen[Request, Any]:
+        answer: Measured | None = yield from self.inner.steps(request)
         return None if answer is None else answer.response
 
     def units(self, native: Request, response: Measured) -> Units | None:
@@ -113,12 +125,13 @@ class MeteredConnection(LocalConnection):
         return response.units
 
     def call(self, native: Request) -> Measured:
-        if self._closed:
-            raise self._was_closed()
-        return measured(self._engine, native)
+        return measured(self.inner.engine, native)
+
+    async def acall(self, native: Request) -> Any:
+        return await self.inner.without_blocking(self.call, native)
 
 
-class Memory:
+class Memory(Backend):
     """Tables in this process, for tests and notebooks.
 
     The data lives in this object: stores on the same one see the same tables, and it goes with the object.
@@ -159,13 +172,13 @@ class Memory:
     def __repr__(self) -> str:
         return "Memory()"
 
-    def connect(self, schema: Schema) -> Connection:
+    def connect(self, schema: Schema) -> Connection[Request]:
         storage = MemoryStorage(self._tables, schema.name, self._make)
         connection = LocalConnection(_engine(schema, storage, self._page_bytes))
-        return connection if self._faults is None else FaultyConnection(connection, self._faults, schema)
+        return connection if self._faults is None else FaultConnection(connection, self._faults, schema)
 
 
-class LocalFile:
+class LocalFile(Backend):
     """Tables in one file: durable when a call returns, shared by threads and processes of one machine.
 
     `Store.create` makes the file. Beside it stand ``-wal``, ``-shm``, ``-lock`` and ``-turn`` files that belong to it:
@@ -216,11 +229,11 @@ class LocalFile:
     def __repr__(self) -> str:
         return f"LocalFile({str(self.path)!r})"
 
-    def connect(self, schema: Schema) -> Connection:
+    def connect(self, schema: Schema) -> Connection[Request]:
         path = self._real_path()
         storage = FileStorage(path, schema.name, self.timeout)
         connection = LocalConnection(_engine(schema, storage, self._page_bytes), path)
-        return connection if self._faults is None else FaultyConnection(connection, self._faults, schema)
+        return connection if self._faults is None else FaultConnection(connection, self._faults, schema)
 
     def compact(self) -> Compaction:
         """Give the room that deleted items have left back to the disk. Writers wait meanwhile, readers do not.

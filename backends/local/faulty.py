@@ -7,21 +7,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from inspect import isawaitable, iscoroutine
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from odm.backends.local.faults import Before, Delay, Fail, Faults, Lose, Throttle
-from odm.backends.local.units import Measured
 from odm.backends.local.words import word_for
 from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled
-from odm.operations.backend import Gen, Patience, arun, run
+from odm.operations.connection import ForwardingConnection, NativeGen
 from odm.operations.ir import BatchGet, BatchWrite, Request, repeatable
-from odm.operations.units import Units
+from odm.operations.run import arun, run
 from odm.schema.model import Schema
-
-if TYPE_CHECKING:
-    from odm.backends.local.driver import LocalConnection
 
 _Step: TypeAlias = Request | Delay | Before
 
@@ -30,29 +26,19 @@ _SPARED: Final[ContextVar[bool]] = ContextVar("odm_spared_from_faults", default=
 
 
 @frozen
-class FaultyConnection:
+class FaultConnection(ForwardingConnection[Request]):
     """A connection of the bundled engine, and the faults that its requests meet before they reach it.
 
     They are met when a request is performed and not when it is made, so that `Store.explain` meets none.
     """
 
-    inner: "LocalConnection"
     faults: Faults
     schema: Schema = field(repr=False)
 
-    def metered(self) -> "FaultyConnection":
-        """The twin whose requests are measured."""
-        return evolve(self, inner=self.inner.metered())
-
-    def units(self, native: Request, response: Measured) -> Units | None:
-        return response.units
-
-    def steps(self, request: Request) -> Gen[Any]:
-        return self.inner.steps(request)
-
-    def patient(self, patience: Patience) -> "FaultyConnection":
-        """Itself: a fault is one that no patience helps against."""
-        return self
+    @property
+    def in_process(self) -> bool:
+        """No: a fault may wait."""
+        return False
 
     def call(self, native: Request) -> Any:
         return self.inner.call(native) if _SPARED.get() else run(self._met(native), self._do)
@@ -60,13 +46,7 @@ class FaultyConnection:
     async def acall(self, native: Request) -> Any:
         return await (self.inner.acall(native) if _SPARED.get() else arun(self._met(native), self._ado))
 
-    def close(self) -> None:
-        self.inner.close()
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
-
-    def _met(self, request: Request) -> Gen[Any]:
+    def _met(self, request: Request) -> NativeGen[_Step, Any]:
         """The steps that a request comes to with its faults, up to its answer or error."""
         if isinstance(request, BatchGet) and request.tags:  # what is set for a batch is for its writes
             return (yield request)
@@ -86,7 +66,7 @@ class FaultyConnection:
                     assert_never(fault)
         return (yield request)
 
-    def _throttled(self, request: Request, done: int | None) -> Gen[None]:
+    def _throttled(self, request: Request, done: int | None) -> NativeGen[_Step, None]:
         work = request.operations if isinstance(request, BatchWrite) else ()
         count = len(work) // 2 if done is None else done
         if work[:count]:

@@ -62,7 +62,7 @@ SHORT_SECONDS: Final = 0.00005
 LONG_SECONDS: Final = 0.002
 """The longest sleep, for who waits for more than a few writes."""
 
-PATIENCE: Final = 100
+DEFAULT_POLICY: Final = 100
 """So many short sleeps come first."""
 
 
@@ -147,7 +147,7 @@ class WriterLock:
         while not _locked(descriptor):
             if monotonic() > end:
                 raise self._kept(self._holder())
-            sleep(SHORT_SECONDS if sleeps < PATIENCE else LONG_SECONDS)
+            sleep(SHORT_SECONDS if sleeps < DEFAULT_POLICY else LONG_SECONDS)
             sleeps += 1
 
     def _holder(self) -> str:

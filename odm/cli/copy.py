@@ -16,7 +16,7 @@ from odm.backends.local import LocalFile
 from odm.cli.clouds import Cloud
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage
-from odm.operations.backend import Backend
+from odm.operations.connection import Backend
 from odm.patterns.copy import Copied, Tell
 from odm.patterns.copy import Progress as Far
 from odm.patterns.copy import copy as run_copy

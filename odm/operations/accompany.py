@@ -26,8 +26,8 @@ from odm.errors import (
 from odm.expressions.nodes import Action, Condition
 from odm.operations import ir, updates, writes
 from odm.operations.along import KEEP, UNREAD, Accompanied, Along, Planned, concerned, mark_of
-from odm.operations.backend import Gen
 from odm.operations.commit import commit
+from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
 from odm.operations.left import send_batch
 from odm.operations.reads import Reading, rows_chunk
@@ -78,7 +78,7 @@ class Writing:
 # Most entities have none: for these, the functions below only choose the plain write, at no cost of a generator.
 
 
-def put(context: Context, do: Any, instance: E, when: Condition | bool | None) -> Gen[E]:
+def put(context: Context, do: Any, instance: E, when: Condition | bool | None) -> CoreGen[E]:
     """Write the entity over whatever is under its key, with what goes along; returns it as stored."""
     entity = context.schema.by_class.get(type(instance))
     if entity is None or not entity.companions:
@@ -86,7 +86,7 @@ def put(context: Context, do: Any, instance: E, when: Condition | bool | None) -
     return _stored(context, do, put_step(context, instance, when))
 
 
-def insert(context: Context, do: Any, instance: E) -> Gen[E]:
+def insert(context: Context, do: Any, instance: E) -> CoreGen[E]:
     """Write the entity if its key is free, with what goes along; returns it as stored."""
     entity = context.schema.by_class.get(type(instance))
     if entity is None or not entity.companions:
@@ -94,7 +94,7 @@ def insert(context: Context, do: Any, instance: E) -> Gen[E]:
     return _stored(context, do, insert_step(context, instance))
 
 
-def _stored(context: Context, do: Any, step: Step) -> Gen[Any]:
+def _stored(context: Context, do: Any, step: Step) -> CoreGen[Any]:
     yield from _write(context, do, step)
     return step.stored
 
@@ -109,7 +109,7 @@ def update(  # the arguments of an update
     *,
     upsert: bool = False,
     retry_safe: bool = False,
-) -> Gen[Any]:
+) -> CoreGen[Any]:
     """Change an existing item, with what goes along; returns it as it was or is now, or None."""
     entity = _entity(context, which)
     if entity is not None and entity.companions:
@@ -120,12 +120,12 @@ def update(  # the arguments of an update
     return updates.update(context, which, actions, when, returning, upsert=upsert, retry_safe=retry_safe)
 
 
-def _updated(context: Context, do: Any, step: Step, returning: updates.Returning, *, once: bool) -> Gen[Any]:
+def _updated(context: Context, do: Any, step: Step, returning: updates.Returning, *, once: bool) -> CoreGen[Any]:
     effect = yield from _write(context, do, step, once=once)
     return {"none": None, "old": effect.old, "new": effect.new}[returning]
 
 
-def delete(context: Context, do: Any, which: object, when: Condition | bool | None) -> Gen[bool]:
+def delete(context: Context, do: Any, which: object, when: Condition | bool | None) -> CoreGen[bool]:
     """Remove an item, with what goes along; returns whether it was there."""
     entity = _entity(context, which)
     if entity is None or not any(one.deletes for one in entity.companions):
@@ -133,7 +133,7 @@ def delete(context: Context, do: Any, which: object, when: Condition | bool | No
     return _deleted(context, do, delete_step(context, which, when))
 
 
-def _deleted(context: Context, do: Any, step: Step) -> Gen[bool]:
+def _deleted(context: Context, do: Any, step: Step) -> CoreGen[bool]:
     get = ir.Get(step.target.key, pattern=step.target.entity.primary.full_name)
     item = yield get
     if context.living(item) is None:
@@ -148,7 +148,7 @@ def _deleted(context: Context, do: Any, step: Step) -> Gen[bool]:
     return effect.old is not None
 
 
-def delete_all(context: Context, do: Any, reading: Reading | None) -> Gen[int]:
+def delete_all(context: Context, do: Any, reading: Reading | None) -> CoreGen[int]:
     """Remove everything that a query finds, expired items too, with what goes along; returns how many items went.
 
     Items that nothing goes along with are removed in batches, as from any table.
@@ -171,7 +171,7 @@ def delete_all(context: Context, do: Any, reading: Reading | None) -> Gen[int]:
     return total
 
 
-def write_together(context: Context, steps: Sequence[Step], *, do: Any) -> Gen[None]:
+def write_together(context: Context, steps: Sequence[Step], *, do: Any) -> CoreGen[None]:
     """Do the operations of a transaction, with what goes along, or nothing.
 
     Raises:
@@ -185,7 +185,7 @@ def write_together(context: Context, steps: Sequence[Step], *, do: Any) -> Gen[N
         yield from _settle(do, step, effect)
 
 
-def _apart_together(context: Context, do: Any, step: Step) -> Gen[Effect[Any]]:
+def _apart_together(context: Context, do: Any, step: Step) -> CoreGen[Effect[Any]]:
     """The transaction of the one operation that it has where there are none."""
     try:
         return (yield from _apart(context, do, Accompanied(step), UNREAD))
@@ -195,7 +195,7 @@ def _apart_together(context: Context, do: Any, step: Step) -> Gen[Effect[Any]]:
         raise TransactionFailed(f"nothing was written: {step.name}(): {error}", (error,)) from error
 
 
-def marked(context: Context, companion: BaseCompanion, key: object) -> Gen[tuple[Any, str | None]]:
+def marked(context: Context, companion: BaseCompanion, key: object) -> CoreGen[tuple[Any, str | None]]:
     """An item with the mark that a companion has put on it; None for either that is not there."""
     target = context.key_of(key)
     item = yield ir.Get(target.key, pattern=target.entity.primary.full_name)
@@ -205,7 +205,7 @@ def marked(context: Context, companion: BaseCompanion, key: object) -> Gen[tuple
     return context.decode(item, target.key), None if mark is None else str(mark)
 
 
-def after(context: Context, along: Along) -> Gen[None]:
+def after(context: Context, along: Along) -> CoreGen[None]:
     """Write what a companion writes along, one after another.
 
     Raises:
@@ -216,11 +216,12 @@ def after(context: Context, along: Along) -> Gen[None]:
         while operation is not None:
             if isinstance(operation, OdmError):
                 raise operation
+            assert not isinstance(operation, ir.Check)  # no companion has one
             answer = yield operation
             operation = beside.instead(context, answer) if isinstance(answer, ir.Refused) else None
 
 
-def _write(context: Context, do: Any, step: Step, item: Any = UNREAD, *, once: bool = False) -> Gen[Effect[Any]]:
+def _write(context: Context, do: Any, step: Step, item: Any = UNREAD, *, once: bool = False) -> CoreGen[Effect[Any]]:
     """Do one operation with what goes along; ``item``: as it was read, if it was."""
     if context.transactions:
         read = {} if item is UNREAD else {step.target.key: item}
@@ -244,14 +245,14 @@ def _write(context: Context, do: Any, step: Step, item: Any = UNREAD, *, once: b
     return effect
 
 
-def _settle(do: Any, step: Step, effect: Effect[Any] | None) -> Gen[None]:
+def _settle(do: Any, step: Step, effect: Effect[Any] | None) -> CoreGen[None]:
     """What companions do when a write is done; None: it had none."""
     if effect is not None:
         for companion in concerned(step):
             yield from companion.settle(do, effect)
 
 
-def _apart(context: Context, do: Any, one: Accompanied, item: Any) -> Gen[Effect[Any]]:
+def _apart(context: Context, do: Any, one: Accompanied, item: Any) -> CoreGen[Effect[Any]]:
     """Do one operation, each companion within the one before; raises why it can not be done."""
     target = one.step.target
     if item is UNREAD and one.reads(context, apart=True):
@@ -270,14 +271,14 @@ def _apart(context: Context, do: Any, one: Accompanied, item: Any) -> Gen[Effect
     raise restless(target)
 
 
-def _within(context: Context, do: Any, plan: Planned, writing: Writing, at: int) -> Gen[None]:
+def _within(context: Context, do: Any, plan: Planned, writing: Writing, at: int) -> CoreGen[None]:
     """The steps of the companions from a place on, the write of the item itself innermost."""
     if at == len(plan.of.companions):
         yield from _itself(context, plan, writing)
         return
     companion = plan.of.companions[at]
 
-    def inner(mark: Any = KEEP, until: float | None = None) -> Gen[None]:
+    def inner(mark: Any = KEEP, until: float | None = None) -> CoreGen[None]:
         writing.marks[mark_of(companion)] = mark
         if until is not None:
             writing.until = until if writing.until is None else min(until, writing.until)
@@ -291,13 +292,14 @@ def _within(context: Context, do: Any, plan: Planned, writing: Writing, at: int)
         raise
 
 
-def _itself(context: Context, plan: Planned, writing: Writing) -> Gen[None]:
+def _itself(context: Context, plan: Planned, writing: Writing) -> CoreGen[None]:
     """Write the entity's own item."""
     target, operation = plan.of.step.target, plan.marked(writing.marks)
     if writing.until is not None and context.clock() > writing.until:
         raise Moved(target, (yield ir.Get(target.key, pattern=target.entity.primary.full_name)))
     if isinstance(operation, ir.Put) and operation.condition is not None:
         operation = evolve(operation, once=True)
+    assert not isinstance(operation, ir.Check)  # it has no companions
     answer = yield operation
     if isinstance(answer, ir.Refused):
         again = plan.of.plan(context, answer.item)

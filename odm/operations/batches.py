@@ -12,7 +12,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, Throttled
 from odm.operations import ir
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
 from odm.operations.left import send_batch
 from odm.operations.trim import trim_after
@@ -101,7 +101,7 @@ class Pending:
         self._targets.clear()
         self._given.clear()
 
-    def flush(self) -> Gen[None]:
+    def flush(self) -> CoreGen[None]:
         """Send what has been collected.
 
         Raises:
@@ -121,7 +121,7 @@ def check_strangers(
     operations: Mapping[Key, ir.Put | ir.Delete],
     targets: Mapping[Key, Target],
     given: Mapping[Key, Any],
-) -> Gen[tuple[ir.Put | ir.Delete, ...]]:
+) -> CoreGen[tuple[ir.Put | ir.Delete, ...]]:
     """The operations, without deletes of what is skipped, if no key holds an item of another program.
 
     Raises:

@@ -15,7 +15,7 @@ from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
 from odm.expressions.nodes import And
 from odm.operations import ir
 from odm.operations.along import UNREAD, Accompanied, Beside, Planned, along_with, mark_of
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 from odm.operations.context import Context
 from odm.operations.guards import ABSENT, EXISTS
 from odm.operations.left import send_batch
@@ -48,7 +48,7 @@ class _Commit:
     others: dict[tuple[int, Key], ir.Operation | None] = field(factory=dict)
     lost: dict[Key, Any] = field(factory=dict)
 
-    def read(self) -> Gen[None]:
+    def read(self) -> CoreGen[None]:
         """Read the items on which operations depend."""
         wanting = [one.step for one in self.steps if one.reads(self.context, apart=False)]
         wanting = [step for step in wanting if step.target.key not in self.items]
@@ -146,7 +146,7 @@ class _Commit:
 
 def commit(
     context: Context, steps: Sequence[Step], items: Mapping[Key, Any], *, once: bool = False, alone: bool = False
-) -> Gen[list[Effect[Any] | None]]:
+) -> CoreGen[list[Effect[Any] | None]]:
     """Do all operations and what goes along, or nothing.
 
     Args:
@@ -184,12 +184,12 @@ def commit(
     raise _failed(steps, [restless(step.target) if was else None for step, was in busy])
 
 
-def _together(request: ir.Transact) -> Gen[ir.Written | ir.Refusals]:
+def _together(request: ir.Transact) -> CoreGen[ir.Written | ir.Refusals]:
     answer: ir.Written | ir.Refusals = yield request
     return answer
 
 
-def _alone(request: ir.Transact) -> Gen[ir.Written | ir.Refusals]:
+def _alone(request: ir.Transact) -> CoreGen[ir.Written | ir.Refusals]:
     """Send the only operation of a transaction; a check is none without it."""
     (operation,) = request.operations
     if isinstance(operation, ir.Check):

@@ -23,6 +23,10 @@ def key_call(entity: EntitySchema) -> str:
     return f"{entity.name}.{entity.primary.name}({', '.join(f'{name}=...' for name in entity.primary.fields)})"
 
 
+def _always_supported(_keys: Sequence[Key]) -> None:
+    """No reason against any transaction."""
+
+
 class Target(NamedTuple):
     """The item that a call is about.
 
@@ -63,8 +67,8 @@ class Context:
         limits: the sizes that may be written.
         random: draws random shards; safe to use from several threads.
         skip_unknown: items whose tag no entity has are not there to reads; otherwise each that is met is an error.
-        encode: makes the item of an entity: `EntityCodec.encode`, or what the backend has in its place.
-        apart: tells why items can not be written in one transaction, as a `Connection` may; None: they always can.
+        encode: makes the item of an entity, see `Connection.encode`.
+        transaction_unsupported_reason: why items cannot be written in one transaction; see `Connection`.
     """
 
     schema: Schema
@@ -73,12 +77,12 @@ class Context:
     random: Random = field(default=Factory(SystemRandom), repr=False)  # safe in threads and after a fork
     skip_unknown: bool = False
     encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
-    apart: Callable[[Sequence[Key]], str | None] | None = None
+    transaction_unsupported_reason: Callable[[Sequence[Key]], str | None] = _always_supported
 
     @property
     def transactions(self) -> bool:
         """Whether items of different partitions can be written together."""
-        return self.apart is None or self.apart((Key("0", "0"), Key("1", "1"))) is None
+        return self.transaction_unsupported_reason((Key("0", "0"), Key("1", "1"))) is None
 
     def now(self) -> Now:
         """The moment of a call."""

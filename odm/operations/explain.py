@@ -1,6 +1,6 @@
 """`explain`: what a call will do, as a value that prints, before anything is sent."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import frozen
@@ -8,7 +8,7 @@ from attrs import frozen
 from odm.entities.companions import BaseCompanion
 from odm.expressions.nodes import Condition
 from odm.operations import ir
-from odm.operations.backend import Connection, Gen, Rehearsal
+from odm.operations.connection import Connection, CoreGen
 from odm.operations.plan import Plan
 from odm.operations.updates import Change
 from odm.schema.model import EntitySchema
@@ -108,7 +108,7 @@ class Explanation:
         return "one a page of results" if self.shards == 1 else "one a page of each shard"
 
 
-def explain_plan(plan: Plan, native: Any, connection: Connection) -> Explanation:
+def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explanation:
     """What a query will do; ``native`` is its first request."""
     notes = ["the range holds other entities' items too, so a filter takes this entity's"] if plan.needs_tag else []
     if plan.pattern.shards is not None:
@@ -118,7 +118,7 @@ def explain_plan(plan: Plan, native: Any, connection: Connection) -> Explanation
     if plan.pattern.projection is not None:
         has = ", ".join(plan.pattern.projection) or "nothing"
         notes.append(f"the index holds {has} beside keys, so on DynamoDB whole items are fetched by key, 100 a request")
-    if plan.pattern.index is not None and getattr(connection, "fetches", False):
+    if plan.pattern.index is not None and connection.fetches:
         notes.append("each page is two requests: the entries of the index, then their items by key")
     if plan.empty:
         notes = ["no key can match: answered without a request"]
@@ -141,8 +141,8 @@ def explain_plan(plan: Plan, native: Any, connection: Connection) -> Explanation
 
 def explain_write(
     call: str,
-    steps: Gen[Any],
-    connection: Connection,
+    steps: CoreGen[Any],
+    connection: Connection[Any],
     entity: EntitySchema,
     change: Change | None,
     *,
@@ -160,8 +160,9 @@ def explain_write(
         along: the companions that it concerns.
         together: whether what they write is in one transaction with the item.
     """
-    request: ir.Get | ir.Put | ir.Update | ir.Delete = next(steps)
+    request = next(steps)
     steps.close()
+    assert isinstance(request, ir.Get | ir.Put | ir.Update | ir.Delete)  # what each write begins with
     guarded = change.needed if change is not None else ()
     how = "takes {} from the entity passed in"
     condition = change.wanted if change is not None else None
@@ -171,7 +172,7 @@ def explain_write(
         condition = request.condition
     note = f"{how.format(', '.join(guarded))}, guards them in the write, and tries again when they have changed"
     keep = entity.keep if isinstance(request, ir.Put) else None
-    rehearsal = rehearse(connection, request)
+    rehearsal = connection.rehearse(request)
     return Explanation(
         call,
         entity.primary.text,
@@ -188,20 +189,6 @@ def explain_write(
         then=rehearsal.sent[1:],
         stored=rehearsal.stored,
     )
-
-
-def rehearse(connection: Connection, request: ir.Request) -> Rehearsal:
-    """What a write would send; where the connection does not rehearse, each is one native request."""
-    own: Callable[[ir.Request], Rehearsal] | None = getattr(connection, "rehearse", None)
-    return Rehearsal((first_native(connection, request),), 1) if own is None else own(request)
-
-
-def first_native(connection: Connection, request: ir.Request) -> Any:
-    """The first native request that a request turns into; None if the backend knows the answer without one."""
-    steps = connection.steps(request)
-    native = next(steps, None)
-    steps.close()
-    return native
 
 
 def _most_requests(plan: Plan) -> int | None:

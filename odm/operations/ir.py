@@ -258,6 +258,16 @@ class Gather:
 
 
 @frozen
+class Sleep:
+    """A request for nothing but a pause, native or of the core: before something is tried again."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"sleep {self.seconds:.3f}s"
+
+
+@frozen
 class Failed:
     """The response to a request that failed, among others that may not have."""
 
@@ -329,6 +339,7 @@ __all__ = [
     "Refused",
     "Request",
     "Scan",
+    "Sleep",
     "Split",
     "Transact",
     "Update",

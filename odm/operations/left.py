@@ -5,11 +5,11 @@ from typing import Any
 
 from odm.errors import Throttled
 from odm.operations import ir
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 from odm.schema.model import Key
 
 
-def send_batch(request: ir.BatchGet | ir.BatchWrite, given: Mapping[Key, Any]) -> Gen[Any]:
+def send_batch(request: ir.BatchGet | ir.BatchWrite, given: Mapping[Key, Any]) -> CoreGen[Any]:
     """Send a batch; what is left of it is told in terms of what was given.
 
     Args:

@@ -14,8 +14,8 @@ from odm.entities.entity import Entity
 from odm.errors import BadValue, ItemInvalid
 from odm.expressions.nodes import Item
 from odm.operations import ir
-from odm.operations.backend import Gen
 from odm.operations.batches import check_strangers
+from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
 from odm.operations.left import send_batch
 from odm.operations.limits import check_item
@@ -54,7 +54,7 @@ class RawItem:
         return found
 
 
-def cut(parts: int) -> Gen[list[Segment]]:
+def cut(parts: int) -> CoreGen[list[Segment]]:
     """The beginnings of parts of the table, as many as asked for or fewer.
 
     Raises:
@@ -72,7 +72,7 @@ def cut(parts: int) -> Gen[list[Segment]]:
 
 def scan_page(
     context: Context, segment: Segment, size: int, *, expired: bool, consistent: bool
-) -> Gen[tuple[list[RawItem], ir.Position | None]]:
+) -> CoreGen[tuple[list[RawItem], ir.Position | None]]:
     """A page of a part of the table, and where the next one begins, or None at the end.
 
     No filter is sent, so that a page costs what it holds: what is left out was read.
@@ -131,7 +131,7 @@ def _stale(schema: EntitySchema, made: Mapping[str, Key], found: Mapping[str, Ke
     )
 
 
-def put_raw(context: Context, items: Sequence[RawItem]) -> Gen[None]:
+def put_raw(context: Context, items: Sequence[RawItem]) -> CoreGen[None]:
     """Write items as they are over whatever is under their keys, with the index entries of their models.
 
     Raises:

@@ -12,7 +12,7 @@ from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
 from odm.expressions.nodes import Condition, Item
 from odm.operations import ir
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
 from odm.operations.guards import every, has_tag
 from odm.operations.left import send_batch
@@ -103,14 +103,14 @@ class _Read:
     next: Place | None = None
 
 
-def get(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> Gen[Any]:
+def get(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> CoreGen[Any]:
     """The entity under a key, or None."""
     target = context.key_of(query)
     item = context.living((yield ir.Get(target.key, consistent, pattern=target.entity.primary.full_name)))
     return None if item is None else context.decode(item, target.key)
 
 
-def one(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> Gen[Any]:
+def one(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> CoreGen[Any]:
     """The entity under a key; ItemNotFound if there is none."""
     found = yield from get(context, query, consistent=consistent)
     if found is None:
@@ -118,7 +118,7 @@ def one(context: Context, query: Query[Any] | Target, *, consistent: bool = True
     return found
 
 
-def exists(context: Context, query: Query[Any] | Target) -> Gen[bool]:
+def exists(context: Context, query: Query[Any] | Target) -> CoreGen[bool]:
     """Whether there is an item under a key; it is not validated."""
     target = context.key_of(query)
     item = context.living((yield ir.Get(target.key, pattern=target.entity.primary.full_name)))
@@ -128,7 +128,7 @@ def exists(context: Context, query: Query[Any] | Target) -> Gen[bool]:
     return True
 
 
-def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: bool = True) -> Gen[list[Any]]:
+def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: bool = True) -> CoreGen[list[Any]]:
     """The entities under keys, in the keys' order, None where there is none."""
     targets = [context.key_of(query) for query in queries]
     patterns = {target.key: target.entity.primary.full_name for target in targets}
@@ -152,13 +152,13 @@ def begin(context: Context, query: Query[Any], *, consistent: bool = True) -> Re
     return Reading(plan, Place(plan.reading_order[0]), query.most, consistent and plan.pattern.kind != "global")
 
 
-def chunk(context: Context, reading: Reading) -> Gen[tuple[list[Any], Reading | None]]:
+def chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Any], Reading | None]]:
     """One page of results as the backend cuts it, and the reading that goes on, or None at the end."""
     found = yield from _read(context, reading, reading.left)
     return _decoded(context, found), _further(reading, found.next, len(found.items))
 
 
-def first(context: Context, reading: Reading | None) -> Gen[Any]:
+def first(context: Context, reading: Reading | None) -> CoreGen[Any]:
     """The first result, or None."""
     while reading is not None:
         items, reading = yield from chunk(context, reading)
@@ -167,7 +167,7 @@ def first(context: Context, reading: Reading | None) -> Gen[Any]:
     return None
 
 
-def page(context: Context, reading: Reading, size: int) -> Gen[tuple[list[Any], Reading | None]]:
+def page(context: Context, reading: Reading, size: int) -> CoreGen[tuple[list[Any], Reading | None]]:
     """``size`` results while there are as many, and the reading that goes on: None exactly when nothing follows."""
     last = reading.left is not None and reading.left <= size
     want = size if not last else int(reading.left or 0)
@@ -184,7 +184,7 @@ def page(context: Context, reading: Reading, size: int) -> Gen[tuple[list[Any], 
     return entities[:want], _further(reading, places[want - 1], want) if more else None
 
 
-def count(context: Context, reading: Reading) -> Gen[int]:
+def count(context: Context, reading: Reading) -> CoreGen[int]:
     """How many results the query has."""
     if reading.plan.leaving:
         return (yield from _count_moving(context, reading))
@@ -207,7 +207,7 @@ def count(context: Context, reading: Reading) -> Gen[int]:
     return total
 
 
-def _refuse_strangers(context: Context, reading: Reading, stream: Stream) -> Gen[None]:
+def _refuse_strangers(context: Context, reading: Reading, stream: Stream) -> CoreGen[None]:
     """Raise ItemInvalid for an item of no entity that a count has met: read on until it is found."""
     going: Stream | None = stream
     while going is not None:
@@ -217,7 +217,7 @@ def _refuse_strangers(context: Context, reading: Reading, stream: Stream) -> Gen
         going = None if page.next is None else evolve(going, after=page.next)
 
 
-def _count_moving(context: Context, reading: Reading) -> Gen[int]:
+def _count_moving(context: Context, reading: Reading) -> CoreGen[int]:
     """How many results there are while entries move: each is told by its key, as it may be found twice."""
     total = 0
     going: Reading | None = reading
@@ -229,14 +229,14 @@ def _count_moving(context: Context, reading: Reading) -> Gen[int]:
     return total
 
 
-def stored_chunk(context: Context, reading: Reading) -> Gen[tuple[list[Found], Reading | None]]:
+def stored_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Found], Reading | None]]:
     """The stored items of one page with their positions, and the reading that goes on, or None at the end."""
     found = yield from _read(context, reading, reading.left)
     stored = [Found(*one) for one in zip(found.items, found.positions, strict=True)]
     return stored, _further(reading, found.next, len(stored))
 
 
-def keys_chunk(context: Context, reading: Reading) -> Gen[tuple[list[Key], Reading | None]]:
+def keys_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Key], Reading | None]]:
     """The item keys of one page, expired items' too, and the reading that goes on, or None at the end.
 
     Raises:
@@ -247,7 +247,7 @@ def keys_chunk(context: Context, reading: Reading) -> Gen[tuple[list[Key], Readi
     return [position.key for position in found.positions], _further(reading, found.next, len(found.items))
 
 
-def rows_chunk(context: Context, reading: Reading) -> Gen[tuple[list[tuple[Key, Item]], Reading | None]]:
+def rows_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[tuple[Key, Item]], Reading | None]]:
     """As `keys_chunk`, with the items as they are stored."""
     found = yield from _read(context, reading, reading.left, expired=True)
     _check_known(context, found)
@@ -300,7 +300,7 @@ def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tu
     return tuple((number, segments) for number in range(segments)) if segments > 1 else (None,)
 
 
-def scan_chunk(context: Context, scanning: Scanning) -> Gen[tuple[list[Any], Scanning | None]]:
+def scan_chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any], Scanning | None]]:
     """One page of each segment of a scan, and the scan that goes on, or None at the end."""
     if scanning.uncut:
         scanning = yield from _cut(scanning)
@@ -313,7 +313,7 @@ def scan_chunk(context: Context, scanning: Scanning) -> Gen[tuple[list[Any], Sca
     return items, evolve(scanning, segments=tuple(left)) if left else None
 
 
-def _cut(scanning: Scanning) -> Gen[Scanning]:
+def _cut(scanning: Scanning) -> CoreGen[Scanning]:
     """The scan in parts as the backend has cut them, which stay the same from page to page."""
     parts: tuple[ir.Part, ...] | None = yield ir.Split(len(scanning.segments), pattern=scanning.pattern)
     if parts is None:
@@ -353,7 +353,7 @@ def request_of(
     )
 
 
-def _read(context: Context, reading: Reading, most: int | None, *, expired: bool = False) -> Gen[_Read]:
+def _read(context: Context, reading: Reading, most: int | None, *, expired: bool = False) -> CoreGen[_Read]:
     """What can be given after a page of every shard that has run out."""
     place, plan = reading.place, reading.plan
     streams, waiting = list(_streams(reading, place)), place.waiting
@@ -381,7 +381,7 @@ def _feed(
     most: int | None,
     *,
     expired: bool,
-) -> Gen[None]:
+) -> CoreGen[None]:
     """Read a page of those shards."""
     requests = [request_of(context, reading, streams[at], most, expired=expired) for at in lacking]
     answers = yield from _together(requests)
@@ -389,7 +389,7 @@ def _feed(
         streams[at] = streams[at].fed(answer)
 
 
-def _together(requests: Sequence[ir.Request]) -> Gen[Sequence[Any]]:
+def _together(requests: Sequence[ir.Request]) -> CoreGen[Sequence[Any]]:
     """The answers to requests, which are sent at once."""
     if len(requests) == 1:
         return [(yield requests[0])]

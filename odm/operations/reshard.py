@@ -11,7 +11,7 @@ from attrs import evolve
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
 from odm.keys import suffixes
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
 from odm.operations.plan import Plan, make_plan
 from odm.operations.reads import Found, begin, stored_chunk
@@ -22,7 +22,7 @@ TOGETHER: Final = 64
 """Entries that are moved at the same time."""
 
 
-def reshard(context: Context, query: Query[Any]) -> Gen[int]:
+def reshard(context: Context, query: Query[Any]) -> CoreGen[int]:
     """Move what a query finds in the shards that were to those that are; returns how many entries it moved.
 
     Raises:
@@ -53,7 +53,7 @@ def _check(plan: Plan) -> None:
         )
 
 
-def _move(context: Context, plan: Plan, found: Found) -> Gen[int]:
+def _move(context: Context, plan: Plan, found: Found) -> CoreGen[int]:
     """Write one entry anew, if it is not where the model puts it now."""
     item, position = found
     entity, made = plan.entity, context.decode(item, position.key)

@@ -5,12 +5,12 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 from odm.operations import ir
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 
 R = TypeVar("R")
 
 
-def together(steps: Sequence[Gen[R]]) -> Gen[list[R]]:
+def together(steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
     """Run generators side by side: a round sends one request of each that is not done.
 
     Where a request fails, its generator is told; what that raises ends the others too.
@@ -34,7 +34,7 @@ def together(steps: Sequence[Gen[R]]) -> Gen[list[R]]:
     return [results[at] for at in range(len(steps))]
 
 
-def counted(steps: Gen[R]) -> Gen[tuple[R, int]]:
+def counted(steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
     """Run a generator, and count what it asks for: each request of an `ir.Gather` is one.
 
     Returns:
@@ -54,7 +54,7 @@ def counted(steps: Gen[R]) -> Gen[tuple[R, int]]:
                 failure = error
 
 
-def _advance(at: int, steps: Gen[R], answer: Any, asked: dict[int, Any], results: dict[int, R]) -> None:
+def _advance(at: int, steps: CoreGen[R], answer: Any, asked: dict[int, Any], results: dict[int, R]) -> None:
     """Tell a generator its answer, and keep what it asks next or returns."""
     try:
         asked[at] = steps.throw(answer.error) if isinstance(answer, ir.Failed) else steps.send(answer)
@@ -62,7 +62,7 @@ def _advance(at: int, steps: Gen[R], answer: Any, asked: dict[int, Any], results
         results[at] = done.value
 
 
-def _answers(requests: Sequence[ir.Request | ir.Gather]) -> Gen[Sequence[Any]]:
+def _answers(requests: Sequence[ir.Request | ir.Gather]) -> CoreGen[Sequence[Any]]:
     """The answers to requests, some of which may themselves be several; a failure as `ir.Failed`."""
     groups = [one.requests if isinstance(one, ir.Gather) else (one,) for one in requests]
     flat = tuple(request for group in groups for request in group)

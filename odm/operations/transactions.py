@@ -8,7 +8,7 @@ from odm.errors import BadValue, Unsupported
 from odm.expressions.nodes import Action, Condition, Item
 from odm.operations import ir
 from odm.operations.accompany import write_together
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 from odm.operations.context import Context
 from odm.operations.limits import check_transaction, item_size, size_at_most
 from odm.operations.steps import Step, check_step, delete_step, insert_step, put_step, update_step
@@ -92,10 +92,10 @@ class Pending:
 
     def _check_together(self, step: Step) -> None:
         """Refuse an operation on an item that the backend can not write together with the others."""
-        apart = self._context.apart
-        if apart is None or not self._steps:
+        if not self._steps:
             return
-        if (reason := apart((*self._steps, step.target.key))) is not None:
+        reason = self._context.transaction_unsupported_reason((*self._steps, step.target.key))
+        if reason is not None:
             others = ", ".join(str(one.target) for one in self._steps.values())
             raise Unsupported(f"{step.target} can not be in a transaction with {others}: {reason}")
 
@@ -105,7 +105,7 @@ class Pending:
         self._steps.clear()
         self._items, self._size = [], 0
 
-    def commit(self, do: Any) -> Gen[None]:
+    def commit(self, do: Any) -> CoreGen[None]:
         """Do all operations, or none.
 
         Args:

@@ -14,7 +14,7 @@ from odm.codec import TAG
 from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.keys.base import Descending
 from odm.operations import ir
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 from odm.operations.context import Context
 from odm.operations.guards import has_tag
 from odm.operations.watching import LOG
@@ -50,7 +50,7 @@ class _Heap:
         )
 
 
-def trim_after(context: Context, writes: Iterable[ir.Operation]) -> Gen[None]:
+def trim_after(context: Context, writes: Iterable[ir.Operation]) -> CoreGen[None]:
     """Remove what the puts among these writes, which are done, have pushed out.
 
     A failure does not reach the caller, whose write is done: it is logged, and the next write trims again.
@@ -77,7 +77,7 @@ def _heaps(context: Context, writes: Iterable[ir.Operation]) -> Sequence[_Heap]:
     return tuple(heaps.values())
 
 
-def _trim(context: Context, heaps: Sequence[_Heap]) -> Gen[None]:
+def _trim(context: Context, heaps: Sequence[_Heap]) -> CoreGen[None]:
     counts = [heap.newest_first(context) for heap in heaps]
     pages: Sequence[ir.Page] = (yield ir.Gather(tuple(counts))) if len(counts) > 1 else ((yield counts[0]),)
     for heap, count, page in zip(heaps, counts, pages, strict=True):
@@ -86,7 +86,7 @@ def _trim(context: Context, heaps: Sequence[_Heap]) -> Gen[None]:
             yield from _remove(heap, evolve(count, after=last))
 
 
-def _last_kept(count: ir.Query, page: ir.Page) -> Gen[ir.Position | None]:
+def _last_kept(count: ir.Query, page: ir.Page) -> CoreGen[ir.Position | None]:
     """The place of the last item to be kept; None if nothing lies behind it."""
     left, strangers = (count.limit or 0) - page.count, page.strangers
     while page.next is not None and left > 0:
@@ -98,7 +98,7 @@ def _last_kept(count: ir.Query, page: ir.Page) -> Gen[ir.Position | None]:
     return page.next
 
 
-def _remove(heap: _Heap, behind: ir.Query) -> Gen[None]:
+def _remove(heap: _Heap, behind: ir.Query) -> CoreGen[None]:
     """Remove the entity's items behind a place, expired ones too."""
     going: ir.Query | None = evolve(behind, filter=has_tag(heap.entity.tag), limit=None, count=False)
     while going is not None:

@@ -26,7 +26,7 @@ from odm.expressions.nodes import (
     paths,
 )
 from odm.operations import ir
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
 from odm.operations.guards import ABSENT, equals, every, has_tag, judged, revision_is
 from odm.operations.increments import check_steps, limits_of
@@ -74,7 +74,7 @@ def update(
     *,
     upsert: bool = False,
     retry_safe: bool = False,
-) -> Gen[Any]:
+) -> CoreGen[Any]:
     """Change an existing item; returns it as it was or is now, or None, as ``returning`` says."""
     check_returning(returning, retry_safe=retry_safe)
     change = understand(context, which, actions, when, returning, upsert=upsert)
@@ -84,7 +84,7 @@ def update(
     return (yield from _tried(context, change, base, retry_safe=retry_safe))
 
 
-def enter_again(context: Context, target: Target, pattern: PatternSchema, base: Item) -> Gen[None]:
+def enter_again(context: Context, target: Target, pattern: PatternSchema, base: Item) -> CoreGen[None]:
     """Write the entry of an item in an index as the model makes it now; nothing else changes.
 
     Args:
@@ -102,7 +102,7 @@ def enter_again(context: Context, target: Target, pattern: PatternSchema, base: 
     yield from _tried(context, change, base, retry_safe=False)
 
 
-def _tried(context: Context, change: Change, base: Item | None, *, retry_safe: bool) -> Gen[Any]:
+def _tried(context: Context, change: Change, base: Item | None, *, retry_safe: bool) -> CoreGen[Any]:
     """Send the update that is right for ``base``, and for what the item has become, until one is done."""
     for _ in range(ATTEMPTS):
         request = attempt(context, change, base)
@@ -127,7 +127,7 @@ def check_returning(returning: str, *, retry_safe: bool) -> None:
         )
 
 
-def _as_transaction(request: ir.Update | ir.Put, context: Context) -> Gen[ir.Written | ir.Refused]:
+def _as_transaction(request: ir.Update | ir.Put, context: Context) -> CoreGen[ir.Written | ir.Refused]:
     """Send a write as a transaction of its own: of these, backends know one that they have done already."""
     answer = yield ir.Transact((request,), context.limits, once=True)
     if isinstance(answer, ir.Written):
@@ -239,7 +239,7 @@ def start(context: Context, change: Change) -> Item | None:
     return None
 
 
-def _read_base(context: Context, change: Change) -> Gen[Item | None]:
+def _read_base(context: Context, change: Change) -> CoreGen[Item | None]:
     get = ir.Get(change.target.key, pattern=change.target.entity.primary.full_name)
     return _judged_base(context, change, (yield get))  # a sum outside of its bounds makes no key
 

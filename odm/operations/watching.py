@@ -8,14 +8,16 @@ import logging
 from collections.abc import Callable, Iterator
 from itertools import repeat
 from time import perf_counter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from odm.operations.backend import Gen, Sleep
-from odm.operations.ir import Query, Request
+from odm.operations.connection import Connection, NativeGen
+from odm.operations.ir import Request, Sleep
 from odm.operations.metering import UNANSWERED, Meter, Sent
 from odm.operations.units import Units
+
+N = TypeVar("N")
 
 LOG: Final = logging.getLogger("odm")
 
@@ -53,18 +55,19 @@ class Observer:
 
     Attributes:
         table: the table's name on the backend.
+        connection: to which the requests go; it reports their units and indexes.
         hook: of the store, or None. What it raises is logged, and goes no further: the request was made.
-        units, index_of: the connection's own methods, or None.
         meters: those that are open.
+        measured: the connection is asked for units.
     """
 
     table: str
+    connection: Connection[Any]
     hook: Hook | None = None
-    units: Callable[[Any, Any], Units | None] | None = None
-    index_of: Callable[[Any], str | None] | None = None
     meters: tuple[Meter, ...] = ()
+    measured: bool = True
 
-    def __call__(self, request: Request, steps: Gen[Any]) -> Gen[Any]:
+    def __call__(self, request: Request, steps: NativeGen[N, Any]) -> NativeGen[N, Any]:
         """Pass native requests and answers through, and tell of each; a `Sleep` is none."""
         sent: list[Sent] = []
         answer: Any = UNANSWERED
@@ -89,13 +92,13 @@ class Observer:
 
     def _note(self, request: Request, native: Any, response: Any, seconds: float) -> Iterator[Sent]:
         """Tell of a native request, or of each that was sent at one time, and of its response or error."""
-        asked = request.index if isinstance(request, Query) else None
-        for one, brought in _each(native, response):
+        connection = self.connection
+        for one, brought in _each(connection, native, response):
             # A stream that broke off has its failure with it.
-            failure = brought if isinstance(brought, Exception) else getattr(brought, "failure", None)
-            units = None if self.units is None or failure is not None else self.units(one, brought)
+            failure = brought if isinstance(brought, Exception) else connection.failure_of(brought)
+            units = connection.units(one, brought) if self.measured and failure is None else None
             self._tell(type(request).__name__, one, seconds, units, failure)
-            yield Sent(units, asked if self.index_of is None else self.index_of(one))
+            yield Sent(units, connection.index_of(request, one))
 
     def _tell(self, operation: str, native: Any, seconds: float, units: Units | None, error: Exception | None) -> None:
         failed = "" if error is None else f" and failed ({type(error).__name__})"
@@ -110,11 +113,11 @@ class Observer:
             LOG.exception("on_request raised an exception; the %s on table %s goes on", operation, self.table)
 
 
-def _each(native: Any, response: Any) -> list[tuple[Any, Any]]:
+def _each(connection: Connection[Any], native: Any, response: Any) -> list[tuple[Any, Any]]:
     """Native requests with their responses: none of a pause, each of those that were sent together."""
     if isinstance(native, Sleep):
         return []
-    calls = getattr(native, "calls", None)
+    calls = connection.calls_of(native)
     if calls is None:
         return [(native, response)]
     return list(zip(calls, repeat(response) if isinstance(response, Exception) else response, strict=False))

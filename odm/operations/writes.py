@@ -13,7 +13,7 @@ from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item, Not
 from odm.operations import ir
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
 from odm.operations.guards import ABSENT, Now, every, has_tag, judged, revision_is
 from odm.operations.left import send_batch
@@ -143,18 +143,20 @@ def insert_write(context: Context, instance: E) -> tuple[E, Write]:
     return stored, Write(target, request, present=False)
 
 
-def put(context: Context, instance: E, when: Condition | bool | None) -> Gen[E]:
+def put(context: Context, instance: E, when: Condition | bool | None) -> CoreGen[E]:
     """Write the entity over whatever is under its key; returns it as stored."""
     return (yield from _written(context, *put_write(context, instance, when)))
 
 
-def insert(context: Context, instance: E) -> Gen[E]:
+def insert(context: Context, instance: E) -> CoreGen[E]:
     """Write the entity if its key is free; returns it as stored."""
     return (yield from _written(context, *insert_write(context, instance)))
 
 
-def _written(context: Context, stored: E, write: Write) -> Gen[E]:
-    answer = yield write.operation if write.unconditional else write.at(context.now())
+def _written(context: Context, stored: E, write: Write) -> CoreGen[E]:
+    operation = write.operation if write.unconditional else write.at(context.now())
+    assert not isinstance(operation, ir.Check)  # of transactions only
+    answer = yield operation
     if isinstance(answer, ir.Refused):
         answer = yield from _again(context, write, answer)
     if isinstance(answer, ir.Refused):
@@ -164,16 +166,17 @@ def _written(context: Context, stored: E, write: Write) -> Gen[E]:
     return stored
 
 
-def _again(context: Context, write: Write, refused: ir.Refused) -> Gen[ir.Written | ir.Refused]:
+def _again(context: Context, write: Write, refused: ir.Refused) -> CoreGen[ir.Written | ir.Refused]:
     """The answer to what takes the place of a refused operation, if only the form of an older item was in the way."""
     operation = write.again(context, refused.item)
     if operation is None:
         return refused
+    assert not isinstance(operation, ir.Check)  # of transactions only
     answer: ir.Written | ir.Refused = yield operation
     return answer
 
 
-def delete(context: Context, which: object, when: Condition | bool | None) -> Gen[bool]:
+def delete(context: Context, which: object, when: Condition | bool | None) -> CoreGen[bool]:
     """Remove an item; returns whether it was there."""
     target = target_of(context, which)
     wanted = lower_when(target, when)
@@ -181,8 +184,9 @@ def delete(context: Context, which: object, when: Condition | bool | None) -> Ge
     guard = None if revision is None else revision_is(target.entity, revision)
     now = context.now()
     condition = every(guard, wanted, now.alive if target.entity.ttl is not None else None)
-    write = Write(target, delete_request(context, target), wanted, revision)
-    answer = yield evolve(write.operation, condition=condition)
+    request = delete_request(context, target)
+    write = Write(target, request, wanted, revision)
+    answer = yield evolve(request, condition=condition)
     if isinstance(answer, ir.Refused) and context.living(answer.item) is not None:
         answer = yield from _again(context, write, answer)
     if isinstance(answer, ir.Written):
@@ -198,7 +202,7 @@ def delete_request(context: Context, target: Target) -> ir.Delete:
     return ir.Delete(target.key, pattern=entity.primary.full_name, tag=context.guard(entity))
 
 
-def delete_all(context: Context, reading: Reading | None) -> Gen[int]:
+def delete_all(context: Context, reading: Reading | None) -> CoreGen[int]:
     """Remove everything that a query finds, expired items too, page by page; returns how many items went.
 
     What is gone is gone: after a failure, the same call goes on with the rest.

@@ -8,10 +8,11 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
 from odm.operations import ir, reads
-from odm.operations.backend import Gen, aperform, arun
 from odm.operations.batches import Pending
+from odm.operations.connection import CoreGen
 from odm.operations.raw import PAGE, RawItem
 from odm.operations.reads import Reading, Scanning
+from odm.operations.run import aperform, arun
 from odm.stores.base import BaseStore, Page
 from odm.stores.calls import Calls, Procedure, started
 from odm.stores.transactions import AsyncTransaction
@@ -64,7 +65,7 @@ class AsyncStore(BaseStore):
         if connection is not None:
             await connection.aclose()
 
-    async def _run(self, steps: Gen[R]) -> R:
+    async def _run(self, steps: CoreGen[R]) -> R:
         connection, watch = self._channel()
         return await arun(steps, lambda request: aperform(connection, request, watch))
 
@@ -72,7 +73,7 @@ class AsyncStore(BaseStore):
         connection, watch = self._channel()
         return await aperform(connection, request, watch)
 
-    async def run(self, procedure: Callable[[Calls], Gen[R]]) -> R:
+    async def run(self, procedure: Callable[[Calls], CoreGen[R]]) -> R:
         """Run a `odm.procedure`; as `odm.Store.run`."""
         return await self._run(started(procedure, Calls(self)))
 

@@ -1,7 +1,6 @@
 """What both stores share: settings, the connection, and the steps of each call before its colour matters."""
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
@@ -12,25 +11,25 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from attrs import evolve, frozen
 
-from odm.codec import EntityCodec
 from odm.entities.entity import Entity
 from odm.entities.patterns import BoundPattern
 from odm.entities.query import Finding, Query
-from odm.errors import BadCursor, BadValue, Unsupported
+from odm.errors import BadCursor, BadValue
 from odm.expressions.build import checked
 from odm.expressions.nodes import Action, Condition
 from odm.operations import cursor as cursors
 from odm.operations import ir, raw, reads, updates, writes
 from odm.operations.along import concerned
-from odm.operations.backend import PATIENCE, Backend, Connection, Gen, Patience, Watch
+from odm.operations.connection import DEFAULT_POLICY, Backend, Connection, CoreGen, RetryPolicy
 from odm.operations.context import Context, Target, key_call
-from odm.operations.explain import Explanation, explain_plan, explain_write, first_native
+from odm.operations.explain import Explanation, explain_plan, explain_write
 from odm.operations.limits import PORTABLE
 from odm.operations.metering import OPEN, Meter, metering, open_meters
 from odm.operations.plan import make_plan
 from odm.operations.raw import RawItem
 from odm.operations.reads import Reading, Scanning, Segment
 from odm.operations.reshard import reshard
+from odm.operations.run import Watch
 from odm.operations.steps import Step
 from odm.operations.terms import owner_of
 from odm.operations.watching import LOG, Hook, Observer
@@ -77,7 +76,7 @@ class BaseStore:
         retries: int | None = None,
     ) -> None:
         wrong = f"{table!r} is no Table" if not isinstance(table, Table) else ""
-        if isinstance(backend, type) or not hasattr(backend, "connect"):
+        if not isinstance(backend, Backend):
             wrong = wrong or f"{backend!r} is no backend"
         if wrong:
             name = type(self).__name__
@@ -88,17 +87,17 @@ class BaseStore:
         self.backend = backend
         self.prefix = prefix
         self._settings: dict[str, Any] = {
-            "clock": clock or getattr(backend, "clock", None) or time.time,
-            "limits": getattr(backend, "limits", PORTABLE) if limits == "native" else PORTABLE,
+            "clock": clock or backend.clock,
+            "limits": backend.limits if limits == "native" else PORTABLE,
             "random": random or SystemRandom(),
             "skip_unknown": on_unknown == "skip",
         }
-        self._patience = _patience(timeout, retries)
+        self._retry_policy = _retry_policy(timeout, retries)
         self._retry_safe = False
         self._on_request = on_request
         self._secret = cursor_secret.encode() if isinstance(cursor_secret, str) else cursor_secret
         self._lock = Lock()
-        self._open: tuple[Schema, tuple[Context, Connection]] | None = None
+        self._open: tuple[Schema, tuple[Context, Connection[Any]]] | None = None
         self._origin: Self | None = None
 
     def __repr__(self) -> str:
@@ -125,9 +124,9 @@ class BaseStore:
         """
         if retry_safe not in (None, True, False):
             raise BadValue(f"retry_safe={retry_safe!r}: say True or False")
-        now = self._patience
+        now = self._retry_policy
         twin = copy(self)
-        twin._patience = _patience(
+        twin._retry_policy = _retry_policy(
             now.timeout if timeout is None else timeout, now.retries if retries is None else retries
         )
         twin._retry_safe = self._retry_safe if retry_safe is None else retry_safe
@@ -135,11 +134,11 @@ class BaseStore:
         twin._open = None
         return twin
 
-    def _connect(self) -> tuple[Context, Connection]:
+    def _connect(self) -> tuple[Context, Connection[Any]]:
         """The compiled schema and the connection for it; anew when entities have joined the table since."""
         if self._origin is not None:
             context, connection = self._origin._connect()
-            return context, self._patient(connection)
+            return context, self._with_policy(connection)
         schema = self.table.compile()
         opened = self._open
         if opened is None or opened[0] is not schema:
@@ -149,39 +148,34 @@ class BaseStore:
                     named = (
                         evolve(schema, name=self.prefix + schema.name, prefix=self.prefix) if self.prefix else schema
                     )
-                    connection = self._patient(self.backend.connect(named))
-                    encode = getattr(connection, "encode", EntityCodec.encode)
-                    apart = getattr(connection, "apart", None)
-                    context = Context(named, **self._settings, encode=encode, apart=apart)
+                    connection = self._with_policy(self.backend.connect(named))
+                    context = Context(
+                        named,
+                        **self._settings,
+                        encode=connection.encode,
+                        transaction_unsupported_reason=connection.transaction_unsupported_reason,
+                    )
                     if not context.transactions:
                         check_companions(named, transactions=False)
                     opened = (schema, (context, connection))
                     self._open = opened
         return opened[1]
 
-    def _patient(self, connection: Connection) -> Connection:
-        """The connection with the patience of this store."""
-        if self._patience == PATIENCE:
-            return connection
-        patient: Callable[[Patience], Connection] | None = getattr(connection, "patient", None)
-        if patient is None:
-            raise Unsupported(
-                f"the backend {self.backend.name!r} takes no timeout= or retries= of a store yet: leave them out"
-            )
-        return patient(self._patience)
+    def _with_policy(self, connection: Connection[Any]) -> Connection[Any]:
+        """The connection with the retry policy of this store."""
+        policy = self._retry_policy
+        return connection if policy == DEFAULT_POLICY else connection.with_retry_policy(policy)
 
-    def _channel(self) -> tuple[Connection, Watch | None]:
+    def _channel(self) -> tuple[Connection[Any], Watch | None]:
         """What requests go through: the connection, and who watches them, if anybody does."""
         context, connection = self._connect()
         if self._on_request is None and not OPEN.get() and not LOG.isEnabledFor(logging.DEBUG):
             return connection, None
         meters = open_meters(self._origin or self)
         measured = self._on_request is not None or bool(meters)
-        if measured and (metered := getattr(connection, "metered", None)) is not None:
-            connection = metered()
-        units = getattr(connection, "units", None) if measured else None
-        index_of = getattr(connection, "index_of", None)
-        return connection, Observer(context.schema.name, self._on_request, units, index_of, meters)
+        if measured:
+            connection = connection.metered()
+        return connection, Observer(context.schema.name, connection, self._on_request, meters, measured=measured)
 
     def meter(self) -> AbstractContextManager[Meter]:
         """Count what this store sends inside of a block: ``with db.meter() as meter: ...``, then ``print(meter)``.
@@ -192,7 +186,7 @@ class BaseStore:
         """
         return metering(self._origin or self)
 
-    def _disconnect(self) -> Connection | None:
+    def _disconnect(self) -> Connection[Any] | None:
         """Take the open connection out of the store, for one caller to close it."""
         if self._origin is not None:
             return self._origin._disconnect()
@@ -261,7 +255,7 @@ class BaseStore:
             self._context, entity, wanted, consistent=consistent, segments=segments, segment=segment
         )
 
-    def _page(self, reading: Reading | None, size: int) -> Gen[Page[Any]]:
+    def _page(self, reading: Reading | None, size: int) -> CoreGen[Page[Any]]:
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise BadValue(f"page(size={size!r}): give the number of items a page, an int of 1 or more")
         if reading is None:
@@ -281,11 +275,11 @@ class BaseStore:
     def _place(self, segment: Segment) -> str:
         return cursors.encode_segment(self._context.schema, self.backend.name, segment, self._secret)
 
-    def _parts(self, parts: int) -> Gen[list[str]]:
+    def _parts(self, parts: int) -> CoreGen[list[str]]:
         found = yield from raw.cut(parts)
         return [self._place(segment) for segment in found]
 
-    def _scan_page(self, after: object, size: int, *, expired: bool, consistent: bool) -> Gen[Page[RawItem]]:
+    def _scan_page(self, after: object, size: int, *, expired: bool, consistent: bool) -> CoreGen[Page[RawItem]]:
         segment = self._segment(after)
         items, further = yield from raw.scan_page(self._context, segment, size, expired=expired, consistent=consistent)
         return Page(items, None if further is None else self._place(evolve(segment, after=further)))
@@ -298,10 +292,10 @@ class BaseStore:
         """
         return writes.target_of(self._context, entity).key
 
-    def _reshard(self, query: Query[Any]) -> Gen[int]:
+    def _reshard(self, query: Query[Any]) -> CoreGen[int]:
         return reshard(self._context, self._query(query))
 
-    def _exists(self, which: Any, key: dict[str, Any]) -> Gen[bool]:
+    def _exists(self, which: Any, key: dict[str, Any]) -> CoreGen[bool]:
         return reads.exists(self._context, self._key(which, key))
 
     def explain(
@@ -331,7 +325,7 @@ class BaseStore:
             reading = reads.begin(context, what)
             native = None
             if reading is not None:
-                native = first_native(connection, reads.first_request(context, reading))
+                (native,) = connection.rehearse(reads.first_request(context, reading)).sent
             return explain_plan(plan, native, connection)
         target = writes.target_of(context, what)
         name = "update" if actions else write or "put"
@@ -343,7 +337,9 @@ class BaseStore:
             f"{name} {target}", steps, connection, target.entity, change, along=along, together=together
         )
 
-    def _write_steps(self, name: str, what: Any, actions: Sequence[Action], when: Condition | bool | None) -> Gen[Any]:
+    def _write_steps(
+        self, name: str, what: Any, actions: Sequence[Action], when: Condition | bool | None
+    ) -> CoreGen[Any]:
         context = self._context
         if name == "update":
             return updates.update(context, what, actions, when, "none")
@@ -373,7 +369,7 @@ def _check_options(
         raise BadValue(f"random={random!r}: give a random.Random, such as random.Random(7)")
 
 
-def _patience(timeout: float | None, retries: int | None) -> Patience:
+def _retry_policy(timeout: float | None, retries: int | None) -> RetryPolicy:
     """Refuse numbers that make no sense. Raises BadValue."""
     number = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout <= TIMEOUT_MAX
     if timeout is not None and not number:
@@ -383,7 +379,7 @@ def _patience(timeout: float | None, retries: int | None) -> Patience:
     count = isinstance(retries, int) and not isinstance(retries, bool) and retries >= 0
     if retries is not None and not count:
         raise BadValue(f"retries={retries!r}: give how often a request is sent again, an int of 0 or more")
-    return Patience(timeout, retries)
+    return RetryPolicy(timeout, retries)
 
 
 def _check_secret(secret: object) -> None:

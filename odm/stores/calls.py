@@ -18,7 +18,8 @@ from odm.errors import BadValue, ItemNotFound
 from odm.expressions.nodes import Action, Condition
 from odm.operations import accompany, batches, raw, reads, updates
 from odm.operations.along import Along, along_with
-from odm.operations.backend import Gen, Sleep
+from odm.operations.connection import CoreGen
+from odm.operations.ir import Sleep
 from odm.operations.raw import PAGE, RawItem
 from odm.operations.together import counted, together
 from odm.stores.base import BaseStore, Page
@@ -54,48 +55,48 @@ class Calls:
         return self._store._context.clock()
 
     @overload
-    def get(self, which: type[E], /, **key: Any) -> Gen[E | None]: ...
+    def get(self, which: type[E], /, **key: Any) -> CoreGen[E | None]: ...
     @overload
-    def get(self, which: Query[E], /, *, consistent: bool = True) -> Gen[E | None]: ...
+    def get(self, which: Query[E], /, *, consistent: bool = True) -> CoreGen[E | None]: ...
     @overload
-    def get(self, which: "Procedure[R]", /) -> Gen[R]: ...
-    def get(self, which: Any, /, consistent: bool = True, **key: Any) -> Gen[Any]:
+    def get(self, which: "Procedure[R]", /) -> CoreGen[R]: ...
+    def get(self, which: Any, /, consistent: bool = True, **key: Any) -> CoreGen[Any]:
         """The item under a key, or None."""
         if isinstance(which, Procedure):
             return _alone(which, consistent, key)(self)
         return reads.get(self._store._context, self._store._key(which, key), consistent=consistent)
 
     @overload
-    def one(self, which: type[E], /, **key: Any) -> Gen[E]: ...
+    def one(self, which: type[E], /, **key: Any) -> CoreGen[E]: ...
     @overload
-    def one(self, which: Query[E], /, *, consistent: bool = True) -> Gen[E]: ...
+    def one(self, which: Query[E], /, *, consistent: bool = True) -> CoreGen[E]: ...
     @overload
-    def one(self, which: "Procedure[E | None]", /) -> Gen[E]: ...
-    def one(self, which: Any, /, consistent: bool = True, **key: Any) -> Gen[Any]:
+    def one(self, which: "Procedure[E | None]", /) -> CoreGen[E]: ...
+    def one(self, which: Any, /, consistent: bool = True, **key: Any) -> CoreGen[Any]:
         """The item under a key; ItemNotFound if there is none."""
         if isinstance(which, Procedure):
             return self._found(_alone(which, consistent, key))
         return reads.one(self._store._context, self._store._key(which, key), consistent=consistent)
 
-    def _found(self, procedure: "Procedure[Any]") -> Gen[Any]:
+    def _found(self, procedure: "Procedure[Any]") -> CoreGen[Any]:
         found = yield from procedure(self)
         if found is None:
             raise ItemNotFound(f"{procedure}: there is no such item in table {self._store._context.schema.name!r}")
         return found
 
-    def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> Gen[list[E | None]]:
+    def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> CoreGen[list[E | None]]:
         """The items under keys, in the order of the keys."""
         return reads.get_many(self._store._context, keys, consistent=consistent)
 
-    def exists(self, which: type[Entity] | Query[Any], /, **key: Any) -> Gen[bool]:
+    def exists(self, which: type[Entity] | Query[Any], /, **key: Any) -> CoreGen[bool]:
         """Whether there is an item under the key."""
         return self._store._exists(which, key)
 
-    def put(self, entity: E, *, when: Condition | bool | None = None) -> Gen[E]:
+    def put(self, entity: E, *, when: Condition | bool | None = None) -> CoreGen[E]:
         """Write an entity over whatever is under its key."""
         return accompany.put(self._store._context, self, entity, when)
 
-    def insert(self, entity: E) -> Gen[E]:
+    def insert(self, entity: E) -> CoreGen[E]:
         """Write a new entity; ItemExists if its key is taken."""
         return accompany.insert(self._store._context, self, entity)
 
@@ -107,7 +108,7 @@ class Calls:
         when: Condition | bool | None = None,
         returning: updates.Returning = "none",
         upsert: bool = False,
-    ) -> Gen[Any]:
+    ) -> CoreGen[Any]:
         """Change attributes of an existing item."""
         store = self._store
         return accompany.update(
@@ -116,19 +117,19 @@ class Calls:
 
     def delete(
         self, which: type[Entity] | Entity | Query[Any], /, when: Condition | bool | None = None, **key: Any
-    ) -> Gen[bool]:
+    ) -> CoreGen[bool]:
         """Remove an item; whether it was there."""
         return accompany.delete(self._store._context, self, self._store._key(which, key), when)
 
-    def delete_all(self, query: Query[Any]) -> Gen[int]:
+    def delete_all(self, query: Query[Any]) -> CoreGen[int]:
         """Remove everything that a query finds; how many."""
         return accompany.delete_all(self._store._context, self, self._store._begin(query))
 
-    def reshard(self, query: Query[Any]) -> Gen[int]:
+    def reshard(self, query: Query[Any]) -> CoreGen[int]:
         """Move index entries from the shards that were to those that are; how many."""
         return self._store._reshard(query)
 
-    def query(self, query: Query[E], *, consistent: bool = True) -> Gen[list[E]]:
+    def query(self, query: Query[E], *, consistent: bool = True) -> CoreGen[list[E]]:
         """All results, in memory; `page` reads them bit by bit."""
         reading = self._store._begin(query, consistent=consistent)
         found: list[E] = []
@@ -139,31 +140,31 @@ class Calls:
 
     def page(
         self, query: Query[E], *, size: int = 25, after: str | None = None, consistent: bool = True
-    ) -> Gen[Page[E]]:
+    ) -> CoreGen[Page[E]]:
         """One page of the results, and the cursor to the next."""
         return self._store._page(self._store._begin(query, consistent=consistent, after=after), size)
 
-    def first(self, query: Query[E], *, consistent: bool = True) -> Gen[E | None]:
+    def first(self, query: Query[E], *, consistent: bool = True) -> CoreGen[E | None]:
         """The first result, or None."""
         reading = self._store._begin(self._store._query(query).limit(1), consistent=consistent)
         return reads.first(self._store._context, reading)
 
-    def count(self, query: Query[Any], *, consistent: bool = True) -> Gen[int]:
+    def count(self, query: Query[Any], *, consistent: bool = True) -> CoreGen[int]:
         """How many results there are."""
         reading = self._store._begin(query, consistent=consistent)
         return 0 if reading is None else (yield from reads.count(self._store._context, reading))
 
-    def parts(self, parts: int) -> Gen[list[str]]:
+    def parts(self, parts: int) -> CoreGen[list[str]]:
         """The cursors at which parts of the table begin, to be read side by side with `scan_page`."""
         return self._store._parts(parts)
 
     def scan_page(
         self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
-    ) -> Gen[Page[RawItem]]:
+    ) -> CoreGen[Page[RawItem]]:
         """A page of the whole table, or of a part of it, with the items as they are stored."""
         return self._store._scan_page(after, size, expired=expired, consistent=consistent)
 
-    def put_raw(self, items: Sequence[RawItem]) -> Gen[None]:
+    def put_raw(self, items: Sequence[RawItem]) -> CoreGen[None]:
         """Write items as they were read, over whatever is under their keys."""
         return raw.put_raw(self._store._context, items)
 
@@ -179,7 +180,7 @@ class Calls:
         """A transaction: ``tx = do.transaction()``, ``tx.put(...)``, and at the end ``yield from tx.commit()``."""
         return TransactionSteps(self._store)
 
-    def marked(self, companion: BaseCompanion, key: Query[E]) -> Gen[tuple[E | None, str | None]]:
+    def marked(self, companion: BaseCompanion, key: Query[E]) -> CoreGen[tuple[E | None, str | None]]:
         """The item under a key, with the mark that a companion has put on it; see `Along.mark`."""
         return accompany.marked(self._store._context, companion, key)
 
@@ -187,7 +188,7 @@ class Calls:
         """What a companion writes along with an item, for `Companion.apart`."""
         return along_with(self._store._context, companion, effect)
 
-    def write(self, along: Along) -> Gen[None]:
+    def write(self, along: Along) -> CoreGen[None]:
         """Write what a companion writes along, one after another.
 
         Raises:
@@ -195,11 +196,11 @@ class Calls:
         """
         return accompany.after(self._store._context, along)
 
-    def pause(self, seconds: float) -> Gen[None]:
+    def pause(self, seconds: float) -> CoreGen[None]:
         """Wait, before something is tried again; an `odm.AsyncStore` does other things meanwhile."""
         yield Sleep(seconds)
 
-    def together(self, steps: Sequence[Gen[R]]) -> Gen[list[R]]:
+    def together(self, steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
         """Run several steps at once: ``yield from do.together([do.get(...), do.count(...)])``.
 
         Returns:
@@ -210,7 +211,7 @@ class Calls:
         """
         return together(steps)
 
-    def counted(self, steps: Gen[R]) -> Gen[tuple[R, int]]:
+    def counted(self, steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
         """Count what some steps cost: ``found, requests = yield from do.counted(do.query(...))``.
 
         Returns:
@@ -227,7 +228,7 @@ class TransactionSteps(Operations):
         super().__init__(store)
         self._pending.begin()
 
-    def commit(self) -> Gen[None]:
+    def commit(self) -> CoreGen[None]:
         """Do all operations, or none.
 
         Raises:
@@ -255,7 +256,7 @@ class BatchSteps:
         """Remove an item."""
         self._pending.delete(self._store._key(which, key))
 
-    def send(self) -> Gen[None]:
+    def send(self) -> CoreGen[None]:
         """Do all operations; Throttled with what is left.
 
         Raises:
@@ -271,10 +272,10 @@ class BatchSteps:
 class Procedure(Finding, Generic[R_co]):
     """What a `procedure` makes when it is called: its steps, ready for ``db.run(...)``."""
 
-    steps: Callable[[Calls], Gen[R_co]]
+    steps: Callable[[Calls], CoreGen[R_co]]
     text: str = ""
 
-    def __call__(self, do: Calls) -> Gen[R_co]:
+    def __call__(self, do: Calls) -> CoreGen[R_co]:
         """The steps on a store: a procedure runs another by ``yield from other(do)``."""
         return self.steps(do)
 
@@ -282,13 +283,13 @@ class Procedure(Finding, Generic[R_co]):
         return self.text
 
 
-def procedure(steps: Callable[Concatenate[Calls, P], Gen[R]]) -> Callable[P, Procedure[R]]:
+def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P, Procedure[R]]:
     """Make a procedure of a generator function whose first parameter is the `Calls` of the store that runs it.
 
     ::
 
         @procedure
-        def rename(do: Calls, key: Query[Customer], name: str) -> Gen[str]:
+        def rename(do: Calls, key: Query[Customer], name: str) -> CoreGen[str]:
             customer = yield from do.one(key)
             yield from do.update(customer, set_(Customer.name, name))
             return customer.name
@@ -319,7 +320,7 @@ def _alone(made: Procedure[R], consistent: bool, key: Mapping[str, Any]) -> Proc
     return made
 
 
-def started(made: Callable[[Calls], Gen[R]], do: Calls) -> Gen[R]:
+def started(made: Callable[[Calls], CoreGen[R]], do: Calls) -> CoreGen[R]:
     """The steps of what was given to ``db.run(...)``.
 
     Raises:

@@ -5,7 +5,7 @@ from typing import Any
 
 from odm.entities.companions import BaseCompanion, Effect
 from odm.operations.along import Along
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 from odm.stores.calls import Calls
 
 
@@ -30,7 +30,7 @@ class Companion(BaseCompanion):
             BadValue: a value does not fit; nothing is sent.
         """
 
-    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., CoreGen[None]]) -> CoreGen[None]:
         """Write an item on a backend that writes one at a time; by default what goes along comes after it.
 
         Args:
@@ -46,7 +46,7 @@ class Companion(BaseCompanion):
         yield from commit(mark=along.marked)
         yield from do.write(along)
 
-    def settle(self, do: Calls, effect: Effect[Any]) -> Gen[None]:
+    def settle(self, do: Calls, effect: Effect[Any]) -> CoreGen[None]:
         """Do what need not be done together with a write, once it is done; by default nothing.
 
         Also by transactions, and after a delete that finds no item (``old`` and ``new`` are None): a program that is

@@ -8,10 +8,11 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
 from odm.operations import ir, reads
-from odm.operations.backend import Gen, perform, run
 from odm.operations.batches import Pending
+from odm.operations.connection import CoreGen
 from odm.operations.raw import PAGE, RawItem
 from odm.operations.reads import Reading, Scanning
+from odm.operations.run import perform, run
 from odm.stores.base import BaseStore, Page
 from odm.stores.calls import Calls, Procedure, started
 from odm.stores.transactions import Transaction
@@ -64,7 +65,7 @@ class Store(BaseStore):
         if connection is not None:
             connection.close()
 
-    def _run(self, steps: Gen[R]) -> R:
+    def _run(self, steps: CoreGen[R]) -> R:
         connection, watch = self._channel()
         return run(steps, lambda request: perform(connection, request, watch))
 
@@ -72,7 +73,7 @@ class Store(BaseStore):
         connection, watch = self._channel()
         return perform(connection, request, watch)
 
-    def run(self, procedure: Callable[[Calls], Gen[R]]) -> R:
+    def run(self, procedure: Callable[[Calls], CoreGen[R]]) -> R:
         """Run a `odm.procedure`: steps of several calls, written once for both stores.
 
         Args:

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 from odm.operations.transactions import Pending
 from odm.stores.base import BaseStore
 
@@ -105,7 +105,7 @@ class Operations:
 class Transaction(Operations):
     """The transaction of a `odm.Store`: ``with db.transaction() as tx:``; committed when the block ends."""
 
-    def __init__(self, store: BaseStore, run: Callable[[Gen[None]], None], do: Any) -> None:
+    def __init__(self, store: BaseStore, run: Callable[[CoreGen[None]], None], do: Any) -> None:
         super().__init__(store)
         self._run, self._do = run, do
 
@@ -126,7 +126,7 @@ class Transaction(Operations):
 class AsyncTransaction(Operations):
     """The transaction of an `odm.AsyncStore`: ``async with db.transaction() as tx:``; committed when the block ends."""
 
-    def __init__(self, store: BaseStore, run: Callable[[Gen[None]], Awaitable[None]], do: Any) -> None:
+    def __init__(self, store: BaseStore, run: Callable[[CoreGen[None]], Awaitable[None]], do: Any) -> None:
         super().__init__(store)
         self._run, self._do = run, do
 

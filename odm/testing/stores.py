@@ -1,7 +1,6 @@
 """The stores that a test works on: tables of its own, requests on record, and rivals that write at the worst moment."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -13,12 +12,10 @@ from attrs import define, evolve, field, frozen
 from odm.entities.entity import Entity
 from odm.errors import Unsupported
 from odm.operations import ir
-from odm.operations.backend import Backend, Connection, Gen
+from odm.operations.connection import Backend, ForwardingConnection, NativeGen
 from odm.operations.context import Context
-from odm.operations.limits import PORTABLE, Limits
-from odm.operations.units import Units
 from odm.operations.writes import delete_request, put_request, target_of
-from odm.schema.model import Key, Schema
+from odm.schema.model import Schema
 from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncStore
 from odm.stores.sync import Store
@@ -34,7 +31,7 @@ class Stopped(Exception):
 
 
 @define
-class Watched:
+class Watched(Backend):
     """A backend that renames tables and writes down what the core asks of it.
 
     Attributes:
@@ -51,66 +48,41 @@ class Watched:
     rivals: list[ir.Request] = field(factory=list, repr=False)
     left: int | None = field(default=None, repr=False)
 
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def clock(self) -> Callable[[], float]:
-        return getattr(self.inner, "clock", time.time)
-
-    @property
-    def limits(self) -> Limits:
-        return getattr(self.inner, "limits", PORTABLE)
+    def __attrs_post_init__(self) -> None:
+        self.name, self.clock, self.limits = self.inner.name, self.inner.clock, self.inner.limits
 
     def connect(self, schema: Schema) -> "WatchedConnection":
-        return WatchedConnection(self, self.inner.connect(evolve(schema, name=f"{schema.name}-{self.suffix}")))
+        return WatchedConnection(self.inner.connect(evolve(schema, name=f"{schema.name}-{self.suffix}")), self)
+
+    def note(self, request: ir.Request) -> Sequence[ir.Request]:
+        """Write a request down; returns the rivals that are performed before it.
+
+        Raises:
+            Stopped: the program was stopped before it.
+        """
+        if self.left is not None:
+            if self.left == 0:
+                raise Stopped
+            self.left -= 1
+        self.requests.append(request)
+        return [self.rivals.pop(0)] if isinstance(request, WRITES) and self.rivals else []
 
 
 @frozen
-class WatchedConnection:
-    """The connection of `Watched`; pure like the one within, so it serves both colours."""
+class WatchedConnection(ForwardingConnection[Any]):
+    """The connection of `Watched`: sync calls are answered, and items encoded, as in a store of the backend itself."""
 
     watched: Watched
-    inner: Connection
 
-    def steps(self, request: ir.Request) -> Gen[Any]:
-        if self.watched.left is not None:
-            if self.watched.left == 0:
-                raise Stopped
-            self.watched.left -= 1
-        self.watched.requests.append(request)
-        if isinstance(request, WRITES) and self.watched.rivals:
-            yield from self.inner.steps(self.watched.rivals.pop(0))
+    def steps(self, request: ir.Request) -> NativeGen[Any, Any]:
+        for rival in self.watched.note(request):
+            yield from self.inner.steps(rival)
         return (yield from self.inner.steps(request))
 
-    def metered(self) -> "WatchedConnection":
-        metered = getattr(self.inner, "metered", None)
-        return self if metered is None else evolve(self, inner=metered())
-
-    def apart(self, keys: Sequence[Key]) -> str | None:
-        apart = getattr(self.inner, "apart", None)
-        return None if apart is None else apart(keys)
-
-    @property
-    def index_of(self) -> Callable[[Any], str | None] | None:
-        return getattr(self.inner, "index_of", None)
-
-    def units(self, native: Any, response: Any) -> Units | None:
-        units = getattr(self.inner, "units", None)
-        return None if units is None else units(native, response)
-
-    def call(self, native: Any) -> Any:
-        return self.inner.call(native)
-
-    async def acall(self, native: Any) -> Any:
-        return await self.inner.acall(native)
-
-    def close(self) -> None:
-        self.inner.close()
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
+    def answer(self, request: ir.Request) -> Any:
+        for rival in self.watched.note(request):
+            self.inner.answer(rival)
+        return self.inner.answer(request)
 
 
 class Stores:

@@ -43,7 +43,8 @@ from odm.expressions.nodes import (
     StartsWith,
 )
 from odm.operations import ir
-from odm.operations.backend import Connection, perform
+from odm.operations.connection import Connection
+from odm.operations.run import perform
 from odm.schema.model import Schema
 
 EXAMPLES = int(os.environ.get("ODM_EVALUATOR_EXAMPLES", "100"))
@@ -114,7 +115,7 @@ def apart(actions: list[Action]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def connection(dynamodb_local: str) -> Iterator[Connection]:
+def connection(dynamodb_local: str) -> Iterator[Connection[Any]]:
     session = boto3.Session("evaluator", "secret", region_name="eu-west-1")
     connection = DynamoDB(session, endpoint_url=dynamodb_local).connect(Schema("evaluated", {}, {}))
     perform(connection, ir.CreateTables())
@@ -128,7 +129,7 @@ few = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[Heal
 
 @few
 @given(item=ITEMS, condition=CONDITIONS)
-def test_conditions(connection: Connection, item: dict[str, Any], condition: Condition) -> None:
+def test_conditions(connection: Connection[Any], item: dict[str, Any], condition: Condition) -> None:
     item = {TAG: "T", **item}
     perform(connection, ir.Put(KEY, item))
     found = perform(connection, ir.Query("a", filter=condition))
@@ -137,7 +138,7 @@ def test_conditions(connection: Connection, item: dict[str, Any], condition: Con
 
 @few
 @given(item=ITEMS, actions=st.lists(ACTIONS, min_size=1, max_size=3).filter(apart))
-def test_actions(connection: Connection, item: dict[str, Any], actions: list[Action]) -> None:
+def test_actions(connection: Connection[Any], item: dict[str, Any], actions: list[Action]) -> None:
     item = {TAG: "T", **item}
     perform(connection, ir.Put(KEY, item))
     try:

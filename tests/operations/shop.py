@@ -4,11 +4,12 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
+from attrs import frozen
 from pydantic import Field
 
 from odm import AccessPattern, Entity, PrimaryKey, Store, Table, field
 from odm.backends.local import Memory
-from odm.operations.backend import Connection, Gen
+from odm.operations.connection import Backend, Connection, ForwardingConnection
 from odm.operations.ir import Request
 from odm.schema.model import Schema
 
@@ -64,7 +65,7 @@ class Reading(Entity, table=shop):
     by_hour = AccessPattern("HOUR#{at:%Y%m%d%H}", "{sensor}")
 
 
-class Counting:
+class Counting(Backend):
     """`Memory` that remembers the requests that it was sent, by the names of their classes."""
 
     name = "counting"
@@ -73,30 +74,20 @@ class Counting:
         self.requests: list[str] = []
         self._memory = Memory()
 
-    def connect(self, schema: Schema) -> Connection:
+    def connect(self, schema: Schema) -> Connection[Any]:
         return _Connection(self._memory.connect(schema), self.requests)
 
 
-class _Connection:
-    def __init__(self, inner: Connection, requests: list[str]) -> None:
-        self._inner = inner
-        self._requests = requests
+@frozen
+class _Connection(ForwardingConnection[Request]):
+    requests: list[str]
 
-    def steps(self, request: Request) -> Gen[Any]:
-        return self._inner.steps(request)
+    def call(self, native: Request) -> Any:
+        self.requests.append(type(native).__name__)
+        return self.inner.call(native)
 
-    def call(self, native: Any) -> Any:
-        self._requests.append(type(native).__name__)
-        return self._inner.call(native)
-
-    async def acall(self, native: Any) -> Any:
+    async def acall(self, native: Request) -> Any:
         return self.call(native)
-
-    def close(self) -> None:
-        self._inner.close()
-
-    async def aclose(self) -> None:
-        self._inner.close()
 
 
 def store(*items: Entity) -> Store:

@@ -6,7 +6,8 @@ import pytest
 
 from odm import Throttled
 from odm.operations import ir
-from odm.operations.backend import Gen, run
+from odm.operations.connection import CoreGen
+from odm.operations.run import run
 from odm.operations.together import counted
 from odm.schema.model import Key
 
@@ -18,7 +19,7 @@ def fails(request: Any) -> Any:
     raise Throttled(f"not now: {request}")
 
 
-def patient(tries: int) -> Gen[str]:
+def patient(tries: int) -> CoreGen[str]:
     """Asks so many times."""
     for _ in range(tries):
         try:
@@ -35,7 +36,7 @@ def test_a_failure_may_be_lived_with() -> None:
 def test_or_ends_the_steps() -> None:
     closed = []
 
-    def steps() -> Gen[None]:
+    def steps() -> CoreGen[None]:
         try:
             yield GET
         finally:
@@ -49,7 +50,7 @@ def test_or_ends_the_steps() -> None:
 def test_steps_that_are_left_are_closed() -> None:
     closed = []
 
-    def steps() -> Gen[None]:
+    def steps() -> CoreGen[None]:
         try:
             yield GET
         finally:

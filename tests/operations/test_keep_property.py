@@ -4,6 +4,7 @@ And what trimming does when it fails, and when several write at once.
 """
 
 import logging
+from collections.abc import Generator
 from threading import Barrier, Thread
 from typing import Annotated, Any
 
@@ -108,7 +109,8 @@ PUT = put_request(CONTEXT, Entry(log="a", number=1))[2]
 
 
 def test_a_count_that_comes_in_pieces_goes_on() -> None:
-    trim, place = trim_after(CONTEXT, [PUT]), ir.Position(Key("LOG#a", "ENTRY#05"))
+    trim: Generator[Any, Any, None] = trim_after(CONTEXT, [PUT])
+    place = ir.Position(Key("LOG#a", "ENTRY#05"))
     count = next(trim)
     assert (count.limit, count.count, count.reverse, count.filter is None) == (KEEP, True, True, True)
     rest = trim.send(ir.Page(next=place, count=2))

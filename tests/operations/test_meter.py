@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -24,7 +24,7 @@ from odm import (
     increment,
 )
 from odm.backends.local import Faults, LocalFile, Memory
-from odm.operations.backend import Gen, Sleep
+from odm.operations.connection import ForwardingConnection, NativeGen
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -40,6 +40,7 @@ from odm.operations.ir import (
     Refused,
     Request,
     Scan,
+    Sleep,
     Transact,
     Update,
     Written,
@@ -264,19 +265,23 @@ def test_repr(db: Store) -> None:
 def test_requests_sent_at_one_time_are_calls_each_and_told_each() -> None:
     """Of a backend whose indexes have requests of their own, and whose answers tell no units."""
 
-    class Pair(NamedTuple):
-        calls: tuple[str, ...] = ("read item", "read i")
+    class Pairs(ForwardingConnection[Any]):
+        def calls_of(self, native: object) -> Sequence[object] | None:
+            return ("read item", "read i") if native == "a pair" else None
 
-    def steps() -> Gen[tuple[None, ...]]:
+        def index_of(self, request: Request, native: object) -> str | None:
+            return "i" if native == "read i" else None
+
+    def steps() -> NativeGen[str | Sleep, tuple[None, ...]]:
         yield Sleep(0.1)
-        yield Pair()
+        yield "a pair"
         with suppress(OSError):
-            yield Pair()
+            yield "a pair"
         return (None, None)
 
     told: list[RequestInfo] = []
     meter = Meter()
-    observer = Observer("t", told.append, index_of=lambda native: "i" if native == "read i" else None, meters=(meter,))
+    observer = Observer("t", Pairs(Memory().connect(table.compile())), told.append, (meter,))
     watched = observer(BatchGet((KEY, Key("q")), patterns=("P", "P")), steps())
     next(watched)
     watched.send(None)

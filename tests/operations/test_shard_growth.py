@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Store, Table, set_
 from odm.backends.local import Memory
 from odm.operations import ir, reads
-from odm.operations.backend import Gen, perform, run
+from odm.operations.connection import CoreGen
+from odm.operations.run import perform, run
 
 IDS = [f"t{number:02}" for number in range(30)]
 
@@ -145,7 +146,7 @@ def test_reads_over_old_and_new_shards_are_those_of_a_dict(
         assert sorted(tied, key=lambda values: (values["rank"], values["id"])) == expected
 
 
-def answered(live: Live, steps: Gen[Any], between: Callable[[], None], order: Callable[[int], list[int]]) -> Any:
+def answered(live: Live, steps: CoreGen[Any], between: Callable[[], None], order: Callable[[int], list[int]]) -> Any:
     """Run steps with pages of three items, what is sent together in some order, and something between all requests."""
     _, connection = live.db._connect()
 

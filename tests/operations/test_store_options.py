@@ -28,9 +28,11 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import backoff
 from odm.backends.local import LocalFile, Memory
 from odm.operations import ir, updates
-from odm.operations.backend import Gen, Sleep, aperform, perform, run
+from odm.operations.connection import Backend, Connection, NativeGen
 from odm.operations.context import Context
+from odm.operations.ir import Sleep
 from odm.operations.limits import PORTABLE, check_keys
+from odm.operations.run import aperform, perform, run
 from odm.operations.units import Units
 from odm.operations.watching import Observer
 from odm.schema.model import Key, Schema
@@ -118,12 +120,10 @@ def test_a_store_with_a_prefix_knows_the_classes_of_its_table() -> None:
         db.get(Customer, customer_id="c")
 
 
-class Answers:
+class Answers(Connection[Any]):
     """A connection that needs two native requests an operation, the first of which fails."""
 
-    limits = PORTABLE
-
-    def steps(self, request: ir.Request) -> Gen[Any]:
+    def steps(self, request: ir.Request) -> NativeGen[Any, Any]:
         try:
             yield f"first {request.key.partition}"  # type: ignore[union-attr]
         except OSError:
@@ -156,7 +156,7 @@ def test_the_hook_is_told_of_each_native_request_but_pauses(colour: str) -> None
         told.append(info)
         threads.add(get_ident())
 
-    watch = Observer("t", hook, connection.units)
+    watch = Observer("t", connection, hook)
     both = ir.Gather((ir.Get(Key("a")), ir.Get(Key("b"))))
     if colour == "sync":
         assert perform(connection, both, watch) == ("second", "second")
@@ -176,12 +176,12 @@ def test_a_watched_procedure_raises_what_it_raised() -> None:
     def failing(_: Any) -> Any:
         raise KeyError("x")
 
-    def steps() -> Gen[None]:
+    def steps() -> NativeGen[str, None]:
         yield "native"
 
     told: list[RequestInfo] = []
     with pytest.raises(KeyError, match="x"):
-        run(Observer("t", told.append)(ir.Get(Key("a")), steps()), failing)
+        run(Observer("t", Answers(), told.append)(ir.Get(Key("a")), steps()), failing)
     assert isinstance(told[0].error, KeyError)
 
 
@@ -261,14 +261,14 @@ async def test_an_async_store_has_a_twin_of_its_colour() -> None:
 
 
 def test_a_backend_that_has_no_patience_says_so() -> None:
-    class Impatient:
+    class Impatient(Backend):
         name = "hasty"
 
-        def connect(self, schema: Schema) -> Any:
-            return object()
+        def connect(self, schema: Schema) -> Connection[Any]:
+            return Answers()
 
     db = Store(table, Impatient())
-    with pytest.raises(Unsupported, match="'hasty' takes no timeout"):
+    with pytest.raises(Unsupported, match="Answers takes no timeout"):
         db.with_options(timeout=1).get(Note, note_id="n")
-    with pytest.raises(Unsupported, match="'hasty' takes no timeout"):
+    with pytest.raises(Unsupported, match="Answers takes no timeout"):
         Store(table, db.backend, retries=1).get(Note, note_id="n")

@@ -4,10 +4,11 @@ from threading import Barrier, Thread
 from typing import Any
 
 import pytest
+from attrs import frozen
 
 from odm import AsyncStore, BadValue, Store
 from odm.backends.local import Memory
-from odm.operations.backend import Connection
+from odm.operations.connection import Backend, ForwardingConnection
 from odm.schema.model import Schema
 from tests.operations.shop import Customer, shop
 
@@ -71,8 +72,8 @@ def test_what_a_failed_block_collected_is_dropped_for_good() -> None:
         assert list(db.scan()) == [Customer(customer_id="c2")]
 
 
-class Closing:
-    """`Memory` that takes note of closed connections, and may fail at it. It is its own connection."""
+class Closing(Backend):
+    """`Memory` that takes note of closed connections, and may fail at it."""
 
     name = "closing"
 
@@ -80,15 +81,19 @@ class Closing:
         self.closed: list[str] = []
         self._error = error
 
-    def connect(self, schema: Schema) -> Connection:
-        inner = Memory().connect(schema)
-        self.steps, self.call, self.acall = inner.steps, inner.call, inner.acall
-        return self
+    def connect(self, schema: Schema) -> "ClosingConnection":
+        return ClosingConnection(Memory().connect(schema), self.closed, self._error)
+
+
+@frozen
+class ClosingConnection(ForwardingConnection[Any]):
+    closed: list[str]
+    error: Exception | None
 
     def close(self) -> None:
         self.closed.append("close")
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
 
     async def aclose(self) -> None:
         self.close()

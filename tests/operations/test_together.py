@@ -4,12 +4,12 @@ import pytest
 
 from odm.errors import Throttled
 from odm.operations import ir
-from odm.operations.backend import Gen
+from odm.operations.connection import CoreGen
 from odm.operations.together import together
 from odm.schema.model import Key
 
 
-def asks(key: str) -> Gen[str]:
+def asks(key: str) -> CoreGen[str]:
     try:
         yield ir.Get(Key(key))
     except Throttled:
@@ -17,8 +17,9 @@ def asks(key: str) -> Gen[str]:
     return f"{key} was had"
 
 
-def answered(request: ir.Gather) -> tuple[object, ...]:
+def answered(request: object) -> tuple[object, ...]:
     """The answers to requests of which the one for "b" fails."""
+    assert isinstance(request, ir.Gather)
     assert request.keep
     failed = ir.Failed(Throttled("too many", []))
     return tuple(failed if one == ir.Get(Key("b")) else None for one in request.requests)

@@ -20,7 +20,7 @@ from odm import Calls, Gen, OutcomeUnknown, Store
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Item, Set
 from odm.operations import ir
-from odm.operations.backend import Sleep
+from odm.operations.ir import Sleep
 from odm.schema.model import Key
 
 Stored: TypeAlias = dict[Key, Item]

@@ -13,14 +13,15 @@ from attrs import frozen
 from odm import Calls, Gen, Store, Table
 from odm.backends.local import Memory
 from odm.operations import ir
-from odm.operations.backend import Connection, run
+from odm.operations.connection import Backend, ForwardingConnection
+from odm.operations.run import run
 from odm.schema.model import Key, Schema
 
 Program: TypeAlias = Callable[[Calls], Gen[Any]]
 
 
 @frozen
-class OneByOne:
+class OneByOne(Backend):
     """A `Memory` without transactions."""
 
     inner: Memory
@@ -31,28 +32,11 @@ class OneByOne:
 
 
 @frozen
-class OneByOneConnection:
+class OneByOneConnection(ForwardingConnection[Any]):
     """Its connection."""
 
-    inner: Connection
-
-    def steps(self, request: ir.Request) -> Gen[Any]:
-        return self.inner.steps(request)
-
-    def apart(self, keys: Sequence[Key]) -> str | None:
+    def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         return "it writes one item at a time" if len(keys) > 1 else None
-
-    def call(self, native: Any) -> Any:
-        return self.inner.call(native)
-
-    async def acall(self, native: Any) -> Any:
-        return await self.inner.acall(native)
-
-    def close(self) -> None:
-        self.inner.close()
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
 
 
 class Writer:
@@ -87,6 +71,7 @@ class Writer:
             self.done, self.result = True, ended.value
             return
         self._together = isinstance(asked, ir.Gather)
+        assert not isinstance(asked, ir.Sleep)  # nobody waits here
         self._asked = asked.requests if isinstance(asked, ir.Gather) else (asked,)
         if not self._asked:
             self._go_on(())

@@ -34,7 +34,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Faults, LocalFile, Memory
 from odm.operations import ir
-from odm.operations.backend import Backend
+from odm.operations.connection import Backend
 from odm.patterns.between import Bucket
 from odm.patterns.copy import Progress, acopy, copy
 from odm.patterns.pointer import Pointer

@@ -38,6 +38,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
 from odm.operations import ir
+from odm.operations.run import run
 from odm.patterns.pointer import Pointer
 from odm.schema.model import Schema
 from odm.testing.stores import Watched, WatchedConnection
@@ -194,7 +195,7 @@ class Failing(Watched):
     error: OdmError | None = None
 
     def connect(self, schema: Schema) -> "FailingConnection":
-        return FailingConnection(self, self.inner.connect(evolve(schema, name=f"{schema.name}-{self.suffix}")))
+        return FailingConnection(self.inner.connect(evolve(schema, name=f"{schema.name}-{self.suffix}")), self)
 
 
 class FailingConnection(WatchedConnection):
@@ -205,6 +206,9 @@ class FailingConnection(WatchedConnection):
             self.watched.requests.clear()
             raise error
         return (yield from super().steps(request))
+
+    def answer(self, request: ir.Request) -> Any:
+        return run(self.steps(request), self.call)
 
 
 @pytest.mark.parametrize("error", [Throttled("busy"), OutcomeUnknown("lost"), BackendError("broken")], ids=repr)

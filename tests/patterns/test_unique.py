@@ -32,7 +32,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
 from odm.operations import ir
-from odm.operations.backend import run
+from odm.operations.run import run
 from odm.patterns.unique import Unique
 from odm.schema.model import Key
 from odm.testing.stores import Watched

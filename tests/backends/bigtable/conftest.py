@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from odm.backends.bigtable import Bigtable
-from odm.operations.backend import Connection, aperform, perform
+from odm.operations.connection import Connection
 from odm.operations.ir import CreateTables, Gather, Request
+from odm.operations.run import aperform, perform
 from odm.schema.model import Schema
 
 Ask = Callable[[Request | Gather], Awaitable[Any]]
@@ -22,12 +23,12 @@ def schema() -> Schema:
 
 
 @pytest.fixture
-def connection(bigtable_emulator: str, schema: Schema) -> Connection:
+def connection(bigtable_emulator: str, schema: Schema) -> Connection[Any]:
     return Bigtable("project", "instance", endpoint=bigtable_emulator).connect(schema)
 
 
 @pytest.fixture(params=["sync", "async"])
-async def ask(request: pytest.FixtureRequest, connection: Connection) -> Any:
+async def ask(request: pytest.FixtureRequest, connection: Connection[Any]) -> Any:
     """Answers requests of the IR on a created table, through the sync or the async clients."""
 
     async def ask_sync(wanted: Request | Gather) -> Any:

@@ -9,10 +9,10 @@ from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
-from odm.operations.backend import Sleep
 from odm.operations.ir import (
     Position,
     Request,
+    Sleep,
 )
 from odm.schema.model import Key, Schema
 

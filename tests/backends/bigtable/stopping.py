@@ -18,13 +18,14 @@ from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.garbage import Rules, Scrubbed, collect, server_time
 from odm.backends.bigtable.native import Mutated, MutateRows, Read, ReadRows, Row, RowRange, Together
+from odm.backends.bigtable.native import Steps as NativeSteps
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.errors import OdmError
 from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set
-from odm.operations.backend import Gen, Sleep, run
 from odm.operations.guards import ABSENT, EXISTS
-from odm.operations.ir import BatchWrite, CreateTables, Delete, DropTables, Page, Put, Query, Request, Update
+from odm.operations.ir import BatchWrite, CreateTables, Delete, DropTables, Page, Put, Query, Request, Sleep, Update
+from odm.operations.run import run
 from odm.schema.model import IndexSchema, Key, Schema
 
 google: Any = exceptions
@@ -225,7 +226,7 @@ class Steps:
         answer, error: how it ended.
     """
 
-    def __init__(self, world: World, steps: Gen[Any]) -> None:
+    def __init__(self, world: World, steps: NativeSteps[Any]) -> None:
         self.calls = 0
         self.pending: Any = None
         self.answer: Any = None

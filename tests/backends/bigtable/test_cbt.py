@@ -18,13 +18,14 @@ from odm.backends.bigtable.native import (
     Mutated,
     MutateRow,
     MutateRows,
+    Native,
     Read,
     ReadRows,
     SetCell,
+    Steps,
     Together,
 )
 from odm.backends.bigtable.ownership import REMOVED
-from odm.operations.backend import Gen
 
 NOW = 1_426_535_612_156_000
 
@@ -87,7 +88,7 @@ def test_values_are_quoted_as_by_go(value: bytes, shown: str) -> None:
     assert quoted(value) == shown
 
 
-def steps(*requests: object, answers: list[Any] | None = None) -> Gen[None]:
+def steps(*requests: Native, answers: list[Any] | None = None) -> Steps[None]:
     for request in requests:
         answer = yield request
         if answers is not None:

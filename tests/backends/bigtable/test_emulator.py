@@ -16,7 +16,7 @@ from google.cloud.bigtable_v2.services.bigtable.transports import BigtableGrpcTr
 from odm.backends.bigtable import Bigtable
 from odm.errors import BackendError, ItemTooLarge
 from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
-from odm.operations.backend import Connection, aperform, perform
+from odm.operations.connection import Connection
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -33,6 +33,7 @@ from odm.operations.ir import (
     Scan,
     Written,
 )
+from odm.operations.run import aperform, perform
 from odm.schema.model import Key, Schema
 from tests.backends.bigtable.conftest import Ask
 
@@ -298,12 +299,12 @@ async def test_a_key_too_long_is_refused_before_anything_is_sent(ask: Ask) -> No
 
 
 @pytest.fixture
-def hash_only(bigtable_emulator: str, schema: Schema) -> Connection:
+def hash_only(bigtable_emulator: str, schema: Schema) -> Connection[Any]:
     lonely = Schema(name=f"{schema.name}h", entities={}, indexes={}, hash_only=True)
     return Bigtable("project", "instance", endpoint=bigtable_emulator).connect(lonely)
 
 
-def test_a_table_without_sort_keys(hash_only: Connection) -> None:
+def test_a_table_without_sort_keys(hash_only: Connection[Any]) -> None:
     perform(hash_only, CreateTables())
     for name in ("s", "s1", "s#1"):
         perform(hash_only, Put(Key(name), {"_t": name}))
@@ -314,7 +315,7 @@ def test_a_table_without_sort_keys(hash_only: Connection) -> None:
     hash_only.close()
 
 
-def test_threads_share_a_connection(connection: Connection) -> None:
+def test_threads_share_a_connection(connection: Connection[Any]) -> None:
     perform(connection, CreateTables())
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: perform(connection, Put(Key("p", f"{number}"), pet(number))), range(100)))
@@ -322,7 +323,7 @@ def test_threads_share_a_connection(connection: Connection) -> None:
     connection.close()
 
 
-def test_a_connection_lives_through_several_event_loops(connection: Connection) -> None:
+def test_a_connection_lives_through_several_event_loops(connection: Connection[Any]) -> None:
     loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
 
     async def one(number: int) -> Any:
@@ -336,7 +337,7 @@ def test_a_connection_lives_through_several_event_loops(connection: Connection) 
     assert [loop() is None for loop in loops[:2]] == [True, True]  # nothing is kept for loops that are gone
 
 
-async def test_closing_twice_and_using_it_again(connection: Connection) -> None:
+async def test_closing_twice_and_using_it_again(connection: Connection[Any]) -> None:
     perform(connection, CreateTables())
     connection.close()
     connection.close()

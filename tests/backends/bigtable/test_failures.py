@@ -16,7 +16,7 @@ from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Exists, Missing, Path
-from odm.operations.backend import Connection, Patience, aperform, perform
+from odm.operations.connection import Connection, RetryPolicy
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -30,6 +30,7 @@ from odm.operations.ir import (
     Scan,
     Split,
 )
+from odm.operations.run import aperform, perform
 from odm.schema.model import Key, Schema
 from tests.backends.bigtable.server import Delay, Server, Status, done, entries, first, packed, serving
 
@@ -75,7 +76,7 @@ def connection(server: Server, schema: Schema, bigtable_emulator: str) -> Iterat
     connection.close()
 
 
-def asking(connection: Connection, colour: str) -> Ask:
+def asking(connection: Connection[Any], colour: str) -> Ask:
     """Answers requests in one of the colours."""
 
     async def ask(wanted: Request) -> Any:
@@ -137,7 +138,7 @@ class TestReads:
 
     async def test_an_attempt_that_hangs_is_given_up(self, connection: Any, server: Server, colour: str) -> None:
         server.scripts["ReadRows"] = [(Delay(30),), (first(10), Delay(30))]
-        ask = asking(connection.patient(Patience(timeout=0.3)), colour)
+        ask = asking(connection.with_retry_policy(RetryPolicy(timeout=0.3)), colour)
         begun = time.monotonic()
         assert sorts(await ask(Query("p"))) == LETTERS
         assert time.monotonic() - begun < 5
@@ -156,7 +157,7 @@ class TestReads:
 class TestPatience:
     @pytest.mark.parametrize("retries", [0, 1, 3])
     async def test_retries_are_counted(self, connection: Any, server: Server, colour: str, retries: int) -> None:
-        ask = asking(connection.patient(Patience(retries=retries)), colour)
+        ask = asking(connection.with_retry_policy(RetryPolicy(retries=retries)), colour)
         for wanted in (Get(Key("p", "a")), Put(Key("p", "a"), ITEM), BatchWrite((Put(Key("p", "a"), ITEM),))):
             server.calls.clear()
             server.script = [(StatusCode.UNAVAILABLE,)] * 20
@@ -167,7 +168,7 @@ class TestPatience:
 
     async def test_the_last_attempt_may_succeed(self, connection: Any, server: Server, colour: str) -> None:
         server.script = [(StatusCode.UNAVAILABLE,)] * 3
-        assert await asking(connection.patient(Patience(retries=3)), colour)(Get(Key("p", "a"))) == ITEM
+        assert await asking(connection.with_retry_policy(RetryPolicy(retries=3)), colour)(Get(Key("p", "a"))) == ITEM
         await connection.aclose()
 
     async def test_attempts_end_when_the_time_is_up(self, connection: Any, server: Server, colour: str) -> None:
@@ -179,7 +180,7 @@ class TestPatience:
         await connection.aclose()
 
     async def test_a_twin_shares_the_clients(self, connection: Any, server: Server, colour: str) -> None:
-        twin = connection.patient(Patience(timeout=2.0, retries=1))
+        twin = connection.with_retry_policy(RetryPolicy(timeout=2.0, retries=1))
         assert await asking(twin, colour)(Get(Key("p", "a"))) == ITEM
         assert (server.calls[0].seconds or 0) < 3.1
         assert connection._clients is twin._clients
@@ -210,7 +211,7 @@ class TestBatches:
         server.scripts["MutateRows"] = [(StatusCode.UNAVAILABLE,)] * 3
         operations = tuple(Put(Key("p", letter), ITEM) for letter in "xyz")
         with pytest.raises(Throttled, match="3 of 3") as raised:
-            await asking(connection.patient(Patience(retries=2)), colour)(BatchWrite(operations))
+            await asking(connection.with_retry_policy(RetryPolicy(retries=2)), colour)(BatchWrite(operations))
         assert raised.value.left == operations
         await connection.aclose()
 
@@ -252,7 +253,7 @@ class TestWritesThatMustNotHappenTwice:
 
     async def test_one_that_hangs(self, connection: Any, server: Server, colour: str) -> None:
         server.scripts["CheckAndMutateRow"] = [(Delay(30),)]
-        ask = asking(connection.patient(Patience(timeout=0.3)), colour)
+        ask = asking(connection.with_retry_policy(RetryPolicy(timeout=0.3)), colour)
         wanted = Put(Key("p", "a"), {"_t": "Pet", "age": 4}, condition=EXISTS)
         with pytest.raises(OutcomeUnknown, match="DEADLINE_EXCEEDED"):
             await ask(wanted)
@@ -318,7 +319,7 @@ EVERY: dict[str, Request] = {
 class TestNothingRawEscapes:
     @pytest.mark.parametrize("name", EVERY)
     async def test_whatever_the_status(self, connection: Any, server: Server, colour: str, name: str) -> None:
-        ask = asking(connection.patient(Patience(retries=0)), colour)
+        ask = asking(connection.with_retry_policy(RetryPolicy(retries=0)), colour)
         for code in StatusCode:
             if code is StatusCode.OK:
                 continue
@@ -330,7 +331,7 @@ class TestNothingRawEscapes:
 
     @pytest.mark.parametrize("name", EVERY)
     async def test_when_the_server_is_gone(self, connection: Any, server: Server, colour: str, name: str) -> None:
-        ask = asking(connection.patient(Patience(timeout=2.0, retries=1)), colour)
+        ask = asking(connection.with_retry_policy(RetryPolicy(timeout=2.0, retries=1)), colour)
         await ask(Get(Key("p", "a")))
         server.stop()
         with pytest.raises(OdmError, match=r"UNAVAILABLE|connect"):
@@ -341,7 +342,7 @@ class TestNothingRawEscapes:
         server.scripts["ReadRows"] = [(first(5), Delay(30))]
         threading.Timer(0.3, server.stop).start()
         with pytest.raises(BackendError, match=r"UNAVAILABLE|CANCELLED"):
-            await asking(connection.patient(Patience(retries=1)), colour)(Query("p"))
+            await asking(connection.with_retry_policy(RetryPolicy(retries=1)), colour)(Query("p"))
         await connection.aclose()
 
 

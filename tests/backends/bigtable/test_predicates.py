@@ -54,7 +54,7 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
-from odm.operations.backend import Connection
+from odm.operations.connection import Connection
 from odm.schema.model import Schema
 from tests.backends.bigtable import values as at_large
 
@@ -106,11 +106,11 @@ EDGES: tuple[Value, ...] = (
 
 
 @pytest.fixture(scope="module")
-def connection(bigtable_emulator: str) -> Iterator[Connection]:
+def connection(bigtable_emulator: str) -> Iterator[Connection[Any]]:
     yield from connected(bigtable_emulator, "predicates")
 
 
-def connected(address: str, instance: str) -> Iterator[Connection]:
+def connected(address: str, instance: str) -> Iterator[Connection[Any]]:
     """A connection to an instance with the table, in which there are ghosts."""
     connection = Bigtable("project", instance, endpoint=address).connect(Schema(TABLE, {}, {}))
     connection.call(CreateTable(TABLE, {"d": 1, "c": 1}))
@@ -124,7 +124,7 @@ def written(item: Item, form: Form = FORM) -> Entry:
     return Entry("item", replacement(item, form, "item", "id1", (), 1000))
 
 
-def answer(connection: Connection, said: Predicate, row: str) -> bool:
+def answer(connection: Connection[Any], said: Predicate, row: str) -> bool:
     """Whether the server judges that the condition holds; changes nothing."""
     harmless = (DeleteColumn("nothing"),)
     matched = connection.call(CheckAndMutateRow(TABLE, row, said.filter, harmless, harmless))
@@ -132,7 +132,7 @@ def answer(connection: Connection, said: Predicate, row: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def edges(connection: Connection) -> tuple[tuple[str, Item], ...]:
+def edges(connection: Connection[Any]) -> tuple[tuple[str, Item], ...]:
     """Rows with every edge as the attribute x, and one without it."""
     items: list[Item] = [{"_t": "Edge", "x": value} for value in EDGES]
     rows = tuple((f"edge{number:03}", item) for number, item in enumerate([*items, {"_t": "Edge"}]))
@@ -141,7 +141,7 @@ def edges(connection: Connection) -> tuple[tuple[str, Item], ...]:
     return rows
 
 
-def judged(connection: Connection, rows: tuple[tuple[str, Item], ...], condition: Condition) -> dict[str, bool]:
+def judged(connection: Connection[Any], rows: tuple[tuple[str, Item], ...], condition: Condition) -> dict[str, bool]:
     """What the server says of each row: a predicate matches those that a read with it as its filter brings."""
     said = predicate(condition, FORM)
     assert said is not None, f"{condition} is not compiled"
@@ -156,7 +156,7 @@ SCALARS = tuple(value for value in EDGES if not isinstance(value, list | dict | 
 
 @pytest.mark.parametrize("op", ["=", "<>", "<", "<=", ">", ">="])
 def test_every_edge_compared_with_every_other(
-    connection: Connection, edges: tuple[tuple[str, Item], ...], op: Comparator
+    connection: Connection[Any], edges: tuple[tuple[str, Item], ...], op: Comparator
 ) -> None:
     for value in SCALARS:
         for condition in (Compare(op, X, Const(value)), Compare(op, Const(value), X)):
@@ -164,7 +164,7 @@ def test_every_edge_compared_with_every_other(
             assert said == {row: holds(condition, item) for row, item in edges}, condition
 
 
-def test_the_beginning_of_every_edge(connection: Connection, edges: tuple[tuple[str, Item], ...]) -> None:
+def test_the_beginning_of_every_edge(connection: Connection[Any], edges: tuple[tuple[str, Item], ...]) -> None:
     starts = {value[:length] for value in SCALARS if isinstance(value, str | bytes) for length in (1, 2, len(value))}
     assert {"", b"", "'", "2", "20", "-", "t"} <= starts
     for start in starts:
@@ -198,7 +198,7 @@ ENDS: tuple[tuple[Value, ...], ...] = (
 
 @pytest.mark.parametrize("ends", ENDS, ids=["numbers", "texts", "bytes"])
 def test_every_edge_between_two_others(
-    connection: Connection, edges: tuple[tuple[str, Item], ...], ends: tuple[Value, ...]
+    connection: Connection[Any], edges: tuple[tuple[str, Item], ...], ends: tuple[Value, ...]
 ) -> None:
     for low, high in product(ends, ends):
         condition = Between(X, Const(low), Const(high))
@@ -206,7 +206,7 @@ def test_every_edge_between_two_others(
         assert said == {row: holds(condition, item) for row, item in edges}, condition
 
 
-def test_and_or_and_not_of_what_is_and_is_not_there(connection: Connection) -> None:
+def test_and_or_and_not_of_what_is_and_is_not_there(connection: Connection[Any]) -> None:
     items: list[Item] = [{"_t": "Set", **dict.fromkeys(names, 1)} for names in subsets("abc")]
     rows = tuple((f"set{number}", item) for number, item in enumerate(items))
     connection.call(
@@ -234,7 +234,7 @@ def subsets(names: str) -> list[str]:
     ],
     ids=str,
 )
-def test_a_row_without_an_item_is_none(connection: Connection, condition: Condition, row: str) -> None:
+def test_a_row_without_an_item_is_none(connection: Connection[Any], condition: Condition, row: str) -> None:
     said = predicate(condition, FORM)
     assert said is not None
     assert answer(connection, said, row) is holds(condition, None)
@@ -313,7 +313,7 @@ many = settings(
 @many
 @given(item=ITEMS, conditions=st.lists(CONDITIONS, min_size=1, max_size=6))
 def test_a_predicate_says_what_the_evaluator_says(
-    connection: Connection, item: dict[str, Any], conditions: list[Condition]
+    connection: Connection[Any], item: dict[str, Any], conditions: list[Condition]
 ) -> None:
     connection.call(MutateRow(TABLE, written(item)))
     for condition in conditions:
@@ -334,7 +334,7 @@ def asks_for_other_members(condition: Condition) -> bool:
 @many
 @given(item=ITEMS, more=st.frozensets(TEXTS, max_size=2), conditions=st.lists(CONDITIONS, min_size=1, max_size=6))
 def test_a_predicate_never_mistakes_members_in_the_plain_cell(
-    connection: Connection, item: dict[str, Any], more: frozenset[str], conditions: list[Condition]
+    connection: Connection[Any], item: dict[str, Any], more: frozenset[str], conditions: list[Condition]
 ) -> None:
     """Sets and maps that were stored before their fields were in Columns, and were added to since."""
     members = [cell for cell in cells({"_t": "x", "tags": more}, FORM, "item", 1000) if "#" in cell.qualifier]
@@ -377,7 +377,7 @@ def changes(members: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[dict[str
     condition=CONDITIONS,
 )
 def test_blind_actions_do_what_the_evaluator_does_or_ask_for_the_item(
-    connection: Connection, change: tuple[dict[str, Any], Sequence[Action]], form: Form, condition: Condition
+    connection: Connection[Any], change: tuple[dict[str, Any], Sequence[Action]], form: Form, condition: Condition
 ) -> None:
     """Written as the form says, or as before its fields were Counters and in Columns."""
     item, actions = change

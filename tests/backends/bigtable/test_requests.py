@@ -20,7 +20,6 @@ from odm.backends.bigtable.ownership import REMOVED, Owned
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.writer import new_id
 from odm.errors import BackendError, ItemTooLarge, Throttled
-from odm.operations.backend import Sleep
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -30,6 +29,7 @@ from odm.operations.ir import (
     Query,
     Refused,
     Request,
+    Sleep,
     Written,
 )
 from odm.schema.model import Key

@@ -8,7 +8,6 @@ import pytest
 from odm.backends.bigtable.native import MutateRow, Read, ReadRows, RowRange
 from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OdmError, OutcomeUnknown, Throttled
-from odm.operations.backend import Sleep
 from odm.operations.ir import (
     BatchGet,
     Delete,
@@ -17,6 +16,7 @@ from odm.operations.ir import (
     Query,
     Request,
     Scan,
+    Sleep,
     Written,
 )
 from odm.schema.model import Key

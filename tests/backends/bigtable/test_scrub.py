@@ -31,7 +31,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.scrub import Scrubbed, ascrub, scrub
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BackendError, BadValue, Throttled
-from odm.operations.backend import Connection
+from odm.operations.connection import Connection
 from tests.backends.bigtable.stopping import LEASE, Scene, Steps, World
 
 HOUR = 3600
@@ -166,7 +166,7 @@ def db(backend: Bigtable, prefix: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def link(db: Store, backend: Bigtable, prefix: str) -> Iterator[Connection]:
+def link(db: Store, backend: Bigtable, prefix: str) -> Iterator[Connection[Any]]:
     """For native calls on the same tables."""
     made = backend.connect(meters.compile())
     yield made
@@ -189,19 +189,19 @@ def do(request: pytest.FixtureRequest, backend: Bigtable, prefix: str, db: Store
     return scrubbed
 
 
-def ghost(link: Connection, prefix: str, row_key: str) -> None:
+def ghost(link: Connection[Any], prefix: str, row_key: str) -> None:
     """What an increment leaves where there was no item, if its writer stops."""
     rules = (Increment("views", 1), AppendValue(TAG, b""), AppendValue(REVISION, b""))
     link.call(ReadModifyWriteRow(f"{prefix}meters", row_key, rules))
 
 
-def keys(link: Connection, prefix: str, table: str = "meters") -> list[str]:
+def keys(link: Connection[Any], prefix: str, table: str = "meters") -> list[str]:
     rows: tuple[Row, ...] = link.call(ReadRows(f"{prefix}{table}", filter=Newest())).rows
     return [row.text for row in rows]
 
 
 class TestRows:
-    async def test_ghosts_go_and_items_stay(self, do: Do, db: Store, link: Connection, prefix: str) -> None:
+    async def test_ghosts_go_and_items_stay(self, do: Do, db: Store, link: Connection[Any], prefix: str) -> None:
         db.put(Reading(meter="m", day="1"))
         ghost(link, prefix, "METER#m#DAY#2")
         assert await do(hours=0.9) == Scrubbed(rows=2)
@@ -209,7 +209,7 @@ class TestRows:
         assert keys(link, prefix) == ["METER#m#DAY#1"]
 
     def test_a_ghost_of_which_an_item_is_made_meanwhile_stays(
-        self, db: Store, link: Connection, prefix: str, world: World
+        self, db: Store, link: Connection[Any], prefix: str, world: World
     ) -> None:
         ghost(link, prefix, "METER#m#DAY#2")
         schema = evolve(meters.compile(), name=f"{prefix}meters")
@@ -223,7 +223,7 @@ class TestRows:
         assert db.one(Reading, meter="m", day="2").views == 0
 
     async def test_expired_items_go_with_their_entries_where_that_is_asked(
-        self, do: Do, db: Store, link: Connection, prefix: str
+        self, do: Do, db: Store, link: Connection[Any], prefix: str
     ) -> None:
         now = datetime.now(UTC)
         db.put(Reading(meter="old", day="1", ends=now + timedelta(hours=1)))
@@ -238,7 +238,9 @@ class TestRows:
             "DAY#1##new##METER#new##DAY#1",
         ]
 
-    async def test_what_an_expired_item_lists_stays(self, do: Do, db: Store, link: Connection, prefix: str) -> None:
+    async def test_what_an_expired_item_lists_stays(
+        self, do: Do, db: Store, link: Connection[Any], prefix: str
+    ) -> None:
         db.put(Reading(meter="old", day="1", ends=datetime.now(UTC) + timedelta(hours=1)))
         assert (await do()).columns == 0
         assert len(keys(link, prefix, "meters.by_day")) == 1
@@ -288,7 +290,7 @@ class TestGoingOn:
         db.create()
 
     async def test_the_servers_time_counts_and_leaves_nothing(
-        self, do: Do, db: Store, link: Connection, prefix: str, monkeypatch: pytest.MonkeyPatch
+        self, do: Do, db: Store, link: Connection[Any], prefix: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A clock here that is fast would have claims removed while their writers are at it."""
         row = Entry("DAY#1##m##METER#m##DAY#1", (SetCell("claimed", b"METER#m#DAY#1", SERVER_TIME, ENTRIES),))

@@ -39,7 +39,7 @@ from odm.expressions.nodes import (
     StartsWith,
     Value,
 )
-from odm.operations.backend import Connection
+from odm.operations.connection import Connection
 from tests.backends.bigtable.test_predicates import (
     BYTES,
     EDGES,
@@ -63,7 +63,7 @@ TEXT = Path(("text",))
 
 
 @pytest.fixture(scope="module")
-def connection(bigtable_emulator: str) -> Iterator[Connection]:
+def connection(bigtable_emulator: str) -> Iterator[Connection[Any]]:
     yield from connected(bigtable_emulator, "spellings")
 
 
@@ -99,7 +99,7 @@ ASKED = st.one_of(
     other=ASKED,
 )
 def test_a_predicate_never_accepts_what_the_evaluator_refuses(
-    connection: Connection, found: dict[str, bytes], one: Condition, other: Condition
+    connection: Connection[Any], found: dict[str, bytes], one: Condition, other: Condition
 ) -> None:
     """Of cells that odm writes, wrote before, or that another program wrote. What it refuses is judged on the item."""
     marks = {"_t": b"Order", "~r": b"id1", "map": b"{}"}
@@ -166,7 +166,7 @@ def is_own(name: str, cell: bytes) -> bool:
 
 
 @pytest.fixture(scope="module")
-def declared(connection: Connection) -> tuple[tuple[str, Item], ...]:
+def declared(connection: Connection[Any]) -> tuple[tuple[str, Item], ...]:
     """Rows with every edge that is a text as the attribute text, as it is stored and as it was, one with None and one
     without it."""
     edges: list[Value] = [None, *(value for value in EDGES if isinstance(value, str))]
@@ -182,7 +182,7 @@ def declared(connection: Connection) -> tuple[tuple[str, Item], ...]:
 
 @pytest.mark.parametrize("op", ["=", "<>", "<", "<=", ">", ">="])
 def test_every_edge_compared_with_every_declared_text(
-    connection: Connection, declared: tuple[tuple[str, Item], ...], op: Comparator
+    connection: Connection[Any], declared: tuple[tuple[str, Item], ...], op: Comparator
 ) -> None:
     for value in SCALARS:
         for condition in (Compare(op, TEXT, Const(value)), Not(Compare(op, TEXT, Const(value)))):
@@ -190,7 +190,9 @@ def test_every_edge_compared_with_every_declared_text(
             assert said == {row: holds(condition, item) for row, item in declared}, condition
 
 
-def test_the_beginning_of_every_declared_text(connection: Connection, declared: tuple[tuple[str, Item], ...]) -> None:
+def test_the_beginning_of_every_declared_text(
+    connection: Connection[Any], declared: tuple[tuple[str, Item], ...]
+) -> None:
     starts = {value[:length] for value in SCALARS if isinstance(value, str | bytes) for length in (1, 2, len(value))}
     for start in starts:
         condition = StartsWith(TEXT, Const(start))

@@ -33,8 +33,8 @@ from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.tables import plan
 from odm.errors import BackendError
 from odm.operations.admin import silent
-from odm.operations.backend import run
 from odm.operations.ir import CreateTables, DropTables
+from odm.operations.run import run
 from odm.schema.model import Schema
 from tests.backends.bigtable.playing import BUSY, google, play
 

@@ -14,7 +14,7 @@ from odm.backends.bigtable.native import CheckAndMutateRow, DeleteColumn, Mutate
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS
 from odm.backends.bigtable.writer import new_id
 from odm.errors import OutcomeUnknown
-from odm.operations.backend import Patience
+from odm.operations.connection import RetryPolicy
 from odm.operations.ir import Page, Query, Request, Written
 from odm.schema.model import Key
 from tests.backends.bigtable.stopping import Scene, Steps, World
@@ -273,5 +273,5 @@ class TestLease:
 
     def test_no_attempt_may_take_longer_than_a_commit_may(self, world: World) -> None:
         """However patient the store is: a commit that is still under way then could land after the lease."""
-        patient = world.connection.patient(Patience(timeout=100_000.0))
+        patient = world.connection.with_retry_policy(RetryPolicy(timeout=100_000.0))
         assert patient._wire.seconds == COMMIT_WITHIN

@@ -18,8 +18,8 @@ from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.native import Call
 from odm.codec import Draft, compile_codec
 from odm.expressions.nodes import Compare, Const, Missing, Path, Set
-from odm.operations.backend import aperform, perform
 from odm.operations.ir import BatchGet, BatchWrite, Check, Delete, Get, Put, Query, Request, Scan, Transact, Update
+from odm.operations.run import aperform, perform
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.canned import Answer, Canned, serving
 from tests.backends.dynamodb.conftest import Ask
@@ -106,6 +106,7 @@ async def test_the_body_is_what_botocore_makes_of_the_arguments(
     server: Canned, connection: DynamoDBConnection, send: Ask, request_: Request
 ) -> None:
     native = next(connection.steps(request_))
+    assert isinstance(native, Call)
     plain = boto3.client("dynamodb", "eu-west-1", None, True, None, server.endpoint, "k", "s")
     getattr(plain, native.operation)(**Bodies().arguments(native.kwargs))
     expected = last(server)
@@ -245,6 +246,7 @@ async def test_operations_on_tables_go_the_ordinary_way(server: Canned, connecti
 def test_a_request_prints_what_its_text_holds(connection: DynamoDBConnection) -> None:
     text = next(connection.steps(Put(KEY, draft("x" * 1000), ENTRIES)))
     plain = next(connection.steps(Put(KEY, dict(draft("x" * 1000)), ENTRIES)))
+    assert isinstance(text, Call)
     assert isinstance(text.kwargs["Item"], AttributesText)
     assert text == plain
     assert str(text) == str(plain)

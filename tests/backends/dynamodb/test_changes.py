@@ -13,7 +13,8 @@ from odm.backends.dynamodb.schema import Layout, create_table
 from odm.backends.dynamodb.tables import apply
 from odm.errors import BackendError, BadValue
 from odm.operations.admin import Change
-from odm.operations.backend import Sleep, run
+from odm.operations.ir import Sleep
+from odm.operations.run import run
 from odm.schema.model import IndexSchema, Schema
 from tests.backends.dynamodb.conftest import described
 

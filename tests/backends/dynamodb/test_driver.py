@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.driver import DynamoDBConnection
-from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.native import Call, Native
 from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import (
     AddTo,
@@ -35,7 +35,6 @@ from odm.expressions.nodes import (
     Size,
     StartsWith,
 )
-from odm.operations.backend import aperform, perform, run
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -54,6 +53,7 @@ from odm.operations.ir import (
     Update,
     Written,
 )
+from odm.operations.run import aperform, perform, run
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.conftest import Ask
 
@@ -416,7 +416,8 @@ def test_expiry_is_switched_on_also_when_the_creation_was_interrupted() -> None:
         connection = backend.connect(Expiring("shop", {}, {}))
         made: list[str] = []
 
-        def call(native: Call, connection: DynamoDBConnection = connection, made: list[str] = made) -> Any:
+        def call(native: Native, connection: DynamoDBConnection = connection, made: list[str] = made) -> Any:
+            assert isinstance(native, Call)
             made.append(native.operation)
             return connection.call(native)
 

@@ -42,7 +42,6 @@ from odm.errors import (
     Unsupported,
 )
 from odm.expressions.nodes import Exists, Increment, Path
-from odm.operations.backend import Sleep, aperform, perform, run
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -54,8 +53,10 @@ from odm.operations.ir import (
     Query,
     Request,
     Scan,
+    Sleep,
     Update,
 )
+from odm.operations.run import aperform, perform, run
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.conftest import Ask, described
 

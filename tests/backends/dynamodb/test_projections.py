@@ -8,10 +8,10 @@ from attrs import evolve
 
 from odm import AccessPattern, Entity, PrimaryKey, SchemaError, Table
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.native import Call, Native
 from odm.expressions.nodes import Compare, Condition, Const, Path
-from odm.operations.backend import run
 from odm.operations.ir import CreateTables, Page, Query
+from odm.operations.run import run
 from odm.schema.model import IndexSchema, Key, Schema
 
 SCHEMA = Schema(
@@ -35,7 +35,8 @@ def ask(
     """The calls that a query makes, and its answer."""
     calls: list[Call] = []
 
-    def answer(call: Call) -> Any:
+    def answer(call: Native) -> Any:
+        assert isinstance(call, Call)
         calls.append(call)
         if call.operation == "query":
             return {"Items": entries, "Count": len(entries), "ScannedCount": len(entries), **more}
@@ -113,7 +114,9 @@ def test_an_index_counts_alone_when_it_holds_what_the_filter_looks_at() -> None:
 
 
 def test_the_table_is_made_with_its_projections() -> None:
-    created = next(DynamoDB().connect(SCHEMA).steps(CreateTables())).kwargs
+    create = next(DynamoDB().connect(SCHEMA).steps(CreateTables()))
+    assert isinstance(create, Call)
+    created = create.kwargs
     assert [index["Projection"] for index in created["GlobalSecondaryIndexes"]] == [
         {"ProjectionType": "KEYS_ONLY"},
         {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["name", "_t", "_ttl"]},

@@ -10,7 +10,7 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
 from odm.errors import BackendError, SchemaError, Throttled
 from odm.expressions.nodes import Compare, Const, IsIn, Missing, Path, Remove, Set
-from odm.operations.backend import Patience, Sleep, run
+from odm.operations.connection import RetryPolicy
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -22,9 +22,11 @@ from odm.operations.ir import (
     Put,
     Query,
     Request,
+    Sleep,
     Update,
     Written,
 )
+from odm.operations.run import run
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.conftest import described
 
@@ -38,8 +40,9 @@ IS_OPEN = Compare("=", Path(("status",)), Const("open"))
 def first(request: Request, schema: Schema = SHOP) -> Call:
     """What `explain` shows."""
     steps = DynamoDB().connect(schema).steps(request)
-    native: Call = next(steps)
+    native = next(steps)
     steps.close()
+    assert isinstance(native, Call)
     return native
 
 
@@ -181,7 +184,7 @@ def test_a_batch_that_nothing_is_done_of_is_given_up_with_what_is_left() -> None
     assert len(service.calls) == 7
     assert all(0 <= pause <= 5 for pause in service.pauses)
     assert service.pauses != sorted(service.pauses, reverse=True)
-    impatient, service = DynamoDB().connect(SHOP).patient(Patience(retries=1)), Service(answer)
+    impatient, service = DynamoDB().connect(SHOP).with_retry_policy(RetryPolicy(retries=1)), Service(answer)
     with pytest.raises(Throttled):
         run(impatient.steps(BatchWrite(operations)), service)
     assert len(service.calls) == 2

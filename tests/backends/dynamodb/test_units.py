@@ -12,7 +12,7 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.units import asking, units_of
 from odm.backends.local import Memory
-from odm.operations.backend import Sleep
+from odm.operations.ir import Sleep
 from odm.operations.units import Units
 from odm.testing.suite.helpers import fill
 

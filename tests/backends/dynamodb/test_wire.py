@@ -13,7 +13,7 @@ from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.wire import _Hooks
 from odm.errors import BackendError, OutcomeUnknown
 from odm.expressions.nodes import Missing, Path, Set
-from odm.operations.backend import Patience, aperform, perform
+from odm.operations.connection import RetryPolicy
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -27,6 +27,7 @@ from odm.operations.ir import (
     Transact,
     Update,
 )
+from odm.operations.run import aperform, perform
 from odm.schema.model import Key, Schema
 from tests.backends.dynamodb.canned import Answer, serving
 from tests.backends.dynamodb.conftest import Ask
@@ -129,7 +130,7 @@ async def test_what_is_no_answer_is_not_taken_for_one(mode: Any) -> None:
         session = boto3.Session("key", "secret", region_name="eu-west-1")
         config = Config(retries={"mode": mode, "total_max_attempts": 1})
         backend = DynamoDB(session, endpoint_url=server.endpoint, config=config)
-        connection = backend.connect(Schema("shop", {}, {})).patient(Patience(retries=0))
+        connection = backend.connect(Schema("shop", {}, {})).with_retry_policy(RetryPolicy(retries=0))
         for answer in [Answer(b"{}", checksum=1), *map(Answer, _NO_ANSWERS)]:
             answers[0] = answer
             for request in [*_WRITES, *_OTHERS]:

@@ -22,7 +22,6 @@ from odm.expressions.nodes import (
     Remove,
     Set,
 )
-from odm.operations.backend import aperform, perform
 from odm.operations.ir import (
     BatchGet,
     BatchWrite,
@@ -42,6 +41,7 @@ from odm.operations.ir import (
     Update,
     Written,
 )
+from odm.operations.run import aperform, perform
 from tests.backends.local.support import Send, schema_of
 
 KEY = Key("p", "s")

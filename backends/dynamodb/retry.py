@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from odm.backends.dynamodb.profiles import configuration_of
-from odm.operations.backend import Patience
+from odm.operations.connection import RetryPolicy
 
 if TYPE_CHECKING:
     import boto3
@@ -17,29 +17,29 @@ Its own 10 make 26 seconds, which a service that is not there takes to say so.
 """
 
 
-def attempts_of(patience: Patience) -> int:
+def attempts_of(policy: RetryPolicy) -> int:
     """How often odm itself sends a request in all."""
-    return ATTEMPTS if patience.retries is None else patience.retries + 1
+    return ATTEMPTS if policy.retries is None else policy.retries + 1
 
 
-def config_of(given: "Config | None", session: "boto3.Session", patience: Patience, *, once: bool) -> "Config":
+def config_of(given: "Config | None", session: "boto3.Session", policy: RetryPolicy, *, once: bool) -> "Config":
     """The settings of a client.
 
     Args:
         given: the user's, which are kept where nothing else is said.
         session: of the user.
-        patience: what a store asks for.
+        policy: what a store asks for.
         once: the client must send nothing again by itself.
     """
     from botocore.config import Config
 
     given = given or Config()
     changes: dict[str, Any] = {}
-    if patience.timeout is not None:
-        changes = {"connect_timeout": patience.timeout, "read_timeout": patience.timeout}
+    if policy.timeout is not None:
+        changes = {"connect_timeout": policy.timeout, "read_timeout": policy.timeout}
     retries: dict[str, Any] = getattr(given, "retries", None) or {}
-    if once or patience.retries is not None or not (retries or _is_configured(session)):
-        most = 1 if once else attempts_of(patience)
+    if once or policy.retries is not None or not (retries or _is_configured(session)):
+        most = 1 if once else attempts_of(policy)
         # The user's retry mode stays: "adaptive" also limits the rate. Of two numbers botocore takes the total.
         changes["retries"] = {**retries, "total_max_attempts": most}
     return given.merge(Config(**changes))

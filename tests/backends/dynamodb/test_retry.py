@@ -14,8 +14,8 @@ from odm import AsyncStore, BackendError, OutcomeUnknown, Store, increment
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.clients import Settings, SyncClient
 from odm.backends.dynamodb.native import backoff
-from odm.backends.dynamodb.patience import ATTEMPTS, config_of
-from odm.operations.backend import Patience
+from odm.backends.dynamodb.retry import ATTEMPTS, config_of
+from odm.operations.connection import RetryPolicy
 from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
 from tests.backends.dynamodb.line import Line, line_to
@@ -123,7 +123,7 @@ def test_closing_one_closes_both(line: Line) -> None:
     db.create()
     clients = db._connect()[1]._client  # type: ignore[attr-defined]
     assert twin.get(ANN) is None
-    assert set(clients._clients) == {(False, Patience()), (False, Patience(retries=1))}
+    assert set(clients._clients) == {(False, RetryPolicy()), (False, RetryPolicy(retries=1))}
     twin.close()
     assert clients._clients == {}
     assert db.get(ANN) is twin.get(ANN) is None  # it opens anew
@@ -139,8 +139,8 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "config"
 
 
-def retries(config: Config | None = None, session: boto3.Session = SESSION, **patience: Any) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = config_of(config, session, Patience(**patience), once=False).retries  # type: ignore[attr-defined]
+def retries(config: Config | None = None, session: boto3.Session = SESSION, **policy: Any) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = config_of(config, session, RetryPolicy(**policy), once=False).retries  # type: ignore[attr-defined]
     return found
 
 
@@ -154,9 +154,9 @@ def test_without_a_word_it_is_tried_for_seconds() -> None:
 def test_a_store_goes_before_the_config() -> None:
     assert retries(Config(retries={"mode": "adaptive"}), retries=4) == {"mode": "adaptive", "total_max_attempts": 5}
     assert retries(Config(retries={"max_attempts": 9}), retries=0) == {"max_attempts": 9, "total_max_attempts": 1}
-    made = config_of(Config(read_timeout=7), SESSION, Patience(timeout=2.5), once=False)
+    made = config_of(Config(read_timeout=7), SESSION, RetryPolicy(timeout=2.5), once=False)
     assert (made.connect_timeout, made.read_timeout) == (2.5, 2.5)  # type: ignore[attr-defined]
-    made = config_of(Config(read_timeout=7), SESSION, Patience(), once=True)
+    made = config_of(Config(read_timeout=7), SESSION, RetryPolicy(), once=True)
     assert (made.connect_timeout, made.read_timeout) == (60, 7)  # type: ignore[attr-defined]
 
 
@@ -180,8 +180,8 @@ def test_a_session_of_the_default_profile_is_not_of_that_in_the_environment(
 
 def test_a_timeout_of_a_client_is_that_of_its_patience(endpoint: str) -> None:
     client = SyncClient(Settings(SESSION, endpoint_url=endpoint))
-    quick, slow = client.get(patience=Patience(1.0)), client.get()
-    assert client.get(patience=Patience(1.0)) is quick is not slow
+    quick, slow = client.get(policy=RetryPolicy(1.0)), client.get()
+    assert client.get(policy=RetryPolicy(1.0)) is quick is not slow
     assert quick.meta.config.read_timeout == 1.0
     assert slow.meta.config.read_timeout == 60
     client.close()

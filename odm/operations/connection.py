@@ -1,0 +1,264 @@
+"""The contract of a backend: `Backend` opens a `Connection`, which answers the requests of the core.
+
+A connection is sans-I/O inside: `Connection.steps` turns a request into a generator of *native* requests, and `call`
+and `acall` are the only places where I/O happens. What only some backends can do is a method or property with a
+default here, so that a backend overrides what differs and nothing asks whether it is there. `odm.operations.run` drives
+both kinds of generators, sync and async.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
+
+from attrs import evolve, frozen
+
+from odm.errors import Unsupported
+from odm.operations.ir import Gather, Query, Request, Sleep
+from odm.operations.limits import PORTABLE, Limits
+from odm.operations.run import run
+from odm.operations.units import Units
+from odm.schema.model import Key, Schema
+
+if TYPE_CHECKING:
+    from odm.codec import EntityCodec
+    from odm.expressions.nodes import Item
+
+R = TypeVar("R")
+N = TypeVar("N")
+
+
+CoreGen: TypeAlias = Generator[Request | Gather | Sleep, Any, R]
+"""Steps of the core: yields its requests, is sent their responses, and returns a result. It does no I/O itself.
+
+What is sent depends on the request (see `odm.operations.ir`), which the type of a generator cannot say: Any.
+"""
+
+NativeGen: TypeAlias = Generator[N, Any, R]
+"""Steps of a backend whose native requests are ``N``. What is sent is the service's own response: Any."""
+
+
+@frozen(cache_hash=True)
+class RetryPolicy:
+    """How a store wants requests over a network retried; None: as its backend does by default.
+
+    Attributes:
+        timeout: seconds for which the service may be silent: until there is a connection, and until it answers.
+        retries: how often a request is sent again.
+    """
+
+    timeout: float | None = None
+    retries: int | None = None
+
+
+DEFAULT_POLICY = RetryPolicy()
+"""The policy of a store that sets none."""
+
+
+@frozen
+class Rehearsal:
+    """What a write would do where no item has its key, without sending it.
+
+    Attributes:
+        sent: its native requests, up to the one that writes the item.
+        most: at most how many it takes, whatever is stored; None: that depends on what is stored.
+        stored: the rows that they write, as the service's own tool prints them.
+    """
+
+    sent: tuple[Any, ...]
+    most: int | None
+    stored: str = ""
+
+
+class Connection(ABC, Generic[N]):
+    """One table on one backend: schema checked, codecs compiled, ready for requests. Thread-safe.
+
+    ``N`` are its native requests: printable values, of which `Store.explain` shows the first. A backend implements the
+    five abstract methods; every other one is optional, with a default for a backend that has nothing of the kind.
+
+    """
+
+    @property
+    def fetches(self) -> bool:
+        """Whether a page of an index takes two requests, its entries and then their items; `Store.explain` shows it."""
+        return False
+
+    @property
+    def in_process(self) -> bool:
+        """Whether requests wait for no network: those of a `Gather` run one after another, without threads."""
+        return False
+
+    @abstractmethod
+    def steps(self, request: Request) -> NativeGen[N, Any]:
+        """Turn a request into native requests: yields them, is sent native responses, returns the request's response.
+
+        A native failure is thrown into the generator, which turns it into an error of `odm.errors`.
+        """
+
+    @abstractmethod
+    def call(self, native: N) -> Any:
+        """Perform one native request and return the native response, blocking."""
+
+    @abstractmethod
+    async def acall(self, native: N) -> Any:
+        """Perform one native request and return the native response without blocking the event loop."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release sync resources; a connection can be closed twice."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Release async resources; a connection can be closed twice."""
+
+    def answer(self, request: Request) -> Any:
+        """The response to a request, blocking: runs its `steps` with `call`, or does the same in one call."""
+        return run(self.steps(request), self.call)
+
+    def encode(self, codec: "EntityCodec", entity: Any) -> "Item":
+        """Make the item of an entity for a `Put`, in the form in which it is sent where that saves a step.
+
+        Args:
+            codec: of the entity's class.
+            entity: the entity.
+
+        Returns:
+            What `EntityCodec.encode` gives, or an `odm.codec.Draft` that reads as the same item.
+
+        Raises:
+            BadValue: a value cannot be stored.
+        """
+        return codec.encode(entity)
+
+    def rehearse(self, request: Request) -> Rehearsal:
+        """What a write would send and store, for `Store.explain`; by default it is one native request."""
+        steps = self.steps(request)
+        first = next(steps, None)
+        steps.close()
+        return Rehearsal((first,), 1)
+
+    def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
+        """Why the items under these keys cannot be written in one transaction, and what to do; None: they can.
+
+        Args:
+            keys: those of a transaction, each time that one joins them, the newest last.
+        """
+        return None
+
+    def with_retry_policy(self, policy: RetryPolicy) -> "Connection[N]":
+        """A twin on the same clients with another policy, closing of which closes both; itself without a network.
+
+        Raises:
+            Unsupported: requests wait on a network, and the backend has no settings for that.
+        """
+        raise Unsupported(f"{type(self).__name__} takes no timeout= or retries= of a store: leave them out")
+
+    def metered(self) -> "Connection[N]":
+        """A twin on the same clients whose requests are measured; by default itself."""
+        return self
+
+    def units(self, native: N, response: Any) -> Units | None:
+        """The capacity units that a native request has used; None: the response does not report them.
+
+        Without, they are computed from the request and its answer.
+        """
+        return None
+
+    def index_of(self, request: Request, native: N) -> str | None:
+        """The index that a native request of a request reads or writes; None: the table itself."""
+        return request.index if isinstance(request, Query) else None
+
+    def calls_of(self, native: N) -> Sequence[N] | None:
+        """The native requests that one stands for which sends several at the same time; None: it is one.
+
+        The response to such a one is a sequence of what each brought: a response, or its failure.
+        """
+        return None
+
+    def failure_of(self, response: Any) -> Exception | None:
+        """The error that followed a response of which only a part arrived; None: it is whole."""
+        return None
+
+
+@frozen
+class ForwardingConnection(Connection[N]):
+    """A connection in front of another one, which does everything: what all wrappers derive from.
+
+    A wrapper overrides what it changes, and hides nothing else. `answer` goes through the wrapper's own `steps` and
+    `call`, so that it cannot bypass them; one that changes neither may forward it, too.
+    """
+
+    inner: Connection[N]
+
+    @property
+    def fetches(self) -> bool:
+        return self.inner.fetches
+
+    @property
+    def in_process(self) -> bool:
+        return self.inner.in_process
+
+    def steps(self, request: Request) -> NativeGen[N, Any]:
+        return self.inner.steps(request)
+
+    def call(self, native: N) -> Any:
+        return self.inner.call(native)
+
+    async def acall(self, native: N) -> Any:
+        return await self.inner.acall(native)
+
+    def close(self) -> None:
+        self.inner.close()
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+    def encode(self, codec: "EntityCodec", entity: Any) -> "Item":
+        return self.inner.encode(codec, entity)
+
+    def rehearse(self, request: Request) -> Rehearsal:
+        return self.inner.rehearse(request)
+
+    def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
+        return self.inner.transaction_unsupported_reason(keys)
+
+    def with_retry_policy(self, policy: RetryPolicy) -> Self:
+        return evolve(self, inner=self.inner.with_retry_policy(policy))
+
+    def metered(self) -> Self:
+        return evolve(self, inner=self.inner.metered())
+
+    def units(self, native: N, response: Any) -> Units | None:
+        return self.inner.units(native, response)
+
+    def index_of(self, request: Request, native: N) -> str | None:
+        return self.inner.index_of(request, native)
+
+    def calls_of(self, native: N) -> Sequence[N] | None:
+        return self.inner.calls_of(native)
+
+    def failure_of(self, response: Any) -> Exception | None:
+        return self.inner.failure_of(response)
+
+
+class Backend(ABC):
+    """Where tables live: settings only until `connect`.
+
+    Attributes:
+        name: for messages, and for conformance flags.
+        clock: gives the seconds since the epoch by which its stores judge expiry.
+        limits: those of ``Store(limits="native")``.
+    """
+
+    name: str
+    clock: Callable[[], float] = time.time
+    limits: Limits = PORTABLE
+
+    @abstractmethod
+    def connect(self, schema: Schema) -> Connection[Any]:
+        """Check what this backend cannot do for this schema and open a connection; no request is sent yet.
+
+        Raises:
+            Unsupported: it cannot do what the schema asks for.
+            SchemaError: it does not allow a name in the schema.
+        """
