@@ -51,13 +51,13 @@ from odm.expressions.build import (
 from odm.expressions.nodes import Condition
 from odm.keys import Shards
 from odm.operations.along import Along
-from odm.operations.connection import Backend
-from odm.operations.connection import CoreGen as Gen
 from odm.operations.explain import Explanation
-from odm.operations.limits import Limits
 from odm.operations.metering import Meter, Usage
 from odm.operations.raw import RawItem
 from odm.operations.watching import RequestInfo
+from odm.protocol.connection import Backend
+from odm.protocol.connection import CoreGen as Gen
+from odm.protocol.limits import Limits
 from odm.schema.lint.finding import LintFinding
 from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncBatch, AsyncStore

@@ -18,8 +18,8 @@ from odm.backends.bigtable.codec import MAX_CELL
 from odm.backends.bigtable.layout import MAX_ROW_KEY
 from odm.backends.bigtable.schema import check
 from odm.errors import BadValue, Unsupported
-from odm.operations.connection import Backend, Connection
-from odm.operations.limits import Limits
+from odm.protocol.connection import Backend, Connection
+from odm.protocol.limits import Limits
 from odm.schema.model import Schema
 
 if TYPE_CHECKING:

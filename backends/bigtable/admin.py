@@ -1,4 +1,4 @@
-"""What the command line asks of Bigtable; see `odm.operations.admin`."""
+"""What the command line asks of Bigtable; see `odm.protocol.admin`."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,8 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError
 from odm.keys import next_prefix
-from odm.operations.admin import Change, Survey, Tell
-from odm.operations.run import run
+from odm.protocol.admin import Change, Survey, Tell
+from odm.protocol.run import run
 from odm.schema.evidence import Stored, judge
 from odm.schema.model import Key, Schema
 

@@ -14,7 +14,7 @@ from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import Throttled
-from odm.operations.ir import Delete, Put
+from odm.protocol.requests import Delete, Put
 
 GROUP = 256
 """So many writes go through `commit` together."""

@@ -26,7 +26,7 @@ from odm.backends.bigtable.native import (
     Steps,
     Together,
 )
-from odm.operations.connection import Rehearsal
+from odm.protocol.connection import Rehearsal
 
 _RULE: Final = 40 * "-"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from odm.backends.bigtable.native import CreateTable, DeleteTable, Families, ModifyFamilies
 from odm.backends.bigtable.schema import tables
-from odm.operations.admin import Change
+from odm.protocol.admin import Change
 from odm.schema.model import Schema
 
 

@@ -67,8 +67,8 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import BackendError, OdmError, OutcomeUnknown
 from odm.expressions.nodes import Condition, Or, Value
-from odm.operations.guards import ABSENT
-from odm.operations.ir import Operation, Put, Refused, Update, Written
+from odm.protocol.predicates import ABSENT
+from odm.protocol.requests import Operation, Put, Refused, Update, Written
 
 _LOG = logging.getLogger("odm.bigtable")
 

@@ -51,8 +51,8 @@ from odm.codec import VERSION
 from odm.errors import OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import And, Compare, Condition, Const, Missing, Path, Remove, Set, Value, paths
 from odm.expressions.nodes import Increment as IncrementAction
-from odm.operations.guards import EXISTS
-from odm.operations.ir import Operation, Update, Written
+from odm.protocol.predicates import EXISTS
+from odm.protocol.requests import Operation, Update, Written
 
 FIRST: Final = Missing(Path((VERSION,)))
 """The item is of the first version, as the core asks for it."""

@@ -47,8 +47,8 @@ from odm.backends.bigtable.writer import now_micros
 from odm.codec import EntityCodec
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
-from odm.operations.connection import DEFAULT_POLICY, Connection, Rehearsal, RetryPolicy
-from odm.operations.ir import Request, Sleep
+from odm.protocol.connection import DEFAULT_POLICY, Connection, Rehearsal, RetryPolicy
+from odm.protocol.requests import Request, Sleep
 from odm.schema.model import Key, Schema
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from odm.backends.bigtable.layout import Layout, checked
 from odm.backends.bigtable.native import ENTRIES, Row, RowRange
 from odm.errors import BackendError, SchemaError
 from odm.keys import can_go_on_low, next_prefix
-from odm.operations.ir import Position
+from odm.protocol.requests import Position
 from odm.schema.model import IndexSchema, Key
 from odm.schema.row_keys import UNAMBIGUOUS
 

@@ -69,8 +69,8 @@ from odm.backends.bigtable.writer import Writer, new_id
 from odm.codec import TTL_ATTRIBUTE
 from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Value
-from odm.operations.guards import Now, every, has_tag
-from odm.operations.ir import Delete, Position, Sleep, Written
+from odm.protocol.predicates import Now, every, has_tag
+from odm.protocol.requests import Delete, Position, Sleep, Written
 from odm.schema.model import Schema
 
 _LOG = logging.getLogger("odm.bigtable")

@@ -19,7 +19,7 @@ from odm.backends.bigtable.native import ENTRIES, FAMILY, ITEM, Row, Steps
 from odm.backends.bigtable.pages import passes
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Item
-from odm.operations.ir import Position, Query, Scan
+from odm.protocol.requests import Position, Query, Scan
 
 ROW_ONLY = chain(Family(ENTRIES), First(1), Stripped())
 """One cell a row, without its value: a row is one hit, however many attempts have claimed it. Rows that other programs

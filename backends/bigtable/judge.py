@@ -12,8 +12,8 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
-from odm.operations.after import after_update
-from odm.operations.ir import Check, Delete, Operation, Put, Refused, Update, Written
+from odm.protocol.apply_update import after_update
+from odm.protocol.requests import Check, Delete, Operation, Put, Refused, Update, Written
 from odm.schema.model import Key
 
 

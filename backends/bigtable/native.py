@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest
-from odm.operations.connection import NativeGen
-from odm.operations.ir import Sleep
+from odm.protocol.connection import NativeGen
+from odm.protocol.requests import Sleep
 
 FAMILY = "d"
 """The column family of an item's attributes."""

@@ -17,7 +17,7 @@ from odm.backends.bigtable.retry import Retry, read_all
 from odm.codec import Lazy
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
-from odm.operations.ir import Page, Position, Query, Scan
+from odm.protocol.requests import Page, Position, Query, Scan
 
 PAGE_ROWS = 1000
 """Rows of one read, so that a page has a bounded size."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from odm.backends.bigtable.native import Sample
 from odm.keys import can_be_key
-from odm.operations.ir import Part
+from odm.protocol.requests import Part
 from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
 
@@ -17,7 +17,7 @@ TOGETHER_ONLY = (
     "different calls would miss items or have them twice. Read all parts in one call, scan(segments=4), or give each "
     "worker partitions of its own to query"
 )
-"""Why no `odm.operations.ir.Scan` with a ``segment`` is done."""
+"""Why no `odm.protocol.requests.Scan` with a ``segment`` is done."""
 
 
 def cut(schema: Schema, samples: Sequence[Sample], most: int) -> tuple[Part, ...]:

@@ -1,7 +1,7 @@
 """From a request of the IR to native requests: every operation as a procedure without I/O.
 
 A procedure yields native requests, is sent their responses, and returns the response that the request's docstring in
-`odm.operations.ir` promises.
+`odm.protocol.requests` promises.
 
 What is sent again after a lost answer: reads, making and deleting tables, and of writes what `writes`, `commit`,
 `counters` and `batches` say.
@@ -30,7 +30,7 @@ from odm.backends.bigtable.writes import transact, write
 from odm.codec import Lazy
 from odm.errors import Unsupported
 from odm.expressions.nodes import Item
-from odm.operations.ir import (
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     CreateTables,

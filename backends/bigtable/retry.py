@@ -12,8 +12,8 @@ from attrs import evolve, frozen
 
 from odm.backends.bigtable.errors import NATIVE_FAILURES, passing, text_of, translate
 from odm.backends.bigtable.native import Call, Read, ReadRows, Row, Steps, Together
-from odm.operations.connection import RetryPolicy
-from odm.operations.ir import Sleep
+from odm.protocol.connection import RetryPolicy
+from odm.protocol.requests import Sleep
 
 _LOG = logging.getLogger("odm.bigtable")
 

@@ -26,7 +26,7 @@ from odm.backends.bigtable.retry import Retry, answers_of, read_all, until_answe
 from odm.backends.bigtable.schema import tables
 from odm.backends.bigtable.unlist import unlist
 from odm.errors import BackendError
-from odm.operations.admin import ADDITIVE, Change, Kind, Tell, silent
+from odm.protocol.admin import ADDITIVE, Change, Kind, Tell, silent
 from odm.schema.model import Schema
 
 

@@ -13,7 +13,7 @@ ONCE = (
     "give the item a Revision and update the entity that you read, which can not be done twice; or use "
     "DynamoDB or the bundled engine"
 )
-"""Why no `odm.operations.ir.Transact` with ``once`` is done."""
+"""Why no `odm.protocol.requests.Transact` with ``once`` is done."""
 
 
 def unsupported_reason(row_keys: Sequence[str]) -> str | None:

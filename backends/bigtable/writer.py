@@ -11,8 +11,8 @@ from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Value
-from odm.operations.ir import Put
-from odm.operations.limits import Local
+from odm.protocol.limits import Local
+from odm.protocol.requests import Put
 from odm.schema.model import Key, Schema
 
 

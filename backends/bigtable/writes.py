@@ -31,9 +31,9 @@ from odm.codec import TAG, VERSION
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, AddTo, Condition, Set
-from odm.operations.guards import ABSENT, EXISTS, every, has_tag, requires
-from odm.operations.ir import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
-from odm.operations.limits import Limits, item_size
+from odm.protocol.limits import Limits, item_size
+from odm.protocol.predicates import ABSENT, EXISTS, every, has_tag, requires
+from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 BLIND_PART = 64
 """The values that an update writes without a read are together at most such a part of what an item may have.

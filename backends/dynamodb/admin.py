@@ -1,4 +1,4 @@
-"""What the command line asks of DynamoDB; see `odm.operations.admin`."""
+"""What the command line asks of DynamoDB; see `odm.protocol.admin`."""
 
 from typing import Any, TypeVar
 
@@ -8,9 +8,9 @@ from odm.backends.dynamodb.errors import translated
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import apply, plan
-from odm.operations.admin import Survey, Tell
-from odm.operations.ir import CreateTables, Request, Scan
-from odm.operations.run import run
+from odm.protocol.admin import Survey, Tell
+from odm.protocol.requests import CreateTables, Request, Scan
+from odm.protocol.run import run
 from odm.schema.evidence import Stored, judge
 from odm.schema.model import Schema
 

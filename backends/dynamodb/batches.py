@@ -14,7 +14,7 @@ from odm.backends.dynamodb.native import Call, Steps, backoff
 from odm.backends.dynamodb.schema import Layout
 from odm.errors import Throttled
 from odm.expressions.nodes import Item
-from odm.operations.ir import BatchGet, BatchWrite, Delete, Put
+from odm.protocol.requests import BatchGet, BatchWrite, Delete, Put
 from odm.schema.model import Key
 
 MAX_GETS = 100

@@ -19,7 +19,7 @@ from odm.backends.dynamodb.schema import (
     stream_specification,
 )
 from odm.codec import TTL_ATTRIBUTE
-from odm.operations.admin import Change
+from odm.protocol.admin import Change
 
 
 def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[Change, ...]:

@@ -23,7 +23,7 @@ from odm.backends.dynamodb.retry import config_of
 from odm.backends.dynamodb.savings import saving
 from odm.backends.dynamodb.wire import read_bytes
 from odm.errors import Unsupported
-from odm.operations.connection import DEFAULT_POLICY, RetryPolicy
+from odm.protocol.connection import DEFAULT_POLICY, RetryPolicy
 
 if TYPE_CHECKING:
     import boto3

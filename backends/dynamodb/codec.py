@@ -20,7 +20,7 @@ from odm.codec.lazy import LazyDict
 from odm.codec.writers import Spelling, quoted
 from odm.errors import BadValue
 from odm.expressions.nodes import Item, Value
-from odm.operations.ir import Position, Put
+from odm.protocol.requests import Position, Put
 from odm.schema.model import Key
 
 

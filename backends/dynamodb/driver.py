@@ -17,9 +17,9 @@ from odm.backends.dynamodb.units import MeteredConnection
 from odm.codec import EntityCodec
 from odm.errors import BadValue
 from odm.expressions.nodes import Item
-from odm.operations.connection import DEFAULT_POLICY, Backend, Connection, RetryPolicy
-from odm.operations.ir import Request, Sleep
-from odm.operations.limits import Limits
+from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, RetryPolicy
+from odm.protocol.limits import Limits
+from odm.protocol.requests import Request, Sleep
 from odm.schema.model import Schema
 
 if TYPE_CHECKING:

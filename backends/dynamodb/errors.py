@@ -20,7 +20,7 @@ from odm.errors import (
     OutcomeUnknown,
     Throttled,
 )
-from odm.operations.ir import BatchWrite, Operation, Put, Request, repeatable
+from odm.protocol.requests import BatchWrite, Operation, Put, Request, repeatable
 
 
 @frozen

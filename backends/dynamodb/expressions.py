@@ -42,7 +42,7 @@ from odm.expressions.nodes import (
     StartsWith,
     Value,
 )
-from odm.operations.limits import item_size
+from odm.protocol.limits import item_size
 
 MAX_BYTES = 4096
 """Most bytes of one expression (AWS: Service, account, and table quotas)."""

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from odm.operations.connection import NativeGen
-from odm.operations.ir import Sleep
+from odm.protocol.connection import NativeGen
+from odm.protocol.requests import Sleep
 
 # An item may hold 400 KB, so long values are cut. Expressions are not: they have 4 KB at most.
 _PRINTER = reprlib.Repr()

@@ -13,7 +13,7 @@ from odm.backends.dynamodb.schema import Layout
 from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import paths
-from odm.operations.ir import BatchGet, Page, Position, Query
+from odm.protocol.requests import BatchGet, Page, Position, Query
 
 
 def needs_items(layout: Layout, request: Query) -> bool:

@@ -17,8 +17,8 @@ from odm.backends.dynamodb.writes import delete, put, update
 from odm.codec import TAG, Lazy
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
-from odm.operations.guards import of_tags
-from odm.operations.ir import (
+from odm.protocol.predicates import of_tags
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     CreateTables,

@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from odm.backends.dynamodb.profiles import configuration_of
-from odm.operations.connection import RetryPolicy
+from odm.protocol.connection import RetryPolicy
 
 if TYPE_CHECKING:
     import boto3

@@ -12,8 +12,8 @@ from odm.backends.dynamodb.errors import LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MIS
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout, create_table
 from odm.errors import BackendError
-from odm.operations.admin import ADDITIVE, Change, Kind, Tell, silent
-from odm.operations.ir import Sleep
+from odm.protocol.admin import ADDITIVE, Change, Kind, Tell, silent
+from odm.protocol.requests import Sleep
 
 # Seconds between looks, together about ten minutes: the waiters of AWS wait as long.
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, *(2.0,) * 300)

@@ -13,7 +13,7 @@ from odm.backends.dynamodb.native import Call, Steps, backoff
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.writes import item_arguments, put_arguments, refused, update_arguments
 from odm.errors import BadValue, Throttled
-from odm.operations.ir import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
+from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 TOKEN_SECONDS: Final = 9 * 60
 """How long it is sent again: DynamoDB knows a token for 10 minutes (AWS: TransactWriteItems, ClientRequestToken)."""

@@ -6,9 +6,9 @@ from typing import Any, Final
 from attrs import evolve
 
 from odm.backends.dynamodb.native import Call, Native, Steps
-from odm.operations.connection import ForwardingConnection
-from odm.operations.ir import Request
-from odm.operations.units import Units, summed
+from odm.protocol.capacity import Units, summed
+from odm.protocol.connection import ForwardingConnection
+from odm.protocol.requests import Request
 
 _READS: Final = frozenset({"get_item", "batch_get_item", "query", "scan"})
 _WRITES: Final = frozenset({"put_item", "update_item", "delete_item", "batch_write_item", "transact_write_items"})

@@ -10,8 +10,8 @@ from odm.backends.dynamodb.native import Call, Steps, backoff
 from odm.backends.dynamodb.schema import Layout
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, And, Condition, Missing, Not, Or, Path, Remove, Set
-from odm.operations.guards import ABSENT, EXISTS, every, has_tag, over_own, requires
-from odm.operations.ir import Check, Delete, Put, Refused, Update, Written, repeatable
+from odm.protocol.predicates import ABSENT, EXISTS, every, has_tag, over_own, requires
+from odm.protocol.requests import Check, Delete, Put, Refused, Update, Written, repeatable
 from odm.schema.model import Key
 
 Arguments: TypeAlias = dict[str, Any]

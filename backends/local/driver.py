@@ -26,10 +26,10 @@ from odm.backends.local.storage import Storage
 from odm.backends.local.units import Measured, measured
 from odm.backends.local.upkeep import Compaction, compact, copy
 from odm.errors import BackendError, BadValue
-from odm.operations.connection import Backend, Connection, ForwardingConnection, NativeGen, RetryPolicy
-from odm.operations.ir import Request, Split
-from odm.operations.limits import Limits
-from odm.operations.units import Units
+from odm.protocol.capacity import Units
+from odm.protocol.connection import Backend, Connection, ForwardingConnection, NativeGen, RetryPolicy
+from odm.protocol.limits import Limits
+from odm.protocol.requests import Request, Split
 from odm.schema.model import Schema
 
 UNLIMITED: Final = Limits(None, None, None, None, None, None)

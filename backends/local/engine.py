@@ -18,8 +18,9 @@ from odm.codec import ItemText, ItemTexts, Lazy, TextLoader, tag_of
 from odm.errors import BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
-from odm.operations.after import after_update
-from odm.operations.ir import (
+from odm.protocol.apply_update import after_update
+from odm.protocol.limits import Local, check_transaction, item_size
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     Check,
@@ -41,7 +42,6 @@ from odm.operations.ir import (
     Update,
     Written,
 )
-from odm.operations.limits import Local, check_transaction, item_size
 
 PAGE_BYTES: Final = 1 << 20
 """A page ends when this much was read, as on DynamoDB."""

@@ -15,8 +15,8 @@ from attrs import define, frozen
 from odm.backends.local.words import GROUPS, NAMES, WITHOUT_KEYS, Operation, Word, keys_of, word_for, words_of
 from odm.errors import BadValue, OdmError
 from odm.operations.context import Context
-from odm.operations.ir import Request
 from odm.operations.writes import target_of
+from odm.protocol.requests import Request
 from odm.schema.model import Key, Schema
 
 if TYPE_CHECKING:

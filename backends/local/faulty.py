@@ -14,9 +14,9 @@ from attrs import field, frozen
 from odm.backends.local.faults import Before, Delay, Fail, Faults, Lose, Throttle
 from odm.backends.local.words import word_for
 from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled
-from odm.operations.connection import ForwardingConnection, NativeGen
-from odm.operations.ir import BatchGet, BatchWrite, Request, repeatable
-from odm.operations.run import arun, run
+from odm.protocol.connection import ForwardingConnection, NativeGen
+from odm.protocol.requests import BatchGet, BatchWrite, Request, repeatable
+from odm.protocol.run import arun, run
 from odm.schema.model import Schema
 
 _Step: TypeAlias = Request | Delay | Before

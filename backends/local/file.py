@@ -18,7 +18,7 @@ from odm.backends.local.connections import Connections
 from odm.backends.local.opening import Connection, roll_back
 from odm.backends.local.storage import Record, Rows, not_created, span_of, to_blob
 from odm.errors import BackendError
-from odm.operations.ir import Key, Query
+from odm.protocol.requests import Key, Query
 
 _NO_ENTRIES: Final = b"{}"
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from odm.backends.local.memory import MemoryTable
 from odm.backends.local.storage import Record, Rows
-from odm.operations.ir import Key, Query
+from odm.protocol.requests import Key, Query
 
 
 class LaggingTable(MemoryTable):

@@ -11,7 +11,7 @@ from sortedcontainers import SortedDict
 
 from odm.backends.local.ordered import Ordered
 from odm.backends.local.storage import Record, Rows, not_created, segment_of, span_of
-from odm.operations.ir import Key, Position, Query
+from odm.protocol.requests import Key, Position, Query
 
 _Kept: TypeAlias = bytes | tuple[bytes, *tuple[str, ...]]
 """A record in few bytes: its data, and, where it has entries, behind that name, partition and sort of each."""

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from zlib import crc32
 
 from odm.errors import BackendError
-from odm.operations.ir import Key, Position, Query, Scan
+from odm.protocol.requests import Key, Position, Query, Scan
 
 
 class Record(NamedTuple):

@@ -14,9 +14,9 @@ from odm.backends.local.codec import decode
 from odm.backends.local.engine import Engine
 from odm.backends.local.storage import Record, Row, Rows, Storage, View, position_of
 from odm.expressions.nodes import Item, Value, paths
-from odm.operations.ir import Key, Page, Query, Refusals, Refused, Request, Scan, Transact
-from odm.operations.limits import stored_size
-from odm.operations.units import TRANSACTION, Units, read_units, summed, write_units
+from odm.protocol.capacity import TRANSACTION, Units, read_units, summed, write_units
+from odm.protocol.limits import stored_size
+from odm.protocol.requests import Key, Page, Query, Refusals, Refused, Request, Scan, Transact
 
 
 class Measured(NamedTuple):

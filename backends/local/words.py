@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, assert_never, get_args
 
 from odm.expressions.nodes import And, Condition, Or
-from odm.operations.guards import ABSENT
-from odm.operations.ir import (
+from odm.protocol.predicates import ABSENT
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     CreateTables,

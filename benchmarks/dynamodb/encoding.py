@@ -16,7 +16,7 @@ from odm.backends.dynamodb.codec import text_of, write_item, write_put
 from odm.backends.dynamodb.driver import DynamoDB, DynamoDBConnection
 from odm.backends.dynamodb.native import Call, Native
 from odm.backends.dynamodb.schema import layout_of
-from odm.operations.ir import Put
+from odm.protocol.requests import Put
 from odm.schema.model import Schema
 
 Encode = Callable[[Any], bytes]

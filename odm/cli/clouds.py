@@ -7,8 +7,8 @@ from attrs import frozen
 from odm.backends.dynamodb import DynamoDB, Provisioned
 from odm.backends.dynamodb.options import ON_DEMAND, Billing, Stream
 from odm.cli.usage import BadUsage
-from odm.operations.admin import Admin
-from odm.operations.connection import Backend
+from odm.protocol.admin import Admin
+from odm.protocol.connection import Backend
 from odm.schema.model import Schema
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from odm.backends.local import LocalFile
 from odm.cli.clouds import Cloud
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage
-from odm.operations.connection import Backend
 from odm.patterns.copy import Copied, Tell
 from odm.patterns.copy import Progress as Far
 from odm.patterns.copy import copy as run_copy
+from odm.protocol.connection import Backend
 from odm.schema.table import Table
 from odm.stores.sync import Store
 

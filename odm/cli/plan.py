@@ -13,7 +13,7 @@ from typer import echo
 from odm.cli.clouds import Cloud
 from odm.cli.lock import gone_tables, read_file
 from odm.cli.target import Target, load_target
-from odm.operations.admin import Admin, Change, Survey
+from odm.protocol.admin import Admin, Change, Survey
 from odm.schema.lockfile import OF_KEYS, Finding, compare, describe
 
 

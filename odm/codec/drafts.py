@@ -15,7 +15,7 @@ class Draft(LazyDict, Generic[F]):
 
     Args:
         form: of the item: a text, or its cells.
-        most: bytes that the item has at most, as `odm.operations.limits.item_size` counts them.
+        most: bytes that the item has at most, as `odm.protocol.limits.item_size` counts them.
         read: the item of a form.
         marks: its tag and version, which alone are often asked for; see `EntityCodec.marks`.
         made: the item, where it is made already.

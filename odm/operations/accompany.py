@@ -24,10 +24,9 @@ from odm.errors import (
     Unsupported,
 )
 from odm.expressions.nodes import Action, Condition
-from odm.operations import ir, updates, writes
+from odm.operations import updates, writes
 from odm.operations.along import KEEP, UNREAD, Accompanied, Along, Planned, concerned, mark_of
 from odm.operations.commit import commit
-from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
 from odm.operations.left import send_batch
 from odm.operations.reads import Reading, rows_chunk
@@ -35,6 +34,8 @@ from odm.operations.steps import Step, delete_step, insert_step, put_step, updat
 from odm.operations.together import together
 from odm.operations.trim import trim_after
 from odm.operations.updates import ATTEMPTS, restless
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
 from odm.schema.model import EntitySchema
 
 E = TypeVar("E", bound=Entity)
@@ -134,7 +135,7 @@ def delete(context: Context, do: Any, which: object, when: Condition | bool | No
 
 
 def _deleted(context: Context, do: Any, step: Step) -> CoreGen[bool]:
-    get = ir.Get(step.target.key, pattern=step.target.entity.primary.full_name)
+    get = req.Get(step.target.key, pattern=step.target.entity.primary.full_name)
     item = yield get
     if context.living(item) is None:
         yield from _settle(do, step, Effect(step.target.query, None, None))
@@ -163,9 +164,9 @@ def delete_all(context: Context, do: Any, reading: Reading | None) -> CoreGen[in
         rows, reading = yield from rows_chunk(context, reading)
         going = [(key, item) for key, item in rows if item.get(TAG) in deleting and context.living(item) is not None]
         kept = {key for key, _ in going}
-        plain = tuple(ir.Delete(key, pattern=pattern) for key, _ in rows if key not in kept)
+        plain = tuple(req.Delete(key, pattern=pattern) for key, _ in rows if key not in kept)
         if plain:
-            yield from send_batch(ir.BatchWrite(plain), {})
+            yield from send_batch(req.BatchWrite(plain), {})
         targets = [_key(context, context.decode(item, key)) for key, item in going]
         total += len(plain) + sum((yield from together([delete(context, do, one, None) for one in targets])))
     return total
@@ -198,7 +199,7 @@ def _apart_together(context: Context, do: Any, step: Step) -> CoreGen[Effect[Any
 def marked(context: Context, companion: BaseCompanion, key: object) -> CoreGen[tuple[Any, str | None]]:
     """An item with the mark that a companion has put on it; None for either that is not there."""
     target = context.key_of(key)
-    item = yield ir.Get(target.key, pattern=target.entity.primary.full_name)
+    item = yield req.Get(target.key, pattern=target.entity.primary.full_name)
     if context.living(item) is None:
         return None, None
     mark = item.get(mark_of(companion))
@@ -212,13 +213,13 @@ def after(context: Context, along: Along) -> CoreGen[None]:
         OdmError: one was refused; what comes after it was not written.
     """
     for beside in along.besides:
-        operation: ir.Operation | OdmError | None = beside.operation(context)
+        operation: req.Operation | OdmError | None = beside.operation(context)
         while operation is not None:
             if isinstance(operation, OdmError):
                 raise operation
-            assert not isinstance(operation, ir.Check)  # no companion has one
+            assert not isinstance(operation, req.Check)  # no companion has one
             answer = yield operation
-            operation = beside.instead(context, answer) if isinstance(answer, ir.Refused) else None
+            operation = beside.instead(context, answer) if isinstance(answer, req.Refused) else None
 
 
 def _write(context: Context, do: Any, step: Step, item: Any = UNREAD, *, once: bool = False) -> CoreGen[Effect[Any]]:
@@ -256,7 +257,7 @@ def _apart(context: Context, do: Any, one: Accompanied, item: Any) -> CoreGen[Ef
     """Do one operation, each companion within the one before; raises why it can not be done."""
     target = one.step.target
     if item is UNREAD and one.reads(context, apart=True):
-        item = yield ir.Get(target.key, pattern=target.entity.primary.full_name)
+        item = yield req.Get(target.key, pattern=target.entity.primary.full_name)
     for _ in range(ATTEMPTS):
         plan = one.plan(context, item)
         if isinstance(plan, OdmError):
@@ -296,12 +297,12 @@ def _itself(context: Context, plan: Planned, writing: Writing) -> CoreGen[None]:
     """Write the entity's own item."""
     target, operation = plan.of.step.target, plan.marked(writing.marks)
     if writing.until is not None and context.clock() > writing.until:
-        raise Moved(target, (yield ir.Get(target.key, pattern=target.entity.primary.full_name)))
-    if isinstance(operation, ir.Put) and operation.condition is not None:
+        raise Moved(target, (yield req.Get(target.key, pattern=target.entity.primary.full_name)))
+    if isinstance(operation, req.Put) and operation.condition is not None:
         operation = evolve(operation, once=True)
-    assert not isinstance(operation, ir.Check)  # it has no companions
+    assert not isinstance(operation, req.Check)  # it has no companions
     answer = yield operation
-    if isinstance(answer, ir.Refused):
+    if isinstance(answer, req.Refused):
         again = plan.of.plan(context, answer.item)
         raise again if isinstance(again, OdmError) else Moved(target, answer.item)
     writing.written = True

@@ -15,12 +15,12 @@ from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, OdmError
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set, Value
-from odm.operations import ir
 from odm.operations.context import Context, Target
-from odm.operations.guards import ABSENT, EXISTS, equals, every, judged, revision_is
 from odm.operations.steps import Step, delete_step, insert_step, put_step, update_step
 from odm.operations.upgrades import unchanged
 from odm.operations.writes import Write
+from odm.protocol import requests as req
+from odm.protocol.predicates import ABSENT, EXISTS, equals, every, judged, revision_is
 from odm.schema.model import EntitySchema
 
 Refusal = Callable[[Any], OdmError]
@@ -47,7 +47,7 @@ class Beside:
     rank: Any = None
     refused: Refusal | None = None
 
-    def operation(self, context: Context) -> ir.Operation:
+    def operation(self, context: Context) -> req.Operation:
         """It as it is sent first."""
         first = self.step.first(context)
         if first is None:
@@ -57,7 +57,7 @@ class Beside:
             )
         return first
 
-    def instead(self, context: Context, reason: ir.Refused | BadValue) -> "ir.Operation | OdmError | None":
+    def instead(self, context: Context, reason: req.Refused | BadValue) -> "req.Operation | OdmError | None":
         """What is done after a refusal: another operation, nothing (None), or why it fails."""
         found = self.step.after(context, reason)
         if not isinstance(found, OdmError) or isinstance(reason, BadValue):
@@ -219,7 +219,7 @@ class Accompanied:
             operation = evolve(operation, condition=every(operation.condition, guard))
         return Planned(self, operation, effect, marks)
 
-    def _operation(self, context: Context, there: Any) -> ir.Operation | OdmError:
+    def _operation(self, context: Context, there: Any) -> req.Operation | OdmError:
         """The operation without what guards that the item is as it was read."""
         work = self.step.work
         if not isinstance(work, Write):
@@ -229,14 +229,14 @@ class Accompanied:
             return operation
         return self.step.next(context, there)
 
-    def _new(self, context: Context, operation: ir.Operation, there: Any) -> Any:
-        if isinstance(operation, ir.Delete):
+    def _new(self, context: Context, operation: req.Operation, there: Any) -> Any:
+        if isinstance(operation, req.Delete):
             return None
         if self.step.stored is not None:
             return self.step.stored
-        if isinstance(operation, ir.Put):
+        if isinstance(operation, req.Put):
             return context.decode(operation.item, operation.key)
-        assert isinstance(operation, ir.Update)
+        assert isinstance(operation, req.Update)
         return context.decode(apply(operation.actions, there), operation.key)
 
     def _guard(self, context: Context, there: Item | None) -> Condition | None:
@@ -265,7 +265,7 @@ class Planned:
     """
 
     of: Accompanied
-    operation: ir.Operation
+    operation: req.Operation
     effect: Effect[Any] | None = None
     marks: Mapping[str, Value] = field(factory=dict)
 
@@ -279,15 +279,15 @@ class Planned:
         mark = self.marks.get(mark_of(companion))
         return self.effect if mark is None else evolve(self.effect, mark=str(mark))
 
-    def marked(self, marks: Mapping[str, Any]) -> ir.Operation:
+    def marked(self, marks: Mapping[str, Any]) -> req.Operation:
         """The operation with these marks, by stored name, `KEEP` among them, set on the item."""
         if not marks and not self.marks:
             return self.operation
         new = {name: mark for name, mark in marks.items() if mark is not KEEP}
-        if isinstance(self.operation, ir.Put):
+        if isinstance(self.operation, req.Put):
             all_ = {name: mark for name, mark in {**self.marks, **new}.items() if mark is not None}
             return evolve(self.operation, item={**self.operation.item, **all_}) if all_ else self.operation
-        if isinstance(self.operation, ir.Update) and new:
+        if isinstance(self.operation, req.Update) and new:
             actions = [Remove(Path((n,))) if mark is None else Set(Path((n,)), mark) for n, mark in new.items()]
             return evolve(self.operation, actions=(*self.operation.actions, *actions))
         return self.operation

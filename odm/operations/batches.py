@@ -11,12 +11,12 @@ from typing import Any
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, Throttled
-from odm.operations import ir
-from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
 from odm.operations.left import send_batch
 from odm.operations.trim import trim_after
 from odm.operations.writes import put_request, target_of
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
 from odm.schema.model import EntitySchema, Key
 
 FLUSH_AT = 1000
@@ -32,7 +32,7 @@ class Pending:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._operations: dict[Key, ir.Put | ir.Delete] = {}
+        self._operations: dict[Key, req.Put | req.Delete] = {}
         self._given: dict[Key, Entity | Query[Any]] = {}
         self._targets: dict[Key, Target] = {}
         self.open = False
@@ -74,7 +74,7 @@ class Pending:
                 f"{target.entity.name} has {_names(target.entity)}, which goes with it on conditions that a batch does "
                 "not have: delete() it on its own, or in a transaction"
             )
-        self._add(ir.Delete(target.key, pattern=target.entity.primary.full_name), target, target.query)
+        self._add(req.Delete(target.key, pattern=target.entity.primary.full_name), target, target.query)
 
     def _check_open(self) -> None:
         if not self.open:
@@ -83,7 +83,7 @@ class Pending:
                 "with db.batch() as batch: ... (async with, of an AsyncStore)"
             )
 
-    def _add(self, request: ir.Put | ir.Delete, target: Target, given: Entity | Query[Any]) -> None:
+    def _add(self, request: req.Put | req.Delete, target: Target, given: Entity | Query[Any]) -> None:
         self._operations.pop(request.key, None)
         self._operations[request.key] = request
         self._targets[request.key] = target
@@ -112,16 +112,16 @@ class Pending:
         self._operations, self._targets, self._given = {}, {}, {}
         kept = yield from check_strangers(self._context, operations, targets, given)
         if kept:
-            yield from send_batch(ir.BatchWrite(kept), given)
+            yield from send_batch(req.BatchWrite(kept), given)
             yield from trim_after(self._context, kept)
 
 
 def check_strangers(
     context: Context,
-    operations: Mapping[Key, ir.Put | ir.Delete],
+    operations: Mapping[Key, req.Put | req.Delete],
     targets: Mapping[Key, Target],
     given: Mapping[Key, Any],
-) -> CoreGen[tuple[ir.Put | ir.Delete, ...]]:
+) -> CoreGen[tuple[req.Put | req.Delete, ...]]:
     """The operations, without deletes of what is skipped, if no key holds an item of another program.
 
     Raises:
@@ -132,7 +132,7 @@ def check_strangers(
     if not kept or context.schema.exclusive:
         return kept
     patterns = tuple(operation.pattern for operation in kept)
-    request = ir.BatchGet(tuple(operations), consistent=False, patterns=patterns, tags=True)
+    request = req.BatchGet(tuple(operations), consistent=False, patterns=patterns, tags=True)
     try:
         found = yield request
     except Throttled as error:
@@ -142,7 +142,7 @@ def check_strangers(
     for operation, item in zip(kept, found, strict=True):
         if (stranger := context.stranger(targets[operation.key], item)) is None:
             continue
-        if isinstance(operation, ir.Put) or context.living(item) is not None:
+        if isinstance(operation, req.Put) or context.living(item) is not None:
             raise stranger
         skipped.add(operation.key)
     return tuple(operation for operation in kept if operation.key not in skipped)

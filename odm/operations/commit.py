@@ -13,17 +13,17 @@ from attrs import define, field
 from odm.entities.companions import Effect
 from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
 from odm.expressions.nodes import And
-from odm.operations import ir
 from odm.operations.along import UNREAD, Accompanied, Beside, Planned, along_with, mark_of
-from odm.operations.connection import CoreGen
 from odm.operations.context import Context
-from odm.operations.guards import ABSENT, EXISTS
 from odm.operations.left import send_batch
-from odm.operations.limits import check_transaction, item_size
 from odm.operations.steps import Step
 from odm.operations.trim import trim_after
 from odm.operations.updates import ATTEMPTS, restless
 from odm.operations.watching import LOG
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.limits import check_transaction, item_size
+from odm.protocol.predicates import ABSENT, EXISTS
 from odm.schema.model import Key
 
 _NEVER: Final = And((EXISTS, ABSENT))
@@ -45,7 +45,7 @@ class _Commit:
     steps: Sequence[Accompanied]
     items: dict[Key, Any]
     restless: list[bool] = field(init=False)
-    others: dict[tuple[int, Key], ir.Operation | None] = field(factory=dict)
+    others: dict[tuple[int, Key], req.Operation | None] = field(factory=dict)
     lost: dict[Key, Any] = field(factory=dict)
 
     def read(self) -> CoreGen[None]:
@@ -54,10 +54,10 @@ class _Commit:
         wanting = [step for step in wanting if step.target.key not in self.items]
         keys = tuple(step.target.key for step in wanting)
         if len(keys) == 1:
-            self.items[keys[0]] = yield ir.Get(keys[0], pattern=wanting[0].target.entity.primary.full_name)
+            self.items[keys[0]] = yield req.Get(keys[0], pattern=wanting[0].target.entity.primary.full_name)
         elif keys:
             patterns = tuple(step.target.entity.primary.full_name for step in wanting)
-            found = yield from send_batch(ir.BatchGet(keys, patterns=patterns), {})
+            found = yield from send_batch(req.BatchGet(keys, patterns=patterns), {})
             self.items.update(zip(keys, found, strict=True))
 
     def plans(self) -> list[Planned | OdmError]:
@@ -72,14 +72,14 @@ class _Commit:
         except (BadValue, ItemInvalid) as error:  # what comes of it can not be stored; what is there can not be read
             return error
 
-    def own(self, plan: Planned | OdmError, step: Step, marks: Mapping[str, Any]) -> ir.Operation:
+    def own(self, plan: Planned | OdmError, step: Step, marks: Mapping[str, Any]) -> req.Operation:
         """The operation on the entity's item.
 
         One that can not be done on its item as it was read is sent as a check that never holds: the store judges it
         again, with all others at one moment, and the reasons are complete.
         """
         if isinstance(plan, OdmError):
-            return ir.Check(step.target.key, _NEVER, pattern=step.target.entity.primary.full_name)
+            return req.Check(step.target.key, _NEVER, pattern=step.target.entity.primary.full_name)
         return plan.marked(marks)
 
     def along(self, plans: Sequence[Planned | OdmError]) -> tuple[list[tuple[int, Beside]], list[dict[str, Any]]]:
@@ -111,10 +111,10 @@ class _Commit:
         if other is None or beside.rank > other[1].rank:
             kept[key] = (at, beside)
 
-    def beside(self, at: int, beside: Beside) -> ir.Operation:
+    def beside(self, at: int, beside: Beside) -> req.Operation:
         return self.others.get((at, beside.step.target.key)) or beside.operation(self.context)
 
-    def refused(self, along: Sequence[tuple[int, Beside]], answer: ir.Refusals) -> None:
+    def refused(self, along: Sequence[tuple[int, Beside]], answer: req.Refusals) -> None:
         """Take note of a refusal.
 
         Raises:
@@ -123,13 +123,13 @@ class _Commit:
         reasons: list[OdmError | None] = [None] * len(self.steps)
         self.restless = [reason is not None for reason in answer.reasons[: len(self.steps)]]
         for at, (one, reason) in enumerate(zip(self.steps, answer.reasons, strict=False)):
-            if isinstance(reason, ir.Refused):
+            if isinstance(reason, req.Refused):
                 self.items[one.step.target.key] = reason.item
                 plan = self._plan(one)
                 reasons[at] = plan if isinstance(plan, OdmError) else None
             else:
                 reasons[at] = reason
-        moved = {at for at, reason in enumerate(answer.reasons[: len(self.steps)]) if isinstance(reason, ir.Refused)}
+        moved = {at for at, reason in enumerate(answer.reasons[: len(self.steps)]) if isinstance(reason, req.Refused)}
         # What goes along with an item that is another by now will be said anew, whatever became of it until then.
         self.others = {place: other for place, other in self.others.items() if place[0] not in moved}
         for (at, beside), reason in zip(along, answer.reasons[len(self.steps) :], strict=True):
@@ -171,11 +171,11 @@ def commit(
         own = [work.own(*each) for each in zip(plans, steps, marks, strict=True)]
         operations = (*own, *(work.beside(at, beside) for at, beside in along))
         if along:
-            size = sum(item_size(one.item) for one in operations if isinstance(one, ir.Put))
+            size = sum(item_size(one.item) for one in operations if isinstance(one, req.Put))
             check_transaction(len(operations), size, context.limits)
-        request = ir.Transact(operations, context.limits, once=once)
+        request = req.Transact(operations, context.limits, once=once)
         answer = yield from _alone(request) if alone and len(operations) == 1 else _together(request)
-        if isinstance(answer, ir.Written):
+        if isinstance(answer, req.Written):
             yield from trim_after(context, own)
             return [plan.effect for plan in plans if isinstance(plan, Planned)]
         work.refused(along, answer)
@@ -184,18 +184,18 @@ def commit(
     raise _failed(steps, [restless(step.target) if was else None for step, was in busy])
 
 
-def _together(request: ir.Transact) -> CoreGen[ir.Written | ir.Refusals]:
-    answer: ir.Written | ir.Refusals = yield request
+def _together(request: req.Transact) -> CoreGen[req.Written | req.Refusals]:
+    answer: req.Written | req.Refusals = yield request
     return answer
 
 
-def _alone(request: ir.Transact) -> CoreGen[ir.Written | ir.Refusals]:
+def _alone(request: req.Transact) -> CoreGen[req.Written | req.Refusals]:
     """Send the only operation of a transaction; a check is none without it."""
     (operation,) = request.operations
-    if isinstance(operation, ir.Check):
+    if isinstance(operation, req.Check):
         return (yield from _together(request))
-    answer: ir.Written | ir.Refused = yield operation
-    return ir.Refusals((answer,)) if isinstance(answer, ir.Refused) else answer
+    answer: req.Written | req.Refused = yield operation
+    return req.Refusals((answer,)) if isinstance(answer, req.Refused) else answer
 
 
 def _failed(steps: Sequence[Step], reasons: Sequence[OdmError | None]) -> TransactionFailed:

@@ -12,9 +12,9 @@ from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError
 from odm.expressions.nodes import Condition, Item, Not, Or, shown
-from odm.operations.guards import Now, every, has_tag, of_tags, reading_filter, requires
-from odm.operations.ir import Position
-from odm.operations.limits import PORTABLE, Limits
+from odm.protocol.limits import PORTABLE, Limits
+from odm.protocol.predicates import Now, every, has_tag, of_tags, reading_filter, requires
+from odm.protocol.requests import Position
 from odm.schema.model import EntitySchema, Key, Schema
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from attrs import astuple, evolve, has
 
 from odm.errors import BadCursor
-from odm.operations.ir import Part, Position
 from odm.operations.reads import Place, Reading, Segment
+from odm.protocol.requests import Part, Position
 from odm.schema.model import Key, Schema
 
 _MAC_BYTES = 16

@@ -7,10 +7,10 @@ from attrs import frozen
 
 from odm.entities.companions import BaseCompanion
 from odm.expressions.nodes import Condition
-from odm.operations import ir
-from odm.operations.connection import Connection, CoreGen
 from odm.operations.plan import Plan
 from odm.operations.updates import Change
+from odm.protocol import requests as req
+from odm.protocol.connection import Connection, CoreGen
 from odm.schema.model import EntitySchema
 
 SHOWN = 5
@@ -162,16 +162,16 @@ def explain_write(
     """
     request = next(steps)
     steps.close()
-    assert isinstance(request, ir.Get | ir.Put | ir.Update | ir.Delete)  # what each write begins with
+    assert isinstance(request, req.Get | req.Put | req.Update | req.Delete)  # what each write begins with
     guarded = change.needed if change is not None else ()
     how = "takes {} from the entity passed in"
     condition = change.wanted if change is not None else None
-    if isinstance(request, ir.Get):
+    if isinstance(request, req.Get):
         how = "reads {} of the item first"
     else:
         condition = request.condition
     note = f"{how.format(', '.join(guarded))}, guards them in the write, and tries again when they have changed"
-    keep = entity.keep if isinstance(request, ir.Put) else None
+    keep = entity.keep if isinstance(request, req.Put) else None
     rehearsal = connection.rehearse(request)
     return Explanation(
         call,

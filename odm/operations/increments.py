@@ -32,7 +32,7 @@ from odm.expressions.nodes import (
     Prepend,
     Size,
 )
-from odm.operations.guards import every
+from odm.protocol.predicates import every
 from odm.schema.model import EntitySchema
 
 Sized: TypeAlias = Append | Prepend | AddTo | DiscardFrom

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from odm.errors import Throttled
-from odm.operations import ir
-from odm.operations.connection import CoreGen
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
 from odm.schema.model import Key
 
 
-def send_batch(request: ir.BatchGet | ir.BatchWrite, given: Mapping[Key, Any]) -> CoreGen[Any]:
+def send_batch(request: req.BatchGet | req.BatchWrite, given: Mapping[Key, Any]) -> CoreGen[Any]:
     """Send a batch; what is left of it is told in terms of what was given.
 
     Args:

@@ -16,8 +16,8 @@ from typing import Any
 from attrs import evolve, frozen
 
 from odm.expressions.nodes import Item
-from odm.operations import ir
 from odm.operations.plan import Plan
+from odm.protocol import requests as req
 from odm.schema.model import Key
 
 
@@ -37,9 +37,9 @@ class Stream:
     partition: str
     lo: str
     hi: str | None
-    after: ir.Position | None = None
+    after: req.Position | None = None
     items: Sequence[Item] = ()
-    positions: Sequence[ir.Position] = ()
+    positions: Sequence[req.Position] = ()
     ended: bool = False
     leaving: bool = False
 
@@ -58,7 +58,7 @@ class Stream:
         """How far it was read: the sort key, of which more may follow; None: to the end."""
         return None if self.ended or self.after is None else _sort(self.after)
 
-    def fed(self, page: ir.Page) -> "Stream":
+    def fed(self, page: req.Page) -> "Stream":
         """The stream with its next page read."""
         if not self.positions:
             items, positions = page.items, page.positions
@@ -78,7 +78,7 @@ class Given:
 NOTHING = Given()
 
 
-def streams_of(plan: Plan, partition: str, position: ir.Position | None) -> tuple[Stream, ...]:
+def streams_of(plan: Plan, partition: str, position: req.Position | None) -> tuple[Stream, ...]:
     """The shards of a partition, from the start or behind a position of one of them; those with nothing left go."""
     streams = [Stream(partition + shard, plan.lo, plan.hi, leaving=shard in plan.leaving) for shard in plan.shards]
     if position is None:
@@ -93,7 +93,7 @@ def streams_of(plan: Plan, partition: str, position: ir.Position | None) -> tupl
     return tuple(stream for stream in streams if not _is_empty(stream))
 
 
-def given_at(plan: Plan, position: ir.Position | None) -> Given:
+def given_at(plan: Plan, position: req.Position | None) -> Given:
     """What a position tells to have been given last."""
     if position is None or len(plan.shards) == 1:
         return NOTHING
@@ -155,7 +155,7 @@ def _is_before(sort: str, edge: str, *, descending: bool) -> bool:
 
 def merged(
     streams: Sequence[Stream], most: int | None, given: Given = NOTHING, *, descending: bool
-) -> tuple[Sequence[Item], Sequence[ir.Position], tuple[Stream, ...], Given]:
+) -> tuple[Sequence[Item], Sequence[req.Position], tuple[Stream, ...], Given]:
     """What can be given before a shard must be read on: items in order, their positions, what is left, and `Given`.
 
     Args:
@@ -169,7 +169,7 @@ def merged(
         left = [] if only.ended else [evolve(only, items=(), positions=())]
         return only.items, only.positions, tuple(left), NOTHING
     items: list[Item] = []
-    positions: list[ir.Position] = []
+    positions: list[req.Position] = []
     taken = [0] * len(streams)
     last, keys = given.sort, set(given.keys)
     for (sort, at, key), item, position in merge(
@@ -200,5 +200,5 @@ def _rows(at: int, stream: Stream) -> Any:
         yield (_sort(position), at, position.key), item, position
 
 
-def _sort(position: ir.Position) -> str:
+def _sort(position: req.Position) -> str:
     return (position.index_key or position.key).sort

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from odm.operations.ir import Request
-from odm.operations.units import Units, computed, weights
+from odm.protocol.capacity import Units, computed, weights
+from odm.protocol.requests import Request
 
 UNANSWERED: Final = object()
 """Stands for the response to a request that failed."""

@@ -13,13 +13,13 @@ from odm.codec import TTL_ATTRIBUTE
 from odm.entities.entity import Entity
 from odm.errors import BadValue, ItemInvalid
 from odm.expressions.nodes import Item
-from odm.operations import ir
 from odm.operations.batches import check_strangers
-from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
 from odm.operations.left import send_batch
-from odm.operations.limits import check_item
 from odm.operations.reads import MOST_TOGETHER, Segment
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.limits import check_item
 from odm.schema.evidence import same_entry
 from odm.schema.model import EntitySchema, Key
 
@@ -64,7 +64,7 @@ def cut(parts: int) -> CoreGen[list[Segment]]:
         raise BadValue(f"parts({parts!r}): give the number of parts to read, 1 to {MOST_TOGETHER}")
     if parts == 1:
         return [Segment()]
-    found: tuple[ir.Part, ...] | None = yield ir.Split(parts, pattern="scan()")
+    found: tuple[req.Part, ...] | None = yield req.Split(parts, pattern="scan()")
     if found is None:
         return [Segment((number, parts)) for number in range(parts)]
     return [Segment(part=part) for part in found]
@@ -72,7 +72,7 @@ def cut(parts: int) -> CoreGen[list[Segment]]:
 
 def scan_page(
     context: Context, segment: Segment, size: int, *, expired: bool, consistent: bool
-) -> CoreGen[tuple[list[RawItem], ir.Position | None]]:
+) -> CoreGen[tuple[list[RawItem], req.Position | None]]:
     """A page of a part of the table, and where the next one begins, or None at the end.
 
     No filter is sent, so that a page costs what it holds: what is left out was read.
@@ -82,7 +82,7 @@ def scan_page(
     """
     if type(size) is not int or size < 1:
         raise BadValue(f"scan_page(size={size!r}): give the number of items to read, an int of 1 or more")
-    scan = ir.Scan(
+    scan = req.Scan(
         limit=size,
         after=segment.after,
         consistent=consistent,
@@ -91,7 +91,7 @@ def scan_page(
         entries=True,
         pattern="scan()",
     )
-    page: ir.Page = yield scan
+    page: req.Page = yield scan
     now = context.now()
     entities = context.decode_all(page.items, page.positions)
     rows = zip(entities, page.items, page.positions, page.entries, strict=True)
@@ -145,10 +145,10 @@ def put_raw(context: Context, items: Sequence[RawItem]) -> CoreGen[None]:
     left = {key: item for key, (_, _, item) in given.items()}
     puts = yield from check_strangers(context, {key: put for key, (_, put, _) in given.items()}, targets, left)
     if puts:
-        yield from send_batch(ir.BatchWrite(puts), left)
+        yield from send_batch(req.BatchWrite(puts), left)
 
 
-def _put(context: Context, item: RawItem) -> tuple[Target, ir.Put]:
+def _put(context: Context, item: RawItem) -> tuple[Target, req.Put]:
     if not isinstance(item, RawItem):
         raise BadValue(f"put_raw() takes the items of a scan_page(), not {item!r}: put() an entity")
     schema = context.schema.entity(type(item.entity))
@@ -156,4 +156,4 @@ def _put(context: Context, item: RawItem) -> tuple[Target, ir.Put]:
     entries = _entries(context, schema, item.entity)
     check_item(item.attributes, key, entries, schema, context.limits, schema.local)
     target = Target(schema, key, vars(item.entity))
-    return target, ir.Put(key, item.attributes, entries, pattern=schema.primary.full_name)
+    return target, req.Put(key, item.attributes, entries, pattern=schema.primary.full_name)

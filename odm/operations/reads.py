@@ -11,13 +11,13 @@ from attrs import evolve, field, frozen
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
 from odm.expressions.nodes import Condition, Item
-from odm.operations import ir
-from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
-from odm.operations.guards import every, has_tag
 from odm.operations.left import send_batch
 from odm.operations.merge import NOTHING, Given, Stream, given_at, merged, streams_of, window
 from odm.operations.plan import Plan, make_plan
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.predicates import every, has_tag
 from odm.schema.model import EntitySchema, Key
 
 MOST_SEGMENTS: Final = 1_000_000
@@ -39,7 +39,7 @@ class Place:
     """
 
     partition: str
-    position: ir.Position | None = None
+    position: req.Position | None = None
     streams: tuple[Stream, ...] = field(default=(), repr=False)
     waiting: tuple[Stream, ...] = field(default=(), repr=False)
     given: Given = field(default=NOTHING, repr=False)
@@ -63,8 +63,8 @@ class Segment:
     """
 
     number: tuple[int, int] | None = None
-    part: ir.Part | None = None
-    after: ir.Position | None = None
+    part: req.Part | None = None
+    after: req.Position | None = None
 
 
 @frozen
@@ -90,7 +90,7 @@ class Found(NamedTuple):
     """A stored item, and where it was found."""
 
     item: Item
-    position: ir.Position
+    position: req.Position
 
 
 @frozen
@@ -99,14 +99,14 @@ class _Read:
 
     partition: str
     items: Sequence[Item] = ()
-    positions: Sequence[ir.Position] = ()
+    positions: Sequence[req.Position] = ()
     next: Place | None = None
 
 
 def get(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> CoreGen[Any]:
     """The entity under a key, or None."""
     target = context.key_of(query)
-    item = context.living((yield ir.Get(target.key, consistent, pattern=target.entity.primary.full_name)))
+    item = context.living((yield req.Get(target.key, consistent, pattern=target.entity.primary.full_name)))
     return None if item is None else context.decode(item, target.key)
 
 
@@ -121,7 +121,7 @@ def one(context: Context, query: Query[Any] | Target, *, consistent: bool = True
 def exists(context: Context, query: Query[Any] | Target) -> CoreGen[bool]:
     """Whether there is an item under a key; it is not validated."""
     target = context.key_of(query)
-    item = context.living((yield ir.Get(target.key, pattern=target.entity.primary.full_name)))
+    item = context.living((yield req.Get(target.key, pattern=target.entity.primary.full_name)))
     if item is None:
         return False
     context.check_known(item, target.key)
@@ -133,7 +133,7 @@ def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: boo
     targets = [context.key_of(query) for query in queries]
     patterns = {target.key: target.entity.primary.full_name for target in targets}
     distinct = tuple(patterns)
-    request = ir.BatchGet(distinct, consistent, patterns=tuple(patterns.values()))
+    request = req.BatchGet(distinct, consistent, patterns=tuple(patterns.values()))
     given = {target.key: target.query for target in targets}
     items = (yield from send_batch(request, given)) if distinct else ()
     found = {
@@ -211,7 +211,7 @@ def _refuse_strangers(context: Context, reading: Reading, stream: Stream) -> Cor
     """Raise ItemInvalid for an item of no entity that a count has met: read on until it is found."""
     going: Stream | None = stream
     while going is not None:
-        page: ir.Page = yield request_of(context, reading, going, None)
+        page: req.Page = yield request_of(context, reading, going, None)
         for item, position in zip(page.items, page.positions, strict=True):
             context.check_known(item, position.key)
         going = None if page.next is None else evolve(going, after=page.next)
@@ -305,7 +305,7 @@ def scan_chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any],
     if scanning.uncut:
         scanning = yield from _cut(scanning)
     filter_ = context.filter(scanning.entity, scanning.filter)
-    scan = ir.Scan(filter_, consistent=scanning.consistent, pattern=scanning.pattern)
+    scan = req.Scan(filter_, consistent=scanning.consistent, pattern=scanning.pattern)
     requests = [evolve(scan, after=s.after, segment=s.number, part=s.part) for s in scanning.segments]
     pages = yield from _together(requests)
     items = [entity for answer in pages for entity in context.decode_all(answer.items, answer.positions)]
@@ -315,13 +315,13 @@ def scan_chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any],
 
 def _cut(scanning: Scanning) -> CoreGen[Scanning]:
     """The scan in parts as the backend has cut them, which stay the same from page to page."""
-    parts: tuple[ir.Part, ...] | None = yield ir.Split(len(scanning.segments), pattern=scanning.pattern)
+    parts: tuple[req.Part, ...] | None = yield req.Split(len(scanning.segments), pattern=scanning.pattern)
     if parts is None:
         return evolve(scanning, uncut=False)
     return evolve(scanning, uncut=False, segments=tuple(Segment(part=part) for part in parts))
 
 
-def first_request(context: Context, reading: Reading) -> ir.Query:
+def first_request(context: Context, reading: Reading) -> req.Query:
     """The first request of a reading, or the first of those that are sent together."""
     return request_of(context, reading, _streams(reading, reading.place)[0], reading.left)
 
@@ -334,11 +334,11 @@ def request_of(
     *,
     counting: bool = False,
     expired: bool = False,
-) -> ir.Query:
+) -> req.Query:
     """The request for the next page of a shard."""
     plan = reading.plan
     filter_ = context.filter(plan.entity, plan.filter, expired=expired)
-    return ir.Query(
+    return req.Query(
         stream.partition,
         stream.lo,
         stream.hi,
@@ -389,11 +389,11 @@ def _feed(
         streams[at] = streams[at].fed(answer)
 
 
-def _together(requests: Sequence[ir.Request]) -> CoreGen[Sequence[Any]]:
+def _together(requests: Sequence[req.Request]) -> CoreGen[Sequence[Any]]:
     """The answers to requests, which are sent at once."""
     if len(requests) == 1:
         return [(yield requests[0])]
-    answers: tuple[Any, ...] = yield ir.Gather(tuple(requests))
+    answers: tuple[Any, ...] = yield req.Gather(tuple(requests))
     return answers
 
 

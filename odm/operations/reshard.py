@@ -11,12 +11,12 @@ from attrs import evolve
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
 from odm.keys import suffixes
-from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
 from odm.operations.plan import Plan, make_plan
 from odm.operations.reads import Found, begin, stored_chunk
 from odm.operations.together import together
 from odm.operations.updates import enter_again
+from odm.protocol.connection import CoreGen
 
 TOGETHER: Final = 64
 """Entries that are moved at the same time."""

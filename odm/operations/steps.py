@@ -8,10 +8,10 @@ from attrs import frozen
 from odm.entities.entity import Entity
 from odm.errors import BadValue, ItemInvalid, OdmError
 from odm.expressions.nodes import Action, Condition, Item
-from odm.operations import ir
 from odm.operations.context import Context, Target
 from odm.operations.updates import Change, attempt, fault, met, start, understand
 from odm.operations.writes import Write, delete_request, insert_write, lower_when, put_write, target_of
+from odm.protocol import requests as req
 
 
 @frozen
@@ -37,13 +37,13 @@ class Step:
         """Whether it depends on the item as it is stored, which must be read first."""
         return self.base is None and not isinstance(self.work, Write)
 
-    def first(self, context: Context) -> ir.Operation | None:
+    def first(self, context: Context) -> req.Operation | None:
         """The operation as it is sent first; None if it depends on the item as it is stored."""
         if isinstance(self.work, Write):
             return self.work.at(context.now())
         return None if self.base is None else attempt(context, self.work, self.base)
 
-    def next(self, context: Context, item: Item | None) -> ir.Operation | OdmError:
+    def next(self, context: Context, item: Item | None) -> req.Operation | OdmError:
         """The operation that is right for the item as it was read or judged, or why there is none."""
         if isinstance(self.work, Write):
             return self.work.again(context, item) or self.work.refusal(context, item)
@@ -59,7 +59,7 @@ class Step:
         """The error for an item that is not one of the entity."""
         return self.work.stranger(context, item) if isinstance(self.work, Write) else met(context, self.work, item)
 
-    def after(self, context: Context, refused: ir.Refused | BadValue) -> ir.Operation | OdmError:
+    def after(self, context: Context, refused: req.Refused | BadValue) -> req.Operation | OdmError:
         """As `next`, after a refusal."""
         return refused if isinstance(refused, BadValue) else self.next(context, refused.item)
 
@@ -94,6 +94,6 @@ def delete_step(context: Context, which: object, when: Condition | bool | None) 
 def check_step(context: Context, which: object, when: Condition | bool | None) -> Step:
     """A check: of the condition, or without one that the item is there."""
     target = target_of(context, which)
-    operation = ir.Check(target.key, pattern=target.entity.primary.full_name, tag=context.guard(target.entity))
+    operation = req.Check(target.key, pattern=target.entity.primary.full_name, tag=context.guard(target.entity))
     present = True if when is None else None
     return Step("check", Write(target, operation, lower_when(target, when), target.revision, present))

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, TypeVar
 
-from odm.operations import ir
-from odm.operations.connection import CoreGen
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
 
 R = TypeVar("R")
 
@@ -35,7 +35,7 @@ def together(steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
 
 
 def counted(steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
-    """Run a generator, and count what it asks for: each request of an `ir.Gather` is one.
+    """Run a generator, and count what it asks for: each request of an `req.Gather` is one.
 
     Returns:
         What it returns, and how many requests it made.
@@ -47,7 +47,7 @@ def counted(steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
                 request = steps.send(answer) if failure is None else steps.throw(failure)
             except StopIteration as done:
                 return done.value, total
-            total += len(request.requests) if isinstance(request, ir.Gather) else 1
+            total += len(request.requests) if isinstance(request, req.Gather) else 1
             try:
                 answer, failure = (yield request), None
             except Exception as error:  # noqa: BLE001  # what a failure means is decided within
@@ -57,20 +57,20 @@ def counted(steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
 def _advance(at: int, steps: CoreGen[R], answer: Any, asked: dict[int, Any], results: dict[int, R]) -> None:
     """Tell a generator its answer, and keep what it asks next or returns."""
     try:
-        asked[at] = steps.throw(answer.error) if isinstance(answer, ir.Failed) else steps.send(answer)
+        asked[at] = steps.throw(answer.error) if isinstance(answer, req.Failed) else steps.send(answer)
     except StopIteration as done:
         results[at] = done.value
 
 
-def _answers(requests: Sequence[ir.Request | ir.Gather]) -> CoreGen[Sequence[Any]]:
-    """The answers to requests, some of which may themselves be several; a failure as `ir.Failed`."""
-    groups = [one.requests if isinstance(one, ir.Gather) else (one,) for one in requests]
+def _answers(requests: Sequence[req.Request | req.Gather]) -> CoreGen[Sequence[Any]]:
+    """The answers to requests, some of which may themselves be several; a failure as `req.Failed`."""
+    groups = [one.requests if isinstance(one, req.Gather) else (one,) for one in requests]
     flat = tuple(request for group in groups for request in group)
-    found = yield ir.Gather(flat, keep=True)
+    found = yield req.Gather(flat, keep=True)
     answers: list[Any] = []
     for one, group in zip(requests, groups, strict=True):
         part, found = found[: len(group)], found[len(group) :]
-        kept = isinstance(one, ir.Gather) and one.keep  # by generators within, which hear of their own failures
-        failed = None if kept else next((answer for answer in part if isinstance(answer, ir.Failed)), None)
-        answers.append(failed or (part if isinstance(one, ir.Gather) else part[0]))
+        kept = isinstance(one, req.Gather) and one.keep  # by generators within, which hear of their own failures
+        failed = None if kept else next((answer for answer in part if isinstance(answer, req.Failed)), None)
+        answers.append(failed or (part if isinstance(one, req.Gather) else part[0]))
     return answers

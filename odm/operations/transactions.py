@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 from odm.entities.entity import Entity
 from odm.errors import BadValue, Unsupported
 from odm.expressions.nodes import Action, Condition, Item
-from odm.operations import ir
 from odm.operations.accompany import write_together
-from odm.operations.connection import CoreGen
 from odm.operations.context import Context
-from odm.operations.limits import check_transaction, item_size, size_at_most
 from odm.operations.steps import Step, check_step, delete_step, insert_step, put_step, update_step
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.limits import check_transaction, item_size, size_at_most
 from odm.schema.model import Key
 
 E = TypeVar("E", bound=Entity)
@@ -82,7 +82,7 @@ class Pending:
         self._check_together(step)
         operation = step.first(self._context)
         items, size, most = self._items, self._size, self._context.limits.transaction_bytes
-        if isinstance(operation, ir.Put):
+        if isinstance(operation, req.Put):
             items, size = [*items, operation.item], size + size_at_most(operation.item)
         if most is not None and size > most:
             size = sum(map(item_size, items))  # drafts are only read where the limit is near

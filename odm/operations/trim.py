@@ -13,11 +13,11 @@ from attrs import evolve, frozen
 from odm.codec import TAG
 from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.keys.base import Descending
-from odm.operations import ir
-from odm.operations.connection import CoreGen
 from odm.operations.context import Context
-from odm.operations.guards import has_tag
 from odm.operations.watching import LOG
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.predicates import has_tag
 from odm.schema.model import EntitySchema
 
 
@@ -29,7 +29,7 @@ class _Heap:
     keep: int
     partition: str
 
-    def newest_first(self, context: Context) -> ir.Query:
+    def newest_first(self, context: Context) -> req.Query:
         """A count that goes through those that are there, newest first, and stops behind the last to be kept."""
         sort = self.entity.primary.sort
         assert sort is not None  # the schema has seen to it
@@ -38,7 +38,7 @@ class _Heap:
         filter_ = context.filter(self.entity, tag)
         own = next(slot for slot in sort.slots if slot.name not in self.entity.primary.partition.fields)
         descending = isinstance(own.type, Descending)
-        return ir.Query(
+        return req.Query(
             self.partition,
             span.lo,
             span.hi,
@@ -50,7 +50,7 @@ class _Heap:
         )
 
 
-def trim_after(context: Context, writes: Iterable[ir.Operation]) -> CoreGen[None]:
+def trim_after(context: Context, writes: Iterable[req.Operation]) -> CoreGen[None]:
     """Remove what the puts among these writes, which are done, have pushed out.
 
     A failure does not reach the caller, whose write is done: it is logged, and the next write trims again.
@@ -65,13 +65,13 @@ def trim_after(context: Context, writes: Iterable[ir.Operation]) -> CoreGen[None
         LOG.warning("%s: not trimmed to keep=; the next write does", names, exc_info=True)
 
 
-def _heaps(context: Context, writes: Iterable[ir.Operation]) -> Sequence[_Heap]:
+def _heaps(context: Context, writes: Iterable[req.Operation]) -> Sequence[_Heap]:
     """What the puts have added to, each once."""
     if all(entity.keep is None for entity in context.schema.entities.values()):
         return ()  # and no draft is read for its tag
     heaps: dict[tuple[str, str], _Heap] = {}
     for write in writes:
-        entity = context.schema.entities[write.item[TAG]] if isinstance(write, ir.Put) else None
+        entity = context.schema.entities[write.item[TAG]] if isinstance(write, req.Put) else None
         if entity is not None and entity.keep is not None:
             heaps[entity.tag, write.key.partition] = _Heap(entity, entity.keep, write.key.partition)
     return tuple(heaps.values())
@@ -79,14 +79,14 @@ def _heaps(context: Context, writes: Iterable[ir.Operation]) -> Sequence[_Heap]:
 
 def _trim(context: Context, heaps: Sequence[_Heap]) -> CoreGen[None]:
     counts = [heap.newest_first(context) for heap in heaps]
-    pages: Sequence[ir.Page] = (yield ir.Gather(tuple(counts))) if len(counts) > 1 else ((yield counts[0]),)
+    pages: Sequence[req.Page] = (yield req.Gather(tuple(counts))) if len(counts) > 1 else ((yield counts[0]),)
     for heap, count, page in zip(heaps, counts, pages, strict=True):
         last = yield from _last_kept(count, page)
         if last is not None:
             yield from _remove(heap, evolve(count, after=last))
 
 
-def _last_kept(count: ir.Query, page: ir.Page) -> CoreGen[ir.Position | None]:
+def _last_kept(count: req.Query, page: req.Page) -> CoreGen[req.Position | None]:
     """The place of the last item to be kept; None if nothing lies behind it."""
     left, strangers = (count.limit or 0) - page.count, page.strangers
     while page.next is not None and left > 0:
@@ -98,12 +98,12 @@ def _last_kept(count: ir.Query, page: ir.Page) -> CoreGen[ir.Position | None]:
     return page.next
 
 
-def _remove(heap: _Heap, behind: ir.Query) -> CoreGen[None]:
+def _remove(heap: _Heap, behind: req.Query) -> CoreGen[None]:
     """Remove the entity's items behind a place, expired ones too."""
-    going: ir.Query | None = evolve(behind, filter=has_tag(heap.entity.tag), limit=None, count=False)
+    going: req.Query | None = evolve(behind, filter=has_tag(heap.entity.tag), limit=None, count=False)
     while going is not None:
-        page: ir.Page = yield going
+        page: req.Page = yield going
         if page.positions:
             pattern = going.pattern
-            yield ir.BatchWrite(tuple(ir.Delete(position.key, pattern=pattern) for position in page.positions))
+            yield req.BatchWrite(tuple(req.Delete(position.key, pattern=pattern) for position in page.positions))
         going = None if page.next is None else evolve(going, after=page.next)

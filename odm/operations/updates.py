@@ -25,16 +25,16 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
-from odm.operations import ir
-from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
-from odm.operations.guards import ABSENT, equals, every, has_tag, judged, revision_is
 from odm.operations.increments import check_steps, limits_of
-from odm.operations.limits import check_item, check_keys
 from odm.operations.trim import trim_after
 from odm.operations.upgrades import unchanged, unknown, up_to_date, version_is
 from odm.operations.watching import LOG
 from odm.operations.writes import as_it_was, lower_when, refusal, target_of
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.limits import check_item, check_keys
+from odm.protocol.predicates import ABSENT, equals, every, has_tag, judged, revision_is
 from odm.schema.model import EntitySchema, Key, PatternSchema
 
 ATTEMPTS = 64
@@ -107,8 +107,8 @@ def _tried(context: Context, change: Change, base: Item | None, *, retry_safe: b
     for _ in range(ATTEMPTS):
         request = attempt(context, change, base)
         answer = (yield from _as_transaction(request, context)) if retry_safe else (yield request)
-        if isinstance(answer, ir.Written):
-            if base is None and isinstance(request, ir.Put):
+        if isinstance(answer, req.Written):
+            if base is None and isinstance(request, req.Put):
                 yield from trim_after(context, (request,))
             return _returned(context, change, request, base, answer)
         base = _judged_base(context, change, answer.item)
@@ -127,23 +127,23 @@ def check_returning(returning: str, *, retry_safe: bool) -> None:
         )
 
 
-def _as_transaction(request: ir.Update | ir.Put, context: Context) -> CoreGen[ir.Written | ir.Refused]:
+def _as_transaction(request: req.Update | req.Put, context: Context) -> CoreGen[req.Written | req.Refused]:
     """Send a write as a transaction of its own: of these, backends know one that they have done already."""
-    answer = yield ir.Transact((request,), context.limits, once=True)
-    if isinstance(answer, ir.Written):
+    answer = yield req.Transact((request,), context.limits, once=True)
+    if isinstance(answer, req.Written):
         return answer
     (reason,) = answer.reasons
-    if isinstance(reason, ir.Refused):
+    if isinstance(reason, req.Refused):
         return reason
     raise reason
 
 
 def _returned(
-    context: Context, change: Change, request: ir.Update | ir.Put, base: Item | None, answer: ir.Written
+    context: Context, change: Change, request: req.Update | req.Put, base: Item | None, answer: req.Written
 ) -> Any:
     """What the call asked for; a put gives no item, but what was there and what came of it are known."""
-    of_put = {"none": None, "old": base, "new": request.item if isinstance(request, ir.Put) else None}
-    item = of_put[change.returning] if isinstance(request, ir.Put) else answer.item
+    of_put = {"none": None, "old": base, "new": request.item if isinstance(request, req.Put) else None}
+    item = of_put[change.returning] if isinstance(request, req.Put) else answer.item
     try:
         return None if item is None else context.decode(item, change.target.key)
     except ItemInvalid as error:
@@ -240,7 +240,7 @@ def start(context: Context, change: Change) -> Item | None:
 
 
 def _read_base(context: Context, change: Change) -> CoreGen[Item | None]:
-    get = ir.Get(change.target.key, pattern=change.target.entity.primary.full_name)
+    get = req.Get(change.target.key, pattern=change.target.entity.primary.full_name)
     return _judged_base(context, change, (yield get))  # a sum outside of its bounds makes no key
 
 
@@ -270,7 +270,7 @@ def _can_start_from(context: Context, change: Change, base: Item) -> bool:
     return True
 
 
-def attempt(context: Context, change: Change, base: Item | None) -> ir.Update | ir.Put:
+def attempt(context: Context, change: Change, base: Item | None) -> req.Update | req.Put:
     """The write that is right if the needed attributes are as in ``base``; all of them, if it is an older item.
 
     `fault` must have found ``base`` good, where it was read.
@@ -295,7 +295,7 @@ def attempt(context: Context, change: Change, base: Item | None) -> ir.Update | 
     entries = _entries(change, item, context.random)
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)
-    return ir.Update(
+    return req.Update(
         target.key,
         change.actions,
         entries,
@@ -349,7 +349,7 @@ def _key_values(target: Target) -> dict[str, Any]:
     return {name: target.values[name] for name in target.entity.primary.fields}
 
 
-def _creation(context: Context, change: Change) -> ir.Put:
+def _creation(context: Context, change: Change) -> req.Put:
     """Upsert of an absent item: insert what the actions make of the model's defaults."""
     target = change.target
     made = {**apply(change.actions, _start(change)), **target.entity.codec.marks}
@@ -364,14 +364,14 @@ def _start(change: Change) -> dict[str, Value]:
     return start | _defaults(target.entity, changed, start)
 
 
-def _upgrading(context: Context, change: Change, base: Item) -> ir.Put:
+def _upgrading(context: Context, change: Change, base: Item) -> req.Put:
     """Update of an item of an older version: put what the actions make of it when it is upgraded."""
     target = change.target
     upgraded = up_to_date(context, target.entity, base, target.key)
     return _whole(context, change, apply(change.actions, upgraded), unchanged(target.entity, base))
 
 
-def _whole(context: Context, change: Change, made: Item, condition: Condition | None) -> ir.Put:
+def _whole(context: Context, change: Change, made: Item, condition: Condition | None) -> req.Put:
     """The put of an item that the actions have made."""
     target, entity = change.target, change.target.entity
     entity.codec.check(made)
@@ -380,7 +380,7 @@ def _whole(context: Context, change: Change, made: Item, condition: Condition | 
     entries = entity.entries(vars(instance), item, context.random)
     check_item(item, target.key, entries, entity, context.limits, entity.local)
     guard = context.guard(entity)
-    return ir.Put(target.key, item, entries, condition, pattern=target.entity.primary.full_name, tag=guard)
+    return req.Put(target.key, item, entries, condition, pattern=target.entity.primary.full_name, tag=guard)
 
 
 def fault(context: Context, change: Change, item: Item | None) -> OdmError | None:

@@ -12,10 +12,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from odm.operations.connection import Connection, NativeGen
-from odm.operations.ir import Request, Sleep
 from odm.operations.metering import UNANSWERED, Meter, Sent
-from odm.operations.units import Units
+from odm.protocol.capacity import Units
+from odm.protocol.connection import Connection, NativeGen
+from odm.protocol.requests import Request, Sleep
 
 N = TypeVar("N")
 

@@ -12,15 +12,15 @@ from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInva
 from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item, Not
-from odm.operations import ir
-from odm.operations.connection import CoreGen
 from odm.operations.context import Context, Target
-from odm.operations.guards import ABSENT, Now, every, has_tag, judged, revision_is
 from odm.operations.left import send_batch
-from odm.operations.limits import check_item
 from odm.operations.reads import Reading, keys_chunk
 from odm.operations.trim import trim_after
 from odm.operations.upgrades import unchanged, up_to_date
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.limits import check_item
+from odm.protocol.predicates import ABSENT, Now, every, has_tag, judged, revision_is
 from odm.schema.model import Key
 
 E = TypeVar("E", bound=Entity)
@@ -38,7 +38,7 @@ def target_of(context: Context, target: object) -> Target:
     return context.key_of(target)
 
 
-def put_request(context: Context, instance: E, *, batched: bool = False) -> tuple[Target, E, ir.Put]:
+def put_request(context: Context, instance: E, *, batched: bool = False) -> tuple[Target, E, req.Put]:
     """The put of an entity without a condition, and the entity as it will be stored (its revision counted up)."""
     known = context.schema.by_class.get(type(instance))  # sooner than to ask whether it is an entity
     if known is None and not isinstance(instance, Entity):
@@ -52,7 +52,7 @@ def put_request(context: Context, instance: E, *, batched: bool = False) -> tupl
     entries = entity.entries(vars(stored), item, context.random)
     check_item(item, target.key, entries, entity, context.limits, entity.local)
     guard = None if batched else context.guard(entity)
-    return target, stored, ir.Put(target.key, item, entries, pattern=entity.primary.full_name, tag=guard)
+    return target, stored, req.Put(target.key, item, entries, pattern=entity.primary.full_name, tag=guard)
 
 
 class Write(NamedTuple):
@@ -66,7 +66,7 @@ class Write(NamedTuple):
     """
 
     target: Target
-    operation: ir.Operation
+    operation: req.Operation
     wanted: Condition | None = None
     revision: int | None = None
     present: bool | None = None
@@ -76,7 +76,7 @@ class Write(NamedTuple):
         """Whether it is done whatever is stored."""
         return self.wanted is None and self.revision is None and self.present is None
 
-    def at(self, now: Now) -> ir.Operation:
+    def at(self, now: Now) -> req.Operation:
         """The operation with all of its conditions, as of a moment."""
         entity = self.target.entity
         presence = None if self.present is None else has_tag(entity.tag) if self.present else ABSENT
@@ -84,18 +84,18 @@ class Write(NamedTuple):
         condition = judged(entity, every(presence, locked, self.wanted), now)
         return self.operation if condition is None else evolve(self.operation, condition=condition)
 
-    def again(self, context: Context, item: Item | None) -> ir.Operation | None:
+    def again(self, context: Context, item: Item | None) -> req.Operation | None:
         """The operation for the item as it was judged, if only the form of an older item prevented the first one.
 
         Such an item has its revision under a name, or with a value, that its upgrades know. A delete or check that
         holds where nothing is becomes, for an item that is skipped, a check that it is still not one of the entity.
         """
         entity, there = self.target.entity, context.living(item)
-        if there is None and item is not None and isinstance(self.operation, ir.Delete | ir.Check):
+        if there is None and item is not None and isinstance(self.operation, req.Delete | req.Check):
             absent = not self.present and self.revision is None
             absent = absent and (self.wanted is None or holds(self.wanted, None))
             if absent and context.stranger(self.target, item) is not None:
-                return ir.Check(self.target.key, Not(has_tag(entity.tag)), pattern=self.operation.pattern)
+                return req.Check(self.target.key, Not(has_tag(entity.tag)), pattern=self.operation.pattern)
         if there is None or self.revision is None or entity.codec.upgrades.current(there):
             return None
         if self.stranger(context, item) is not None:
@@ -112,7 +112,7 @@ class Write(NamedTuple):
 
     def stranger(self, context: Context, item: Item | None) -> ItemInvalid | None:
         """The error for an item that is not one of the entity; one that is skipped only prevents a put."""
-        there = isinstance(self.operation, ir.Put) or context.living(item) is not None
+        there = isinstance(self.operation, req.Put) or context.living(item) is not None
         return context.stranger(self.target, item) if there else None
 
     def refusal(self, context: Context, item: Item | None) -> OdmError:
@@ -155,24 +155,24 @@ def insert(context: Context, instance: E) -> CoreGen[E]:
 
 def _written(context: Context, stored: E, write: Write) -> CoreGen[E]:
     operation = write.operation if write.unconditional else write.at(context.now())
-    assert not isinstance(operation, ir.Check)  # of transactions only
+    assert not isinstance(operation, req.Check)  # of transactions only
     answer = yield operation
-    if isinstance(answer, ir.Refused):
+    if isinstance(answer, req.Refused):
         answer = yield from _again(context, write, answer)
-    if isinstance(answer, ir.Refused):
+    if isinstance(answer, req.Refused):
         raise write.refusal(context, answer.item)
     if write.target.entity.keep is not None:
         yield from trim_after(context, (write.operation,))
     return stored
 
 
-def _again(context: Context, write: Write, refused: ir.Refused) -> CoreGen[ir.Written | ir.Refused]:
+def _again(context: Context, write: Write, refused: req.Refused) -> CoreGen[req.Written | req.Refused]:
     """The answer to what takes the place of a refused operation, if only the form of an older item was in the way."""
     operation = write.again(context, refused.item)
     if operation is None:
         return refused
-    assert not isinstance(operation, ir.Check)  # of transactions only
-    answer: ir.Written | ir.Refused = yield operation
+    assert not isinstance(operation, req.Check)  # of transactions only
+    answer: req.Written | req.Refused = yield operation
     return answer
 
 
@@ -187,19 +187,19 @@ def delete(context: Context, which: object, when: Condition | bool | None) -> Co
     request = delete_request(context, target)
     write = Write(target, request, wanted, revision)
     answer = yield evolve(request, condition=condition)
-    if isinstance(answer, ir.Refused) and context.living(answer.item) is not None:
+    if isinstance(answer, req.Refused) and context.living(answer.item) is not None:
         answer = yield from _again(context, write, answer)
-    if isinstance(answer, ir.Written):
+    if isinstance(answer, req.Written):
         return answer.existed
     if context.living(answer.item) is not None:
         raise write.refusal(context, answer.item)
     return False
 
 
-def delete_request(context: Context, target: Target) -> ir.Delete:
+def delete_request(context: Context, target: Target) -> req.Delete:
     """The delete of an item, without a condition."""
     entity = target.entity
-    return ir.Delete(target.key, pattern=entity.primary.full_name, tag=context.guard(entity))
+    return req.Delete(target.key, pattern=entity.primary.full_name, tag=context.guard(entity))
 
 
 def delete_all(context: Context, reading: Reading | None) -> CoreGen[int]:
@@ -212,7 +212,7 @@ def delete_all(context: Context, reading: Reading | None) -> CoreGen[int]:
         pattern = reading.plan.name
         found, reading = yield from keys_chunk(context, reading)
         if found:
-            yield from send_batch(ir.BatchWrite(tuple(ir.Delete(key, pattern=pattern) for key in found)), {})
+            yield from send_batch(req.BatchWrite(tuple(req.Delete(key, pattern=pattern) for key in found)), {})
         total += len(found)
     return total
 

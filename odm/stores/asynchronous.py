@@ -7,12 +7,13 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations import ir, reads
+from odm.operations import reads
 from odm.operations.batches import Pending
-from odm.operations.connection import CoreGen
 from odm.operations.raw import PAGE, RawItem
 from odm.operations.reads import Reading, Scanning
-from odm.operations.run import aperform, arun
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.run import aperform, arun
 from odm.stores.base import BaseStore, Page
 from odm.stores.calls import Calls, Procedure, started
 from odm.stores.transactions import AsyncTransaction
@@ -69,7 +70,7 @@ class AsyncStore(BaseStore):
         connection, watch = self._channel()
         return await arun(steps, lambda request: aperform(connection, request, watch))
 
-    async def _send(self, request: ir.Request) -> Any:
+    async def _send(self, request: req.Request) -> Any:
         connection, watch = self._channel()
         return await aperform(connection, request, watch)
 
@@ -79,11 +80,11 @@ class AsyncStore(BaseStore):
 
     async def create(self) -> None:
         """Create the table with its indexes, families and TTL; what exists is left alone."""
-        await self._send(ir.CreateTables())
+        await self._send(req.CreateTables())
 
     async def drop(self) -> None:
         """Remove the table with everything in it; no error when it is not there."""
-        await self._send(ir.DropTables())
+        await self._send(req.DropTables())
 
     @overload
     async def get(self, which: type[E], /, **key: Any) -> E | None: ...

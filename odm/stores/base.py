@@ -18,21 +18,22 @@ from odm.errors import BadCursor, BadValue
 from odm.expressions.build import checked
 from odm.expressions.nodes import Action, Condition
 from odm.operations import cursor as cursors
-from odm.operations import ir, raw, reads, updates, writes
+from odm.operations import raw, reads, updates, writes
 from odm.operations.along import concerned
-from odm.operations.connection import DEFAULT_POLICY, Backend, Connection, CoreGen, RetryPolicy
 from odm.operations.context import Context, Target, key_call
 from odm.operations.explain import Explanation, explain_plan, explain_write
-from odm.operations.limits import PORTABLE
 from odm.operations.metering import OPEN, Meter, metering, open_meters
 from odm.operations.plan import make_plan
 from odm.operations.raw import RawItem
 from odm.operations.reads import Reading, Scanning, Segment
 from odm.operations.reshard import reshard
-from odm.operations.run import Watch
 from odm.operations.steps import Step
 from odm.operations.terms import owner_of
 from odm.operations.watching import LOG, Hook, Observer
+from odm.protocol import requests as req
+from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, CoreGen, RetryPolicy
+from odm.protocol.limits import PORTABLE
+from odm.protocol.run import Watch
 from odm.schema.checks import NAMES, check_companions, is_name
 from odm.schema.model import Schema
 from odm.schema.table import Table
@@ -331,7 +332,7 @@ class BaseStore:
         name = "update" if actions else write or "put"
         steps = self._write_steps(name, what, actions, when)
         change = updates.understand(context, what, actions, when, "none") if actions else None
-        along = concerned(Step(name, change or writes.Write(target, ir.Delete(target.key))))
+        along = concerned(Step(name, change or writes.Write(target, req.Delete(target.key))))
         together = context.transactions
         return explain_write(
             f"{name} {target}", steps, connection, target.entity, change, along=along, together=together

@@ -18,10 +18,10 @@ from odm.errors import BadValue, ItemNotFound
 from odm.expressions.nodes import Action, Condition
 from odm.operations import accompany, batches, raw, reads, updates
 from odm.operations.along import Along, along_with
-from odm.operations.connection import CoreGen
-from odm.operations.ir import Sleep
 from odm.operations.raw import PAGE, RawItem
 from odm.operations.together import counted, together
+from odm.protocol.connection import CoreGen
+from odm.protocol.requests import Sleep
 from odm.stores.base import BaseStore, Page
 from odm.stores.transactions import Operations
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from odm.entities.companions import BaseCompanion, Effect
 from odm.operations.along import Along
-from odm.operations.connection import CoreGen
+from odm.protocol.connection import CoreGen
 from odm.stores.calls import Calls
 
 

@@ -7,12 +7,13 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations import ir, reads
+from odm.operations import reads
 from odm.operations.batches import Pending
-from odm.operations.connection import CoreGen
 from odm.operations.raw import PAGE, RawItem
 from odm.operations.reads import Reading, Scanning
-from odm.operations.run import perform, run
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.run import perform, run
 from odm.stores.base import BaseStore, Page
 from odm.stores.calls import Calls, Procedure, started
 from odm.stores.transactions import Transaction
@@ -69,7 +70,7 @@ class Store(BaseStore):
         connection, watch = self._channel()
         return run(steps, lambda request: perform(connection, request, watch))
 
-    def _send(self, request: ir.Request) -> Any:
+    def _send(self, request: req.Request) -> Any:
         connection, watch = self._channel()
         return perform(connection, request, watch)
 
@@ -89,11 +90,11 @@ class Store(BaseStore):
 
     def create(self) -> None:
         """Create the table with its indexes, families and TTL; what exists is left alone."""
-        self._send(ir.CreateTables())
+        self._send(req.CreateTables())
 
     def drop(self) -> None:
         """Remove the table with everything in it; no error when it is not there."""
-        self._send(ir.DropTables())
+        self._send(req.DropTables())
 
     @overload
     def get(self, which: type[E], /, **key: Any) -> E | None: ...

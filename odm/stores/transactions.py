@@ -11,8 +11,8 @@ from typing import Any, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations.connection import CoreGen
 from odm.operations.transactions import Pending
+from odm.protocol.connection import CoreGen
 from odm.stores.base import BaseStore
 
 E = TypeVar("E", bound=Entity)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odm.operations.connection import Backend
+from odm.protocol.connection import Backend
 from odm.stores.sync import Store
 from odm.testing import entities, spreading
 from odm.testing.capabilities import Capabilities

@@ -2,7 +2,7 @@
 
 from typing import Any, overload
 
-from odm.operations.connection import Backend
+from odm.protocol.connection import Backend
 from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncStore
 from odm.stores.sync import Store

@@ -11,10 +11,10 @@ from attrs import define, evolve, field, frozen
 
 from odm.entities.entity import Entity
 from odm.errors import Unsupported
-from odm.operations import ir
-from odm.operations.connection import Backend, ForwardingConnection, NativeGen
 from odm.operations.context import Context
 from odm.operations.writes import delete_request, put_request, target_of
+from odm.protocol import requests as req
+from odm.protocol.connection import Backend, ForwardingConnection, NativeGen
 from odm.schema.model import Schema
 from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncStore
@@ -23,7 +23,7 @@ from odm.testing.bridge import blocking
 
 Colour: TypeAlias = Literal["sync", "async"]
 
-WRITES = (ir.Put, ir.Update, ir.Delete, ir.Transact, ir.BatchWrite)
+WRITES = (req.Put, req.Update, req.Delete, req.Transact, req.BatchWrite)
 
 
 class Stopped(Exception):
@@ -44,8 +44,8 @@ class Watched(Backend):
 
     inner: Backend
     suffix: str
-    requests: list[ir.Request] = field(factory=list, repr=False)
-    rivals: list[ir.Request] = field(factory=list, repr=False)
+    requests: list[req.Request] = field(factory=list, repr=False)
+    rivals: list[req.Request] = field(factory=list, repr=False)
     left: int | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Watched(Backend):
     def connect(self, schema: Schema) -> "WatchedConnection":
         return WatchedConnection(self.inner.connect(evolve(schema, name=f"{schema.name}-{self.suffix}")), self)
 
-    def note(self, request: ir.Request) -> Sequence[ir.Request]:
+    def note(self, request: req.Request) -> Sequence[req.Request]:
         """Write a request down; returns the rivals that are performed before it.
 
         Raises:
@@ -74,12 +74,12 @@ class WatchedConnection(ForwardingConnection[Any]):
 
     watched: Watched
 
-    def steps(self, request: ir.Request) -> NativeGen[Any, Any]:
+    def steps(self, request: req.Request) -> NativeGen[Any, Any]:
         for rival in self.watched.note(request):
             yield from self.inner.steps(rival)
         return (yield from self.inner.steps(request))
 
-    def answer(self, request: ir.Request) -> Any:
+    def answer(self, request: req.Request) -> Any:
         for rival in self.watched.note(request):
             self.inner.answer(rival)
         return self.inner.answer(request)
@@ -133,9 +133,9 @@ class Stores:
         return blocking(AsyncStore(table, self._watched, **options), self._runner)
 
     @property
-    def requests(self) -> Sequence[ir.Request]:
+    def requests(self) -> Sequence[req.Request]:
         """What the core has asked of the backend, creating tables aside."""
-        return [one for one in self._watched.requests if not isinstance(one, ir.CreateTables)]
+        return [one for one in self._watched.requests if not isinstance(one, req.CreateTables)]
 
     def forget(self) -> None:
         """Start a new record of requests."""

@@ -20,7 +20,7 @@ from odm.backends.local import LocalFile
 from odm.cli.copy import store_at
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage
-from odm.operations.connection import Backend
+from odm.protocol.connection import Backend
 from tests.cli.command_line import RUN
 from tests.cli.conftest import Application, Run
 

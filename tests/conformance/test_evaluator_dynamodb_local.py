@@ -42,13 +42,13 @@ from odm.expressions.nodes import (
     Size,
     StartsWith,
 )
-from odm.operations import ir
-from odm.operations.connection import Connection
-from odm.operations.run import perform
+from odm.protocol import requests as req
+from odm.protocol.connection import Connection
+from odm.protocol.run import perform
 from odm.schema.model import Schema
 
 EXAMPLES = int(os.environ.get("ODM_EVALUATOR_EXAMPLES", "100"))
-KEY = ir.Key("a", "b")
+KEY = req.Key("a", "b")
 
 NUMBERS: st.SearchStrategy[Any] = st.one_of(
     st.integers(-20, 20),
@@ -118,9 +118,9 @@ def apart(actions: list[Action]) -> bool:
 def connection(dynamodb_local: str) -> Iterator[Connection[Any]]:
     session = boto3.Session("evaluator", "secret", region_name="eu-west-1")
     connection = DynamoDB(session, endpoint_url=dynamodb_local).connect(Schema("evaluated", {}, {}))
-    perform(connection, ir.CreateTables())
+    perform(connection, req.CreateTables())
     yield connection
-    perform(connection, ir.DropTables())
+    perform(connection, req.DropTables())
     connection.close()
 
 
@@ -131,8 +131,8 @@ few = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[Heal
 @given(item=ITEMS, condition=CONDITIONS)
 def test_conditions(connection: Connection[Any], item: dict[str, Any], condition: Condition) -> None:
     item = {TAG: "T", **item}
-    perform(connection, ir.Put(KEY, item))
-    found = perform(connection, ir.Query("a", filter=condition))
+    perform(connection, req.Put(KEY, item))
+    found = perform(connection, req.Query("a", filter=condition))
     assert bool(found.items) == holds(condition, item)
 
 
@@ -140,13 +140,13 @@ def test_conditions(connection: Connection[Any], item: dict[str, Any], condition
 @given(item=ITEMS, actions=st.lists(ACTIONS, min_size=1, max_size=3).filter(apart))
 def test_actions(connection: Connection[Any], item: dict[str, Any], actions: list[Action]) -> None:
     item = {TAG: "T", **item}
-    perform(connection, ir.Put(KEY, item))
+    perform(connection, req.Put(KEY, item))
     try:
         expected = apply(actions, item)
     except BadValue:
         with pytest.raises(BadValue):
-            perform(connection, ir.Update(KEY, tuple(actions)))
+            perform(connection, req.Update(KEY, tuple(actions)))
         expected = item
     else:
-        perform(connection, ir.Update(KEY, tuple(actions)))
-    assert perform(connection, ir.Get(KEY)) == expected
+        perform(connection, req.Update(KEY, tuple(actions)))
+    assert perform(connection, req.Get(KEY)) == expected

@@ -34,7 +34,7 @@ from odm import RequestInfo, Store, Table, set_
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
-from odm.operations.connection import Backend
+from odm.protocol.connection import Backend
 
 Read: TypeAlias = Callable[[str], dict[str, dict[str, bytes]]]
 

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from odm import AccessPattern, Entity, PrimaryKey, Store, Table, field
 from odm.backends.local import Memory
-from odm.operations.connection import Backend, Connection, ForwardingConnection
-from odm.operations.ir import Request
+from odm.protocol.connection import Backend, Connection, ForwardingConnection
+from odm.protocol.requests import Request
 from odm.schema.model import Schema
 
 shop = Table("shop")

@@ -12,9 +12,9 @@ from odm.backends.local import Memory
 from odm.codec import Draft, EntityCodec
 from odm.errors import Unsupported
 from odm.expressions.nodes import Item
-from odm.operations.connection import Backend, Connection, ForwardingConnection, NativeGen, Rehearsal, RetryPolicy
-from odm.operations.ir import Get, Query, Request
-from odm.operations.units import Units
+from odm.protocol.capacity import Units
+from odm.protocol.connection import Backend, Connection, ForwardingConnection, NativeGen, Rehearsal, RetryPolicy
+from odm.protocol.requests import Get, Query, Request
 from odm.schema.model import Key
 from odm.stores.sync import Store
 from odm.testing.stores import Stores, Watched

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from odm import Throttled
-from odm.operations import ir
-from odm.operations.connection import CoreGen
-from odm.operations.run import run
 from odm.operations.together import counted
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.run import run
 from odm.schema.model import Key
 
-GET = ir.Get(Key("p", "s"))
+GET = req.Get(Key("p", "s"))
 
 
 def fails(request: Any) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from odm import TTL, Entity, ItemExists, PrimaryKey, Store, Table, increment
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
-from odm.operations.ir import Put
+from odm.protocol.requests import Put
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC).timestamp()
 table = Table("expiry")

@@ -15,10 +15,10 @@ from pydantic import Field
 
 from odm import AccessPattern, BackendError, Entity, PrimaryKey, Store, Table
 from odm.backends.local import Memory
-from odm.operations import ir
 from odm.operations.context import Context
 from odm.operations.trim import trim_after
 from odm.operations.writes import put_request
+from odm.protocol import requests as req
 from odm.schema.model import Key
 
 table = Table("keeping")
@@ -110,20 +110,20 @@ PUT = put_request(CONTEXT, Entry(log="a", number=1))[2]
 
 def test_a_count_that_comes_in_pieces_goes_on() -> None:
     trim: Generator[Any, Any, None] = trim_after(CONTEXT, [PUT])
-    place = ir.Position(Key("LOG#a", "ENTRY#05"))
+    place = req.Position(Key("LOG#a", "ENTRY#05"))
     count = next(trim)
     assert (count.limit, count.count, count.reverse, count.filter is None) == (KEEP, True, True, True)
-    rest = trim.send(ir.Page(next=place, count=2))
+    rest = trim.send(req.Page(next=place, count=2))
     assert (rest.limit, rest.after) == (1, place)
-    empty = trim.send(ir.Page(next=place, count=0))
+    empty = trim.send(req.Page(next=place, count=0))
     assert (empty.limit, empty.after) == (1, place)
-    behind = trim.send(ir.Page(next=place, count=1))
+    behind = trim.send(req.Page(next=place, count=1))
     assert (behind.limit, behind.after, behind.count) == (None, place, False)
-    gone = trim.send(ir.Page(({},), (ir.Position(Key("LOG#a", "ENTRY#01")),), next=place))
-    assert gone == ir.BatchWrite((ir.Delete(Key("LOG#a", "ENTRY#01")),))
+    gone = trim.send(req.Page(({},), (req.Position(Key("LOG#a", "ENTRY#01")),), next=place))
+    assert gone == req.BatchWrite((req.Delete(Key("LOG#a", "ENTRY#01")),))
     assert trim.send(None).after == place
     with pytest.raises(StopIteration):
-        trim.send(ir.Page())
+        trim.send(req.Page())
 
 
 def test_a_failure_is_logged_and_the_write_stands(caplog: pytest.LogCaptureFixture) -> None:

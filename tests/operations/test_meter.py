@@ -24,8 +24,11 @@ from odm import (
     increment,
 )
 from odm.backends.local import Faults, LocalFile, Memory
-from odm.operations.connection import ForwardingConnection, NativeGen
-from odm.operations.ir import (
+from odm.operations.metering import UNANSWERED, Sent
+from odm.operations.watching import Observer
+from odm.protocol.capacity import Units, computed, read_units, write_units
+from odm.protocol.connection import ForwardingConnection, NativeGen
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     Check,
@@ -45,9 +48,6 @@ from odm.operations.ir import (
     Update,
     Written,
 )
-from odm.operations.metering import UNANSWERED, Sent
-from odm.operations.units import Units, computed, read_units, write_units
-from odm.operations.watching import Observer
 from odm.schema.model import Key
 from tests.operations.shop import Counting, Customer, Order, shop
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Store, Table, set_
 from odm.backends.local import Memory
-from odm.operations import ir, reads
-from odm.operations.connection import CoreGen
-from odm.operations.run import perform, run
+from odm.operations import reads
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.run import perform, run
 
 IDS = [f"t{number:02}" for number in range(30)]
 
@@ -151,7 +152,7 @@ def answered(live: Live, steps: CoreGen[Any], between: Callable[[], None], order
     _, connection = live.db._connect()
 
     def send(request: Any) -> Any:
-        if isinstance(request, ir.Gather):
+        if isinstance(request, req.Gather):
             answers = {at: send(request.requests[at]) for at in order(len(request.requests))}
             return tuple(answers[at] for at in sorted(answers))
         between()

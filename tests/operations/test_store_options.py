@@ -27,14 +27,15 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import backoff
 from odm.backends.local import LocalFile, Memory
-from odm.operations import ir, updates
-from odm.operations.connection import Backend, Connection, NativeGen
+from odm.operations import updates
 from odm.operations.context import Context
-from odm.operations.ir import Sleep
-from odm.operations.limits import PORTABLE, check_keys
-from odm.operations.run import aperform, perform, run
-from odm.operations.units import Units
 from odm.operations.watching import Observer
+from odm.protocol import requests as req
+from odm.protocol.capacity import Units
+from odm.protocol.connection import Backend, Connection, NativeGen
+from odm.protocol.limits import PORTABLE, check_keys
+from odm.protocol.requests import Sleep
+from odm.protocol.run import aperform, perform, run
 from odm.schema.model import Key, Schema
 from tests.operations.shop import Customer, Order, shop
 
@@ -123,7 +124,7 @@ def test_a_store_with_a_prefix_knows_the_classes_of_its_table() -> None:
 class Answers(Connection[Any]):
     """A connection that needs two native requests an operation, the first of which fails."""
 
-    def steps(self, request: ir.Request) -> NativeGen[Any, Any]:
+    def steps(self, request: req.Request) -> NativeGen[Any, Any]:
         try:
             yield f"first {request.key.partition}"  # type: ignore[union-attr]
         except OSError:
@@ -157,7 +158,7 @@ def test_the_hook_is_told_of_each_native_request_but_pauses(colour: str) -> None
         threads.add(get_ident())
 
     watch = Observer("t", connection, hook)
-    both = ir.Gather((ir.Get(Key("a")), ir.Get(Key("b"))))
+    both = req.Gather((req.Get(Key("a")), req.Get(Key("b"))))
     if colour == "sync":
         assert perform(connection, both, watch) == ("second", "second")
         assert get_ident() not in threads
@@ -181,7 +182,7 @@ def test_a_watched_procedure_raises_what_it_raised() -> None:
 
     told: list[RequestInfo] = []
     with pytest.raises(KeyError, match="x"):
-        run(Observer("t", Answers(), told.append)(ir.Get(Key("a")), steps()), failing)
+        run(Observer("t", Answers(), told.append)(req.Get(Key("a")), steps()), failing)
     assert isinstance(told[0].error, KeyError)
 
 
@@ -204,11 +205,11 @@ def test_nobody_watches_unless_asked() -> None:
 def test_a_lost_race_is_logged_without_values(caplog: pytest.LogCaptureFixture) -> None:
     key = Order.primary(customer_id="secret", order_id="secret")
     update = updates.update(Context(shop.compile()), key, [set_(Order.region, "secret")], None, "none")
-    assert isinstance(next(update), ir.Get)
+    assert isinstance(next(update), req.Get)
     stored = shop.compile().entity(Order).codec.encode(Order(customer_id="secret", order_id="secret"))
-    assert isinstance(update.send(stored), ir.Update)
+    assert isinstance(update.send(stored), req.Update)
     with caplog.at_level(logging.DEBUG, "odm"):
-        assert isinstance(update.send(ir.Refused({**stored, "status": "shipped"})), ir.Update)
+        assert isinstance(update.send(req.Refused({**stored, "status": "shipped"})), req.Update)
     assert [record.message for record in caplog.records] == [
         "update of Order: another writer was faster, so it is tried again"
     ]

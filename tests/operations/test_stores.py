@@ -8,7 +8,7 @@ from attrs import frozen
 
 from odm import AsyncStore, BadValue, Store
 from odm.backends.local import Memory
-from odm.operations.connection import Backend, ForwardingConnection
+from odm.protocol.connection import Backend, ForwardingConnection
 from odm.schema.model import Schema
 from tests.operations.shop import Customer, shop
 

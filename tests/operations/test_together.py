@@ -3,15 +3,15 @@
 import pytest
 
 from odm.errors import Throttled
-from odm.operations import ir
-from odm.operations.connection import CoreGen
 from odm.operations.together import together
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
 from odm.schema.model import Key
 
 
 def asks(key: str) -> CoreGen[str]:
     try:
-        yield ir.Get(Key(key))
+        yield req.Get(Key(key))
     except Throttled:
         return f"{key} failed"
     return f"{key} was had"
@@ -19,10 +19,10 @@ def asks(key: str) -> CoreGen[str]:
 
 def answered(request: object) -> tuple[object, ...]:
     """The answers to requests of which the one for "b" fails."""
-    assert isinstance(request, ir.Gather)
+    assert isinstance(request, req.Gather)
     assert request.keep
-    failed = ir.Failed(Throttled("too many", []))
-    return tuple(failed if one == ir.Get(Key("b")) else None for one in request.requests)
+    failed = req.Failed(Throttled("too many", []))
+    return tuple(failed if one == req.Get(Key("b")) else None for one in request.requests)
 
 
 def test_those_within_hear_of_their_own_failures() -> None:

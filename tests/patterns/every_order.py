@@ -19,8 +19,8 @@ from attrs import Factory, define, field, frozen
 from odm import Calls, Gen, OutcomeUnknown, Store
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Item, Set
-from odm.operations import ir
-from odm.operations.ir import Sleep
+from odm.protocol import requests as req
+from odm.protocol.requests import Sleep
 from odm.schema.model import Key
 
 Stored: TypeAlias = dict[Key, Item]
@@ -43,17 +43,17 @@ class Wrong(AssertionError):
 def done(stored: Stored, request: Any) -> tuple[Stored, Any]:
     """What is stored after a request, and its answer."""
     item = stored.get(request.key)
-    if isinstance(request, ir.Get):
+    if isinstance(request, req.Get):
         return stored, item
     if request.condition is not None and not holds(request.condition, item):
-        return stored, ir.Refused(item)
-    if isinstance(request, ir.Put):
-        return {**stored, request.key: request.item}, ir.Written()
-    if isinstance(request, ir.Update):
+        return stored, req.Refused(item)
+    if isinstance(request, req.Put):
+        return {**stored, request.key: request.item}, req.Written()
+    if isinstance(request, req.Update):
         assert item is not None
-        return {**stored, request.key: apply(request.actions, item)}, ir.Written()
-    assert isinstance(request, ir.Delete)
-    return {key: one for key, one in stored.items() if key != request.key}, ir.Written(existed=item is not None)
+        return {**stored, request.key: apply(request.actions, item)}, req.Written()
+    assert isinstance(request, req.Delete)
+    return {key: one for key, one in stored.items() if key != request.key}, req.Written(existed=item is not None)
 
 
 @frozen
@@ -71,9 +71,9 @@ class Place:
     def relies(self, stored: Stored) -> bool:
         """Whether it is about to write an item with a new mark."""
         request = self.pending
-        if isinstance(request, ir.Put):
+        if isinstance(request, req.Put):
             marks = {name: value for name, value in request.item.items() if name.startswith("_c_")}
-        elif isinstance(request, ir.Update):
+        elif isinstance(request, req.Update):
             sets = [action for action in request.actions if isinstance(action, Set)]
             marks = {action.path.root: action.value for action in sets if action.path.root.startswith("_c_")}
         else:
@@ -178,7 +178,7 @@ class Exploration:
         yield self._told(f"{number}", request), self._moved(state, stored=stored, places=to(after))
         if state.fault or not self.faults:
             return
-        writes = not isinstance(place.pending, ir.Get)
+        writes = not isinstance(place.pending, req.Get)
         ways = [state.flying, state.flying | {request}] if writes else [state.flying]
         for flying in ways:
             label = self._told(f"stopped {number}", request)
@@ -188,7 +188,7 @@ class Exploration:
             for flying in ways:
                 label = self._told(f"lost for {number}", request)
                 yield label, self._moved(state, places=to(told), flying=flying, fault=True)
-        if isinstance(place.pending, ir.Put) and not place.pending.once:
+        if isinstance(place.pending, req.Put) and not place.pending.once:
             flying = state.flying | {request}
             label = self._told(f"twice by {number}", request)
             yield label, self._moved(state, stored=stored, places=to(after), flying=flying, fault=True)

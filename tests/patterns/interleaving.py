@@ -12,9 +12,9 @@ from attrs import frozen
 
 from odm import Calls, Gen, Store, Table
 from odm.backends.local import Memory
-from odm.operations import ir
-from odm.operations.connection import Backend, ForwardingConnection
-from odm.operations.run import run
+from odm.protocol import requests as req
+from odm.protocol.connection import Backend, ForwardingConnection
+from odm.protocol.run import run
 from odm.schema.model import Key, Schema
 
 Program: TypeAlias = Callable[[Calls], Gen[Any]]
@@ -47,12 +47,12 @@ class Writer:
         done, result: whether it has ended, and with what.
     """
 
-    def __init__(self, send: Callable[[ir.Request], Any], steps: Gen[Any]) -> None:
+    def __init__(self, send: Callable[[req.Request], Any], steps: Gen[Any]) -> None:
         self.answers: list[str] = []
         self.done = False
         self.result: Any = None
         self._send, self._steps = send, steps
-        self._asked: tuple[ir.Request, ...] = ()
+        self._asked: tuple[req.Request, ...] = ()
         self._told: list[Any] = []
         self._go_on(None)
 
@@ -70,9 +70,9 @@ class Writer:
         except StopIteration as ended:
             self.done, self.result = True, ended.value
             return
-        self._together = isinstance(asked, ir.Gather)
-        assert not isinstance(asked, ir.Sleep)  # nobody waits here
-        self._asked = asked.requests if isinstance(asked, ir.Gather) else (asked,)
+        self._together = isinstance(asked, req.Gather)
+        assert not isinstance(asked, req.Sleep)  # nobody waits here
+        self._asked = asked.requests if isinstance(asked, req.Gather) else (asked,)
         if not self._asked:
             self._go_on(())
 
@@ -88,7 +88,7 @@ class Crowd:
         do = Calls(self.store)
         self.writers = [Writer(self.send, program(do)) for program in programs]
 
-    def send(self, request: ir.Request) -> Any:
+    def send(self, request: req.Request) -> Any:
         """Do a request."""
         return run(self._connection.steps(request), self._connection.call)
 

@@ -19,8 +19,8 @@ from odm import Entity, Query, RawItem, Store
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile
-from odm.operations.connection import Backend
 from odm.patterns.copy import copy
+from odm.protocol.connection import Backend
 from tests import dynamodb_local, emulator
 from tests.patterns.zoo import Animal, Keeper, Thing, Ticket, fill, zoo, zoo_v1
 

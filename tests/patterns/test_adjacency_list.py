@@ -21,8 +21,8 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
-from odm.operations.connection import Backend
 from odm.patterns.adjacency_list import AdjacencyList, edge
+from odm.protocol.connection import Backend
 from odm.testing import Clock
 from odm.testing.suite.adjacency import ANN, Follows, Group, MemberOf, User, network, social
 

@@ -8,8 +8,8 @@ import pytest
 
 from odm import AsyncStore, BadValue, Store, Throttled
 from odm.backends.local import Faults, LocalFile, Memory
-from odm.operations import ir
 from odm.patterns.bulk_load import bulk_load, spread
+from odm.protocol import requests as req
 from odm.testing.entities import Document, Order, plain
 from odm.testing.stores import Stores
 
@@ -27,7 +27,7 @@ def longest_run(partitions: Iterable[str]) -> int:
 
 def sent(stores: Stores) -> list[str]:
     """The partitions of all operations, in the order in which they were sent."""
-    batches = [request for request in stores.requests if isinstance(request, ir.BatchWrite)]
+    batches = [request for request in stores.requests if isinstance(request, req.BatchWrite)]
     return [operation.key.partition for batch in batches for operation in batch.operations]
 
 
@@ -50,7 +50,7 @@ class TestBulkLoad:
             db = stores.open(plain)
             with db.meter() as meter:
                 db.run(bulk_load(orders(50, 50)))
-            assert len([one for one in stores.requests if isinstance(one, ir.BatchWrite)]) == 3
+            assert len([one for one in stores.requests if isinstance(one, req.BatchWrite)]) == 3
             # and before each of them a read of what is under the keys, at half a unit an item
             assert (meter.calls, meter.read_units, meter.write_units) == (6, 1250, 2500)
 

@@ -33,14 +33,14 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Faults, LocalFile, Memory
-from odm.operations import ir
-from odm.operations.connection import Backend
 from odm.patterns.between import Bucket
 from odm.patterns.copy import Progress, acopy, copy
 from odm.patterns.pointer import Pointer
 from odm.patterns.unique import Unique
 from odm.patterns.verify import BUCKETS, NAMED, averify, verify
 from odm.patterns.versioned import Versioned
+from odm.protocol import requests as req
+from odm.protocol.connection import Backend
 from odm.testing import Clock
 from odm.testing.stores import Stores
 from tests.patterns.portability import prove
@@ -164,7 +164,7 @@ class TestCopy:
                     for number in range(5):
                         batch.put(Ticket(ticket_id=f"{number}", day=day))
             copy(target, there, parallel=1, check=False)
-            (batch_,) = [one for one in stores.requests if isinstance(one, ir.BatchWrite)]
+            (batch_,) = [one for one in stores.requests if isinstance(one, req.BatchWrite)]
             partitions = [one.key.partition for one in batch_.operations]
             assert partitions == [f"TICKETS#{day:06}" for day in range(4)] * 5
 

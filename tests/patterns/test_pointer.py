@@ -37,9 +37,9 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
-from odm.operations import ir
-from odm.operations.run import run
 from odm.patterns.pointer import Pointer
+from odm.protocol import requests as req
+from odm.protocol.run import run
 from odm.schema.model import Schema
 from odm.testing.stores import Watched, WatchedConnection
 from odm.testing.suite.pointers import Order, Reading, kept, latest, order, shop, value
@@ -199,15 +199,15 @@ class Failing(Watched):
 
 
 class FailingConnection(WatchedConnection):
-    def steps(self, request: ir.Request) -> Gen[Any]:
+    def steps(self, request: req.Request) -> Gen[Any]:
         error = getattr(self.watched, "error", None)
-        written = [one for one in self.watched.requests if isinstance(one, ir.Put)]
-        if isinstance(request, ir.Put) and len(written) % 2 and error is not None:
+        written = [one for one in self.watched.requests if isinstance(one, req.Put)]
+        if isinstance(request, req.Put) and len(written) % 2 and error is not None:
             self.watched.requests.clear()
             raise error
         return (yield from super().steps(request))
 
-    def answer(self, request: ir.Request) -> Any:
+    def answer(self, request: req.Request) -> Any:
         return run(self.steps(request), self.call)
 
 

@@ -31,9 +31,9 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
-from odm.operations import ir
-from odm.operations.run import run
 from odm.patterns.unique import Unique
+from odm.protocol import requests as req
+from odm.protocol.run import run
 from odm.schema.model import Key
 from odm.testing.stores import Watched
 from odm.testing.suite.unique import Member, check, members
@@ -220,8 +220,8 @@ def test_a_claim_is_freed_where_another_program_has_stored_what_can_not_be_read(
     with Store(members, backend) as db:
         db.create()
         key = db.key_of(Member(member_id="m1", email="a@x"))
-        foreign = ir.Put(Key(*key), {"_t": "Member", "member_id": "m1", "email": 5})
-        backend.rivals += [ir.Delete(Key("nothing", "nothing")), foreign]  # before the claim, before the item
+        foreign = req.Put(Key(*key), {"_t": "Member", "member_id": "m1", "email": 5})
+        backend.rivals += [req.Delete(Key("nothing", "nothing")), foreign]  # before the claim, before the item
         with pytest.raises(ItemInvalid):
             db.put(Member(member_id="m1", email="a@x"))
         assert db.put(Member(member_id="m2", email="a@x")).email == "a@x"

@@ -7,7 +7,7 @@ from typing import Any, Final
 from google.cloud.bigtable.data import BigtableDataClient, ReadRowsQuery, SetCell
 
 from odm import AccessPattern, Entity, ItemInvalid, PrimaryKey, Store, Table
-from odm.operations.connection import Backend
+from odm.protocol.connection import Backend
 from tests.sharing.walk import GROUPS, NAMES, NOON, item_keys
 
 EXPIRED: Final = int(NOON.timestamp()) - 7200

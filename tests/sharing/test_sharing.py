@@ -26,8 +26,8 @@ from odm.backends.bigtable.scrub import scrub
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin
 from odm.backends.local import LocalFile, Memory
-from odm.operations.admin import silent
-from odm.operations.connection import Backend
+from odm.protocol.admin import silent
+from odm.protocol.connection import Backend
 from tests.sharing.programs import Boto3, GoogleClient, Models
 from tests.sharing.walk import NOON, shared, walk
 

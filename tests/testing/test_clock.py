@@ -13,7 +13,7 @@ from pydantic import Field
 
 from odm import TTL, BadValue, Entity, PrimaryKey, Store, Table
 from odm.backends.local import LocalFile, Memory
-from odm.operations.connection import Backend
+from odm.protocol.connection import Backend
 from odm.testing import Clock, Ids
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from odm import BadValue, Entity, PrimaryKey, Query, Table, collection, set_
-from odm.operations import ir
 from odm.patterns.adjacency_list import AdjacencyList, edge
 from odm.patterns.graph import Walk, walk
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.stores import Stores
@@ -228,7 +228,7 @@ class TestWalk:
         for most, reads in ((1, 1), (9, 1), (10, 1 + 9)):
             stores.forget()
             assert db.run(walk(network, ANN, out=[Follows], depth=2, most=most)).reads == reads
-            assert {one.limit for one in stores.requests if isinstance(one, ir.Query)} == {most + 1}
+            assert {one.limit for one in stores.requests if isinstance(one, req.Query)} == {most + 1}
 
     def test_by_type_date_and_both_directions(self, stores: Stores) -> None:
         db = stores.open(social)

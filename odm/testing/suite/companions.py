@@ -35,7 +35,7 @@ from odm import (
     set_,
     upgrade,
 )
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.stores import Stores
@@ -197,7 +197,7 @@ def along(db: Store) -> tuple[int | None, list[tuple[int, str, int]]]:
     return (highest[0] if highest else None), sorted(listed)
 
 
-def kinds(requests: Iterable[ir.Request]) -> list[str]:
+def kinds(requests: Iterable[req.Request]) -> list[str]:
     """What was asked."""
     return [type(request).__name__ for request in requests]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odm import BadCursor, BadValue, Calls, Gen, ItemInvalid, RawItem, SchemaError, increment, procedure
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.entities import (
     Contract,
@@ -81,7 +81,7 @@ class TestScanPages:
         stores.forget()
         page = db.scan_page(size=10)
         (request,) = stores.requests
-        assert isinstance(request, ir.Scan)
+        assert isinstance(request, req.Scan)
         assert (request.limit, request.filter) == (10, None)
         assert len(page.items) == 10
         assert page.cursor is not None
@@ -201,9 +201,9 @@ class TestPutRaw:
         db.put_raw(items)
         db.put_raw([])
         tags, request = stores.requests
-        assert isinstance(tags, ir.BatchGet)
+        assert isinstance(tags, req.BatchGet)
         assert tags.tags
-        assert isinstance(request, ir.BatchWrite)
+        assert isinstance(request, req.BatchWrite)
         assert len(request.operations) == len(ORDERS)
 
     def test_takes_raw_items_of_its_table_alone(self, db: Store, stores: Stores) -> None:
@@ -231,7 +231,7 @@ class TestBatchInProcedures:
         db.put(ORDERS[0])
         stores.forget()
         db.run(replace(ORDERS[1:4], ORDERS[:1]))
-        assert [type(request) for request in stores.requests] == [ir.BatchGet, ir.BatchWrite]
+        assert [type(request) for request in stores.requests] == [req.BatchGet, req.BatchWrite]
         assert sorted(order.order_id for order in db.scan(Order)) == ["o0", "o1", "o2"]
 
     def test_refuses_what_a_batch_refuses(self, db: Store) -> None:

@@ -4,7 +4,7 @@
 import pytest
 
 from odm import ItemNotFound, increment, set_
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Tally, Ticket
@@ -35,7 +35,7 @@ class TestCounter:
         indexed.put(ticket)
         stores.forget()
         assert indexed.update(ticket, increment(Ticket.seen), returning="new").seen == 1
-        assert [type(request) for request in stores.requests] == [ir.Update]
+        assert [type(request) for request in stores.requests] == [req.Update]
 
     def test_loses_no_count_to_a_rival(self, db: Store, stores: Stores) -> None:
         db.put(TALLY)

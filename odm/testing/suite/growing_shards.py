@@ -6,7 +6,7 @@ from zlib import crc32
 import pytest
 
 from odm import BadValue, Query, collection, set_
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import FewTask, GrownTask, Sale, Task, enough, few, more, salted
@@ -23,7 +23,7 @@ QUERIES: tuple[Query[Task], ...] = (Task.by_rank(), Task.drawn(), Task.fresh())
 
 def partitions(stores: Stores) -> set[str]:
     """The partitions that were queried since the last `Stores.forget`."""
-    return {one.partition for one in stores.requests if isinstance(one, ir.Query)}
+    return {one.partition for one in stores.requests if isinstance(one, req.Query)}
 
 
 @needs("indexes", "updates", "conditions")
@@ -82,7 +82,7 @@ class TestGrowingShards:
             assert tasks.reshard(query) == len(moving) - first
             stores.forget()
             assert tasks.reshard(query) == 0
-            assert not [one for one in stores.requests if not isinstance(one, ir.Query)]
+            assert not [one for one in stores.requests if not isinstance(one, req.Query)]
             assert list(tasks.query(query)) == TASKS
         later = stores.open(enough)
         for task in MOVING:

@@ -19,8 +19,8 @@ from odm import (
     set_if_missing,
     some,
 )
-from odm.operations import ir
 from odm.operations.updates import ATTEMPTS
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.entities import Contract, Member, Ticket, TicketV2, indexed_v2
@@ -178,14 +178,14 @@ class TestIndexUpdates:
         indexed.put(but(due_at=at(5)))
         stores.forget()
         indexed.update(KEY, remove(Ticket.due_at))
-        assert [type(request) for request in stores.requests if not isinstance(request, ir.Get)] == [ir.Update]
+        assert [type(request) for request in stores.requests if not isinstance(request, req.Get)] == [req.Update]
         assert entries(indexed)["due"] == []
 
     def test_values_given_whole_need_no_read(self, indexed: Store, stores: Stores) -> None:
         indexed.put(Member(member_id="m", email="old"))
         stores.forget()
         indexed.update(Member.primary(member_id="m"), set_(Member.email, "new"))
-        assert [type(request) for request in stores.requests] == [ir.Update]
+        assert [type(request) for request in stores.requests] == [req.Update]
         assert indexed.count(Member.by_email(email="old")) == 0
         assert indexed.count(Member.by_email(email="new")) == 1
 

@@ -4,7 +4,7 @@
 import pytest
 
 from odm import OdmError, set_
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.evolving import Comment, Highscore, Notice, Post, kept, kept_indexed
@@ -79,8 +79,8 @@ class TestKeep:
         stores.forget()
         for number in range(3):
             db.put(comment(number))
-        assert not any(isinstance(request, ir.BatchWrite | ir.Delete) for request in stores.requests)
-        assert all(request.count for request in stores.requests[:3] if isinstance(request, ir.Query))
+        assert not any(isinstance(request, req.BatchWrite | req.Delete) for request in stores.requests)
+        assert all(request.count for request in stores.requests[:3] if isinstance(request, req.Query))
 
     def test_expired_items_do_not_count(self, stores: Stores) -> None:
         db = stores.open(kept)

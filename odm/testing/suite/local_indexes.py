@@ -2,7 +2,7 @@
 # ruff: noqa: D101  # a test's name says what it shows; its data is never changed
 
 from odm import collection, increment, remove, select, set_, some
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import Receipt, Voucher
@@ -37,7 +37,7 @@ class TestLocalIndexes:
         assert list(local.query(ALL)) == BY_TOTAL
         assert list(local.query(ALL, consistent=False)) == BY_TOTAL
         list(local.query(Receipt.by_note(note="n")))
-        asked = {(one.index, one.consistent) for one in stores.requests if isinstance(one, ir.Query)}
+        asked = {(one.index, one.consistent) for one in stores.requests if isinstance(one, req.Query)}
         assert asked == {("by_total", True), ("by_total", False), ("by_note", False)}
 
     def test_can_be_sparse_and_shared(self, local: Store) -> None:

@@ -28,8 +28,8 @@ from odm import (
     collection,
     set_,
 )
-from odm.operations import ir
 from odm.patterns.pointer import Pointer
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.stores import Stores
@@ -388,7 +388,7 @@ class TestPointerTogether:
                 tx.put(order(order_id))
             tx.put(order("o8", "c2"))
         (request,) = stores.requests
-        assert isinstance(request, ir.Transact)
+        assert isinstance(request, req.Transact)
         assert len(request.operations) == 7
         assert kept(pointed) == {"c1": "o5", "c2": "o8"}
         with pointed.transaction() as tx:

@@ -19,7 +19,7 @@ from odm import (
     procedure,
     set_,
 )
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Order
@@ -214,4 +214,4 @@ class TestTogetherInProcedures:
         stores.forget()
         with pytest.raises(BadValue):
             db.run(both())
-        assert [one for one in stores.requests if isinstance(one, ir.Put)] == []
+        assert [one for one in stores.requests if isinstance(one, req.Put)] == []

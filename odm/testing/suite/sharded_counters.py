@@ -9,8 +9,8 @@ import pytest
 from pydantic import Field
 
 from odm import Counter, Entity, PrimaryKey, Table, TransactionFailed, increment
-from odm.operations import ir
 from odm.patterns.sharded_counter import ShardedCounter
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.stores import Stores
@@ -63,8 +63,8 @@ class TestShardedCounter:
 
     def test_is_one_request(self, stores: Stores) -> None:
         counted = opened(stores)
-        steps = [(ONE.add(song_id="s"), [ir.Update, ir.Put]), (ONE.add(song_id="s"), [ir.Update])]
-        for procedure, expected in [*steps, (THREE.total(song_id="s"), [ir.BatchGet])]:
+        steps = [(ONE.add(song_id="s"), [req.Update, req.Put]), (ONE.add(song_id="s"), [req.Update])]
+        for procedure, expected in [*steps, (THREE.total(song_id="s"), [req.BatchGet])]:
             stores.forget()
             with counted.meter() as meter:
                 counted.run(procedure)
@@ -127,7 +127,7 @@ class TestShardedCounterTransactions:
                 counted.run(THREE.add(song_id="s"))
             stores.forget()
             counted.run(THREE.reset(to, song_id="s"))
-            assert [type(request) for request in stores.requests] == [ir.Transact]
+            assert [type(request) for request in stores.requests] == [req.Transact]
             assert counted.run(THREE.total(song_id="s")) == to
             assert shards(counted) == ({0: 7} if to else {})
 

@@ -7,7 +7,7 @@ from zlib import crc32
 import pytest
 
 from odm import BadCursor, ItemExists, Query, collection, select, set_
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import Bonus, Sale, Ticket, salted
@@ -40,17 +40,17 @@ class TestShardedKeys:
         sale = SALES[3]
         assert shop.get(Sale, day=DAY, sale_id=sale.sale_id) == sale
         assert shop.exists(Sale.primary(day=DAY, sale_id=sale.sale_id))
-        assert [one.key.partition for one in stores.requests if isinstance(one, ir.Get)] == [partition(sale)] * 2
+        assert [one.key.partition for one in stores.requests if isinstance(one, req.Get)] == [partition(sale)] * 2
         keys = [Sale.primary(day=DAY, sale_id=name) for name in ("s#07", "none", "s#01")]
         assert shop.get_many(keys) == [SALES[7], None, SALES[1]]
         stores.forget()
         assert list(shop.query(Sale.primary(day=DAY, sale_id="s#04"))) == [SALES[4]]
         assert list(shop.query(OF_DAY.where(Sale.sale_id == "s#04", Sale.total == 8))) == [SALES[4]]
-        assert [one.partition for one in stores.requests if isinstance(one, ir.Query)] == [partition(SALES[4])] * 2
+        assert [one.partition for one in stores.requests if isinstance(one, req.Query)] == [partition(SALES[4])] * 2
 
     def test_a_partition_is_read_from_all_shards_in_order(self, shop: Store, stores: Stores) -> None:
         assert list(shop.query(OF_DAY)) == SALES
-        assert {one.partition for one in stores.requests if isinstance(one, ir.Query)} == {
+        assert {one.partition for one in stores.requests if isinstance(one, req.Query)} == {
             f"DAY#2014-07-09#{number:02}" for number in range(12)
         }
         assert list(shop.query(OF_DAY.reverse().limit(5))) == SALES[:14:-1]
@@ -77,7 +77,7 @@ class TestShardedKeys:
         stores.forget()
         assert shop.count(Sale.by_total(day=DAY, total=8, sale_id="s#04")) == 1
         [request] = stores.requests
-        assert isinstance(request, ir.Query)
+        assert isinstance(request, req.Query)
         assert request.partition == partition(SALES[4])
 
     def test_a_collection_reads_all_shards(self, shop: Store) -> None:

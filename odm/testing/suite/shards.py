@@ -8,7 +8,7 @@ from zlib import crc32
 import pytest
 
 from odm import BadCursor, BadValue, Query, collection, increment, remove, select, set_, some
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import Job, Pause, RespreadJob, respread, spread
@@ -27,7 +27,7 @@ def shard(text: str, count: int) -> int:
 
 def partitions(stores: Stores) -> set[str]:
     """The partitions that were queried since the last `Stores.forget`."""
-    return {one.partition for one in stores.requests if isinstance(one, ir.Query)}
+    return {one.partition for one in stores.requests if isinstance(one, req.Query)}
 
 
 def place(job: Job) -> tuple[int, int]:
@@ -216,7 +216,7 @@ class TestShardedWrites:
         stores.forget()
         sharded.update(self.KEY, set_(Job.note, "n"))
         [update] = stores.requests
-        assert isinstance(update, ir.Update)
+        assert isinstance(update, req.Update)
         assert update.entries == {}
 
     def test_guard_the_field_that_tells_the_shard(self, sharded: Store, stores: Stores) -> None:

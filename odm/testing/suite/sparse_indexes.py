@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from odm import TTL, AccessPattern, Entity, PrimaryKey, Table, field, remove, set_
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.stores import Stores
@@ -121,8 +121,8 @@ class TestSparseIndexUpdates:
                 db.put(BOTH)
                 stores.forget()
                 db.update(which, *actions)
-                writes = [type(request) for request in stores.requests if not isinstance(request, ir.Get)]
-                assert writes == [ir.Update]
+                writes = [type(request) for request in stores.requests if not isinstance(request, req.Get)]
+                assert writes == [req.Update]
                 assert found(db) == ([], [])
 
     def test_cost_a_write_where_an_entry_comes_changes_or_goes(

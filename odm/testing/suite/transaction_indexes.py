@@ -2,8 +2,8 @@
 # ruff: noqa: D101  # a test's name says what it shows
 
 from odm import ConditionFailed, Conflict, ItemNotFound, increment, remove, set_
-from odm.operations import ir
 from odm.operations.updates import ATTEMPTS
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Contract, Ticket
@@ -37,7 +37,7 @@ class TestTransactionIndexes:
             tx.update(Ticket.primary(member_id="m", ticket_id="u"), increment(Ticket.level))
             tx.update(Contract.primary(contract_id="c"), set_(Contract.party, "p"), upsert=True)
         kinds = [type(request) for request in stores.requests]
-        assert kinds == [ir.BatchGet, ir.Transact, ir.Transact]  # again, because the contract is not there
+        assert kinds == [req.BatchGet, req.Transact, req.Transact]  # again, because the contract is not there
         assert indexed.one(KEY).assignee == "bob"
         assert indexed.one(Contract, contract_id="c").revision == 1
 

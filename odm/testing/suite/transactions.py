@@ -26,7 +26,7 @@ from odm import (
     set_,
 )
 from odm.expressions.nodes import Action
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.stores.transactions import Transaction
 from odm.testing.capabilities import needs
@@ -182,7 +182,7 @@ class TestTransaction:
             tx.delete(ORDER, when=Order.status == "open")
             tx.check(Customer, customer_id="c")
             assert stores.requests == []
-        assert [type(request) for request in stores.requests] == [ir.Transact]
+        assert [type(request) for request in stores.requests] == [req.Transact]
         assert list(db.query(Order.primary(customer_id="c"))) == [new]
         assert balances(db) == [9, 1]
         assert db.one(Tally, name="t") == Tally(name="t", hits=6, label="l")

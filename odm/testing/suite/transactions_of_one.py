@@ -20,7 +20,7 @@ from odm import (
     remove,
     set_,
 )
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.entities import Account, Document, Order, Session, Sheet, Tally, Ticket
@@ -89,7 +89,7 @@ class TestTransactionOfOne:
         for call in (lambda tx: tx.put(ORDER), *CALLS[2:3], CALLS[4], CALLS[3]):
             stores.forget()
             transact(db, call)
-            assert [type(request) for request in stores.requests] == [ir.Transact]
+            assert [type(request) for request in stores.requests] == [req.Transact]
 
     def test_says_why_it_was_refused(self, db: Store) -> None:
         absent: list[Call] = [CALLS[2], CALLS[4], lambda tx: tx.update(ORDER, remove(Order.note), when=Order.total > 9)]

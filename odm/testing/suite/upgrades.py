@@ -17,7 +17,7 @@ from odm import (
     missing,
     set_,
 )
-from odm.operations import ir
+from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.evolving import (
@@ -62,7 +62,7 @@ class TestUpgradedReads:
         assert list(db.page(PersonV2.primary()).items) == [ANN_V2]
         assert db.first(PersonV2.primary()) == ANN_V2
         assert list(db.scan(PersonV2)) == list(db.scan()) == [ANN_V2]
-        assert not any(isinstance(request, ir.Put | ir.Update) for request in stores.requests)
+        assert not any(isinstance(request, req.Put | req.Update) for request in stores.requests)
         assert stores.open(people).get(Person, person_id="ann") == ANN
 
     def test_go_through_every_version(self, stores: Stores) -> None:

@@ -9,11 +9,7 @@ from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
-from odm.operations.ir import (
-    Position,
-    Request,
-    Sleep,
-)
+from odm.protocol.requests import Position, Request, Sleep
 from odm.schema.model import Key, Schema
 
 EXISTS, ABSENT = Exists(Path(("_t",))), Missing(Path(("_t",)))

@@ -20,8 +20,8 @@ from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.wire import Wire
 from odm.errors import BackendError, Throttled
 from odm.expressions.nodes import Compare, Const, Increment, Path, Remove, Set
-from odm.operations.guards import ABSENT, EXISTS
-from odm.operations.ir import Delete, Put, Refused, Sleep, Update, Written
+from odm.protocol.predicates import ABSENT, EXISTS
+from odm.protocol.requests import Delete, Put, Refused, Sleep, Update, Written
 from tests.backends.bigtable.playing import BUSY, Clock, google, play
 from tests.backends.bigtable.writing import (
     ANN,

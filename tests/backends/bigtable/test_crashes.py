@@ -11,7 +11,7 @@ import pytest
 
 from odm.backends.bigtable.native import MutateRows
 from odm.errors import OutcomeUnknown
-from odm.operations.ir import Request
+from odm.protocol.requests import Request
 from tests.backends.bigtable.stopping import Scene, Steps, World
 
 Make = Callable[[Scene], Request]

@@ -13,7 +13,7 @@ from odm.backends.bigtable.drafting import write_item
 from odm.backends.bigtable.form import Form
 from odm.codec import Draft, compile_codec
 from odm.errors import BadValue
-from odm.operations.limits import item_size
+from odm.protocol.limits import item_size
 from tests.backends.bigtable.test_loading import CODECS, FORM, PLAIN, Counted, entities
 from tests.codec.test_texts import Other
 

@@ -16,8 +16,8 @@ from google.cloud.bigtable_v2.services.bigtable.transports import BigtableGrpcTr
 from odm.backends.bigtable import Bigtable
 from odm.errors import BackendError, ItemTooLarge
 from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
-from odm.operations.connection import Connection
-from odm.operations.ir import (
+from odm.protocol.connection import Connection
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     CreateTables,
@@ -33,7 +33,7 @@ from odm.operations.ir import (
     Scan,
     Written,
 )
-from odm.operations.run import aperform, perform
+from odm.protocol.run import aperform, perform
 from odm.schema.model import Key, Schema
 from tests.backends.bigtable.conftest import Ask
 

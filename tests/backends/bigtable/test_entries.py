@@ -21,8 +21,8 @@ from odm.backends.bigtable.entries import (
 from odm.backends.bigtable.layout import MAX_ROW_KEY, Layout, key_of
 from odm.backends.bigtable.native import Cell, Row, RowRange
 from odm.errors import ItemTooLarge, KeyValueError, SchemaError
-from odm.operations.ir import Position
-from odm.operations.limits import check_keys
+from odm.protocol.limits import check_keys
+from odm.protocol.requests import Position
 from odm.schema.model import IndexSchema, Key, PatternSchema
 from tests.keys.cases import FIXED, PROPERTY, VARIABLE, Drawn, compiled, components, join, values_of
 from tests.keys.test_spans import bounds_on, contains

@@ -16,8 +16,8 @@ from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Exists, Missing, Path
-from odm.operations.connection import Connection, RetryPolicy
-from odm.operations.ir import (
+from odm.protocol.connection import Connection, RetryPolicy
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     CreateTables,
@@ -30,7 +30,7 @@ from odm.operations.ir import (
     Scan,
     Split,
 )
-from odm.operations.run import aperform, perform
+from odm.protocol.run import aperform, perform
 from odm.schema.model import Key, Schema
 from tests.backends.bigtable.server import Delay, Server, Status, done, entries, first, packed, serving
 

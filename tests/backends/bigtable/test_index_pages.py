@@ -11,7 +11,7 @@ from odm.backends.bigtable.index_pages import LIST_ONLY, ROW_ONLY
 from odm.backends.bigtable.native import ITEM, Cell, Read, ReadRows, Row, RowRange
 from odm.backends.bigtable.requests import Procedures
 from odm.errors import BackendError
-from odm.operations.ir import Page, Position, Query
+from odm.protocol.requests import Page, Position, Query
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.bigtable.playing import OPEN, play
 

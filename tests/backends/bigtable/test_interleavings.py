@@ -14,7 +14,7 @@ import pytest
 from odm.backends.bigtable.garbage import Rules, collect
 from odm.backends.bigtable.native import ReadRows
 from odm.errors import OutcomeUnknown, Throttled
-from odm.operations.ir import Request
+from odm.protocol.requests import Request
 from tests.backends.bigtable.stopping import LEASE, Scene, Steps, World
 
 WRITERS = 3

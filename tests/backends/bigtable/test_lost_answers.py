@@ -7,8 +7,8 @@ import pytest
 from odm.backends.bigtable.native import CheckAndMutateRow, MutateRow, MutateRows, Read, ReadRows
 from odm.errors import BackendError, OutcomeUnknown
 from odm.expressions.nodes import Increment, Path, Set
-from odm.operations.guards import ABSENT, EXISTS
-from odm.operations.ir import BatchWrite, Delete, Put, Request, Sleep, Update, Written
+from odm.protocol.predicates import ABSENT, EXISTS
+from odm.protocol.requests import BatchWrite, Delete, Put, Request, Sleep, Update, Written
 from tests.backends.bigtable.playing import BUSY, Clock, google, play, row
 from tests.backends.bigtable.writing import (
     BLUE,

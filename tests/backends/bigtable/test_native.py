@@ -23,7 +23,7 @@ from odm.backends.bigtable.native import (
     Together,
 )
 from odm.backends.bigtable.ownership import REMOVED
-from odm.operations.ir import Sleep
+from odm.protocol.requests import Sleep
 
 REPLACE = (*REMOVED, SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 1000))
 

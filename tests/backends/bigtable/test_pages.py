@@ -10,12 +10,7 @@ from odm.backends.bigtable.native import (
     RowRange,
 )
 from odm.backends.bigtable.ownership import Owned
-from odm.operations.ir import (
-    Page,
-    Position,
-    Query,
-    Scan,
-)
+from odm.protocol.requests import Page, Position, Query, Scan
 from odm.schema.model import Key
 from tests.backends.bigtable.playing import GHOST, OPEN, hat, numbered, play, procedures, row, rows
 

@@ -11,7 +11,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.native import Read, ReadRows, RowRange, Sample, SampleRowKeys
 from odm.backends.bigtable.parts import cut
-from odm.operations.ir import Part, Scan, Split
+from odm.protocol.requests import Part, Scan, Split
 from odm.schema.model import Key, Schema
 from tests.backends.bigtable.playing import BUSY, play, procedures
 

@@ -54,7 +54,7 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
-from odm.operations.connection import Connection
+from odm.protocol.connection import Connection
 from odm.schema.model import Schema
 from tests.backends.bigtable import values as at_large
 

@@ -20,18 +20,7 @@ from odm.backends.bigtable.ownership import REMOVED, Owned
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.writer import new_id
 from odm.errors import BackendError, ItemTooLarge, Throttled
-from odm.operations.ir import (
-    BatchGet,
-    BatchWrite,
-    Delete,
-    Get,
-    Put,
-    Query,
-    Refused,
-    Request,
-    Sleep,
-    Written,
-)
+from odm.protocol.requests import BatchGet, BatchWrite, Delete, Get, Put, Query, Refused, Request, Sleep, Written
 from odm.schema.model import Key
 from tests.backends.bigtable.playing import (
     ABSENT,

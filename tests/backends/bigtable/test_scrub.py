@@ -31,7 +31,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.scrub import Scrubbed, ascrub, scrub
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BackendError, BadValue, Throttled
-from odm.operations.connection import Connection
+from odm.protocol.connection import Connection
 from tests.backends.bigtable.stopping import LEASE, Scene, Steps, World
 
 HOUR = 3600

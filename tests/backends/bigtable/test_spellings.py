@@ -39,7 +39,7 @@ from odm.expressions.nodes import (
     StartsWith,
     Value,
 )
-from odm.operations.connection import Connection
+from odm.protocol.connection import Connection
 from tests.backends.bigtable.test_predicates import (
     BYTES,
     EDGES,

@@ -32,9 +32,9 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.tables import plan
 from odm.errors import BackendError
-from odm.operations.admin import silent
-from odm.operations.ir import CreateTables, DropTables
-from odm.operations.run import run
+from odm.protocol.admin import silent
+from odm.protocol.requests import CreateTables, DropTables
+from odm.protocol.run import run
 from odm.schema.model import Schema
 from tests.backends.bigtable.playing import BUSY, google, play
 

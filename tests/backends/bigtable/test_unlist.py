@@ -21,8 +21,8 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.unlist import unlist
 from odm.errors import BackendError, Throttled
-from odm.operations.ir import Sleep
-from odm.operations.run import run
+from odm.protocol.requests import Sleep
+from odm.protocol.run import run
 from odm.schema.model import Key, Schema
 
 Send = Callable[[Any], Any]

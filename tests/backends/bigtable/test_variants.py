@@ -14,8 +14,8 @@ from odm.backends.bigtable.native import CheckAndMutateRow, DeleteColumn, Mutate
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS
 from odm.backends.bigtable.writer import new_id
 from odm.errors import OutcomeUnknown
-from odm.operations.connection import RetryPolicy
-from odm.operations.ir import Page, Query, Request, Written
+from odm.protocol.connection import RetryPolicy
+from odm.protocol.requests import Page, Query, Request, Written
 from odm.schema.model import Key
 from tests.backends.bigtable.stopping import Scene, Steps, World
 

@@ -24,8 +24,8 @@ from odm.backends.bigtable.ownership import REMOVED
 from odm.errors import BadValue, OutcomeUnknown
 from odm.expressions.nodes import AddTo, Compare, Const, IsIn, Missing, Or, Path, Set
 from odm.expressions.nodes import Increment as Add
-from odm.operations.guards import ABSENT, EXISTS, every
-from odm.operations.ir import Check, Delete, Put, Refusals, Refused, Sleep, Transact, Update, Written
+from odm.protocol.predicates import ABSENT, EXISTS, every
+from odm.protocol.requests import Check, Delete, Put, Refusals, Refused, Sleep, Transact, Update, Written
 from tests.backends.bigtable import playing
 from tests.backends.bigtable.playing import BUSY, play
 from tests.backends.bigtable.writing import (

@@ -18,7 +18,7 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
-from odm.operations.ir import Sleep
+from odm.protocol.requests import Sleep
 from odm.schema.model import Key
 from tests.backends.bigtable.playing import Clock
 

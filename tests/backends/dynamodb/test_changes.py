@@ -12,9 +12,9 @@ from odm.backends.dynamodb.options import Options
 from odm.backends.dynamodb.schema import Layout, create_table
 from odm.backends.dynamodb.tables import apply
 from odm.errors import BackendError, BadValue
-from odm.operations.admin import Change
-from odm.operations.ir import Sleep
-from odm.operations.run import run
+from odm.protocol.admin import Change
+from odm.protocol.requests import Sleep
+from odm.protocol.run import run
 from odm.schema.model import IndexSchema, Schema
 from tests.backends.dynamodb.conftest import described
 

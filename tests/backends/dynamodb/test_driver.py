@@ -35,7 +35,7 @@ from odm.expressions.nodes import (
     Size,
     StartsWith,
 )
-from odm.operations.ir import (
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     CreateTables,
@@ -53,7 +53,7 @@ from odm.operations.ir import (
     Update,
     Written,
 )
-from odm.operations.run import aperform, perform, run
+from odm.protocol.run import aperform, perform, run
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.conftest import Ask
 
@@ -440,7 +440,7 @@ def test_the_table_is_on_demand_with_its_indexes() -> None:
 
 def test_boto3_is_not_loaded_before_the_first_call() -> None:
     code = (
-        "import sys; from odm.backends.dynamodb import DynamoDB; from odm.operations.ir import Get; "
+        "import sys; from odm.backends.dynamodb import DynamoDB; from odm.protocol.requests import Get; "
         "from odm.schema.model import Key, Schema; "
         "print(next(DynamoDB().connect(Schema('shop', {}, {})).steps(Get(Key('p', 's'))))); "
         "sys.exit(any(name.startswith(('boto', 'aioboto')) for name in sys.modules))"

@@ -42,7 +42,7 @@ from odm.errors import (
     Unsupported,
 )
 from odm.expressions.nodes import Exists, Increment, Path
-from odm.operations.ir import (
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     CreateTables,
@@ -56,7 +56,7 @@ from odm.operations.ir import (
     Sleep,
     Update,
 )
-from odm.operations.run import aperform, perform, run
+from odm.protocol.run import aperform, perform, run
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.conftest import Ask, described
 

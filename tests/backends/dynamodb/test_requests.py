@@ -10,8 +10,8 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
 from odm.errors import BackendError, SchemaError, Throttled
 from odm.expressions.nodes import Compare, Const, IsIn, Missing, Path, Remove, Set
-from odm.operations.connection import RetryPolicy
-from odm.operations.ir import (
+from odm.protocol.connection import RetryPolicy
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     CreateTables,
@@ -26,7 +26,7 @@ from odm.operations.ir import (
     Update,
     Written,
 )
-from odm.operations.run import run
+from odm.protocol.run import run
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.conftest import described
 

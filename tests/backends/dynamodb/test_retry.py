@@ -15,7 +15,7 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.clients import Settings, SyncClient
 from odm.backends.dynamodb.native import backoff
 from odm.backends.dynamodb.retry import ATTEMPTS, config_of
-from odm.operations.connection import RetryPolicy
+from odm.protocol.connection import RetryPolicy
 from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
 from tests.backends.dynamodb.line import Line, line_to

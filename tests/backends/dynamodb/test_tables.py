@@ -23,7 +23,7 @@ from odm import (
 from odm.backends.dynamodb import DynamoDB, Provisioned
 from odm.backends.dynamodb.admin import Admin
 from odm.errors import BackendError
-from odm.operations.admin import Survey
+from odm.protocol.admin import Survey
 from odm.schema.model import Schema
 from odm.testing.suite.helpers import fill
 

@@ -12,8 +12,20 @@ from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.retry import ATTEMPTS
 from odm.errors import BackendError, BadValue, ItemTooLarge, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Compare, Const, Exists, Increment, Path
-from odm.operations.ir import Check, CreateTables, Delete, Get, Put, Refusals, Refused, Sleep, Transact, Update, Written
-from odm.operations.run import run
+from odm.protocol.requests import (
+    Check,
+    CreateTables,
+    Delete,
+    Get,
+    Put,
+    Refusals,
+    Refused,
+    Sleep,
+    Transact,
+    Update,
+    Written,
+)
+from odm.protocol.run import run
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.conftest import Ask
 

@@ -12,8 +12,8 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.units import asking, units_of
 from odm.backends.local import Memory
-from odm.operations.ir import Sleep
-from odm.operations.units import Units
+from odm.protocol.capacity import Units
+from odm.protocol.requests import Sleep
 from odm.testing.suite.helpers import fill
 
 table = Table("units", exclusive=True)  # DynamoDB Local reports no units for a batch read that finds nothing

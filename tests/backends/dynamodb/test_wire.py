@@ -13,8 +13,8 @@ from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.wire import _Hooks
 from odm.errors import BackendError, OutcomeUnknown
 from odm.expressions.nodes import Missing, Path, Set
-from odm.operations.connection import RetryPolicy
-from odm.operations.ir import (
+from odm.protocol.connection import RetryPolicy
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     Delete,
@@ -27,7 +27,7 @@ from odm.operations.ir import (
     Transact,
     Update,
 )
-from odm.operations.run import aperform, perform
+from odm.protocol.run import aperform, perform
 from odm.schema.model import Key, Schema
 from tests.backends.dynamodb.canned import Answer, serving
 from tests.backends.dynamodb.conftest import Ask

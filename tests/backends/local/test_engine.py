@@ -22,7 +22,7 @@ from odm.expressions.nodes import (
     Remove,
     Set,
 )
-from odm.operations.ir import (
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     CreateTables,
@@ -41,7 +41,7 @@ from odm.operations.ir import (
     Update,
     Written,
 )
-from odm.operations.run import aperform, perform
+from odm.protocol.run import aperform, perform
 from tests.backends.local.support import Send, schema_of
 
 KEY = Key("p", "s")

@@ -28,7 +28,7 @@ from odm import (
     upgrade,
 )
 from odm.backends.local import Faults, Happened, LocalFile, Memory
-from odm.operations.connection import Backend
+from odm.protocol.connection import Backend
 from odm.schema.model import Key
 from odm.testing import Clock
 from odm.testing.bridge import blocking

@@ -20,8 +20,8 @@ from odm.backends.local.opening import open_file
 from odm.backends.local.storage import Record
 from odm.errors import BackendError, BadValue, ConditionFailed, Throttled
 from odm.expressions.nodes import Increment, Path
-from odm.operations.ir import BatchWrite, CreateTables, DropTables, Get, Key, Put, Query, Scan, Update
-from odm.operations.run import perform
+from odm.protocol.requests import BatchWrite, CreateTables, DropTables, Get, Key, Put, Query, Scan, Update
+from odm.protocol.run import perform
 from tests.backends.local.support import opened, schema_of
 
 KEY = Key("p", "s")
@@ -31,8 +31,8 @@ WRITER = """
 import sys
 from odm.backends.local import LocalFile
 from odm.expressions.nodes import Increment, Path
-from odm.operations.run import perform
-from odm.operations.ir import CreateTables, Key, Put, Update
+from odm.protocol.run import perform
+from odm.protocol.requests import CreateTables, Key, Put, Update
 from tests.backends.local.support import schema_of
 
 name, times = sys.argv[2], int(sys.argv[3])

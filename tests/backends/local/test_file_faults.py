@@ -22,8 +22,8 @@ from odm.backends.local.file import FileStorage
 from odm.errors import BackendError, OdmError
 from odm.expressions.nodes import Increment
 from odm.expressions.nodes import Path as Place
-from odm.operations.ir import CreateTables, Delete, Get, Key, Page, Put, Query, Request, Scan, Update
-from odm.operations.run import perform
+from odm.protocol.requests import CreateTables, Delete, Get, Key, Page, Put, Query, Request, Scan, Update
+from odm.protocol.run import perform
 from tests.backends.local.support import line_of, opened, output_of, started
 
 KEY = Key("p", "s")
@@ -182,8 +182,8 @@ import resource, sys
 from pathlib import Path
 from odm.backends.local import LocalFile
 from odm.errors import BackendError
-from odm.operations.run import perform
-from odm.operations.ir import CreateTables, Get, Key, Put, Query
+from odm.protocol.run import perform
+from odm.protocol.requests import CreateTables, Get, Key, Put, Query
 from tests.backends.local.support import opened
 
 path = Path(sys.argv[1])
@@ -253,8 +253,8 @@ import os, sys
 from pathlib import Path
 from odm.backends.local import LocalFile
 from odm.errors import BackendError
-from odm.operations.run import perform
-from odm.operations.ir import CreateTables, Delete, Get, Key, Put, Query
+from odm.protocol.run import perform
+from odm.protocol.requests import CreateTables, Delete, Get, Key, Put, Query
 from tests.backends.local.support import opened
 
 path, there = Path(sys.argv[1]), Path(sys.argv[2])

@@ -19,8 +19,8 @@ from odm.backends.local.lock import WriterLock
 from odm.errors import BackendError, BadValue, Throttled
 from odm.expressions.nodes import Increment
 from odm.expressions.nodes import Path as Place
-from odm.operations.ir import CreateTables, Delete, Get, Key, Put, Query, Scan, Update
-from odm.operations.run import perform
+from odm.protocol.requests import CreateTables, Delete, Get, Key, Put, Query, Scan, Update
+from odm.protocol.run import perform
 from tests.backends.local import waits as waiting
 from tests.backends.local.support import line_of, opened, output_of, started
 
@@ -133,8 +133,8 @@ def test_parent_and_child_of_a_fork_both_go_on(store: str, tmp_path: Path) -> No
 FORKER = """
 import os, sys
 from pathlib import Path
-from odm.operations.run import perform
-from odm.operations.ir import Key, Put, Query
+from odm.protocol.run import perform
+from odm.protocol.requests import Key, Put, Query
 from tests.backends.local.support import opened
 
 def numbers(connection):
@@ -181,8 +181,8 @@ FORKING_THREADS = """
 import os, sys, threading, warnings
 from pathlib import Path
 from odm.expressions.nodes import Increment, Path as Place
-from odm.operations.run import perform
-from odm.operations.ir import Get, Key, Put, Update
+from odm.protocol.run import perform
+from odm.protocol.requests import Get, Key, Put, Update
 from tests.backends.local.support import opened
 
 warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: to fork with threads is what is tested
@@ -223,8 +223,8 @@ import os, sys, threading, warnings
 from pathlib import Path
 from odm.backends.local import connections
 from odm.errors import BackendError
-from odm.operations.run import perform
-from odm.operations.ir import Get, Key, Put
+from odm.protocol.run import perform
+from odm.protocol.requests import Get, Key, Put
 from tests.backends.local.support import opened
 
 warnings.simplefilter("ignore", DeprecationWarning)
@@ -338,8 +338,8 @@ FEW_FILES = """
 import resource, sys
 from pathlib import Path
 from odm.errors import BackendError
-from odm.operations.run import perform
-from odm.operations.ir import Get, Key, Put
+from odm.protocol.run import perform
+from odm.protocol.requests import Get, Key, Put
 from tests.backends.local.support import opened
 
 path = Path(sys.argv[1])

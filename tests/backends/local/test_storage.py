@@ -6,7 +6,7 @@ import pytest
 
 from odm.backends.local.storage import Record, Row, Rows, Storage, position_of
 from odm.errors import BackendError
-from odm.operations.ir import Key, Position, Query, Scan
+from odm.protocol.requests import Key, Position, Query, Scan
 
 SORTS = ["", "!", "a", "a\x00", "a#", "aa", "b", "é", "\ud7ff", "\ue000", "\uffff", "😀"]
 

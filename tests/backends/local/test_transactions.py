@@ -26,8 +26,21 @@ from odm.backends.local.file import FileStorage
 from odm.backends.local.storage import Record
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Append, Compare, Const, Increment, Missing, Path, Set
-from odm.operations.ir import Check, Delete, Get, Key, Put, Query, Refusals, Refused, Scan, Transact, Update, Written
-from odm.operations.limits import Limits
+from odm.protocol.limits import Limits
+from odm.protocol.requests import (
+    Check,
+    Delete,
+    Get,
+    Key,
+    Put,
+    Query,
+    Refusals,
+    Refused,
+    Scan,
+    Transact,
+    Update,
+    Written,
+)
 from odm.stores.transactions import Operations
 from tests.backends.local.support import Send
 

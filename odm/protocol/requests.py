@@ -13,7 +13,7 @@ from attrs import AttrsInstance, Factory, field, fields, frozen
 
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition, Item
-from odm.operations.limits import PORTABLE, Limits
+from odm.protocol.limits import PORTABLE, Limits
 from odm.schema.model import Key
 
 

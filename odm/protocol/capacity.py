@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from attrs import Factory, frozen
 
-from odm.operations.ir import (
+from odm.protocol.limits import stored_size
+from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     Check,
@@ -33,7 +34,6 @@ from odm.operations.ir import (
     Transact,
     Update,
 )
-from odm.operations.limits import stored_size
 
 READ_BYTES: Final = 4096
 WRITE_BYTES: Final = 1024

@@ -4,10 +4,10 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from odm.operations.ir import Failed, Gather, Request, Sleep
+from odm.protocol.requests import Failed, Gather, Request, Sleep
 
 if TYPE_CHECKING:
-    from odm.operations.connection import Connection
+    from odm.protocol.connection import Connection
 
 R = TypeVar("R")
 Y = TypeVar("Y")

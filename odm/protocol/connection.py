@@ -2,7 +2,7 @@
 
 A connection is sans-I/O inside: `Connection.steps` turns a request into a generator of *native* requests, and `call`
 and `acall` are the only places where I/O happens. What only some backends can do is a method or property with a
-default here, so that a backend overrides what differs and nothing asks whether it is there. `odm.operations.run` drives
+default here, so that a backend overrides what differs and nothing asks whether it is there. `odm.protocol.run` drives
 both kinds of generators, sync and async.
 """
 
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 from attrs import evolve, frozen
 
 from odm.errors import Unsupported
-from odm.operations.ir import Gather, Query, Request, Sleep
-from odm.operations.limits import PORTABLE, Limits
-from odm.operations.run import run
-from odm.operations.units import Units
+from odm.protocol.capacity import Units
+from odm.protocol.limits import PORTABLE, Limits
+from odm.protocol.requests import Gather, Query, Request, Sleep
+from odm.protocol.run import run
 from odm.schema.model import Key, Schema
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ N = TypeVar("N")
 CoreGen: TypeAlias = Generator[Request | Gather | Sleep, Any, R]
 """Steps of the core: yields its requests, is sent their responses, and returns a result. It does no I/O itself.
 
-What is sent depends on the request (see `odm.operations.ir`), which the type of a generator cannot say: Any.
+What is sent depends on the request (see `odm.protocol.requests`), which the type of a generator cannot say: Any.
 """
 
 NativeGen: TypeAlias = Generator[N, Any, R]

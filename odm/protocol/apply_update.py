@@ -6,8 +6,8 @@ from odm.codec import TAG
 from odm.errors import BadValue
 from odm.expressions.evaluate import apply
 from odm.expressions.nodes import Item, Value
-from odm.operations.ir import Update
-from odm.operations.limits import Local, check_item
+from odm.protocol.limits import Local, check_item
+from odm.protocol.requests import Update
 from odm.schema.model import Key
 
 
@@ -20,7 +20,7 @@ def after_update(
         request: the update; its condition has been judged.
         before: the item as it is; None for an absent one.
         entries: its index keys as they are.
-        local: the local indexes, see `odm.operations.limits.check_item`.
+        local: the local indexes, see `odm.protocol.limits.check_item`.
 
     Raises:
         BadValue: an action does not fit the item as it is.
