@@ -16,7 +16,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from odm.expressions.nodes import Item
-from odm.operations.plan import Plan
+from odm.planner.plan import Plan
 from odm.protocol import requests as req
 from odm.schema.model import Key
 

@@ -14,7 +14,7 @@ from odm.expressions.nodes import Condition, Item
 from odm.operations.context import Context, Target
 from odm.operations.left import send_batch
 from odm.operations.merge import NOTHING, Given, Stream, given_at, merged, streams_of, window
-from odm.operations.plan import Plan, make_plan
+from odm.planner.plan import Plan, make_plan
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.predicates import every, has_tag

@@ -12,10 +12,10 @@ from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
 from odm.keys import suffixes
 from odm.operations.context import Context, Target
-from odm.operations.plan import Plan, make_plan
 from odm.operations.reads import Found, begin, stored_chunk
 from odm.operations.together import together
 from odm.operations.updates import enter_again
+from odm.planner.plan import Plan, make_plan
 from odm.protocol.connection import CoreGen
 
 TOGETHER: Final = 64

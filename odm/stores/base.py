@@ -23,13 +23,13 @@ from odm.operations.along import concerned
 from odm.operations.context import Context, Target, key_call
 from odm.operations.explain import Explanation, explain_plan, explain_write
 from odm.operations.metering import OPEN, Meter, metering, open_meters
-from odm.operations.plan import make_plan
 from odm.operations.raw import RawItem
 from odm.operations.reads import Reading, Scanning, Segment
 from odm.operations.reshard import reshard
 from odm.operations.steps import Step
-from odm.operations.terms import owner_of
 from odm.operations.watching import LOG, Hook, Observer
+from odm.planner.key_conditions import owner_of
+from odm.planner.plan import make_plan
 from odm.protocol import requests as req
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, CoreGen, RetryPolicy
 from odm.protocol.limits import PORTABLE

@@ -13,7 +13,7 @@ from odm.entities.query import Query
 from odm.errors import BadValue, NoAccessPattern, SchemaError
 from odm.expressions.nodes import Condition
 from odm.keys import Template, compile_template, next_prefix, suffixes_leaving, suffixes_of, suffixes_read
-from odm.operations.terms import Bound, Term, flatten, owner_of, term_of
+from odm.planner.key_conditions import Bound, Term, flatten, owner_of, term_of
 from odm.protocol.predicates import every, has_tag
 from odm.schema.model import EntitySchema, PatternSchema, Schema
 

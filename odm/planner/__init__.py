@@ -1,0 +1,1 @@
+"""From a query and the schema to the plan that answers it."""
