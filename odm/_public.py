@@ -50,11 +50,11 @@ from odm.expressions.build import (
 )
 from odm.expressions.nodes import Condition
 from odm.keys import Shards
+from odm.observe.events import RequestInfo
+from odm.observe.meter import Meter, Usage
 from odm.operations.along import Along
 from odm.operations.explain import Explanation
-from odm.operations.metering import Meter, Usage
 from odm.operations.raw import RawItem
-from odm.operations.watching import RequestInfo
 from odm.protocol.connection import Backend
 from odm.protocol.connection import CoreGen as Gen
 from odm.protocol.limits import Limits

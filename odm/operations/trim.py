@@ -13,8 +13,8 @@ from attrs import evolve, frozen
 from odm.codec import TAG
 from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.keys.base import Descending
+from odm.observe.events import LOG
 from odm.operations.context import Context
-from odm.operations.watching import LOG
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.predicates import has_tag

@@ -25,11 +25,11 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
+from odm.observe.events import LOG
 from odm.operations.context import Context, Target
 from odm.operations.increments import check_steps, limits_of
 from odm.operations.trim import trim_after
 from odm.operations.upgrades import unchanged, unknown, up_to_date, version_is
-from odm.operations.watching import LOG
 from odm.operations.writes import as_it_was, lower_when, refusal, target_of
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen

@@ -17,17 +17,17 @@ from odm.entities.query import Finding, Query
 from odm.errors import BadCursor, BadValue
 from odm.expressions.build import checked
 from odm.expressions.nodes import Action, Condition
+from odm.observe.events import LOG, Hook, Observer
+from odm.observe.meter import OPEN, Meter, metering, open_meters
 from odm.operations import cursor as cursors
 from odm.operations import raw, reads, updates, writes
 from odm.operations.along import concerned
 from odm.operations.context import Context, Target, key_call
 from odm.operations.explain import Explanation, explain_plan, explain_write
-from odm.operations.metering import OPEN, Meter, metering, open_meters
 from odm.operations.raw import RawItem
 from odm.operations.reads import Reading, Scanning, Segment
 from odm.operations.reshard import reshard
 from odm.operations.steps import Step
-from odm.operations.watching import LOG, Hook, Observer
 from odm.planner.key_conditions import owner_of
 from odm.planner.plan import make_plan
 from odm.protocol import requests as req

@@ -24,8 +24,8 @@ from odm import (
     increment,
 )
 from odm.backends.local import Faults, LocalFile, Memory
-from odm.operations.metering import UNANSWERED, Sent
-from odm.operations.watching import Observer
+from odm.observe.events import Observer
+from odm.observe.meter import UNANSWERED, Sent
 from odm.protocol.capacity import Units, computed, read_units, write_units
 from odm.protocol.connection import ForwardingConnection, NativeGen
 from odm.protocol.requests import (

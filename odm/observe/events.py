@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from odm.operations.metering import UNANSWERED, Meter, Sent
+from odm.observe.meter import UNANSWERED, Meter, Sent
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Connection, NativeGen
 from odm.protocol.requests import Request, Sleep

@@ -1,0 +1,1 @@
+"""What is seen of requests from outside: events for hooks and the log, and meters."""
