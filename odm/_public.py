@@ -52,9 +52,9 @@ from odm.expressions.nodes import Condition
 from odm.keys import Shards
 from odm.observe.events import RequestInfo
 from odm.observe.meter import Meter, Usage
-from odm.operations.along import Along
-from odm.operations.explain import Explanation
-from odm.operations.raw import RawItem
+from odm.procedures.companion_writes import Along
+from odm.procedures.explain import Explanation
+from odm.procedures.raw import RawItem
 from odm.protocol.connection import Backend
 from odm.protocol.connection import CoreGen as Gen
 from odm.protocol.limits import Limits

@@ -15,8 +15,7 @@ from odm.backends.dynamodb.attributes import Attributes
 from odm.backends.dynamodb.codec import read_item, read_key
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.errors import BadValue
-from odm.operations.context import Context
-from odm.schema.model import Key
+from odm.schema.model import Key, Schema
 from odm.schema.table import Table
 
 if TYPE_CHECKING:
@@ -135,8 +134,9 @@ def decode_all(
 class _Reader:
     """Decodes the records of one table."""
 
-    context: Context
+    schema: Schema
     layout: Layout
+    skip_unknown: bool
 
     def change(self, record: Mapping[str, Any]) -> Change | None:
         try:
@@ -166,7 +166,7 @@ class _Reader:
             ) from error
 
     def _entity(self, image: Attributes, key: Key) -> Any:
-        return self.context.decode(read_item(self.layout, image), key)
+        return self.schema.decode(read_item(self.layout, image), key, skip_unknown=self.skip_unknown)
 
     def _check_table(self, record: Mapping[str, Any]) -> None:
         # arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/2026-01-05T00:00:00.000; only Lambda names it
@@ -188,7 +188,7 @@ def _reader(table: Table, prefix: str, on_unknown: str) -> _Reader:
     schema = table.compile()
     if prefix:
         schema = evolve(schema, name=prefix + schema.name, prefix=prefix)
-    return _Reader(Context(schema, skip_unknown=on_unknown == "skip"), layout_of(schema))
+    return _Reader(schema, layout_of(schema), on_unknown == "skip")
 
 
 def _moment(what: Mapping[str, Any]) -> datetime | None:

@@ -14,8 +14,6 @@ from attrs import define, frozen
 
 from odm.backends.local.words import GROUPS, NAMES, WITHOUT_KEYS, Operation, Word, keys_of, word_for, words_of
 from odm.errors import BadValue, OdmError
-from odm.operations.context import Context
-from odm.operations.writes import target_of
 from odm.protocol.requests import Request
 from odm.schema.model import Key, Schema
 
@@ -291,7 +289,7 @@ def _fitting(on: Any) -> Callable[[Key, Schema], bool]:
     cls = getattr(on, "entity", type(on))
     table = getattr(cls, "__odm_table__", None)
     if table is not None:
-        wanted = target_of(Context(table.compile()), on).key
+        wanted = table.compile().target(on).key
         return lambda key, schema: key == wanted and cls in schema.by_class
     if callable(on) and not isinstance(on, type):
         return lambda key, _: bool(on(key))

@@ -5,21 +5,23 @@ field is called when stored. Backends read `Schema`; the planner reads `EntitySc
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from attrs import Factory, evolve, field, frozen
 
-from odm.codec import TAG, TTL_ATTRIBUTE
+from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, NativeItem
 from odm.codec.entity import EntityCodec
 from odm.codec.texts import TextLoader
 from odm.entities.companions import BaseCompanion
-from odm.errors import BadValue, KeyValueError, SchemaError
+from odm.entities.entity import Entity
+from odm.entities.query import Query
+from odm.errors import BadValue, KeyValueError
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Condition, Item
+from odm.expressions.nodes import Condition, Item, shown
 from odm.keys import Shards, Template, random_suffix, suffix_of
 from odm.keys.base import Descending
+from odm.schema import faults
 
 
 class Key(NamedTuple):
@@ -217,32 +219,47 @@ class EntitySchema:
         """
         pattern = self.pattern(name)
         if tuple(values) != pattern.fields:  # as they mostly are
-            self._check_names(pattern, values)
+            faults.check_names(self, pattern, values)
         try:
             return {field: self.codec.validate(field, values[field]) for field in pattern.fields if field in values}
         except BadValue as error:
             raise KeyValueError(str(error)) from error
 
-    def _check_names(self, pattern: PatternSchema, values: Mapping[str, Any]) -> None:
-        """Refuse names that are no leading run of the pattern's fields."""
-        fields = pattern.fields
-        required = frozenset(pattern.partition.fields)
-        unknown = [given for given in values if given not in fields]
-        if unknown:
-            near = get_close_matches(unknown[0], fields, 1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise KeyValueError(
-                f"{self.name}.{pattern.name}() has no key field {unknown[0]!r}: {hint}{_wanted(pattern)}"
-            )
-        missing = [field for field in fields if field in required and field not in values]
-        if missing:
-            raise KeyValueError(f"{self.name}.{pattern.name}() needs {missing[0]!r}: {_wanted(pattern)}")
-        given = [field in values for field in fields]
-        if given != sorted(given, reverse=True):
-            gap = fields[given.index(False)]
-            raise KeyValueError(
-                f"{self.name}.{pattern.name}() leaves out {gap!r} before a later field: {_wanted(pattern)}"
-            )
+    @property
+    def key_call(self) -> str:
+        """How the key of an item is written, for messages."""
+        return f"{self.name}.{self.primary.name}({', '.join(f'{name}=...' for name in self.primary.fields)})"
+
+
+class Target(NamedTuple):
+    """The item that a call is about.
+
+    Attributes:
+        values: the values of its key fields at least.
+        instance: the entity passed in, or None where a key was.
+    """
+
+    entity: EntitySchema
+    key: Key
+    values: Any
+    instance: Entity | None = None
+
+    def __str__(self) -> str:
+        primary = self.entity.primary
+        values = ", ".join(f"{name}={shown(self.values[name])}" for name in primary.fields)
+        return f"{self.entity.name}.{primary.name}({values})"
+
+    @property
+    def query(self) -> Query[Any]:
+        """The key, as a user writes it."""
+        primary = self.entity.primary
+        return Query(self.entity.cls, primary.name, {name: self.values[name] for name in primary.fields})
+
+    @property
+    def revision(self) -> int | None:
+        """The revision that the caller has read, or None where it is not checked."""
+        name = self.entity.revision
+        return None if name is None or self.instance is None else vars(self.instance)[name]
 
 
 def _local(patterns: Iterable[PatternSchema]) -> dict[str, tuple[str, ...] | None]:
@@ -334,30 +351,64 @@ class Schema:
         try:
             return self.by_class[cls]
         except KeyError:
-            raise SchemaError(self._not_of_the_table(cls)) from None
+            raise faults.not_of_the_table(self, cls) from None
 
-    def _not_of_the_table(self, cls: type) -> str:
-        name, known = cls.__name__, sorted(e.name for e in self.entities.values())
-        table = getattr(cls, "__odm_table__", None)
-        fault = f"{name} is not an entity of table {self.name!r}"
-        declared = self.name.removeprefix(self.prefix)
-        if table is not None and table.name != declared:
-            return f"{name} belongs to table {table.name!r}, not {declared!r}: use a store of that table"
-        if name in known:
-            return f"{fault}; it was declared again since: use the new class"
-        if table is not None:
-            return f"{name} belongs to another Table({declared!r}) than this store: declare both with one Table object"
-        above = [base.__name__ for base in cls.__mro__ if base in self.by_class]
-        if above:
-            mend = f"class {name}({above[0]}, table=...) with its own primary key"
-            return f"{fault}; it is a subclass of {above[0]} without a table of its own: declare {mend}"
-        below = sorted(entity.__name__ for entity in self.by_class if issubclass(entity, cls))
-        if below:
-            return f"{fault}; it is the base of some, and not stored itself: name one of {', '.join(below)}"
-        return f"{fault}; its entities are {', '.join(known)}. Declare it with class {name}(Entity, table=...)"
+    def target(self, which: object) -> Target:
+        """The item that an entity is, or that a call of the primary key names.
 
+        Raises:
+            KeyValueError: a key field is missing, or cannot be part of a key.
+            BadValue: it is neither.
+        """
+        if isinstance(which, Entity):
+            entity = self.entity(type(which))
+            return Target(entity, entity.key(vars(which)), vars(which), which)
+        return self.key_target(which)
 
-def _wanted(pattern: PatternSchema) -> str:
-    leading = [field for field in pattern.fields if field not in pattern.partition.fields]
-    then = f", then any leading ones of {', '.join(leading)}" if leading else ""
-    return f"give {', '.join(pattern.partition.fields) or 'nothing'}{then}"
+    def key_target(self, which: object) -> Target:
+        """The item that a call of the primary key names, or that was found already.
+
+        Raises:
+            KeyValueError: a key field is missing.
+            BadValue: it is not a call of the primary key.
+        """
+        if isinstance(which, Target):
+            return which
+        if not isinstance(which, Query):
+            raise faults.no_key(self, which)
+        entity = self.entity(which.entity)
+        missing = [name for name in entity.primary.fields if name not in which.values]
+        plain = which.scope == "entity" and not which.conditions and which.most is None
+        if which.pattern != entity.primary.name or missing or not plain:
+            raise faults.no_single_key(entity, which, missing[0] if missing else None, plain=plain)
+        return Target(entity, entity.key(which.values), which.values)
+
+    def decode(self, item: Item, key: Key, *, skip_unknown: bool = False) -> Any:
+        """The entity of a stored item, by its tag.
+
+        Args:
+            item: as it is stored.
+            key: under which it is stored.
+            skip_unknown: an item whose tag no entity has is None, and not an error.
+
+        Raises:
+            ItemInvalid: the tag is unknown, the attributes do not validate, or they cannot be upgraded.
+        """
+        load = getattr(item, "load", None)  # of a NativeItem; to ask for that class takes four times as long
+        if load is not None:
+            found = load()
+            if found is not None:
+                return found
+            item = cast("NativeItem", item).made
+        entity = self.entities[item[TAG]] if self.knows(item) else None
+        if entity is None:
+            if skip_unknown:
+                return None
+            raise faults.unknown_item(self, item, key)
+        made = entity.codec.decode(item, str(key))
+        if item.get(VERSION, 1) != entity.codec.upgrades.version and (key.sort or self.hash_only):
+            # Row keys of Bigtable, which a scan has and which have no sort, cannot be split into the two parts.
+            upgraded = entity.key(vars(made))
+            if upgraded != key:
+                raise faults.moved_by_upgrade(entity, item, key, upgraded)
+        return made

@@ -7,10 +7,10 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations import reads
-from odm.operations.batches import Pending
-from odm.operations.raw import PAGE, RawItem
-from odm.operations.reads import Reading, Scanning
+from odm.procedures import read as reads
+from odm.procedures.batch import Pending
+from odm.procedures.raw import PAGE, RawItem
+from odm.procedures.read import Reading, Scanning
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.run import aperform, arun

@@ -19,23 +19,26 @@ from odm.expressions.build import checked
 from odm.expressions.nodes import Action, Condition
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
-from odm.operations import cursor as cursors
-from odm.operations import raw, reads, updates, writes
-from odm.operations.along import concerned
-from odm.operations.context import Context, Target, key_call
-from odm.operations.explain import Explanation, explain_plan, explain_write
-from odm.operations.raw import RawItem
-from odm.operations.reads import Reading, Scanning, Segment
-from odm.operations.reshard import reshard
-from odm.operations.steps import Step
 from odm.planner.key_conditions import owner_of
 from odm.planner.plan import make_plan
+from odm.procedures import cursor as cursors
+from odm.procedures import raw
+from odm.procedures import read as reads
+from odm.procedures import update as updates
+from odm.procedures import write as writes
+from odm.procedures.companion_writes import concerned
+from odm.procedures.context import Context
+from odm.procedures.explain import Explanation, explain_plan, explain_write
+from odm.procedures.raw import RawItem
+from odm.procedures.read import Reading, Scanning, Segment
+from odm.procedures.reshard import reshard
+from odm.procedures.write_intent import Step
 from odm.protocol import requests as req
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, CoreGen, RetryPolicy
 from odm.protocol.limits import PORTABLE
 from odm.protocol.run import Watch
 from odm.schema.checks import NAMES, check_companions, is_name
-from odm.schema.model import Schema
+from odm.schema.model import Schema, Target
 from odm.schema.table import Table
 
 if TYPE_CHECKING:
@@ -223,7 +226,7 @@ class BaseStore:
         if entity is None:
             raise BadValue(f"{query!r} is not a query: call a pattern, such as Order.by_date(...), or select(Order)")
         raise BadValue(
-            f"{entity.name} is an entity class, not a query: call a pattern, as in {key_call(entity)}, write "
+            f"{entity.name} is an entity class, not a query: call a pattern, as in {entity.key_call}, write "
             f"select({entity.name}).where(...), or read all with scan({entity.name})"
         )
 
@@ -291,7 +294,7 @@ class BaseStore:
         Raises:
             KeyValueError: a field of it is None or can not stand in a key.
         """
-        return writes.target_of(self._context, entity).key
+        return self._context.schema.target(entity).key
 
     def _reshard(self, query: Query[Any]) -> CoreGen[int]:
         return reshard(self._context, self._query(query))
@@ -328,7 +331,7 @@ class BaseStore:
             if reading is not None:
                 (native,) = connection.rehearse(reads.first_request(context, reading)).sent
             return explain_plan(plan, native, connection)
-        target = writes.target_of(context, what)
+        target = context.schema.target(what)
         name = "update" if actions else write or "put"
         steps = self._write_steps(name, what, actions, when)
         change = updates.understand(context, what, actions, when, "none") if actions else None

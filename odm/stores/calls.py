@@ -16,10 +16,13 @@ from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
 from odm.errors import BadValue, ItemNotFound
 from odm.expressions.nodes import Action, Condition
-from odm.operations import accompany, batches, raw, reads, updates
-from odm.operations.along import Along, along_with
-from odm.operations.raw import PAGE, RawItem
-from odm.operations.together import counted, together
+from odm.procedures import batch as batches
+from odm.procedures import companion_commit, raw
+from odm.procedures import read as reads
+from odm.procedures import update as updates
+from odm.procedures.companion_writes import Along, along_with
+from odm.procedures.concurrent import counted, together
+from odm.procedures.raw import PAGE, RawItem
 from odm.protocol.connection import CoreGen
 from odm.protocol.requests import Sleep
 from odm.stores.base import BaseStore, Page
@@ -94,11 +97,11 @@ class Calls:
 
     def put(self, entity: E, *, when: Condition | bool | None = None) -> CoreGen[E]:
         """Write an entity over whatever is under its key."""
-        return accompany.put(self._store._context, self, entity, when)
+        return companion_commit.put(self._store._context, self, entity, when)
 
     def insert(self, entity: E) -> CoreGen[E]:
         """Write a new entity; ItemExists if its key is taken."""
-        return accompany.insert(self._store._context, self, entity)
+        return companion_commit.insert(self._store._context, self, entity)
 
     def update(
         self,
@@ -111,7 +114,7 @@ class Calls:
     ) -> CoreGen[Any]:
         """Change attributes of an existing item."""
         store = self._store
-        return accompany.update(
+        return companion_commit.update(
             store._context, self, which, actions, when, returning, upsert=upsert, retry_safe=store._retry_safe
         )
 
@@ -119,11 +122,11 @@ class Calls:
         self, which: type[Entity] | Entity | Query[Any], /, when: Condition | bool | None = None, **key: Any
     ) -> CoreGen[bool]:
         """Remove an item; whether it was there."""
-        return accompany.delete(self._store._context, self, self._store._key(which, key), when)
+        return companion_commit.delete(self._store._context, self, self._store._key(which, key), when)
 
     def delete_all(self, query: Query[Any]) -> CoreGen[int]:
         """Remove everything that a query finds; how many."""
-        return accompany.delete_all(self._store._context, self, self._store._begin(query))
+        return companion_commit.delete_all(self._store._context, self, self._store._begin(query))
 
     def reshard(self, query: Query[Any]) -> CoreGen[int]:
         """Move index entries from the shards that were to those that are; how many."""
@@ -182,7 +185,7 @@ class Calls:
 
     def marked(self, companion: BaseCompanion, key: Query[E]) -> CoreGen[tuple[E | None, str | None]]:
         """The item under a key, with the mark that a companion has put on it; see `Along.mark`."""
-        return accompany.marked(self._store._context, companion, key)
+        return companion_commit.marked(self._store._context, companion, key)
 
     def along(self, companion: BaseCompanion, effect: Effect[Any]) -> Along:
         """What a companion writes along with an item, for `Companion.apart`."""
@@ -194,7 +197,7 @@ class Calls:
         Raises:
             OdmError: one was refused; what comes after it was not written.
         """
-        return accompany.after(self._store._context, along)
+        return companion_commit.after(self._store._context, along)
 
     def pause(self, seconds: float) -> CoreGen[None]:
         """Wait, before something is tried again; an `odm.AsyncStore` does other things meanwhile."""

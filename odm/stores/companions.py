@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odm.entities.companions import BaseCompanion, Effect
-from odm.operations.along import Along
+from odm.procedures.companion_writes import Along
 from odm.protocol.connection import CoreGen
 from odm.stores.calls import Calls
 

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.operations.transactions import Pending
+from odm.procedures.transaction import Pending
 from odm.protocol.connection import CoreGen
 from odm.stores.base import BaseStore
 

@@ -11,8 +11,8 @@ from attrs import define, evolve, field, frozen
 
 from odm.entities.entity import Entity
 from odm.errors import Unsupported
-from odm.operations.context import Context
-from odm.operations.writes import delete_request, put_request, target_of
+from odm.procedures.context import Context
+from odm.procedures.write import delete_request, put_request
 from odm.protocol import requests as req
 from odm.protocol.connection import Backend, ForwardingConnection, NativeGen
 from odm.schema.model import Schema
@@ -165,7 +165,7 @@ class Stores:
     def rival_deletes(self, entity: Entity) -> None:
         """Somebody else deletes this just before the next write."""
         context = _context(entity)
-        self._watched.rivals.append(delete_request(context, target_of(context, entity)))
+        self._watched.rivals.append(delete_request(context, context.schema.target(entity)))
 
 
 def _context(entity: Entity) -> Context:

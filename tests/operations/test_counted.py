@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from odm import Throttled
-from odm.operations.together import counted
+from odm.procedures.concurrent import counted
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.run import run

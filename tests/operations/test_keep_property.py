@@ -15,9 +15,9 @@ from pydantic import Field
 
 from odm import AccessPattern, BackendError, Entity, PrimaryKey, Store, Table
 from odm.backends.local import Memory
-from odm.operations.context import Context
-from odm.operations.trim import trim_after
-from odm.operations.writes import put_request
+from odm.procedures.context import Context
+from odm.procedures.retention import trim_after
+from odm.procedures.write import put_request
 from odm.protocol import requests as req
 from odm.schema.model import Key
 

@@ -13,8 +13,8 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
 from odm.codec import compile_codec
 from odm.errors import ItemTooLarge, KeyValueError
-from odm.operations.context import Context
-from odm.operations.writes import put_request
+from odm.procedures.context import Context
+from odm.procedures.write import put_request
 from odm.protocol.limits import TRANSACTION_BYTES, Limits, check_item, check_keys, item_size
 from odm.schema.model import Key
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Store, Table, set_
 from odm.backends.local import Memory
-from odm.operations import reads
+from odm.procedures import read as reads
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.run import perform, run

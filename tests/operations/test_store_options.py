@@ -28,8 +28,8 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import backoff
 from odm.backends.local import LocalFile, Memory
 from odm.observe.events import Observer
-from odm.operations import updates
-from odm.operations.context import Context
+from odm.procedures import update as updates
+from odm.procedures.context import Context
 from odm.protocol import requests as req
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Backend, Connection, NativeGen

@@ -3,7 +3,7 @@
 import pytest
 
 from odm.errors import Throttled
-from odm.operations.together import together
+from odm.procedures.concurrent import together
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.schema.model import Key

@@ -24,10 +24,10 @@ from odm import (
     set_,
 )
 from odm.backends.local import Memory
-from odm.operations import accompany
 from odm.patterns import claims
 from odm.patterns.claims import Claims
 from odm.patterns.unique import Unique
+from odm.procedures import companion_commit
 from tests.patterns.every_order import LONG, Exploration, Settled, Stored, Work, Wrong, done
 from tests.patterns.interleaving import OneByOne
 
@@ -283,7 +283,7 @@ VARIANTS: dict[str, tuple[Any, str, Any]] = {
     "the claim goes with all its ids": (Claims, "free", free_all),
     "a claim is taken over at once": (Claims, "_join", at_once),
     "a claim is taken over as it may be by now": (Claims, "_join", take_over),
-    "an insert may be done twice": (accompany, "evolve", lambda operation, **_: operation),
+    "an insert may be done twice": (companion_commit, "evolve", lambda operation, **_: operation),
 }
 
 

@@ -19,7 +19,7 @@ from odm import (
     set_if_missing,
     some,
 )
-from odm.operations.updates import ATTEMPTS
+from odm.procedures.update import ATTEMPTS
 from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs

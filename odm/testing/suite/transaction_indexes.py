@@ -2,7 +2,7 @@
 # ruff: noqa: D101  # a test's name says what it shows
 
 from odm import ConditionFailed, Conflict, ItemNotFound, increment, remove, set_
-from odm.operations.updates import ATTEMPTS
+from odm.procedures.update import ATTEMPTS
 from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs

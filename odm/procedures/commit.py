@@ -14,12 +14,12 @@ from odm.entities.companions import Effect
 from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
 from odm.expressions.nodes import And
 from odm.observe.events import LOG
-from odm.operations.along import UNREAD, Accompanied, Beside, Planned, along_with, mark_of
-from odm.operations.context import Context
-from odm.operations.left import send_batch
-from odm.operations.steps import Step
-from odm.operations.trim import trim_after
-from odm.operations.updates import ATTEMPTS, restless
+from odm.procedures.companion_writes import UNREAD, Accompanied, Beside, Planned, along_with, mark_of
+from odm.procedures.context import Context
+from odm.procedures.retention import trim_after
+from odm.procedures.unprocessed import send_batch
+from odm.procedures.update import ATTEMPTS, restless
+from odm.procedures.write_intent import Step
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_transaction, item_size

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path, Value
-from odm.operations.context import Context
+from odm.procedures.context import Context
 from odm.protocol.predicates import equals, every
 from odm.schema.model import EntitySchema, Key
 

@@ -13,15 +13,15 @@ from odm.codec import TTL_ATTRIBUTE
 from odm.entities.entity import Entity
 from odm.errors import BadValue, ItemInvalid
 from odm.expressions.nodes import Item
-from odm.operations.batches import check_strangers
-from odm.operations.context import Context, Target
-from odm.operations.left import send_batch
-from odm.operations.reads import MOST_TOGETHER, Segment
+from odm.procedures.batch import check_strangers
+from odm.procedures.context import Context
+from odm.procedures.read import MOST_TOGETHER, Segment
+from odm.procedures.unprocessed import send_batch
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item
 from odm.schema.evidence import same_entry
-from odm.schema.model import EntitySchema, Key
+from odm.schema.model import EntitySchema, Key, Target
 
 PAGE: Final = 250
 """Items that are read at once unless told otherwise: of 400 KB each, the largest, 100 MB."""

@@ -11,14 +11,14 @@ from attrs import evolve, field, frozen
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
 from odm.expressions.nodes import Condition, Item
-from odm.operations.context import Context, Target
-from odm.operations.left import send_batch
-from odm.operations.merge import NOTHING, Given, Stream, given_at, merged, streams_of, window
 from odm.planner.plan import Plan, make_plan
+from odm.procedures.context import Context
+from odm.procedures.shard_merge import NOTHING, Given, Stream, given_at, merged, streams_of, window
+from odm.procedures.unprocessed import send_batch
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.predicates import every, has_tag
-from odm.schema.model import EntitySchema, Key
+from odm.schema.model import EntitySchema, Key, Target
 
 MOST_SEGMENTS: Final = 1_000_000
 """Parts of a scan (AWS: Scan, TotalSegments)."""
@@ -34,7 +34,7 @@ class Place:
     Attributes:
         partition: the partition key, without shard.
         streams: its shards, with what was read of them already; none: they follow from the position.
-        waiting: what of them is read when these have ended, see `odm.operations.merge.window`.
+        waiting: what of them is read when these have ended, see `odm.procedures.shard_merge.window`.
         given: what was given last.
     """
 
@@ -105,7 +105,7 @@ class _Read:
 
 def get(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> CoreGen[Any]:
     """The entity under a key, or None."""
-    target = context.key_of(query)
+    target = context.schema.key_target(query)
     item = context.living((yield req.Get(target.key, consistent, pattern=target.entity.primary.full_name)))
     return None if item is None else context.decode(item, target.key)
 
@@ -120,7 +120,7 @@ def one(context: Context, query: Query[Any] | Target, *, consistent: bool = True
 
 def exists(context: Context, query: Query[Any] | Target) -> CoreGen[bool]:
     """Whether there is an item under a key; it is not validated."""
-    target = context.key_of(query)
+    target = context.schema.key_target(query)
     item = context.living((yield req.Get(target.key, pattern=target.entity.primary.full_name)))
     if item is None:
         return False
@@ -130,7 +130,7 @@ def exists(context: Context, query: Query[Any] | Target) -> CoreGen[bool]:
 
 def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: bool = True) -> CoreGen[list[Any]]:
     """The entities under keys, in the keys' order, None where there is none."""
-    targets = [context.key_of(query) for query in queries]
+    targets = [context.schema.key_target(query) for query in queries]
     patterns = {target.key: target.entity.primary.full_name for target in targets}
     distinct = tuple(patterns)
     request = req.BatchGet(distinct, consistent, patterns=tuple(patterns.values()))

@@ -12,30 +12,18 @@ from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInva
 from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item, Not
-from odm.operations.context import Context, Target
-from odm.operations.left import send_batch
-from odm.operations.reads import Reading, keys_chunk
-from odm.operations.trim import trim_after
-from odm.operations.upgrades import unchanged, up_to_date
+from odm.procedures.context import Context
+from odm.procedures.read import Reading, keys_chunk
+from odm.procedures.retention import trim_after
+from odm.procedures.unprocessed import send_batch
+from odm.procedures.upgrades import unchanged, up_to_date
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item
 from odm.protocol.predicates import ABSENT, Now, every, has_tag, judged, revision_is
-from odm.schema.model import Key
+from odm.schema.model import Key, Target
 
 E = TypeVar("E", bound=Entity)
-
-
-def target_of(context: Context, target: object) -> Target:
-    """The target of a write: an entity, or a call of the primary key.
-
-    Raises:
-        BadValue: it is neither.
-    """
-    if isinstance(target, Entity):
-        entity = context.schema.entity(type(target))
-        return Target(entity, entity.key(vars(target)), vars(target), target)
-    return context.key_of(target)
 
 
 def put_request(context: Context, instance: E, *, batched: bool = False) -> tuple[Target, E, req.Put]:
@@ -178,7 +166,7 @@ def _again(context: Context, write: Write, refused: req.Refused) -> CoreGen[req.
 
 def delete(context: Context, which: object, when: Condition | bool | None) -> CoreGen[bool]:
     """Remove an item; returns whether it was there."""
-    target = target_of(context, which)
+    target = context.schema.target(which)
     wanted = lower_when(target, when)
     revision = target.revision
     guard = None if revision is None else revision_is(target.entity, revision)

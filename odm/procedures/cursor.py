@@ -14,7 +14,7 @@ from typing import Any
 from attrs import astuple, evolve, has
 
 from odm.errors import BadCursor
-from odm.operations.reads import Place, Reading, Segment
+from odm.procedures.read import Place, Reading, Segment
 from odm.protocol.requests import Part, Position
 from odm.schema.model import Key, Schema
 

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 from odm.entities.entity import Entity
 from odm.errors import BadValue, Unsupported
 from odm.expressions.nodes import Action, Condition, Item
-from odm.operations.accompany import write_together
-from odm.operations.context import Context
-from odm.operations.steps import Step, check_step, delete_step, insert_step, put_step, update_step
+from odm.procedures.companion_commit import write_together
+from odm.procedures.context import Context
+from odm.procedures.write_intent import Step, check_step, delete_step, insert_step, put_step, update_step
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_transaction, item_size, size_at_most

@@ -26,16 +26,16 @@ from odm.expressions.nodes import (
     paths,
 )
 from odm.observe.events import LOG
-from odm.operations.context import Context, Target
-from odm.operations.increments import check_steps, limits_of
-from odm.operations.trim import trim_after
-from odm.operations.upgrades import unchanged, unknown, up_to_date, version_is
-from odm.operations.writes import as_it_was, lower_when, refusal, target_of
+from odm.procedures.context import Context
+from odm.procedures.field_bounds import check_steps, limits_of
+from odm.procedures.retention import trim_after
+from odm.procedures.upgrades import unchanged, unknown, up_to_date, version_is
+from odm.procedures.write import as_it_was, lower_when, refusal
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item, check_keys
 from odm.protocol.predicates import ABSENT, equals, every, has_tag, judged, revision_is
-from odm.schema.model import EntitySchema, Key, PatternSchema
+from odm.schema.model import EntitySchema, Key, PatternSchema, Target
 
 ATTEMPTS = 64
 """How often an update is tried against other writers before it gives up with Conflict."""
@@ -169,7 +169,7 @@ def understand(
     Raises:
         BadValue: an action or condition does not fit the model, or would change the primary key.
     """
-    target = target_of(context, which)
+    target = context.schema.target(which)
     entity = target.entity
     _check_call(entity, actions)
     codec = entity.codec

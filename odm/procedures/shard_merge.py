@@ -1,6 +1,6 @@
 """Reading the shards of a partition as one: what is left of each, and what of it comes next.
 
-Pure: `odm.operations.reads` fetches a page where a shard has run out of what was read. The order of a merged reading
+Pure: `odm.procedures.read` fetches a page where a shard has run out of what was read. The order of a merged reading
 is that of (sort key, shard) and then the service's own, so the position of one item tells where every shard goes on.
 
 While entries move to another number of shards, one could be missed: where its new shard was read before it came, and

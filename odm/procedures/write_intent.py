@@ -8,10 +8,11 @@ from attrs import frozen
 from odm.entities.entity import Entity
 from odm.errors import BadValue, ItemInvalid, OdmError
 from odm.expressions.nodes import Action, Condition, Item
-from odm.operations.context import Context, Target
-from odm.operations.updates import Change, attempt, fault, met, start, understand
-from odm.operations.writes import Write, delete_request, insert_write, lower_when, put_write, target_of
+from odm.procedures.context import Context
+from odm.procedures.update import Change, attempt, fault, met, start, understand
+from odm.procedures.write import Write, delete_request, insert_write, lower_when, put_write
 from odm.protocol import requests as req
+from odm.schema.model import Target
 
 
 @frozen
@@ -87,13 +88,13 @@ def update_step(
 
 def delete_step(context: Context, which: object, when: Condition | bool | None) -> Step:
     """A delete. Unlike that of a store, ``when`` and a Revision are judged on an absent item too."""
-    target = target_of(context, which)
+    target = context.schema.target(which)
     return Step("delete", Write(target, delete_request(context, target), lower_when(target, when), target.revision))
 
 
 def check_step(context: Context, which: object, when: Condition | bool | None) -> Step:
     """A check: of the condition, or without one that the item is there."""
-    target = target_of(context, which)
+    target = context.schema.target(which)
     operation = req.Check(target.key, pattern=target.entity.primary.full_name, tag=context.guard(target.entity))
     present = True if when is None else None
     return Step("check", Write(target, operation, lower_when(target, when), target.revision, present))

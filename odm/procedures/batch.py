@@ -11,13 +11,13 @@ from typing import Any
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, Throttled
-from odm.operations.context import Context, Target
-from odm.operations.left import send_batch
-from odm.operations.trim import trim_after
-from odm.operations.writes import put_request, target_of
+from odm.procedures.context import Context
+from odm.procedures.retention import trim_after
+from odm.procedures.unprocessed import send_batch
+from odm.procedures.write import put_request
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.schema.model import EntitySchema, Key
+from odm.schema.model import EntitySchema, Key, Target
 
 FLUSH_AT = 1000
 """Operations that a batch collects before it sends them."""
@@ -64,7 +64,7 @@ class Pending:
             BadValue: the batch is not open, or an entity with a Revision is passed, which a batch can not check.
         """
         self._check_open()
-        target = target_of(self._context, which)
+        target = self._context.schema.target(which)
         if target.revision is not None:
             raise BadValue(
                 f"{which!r} has a Revision, which a batch can not check: delete() it on its own, or give its key"

@@ -15,13 +15,13 @@ from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, OdmError
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set, Value
-from odm.operations.context import Context, Target
-from odm.operations.steps import Step, delete_step, insert_step, put_step, update_step
-from odm.operations.upgrades import unchanged
-from odm.operations.writes import Write
+from odm.procedures.context import Context
+from odm.procedures.upgrades import unchanged
+from odm.procedures.write import Write
+from odm.procedures.write_intent import Step, delete_step, insert_step, put_step, update_step
 from odm.protocol import requests as req
 from odm.protocol.predicates import ABSENT, EXISTS, equals, every, judged, revision_is
-from odm.schema.model import EntitySchema
+from odm.schema.model import EntitySchema, Target
 
 Refusal = Callable[[Any], OdmError]
 

@@ -24,19 +24,20 @@ from odm.errors import (
     Unsupported,
 )
 from odm.expressions.nodes import Action, Condition
-from odm.operations import updates, writes
-from odm.operations.along import KEEP, UNREAD, Accompanied, Along, Planned, concerned, mark_of
-from odm.operations.commit import commit
-from odm.operations.context import Context, Target
-from odm.operations.left import send_batch
-from odm.operations.reads import Reading, rows_chunk
-from odm.operations.steps import Step, delete_step, insert_step, put_step, update_step
-from odm.operations.together import together
-from odm.operations.trim import trim_after
-from odm.operations.updates import ATTEMPTS, restless
+from odm.procedures import update as updates
+from odm.procedures import write as writes
+from odm.procedures.commit import commit
+from odm.procedures.companion_writes import KEEP, UNREAD, Accompanied, Along, Planned, concerned, mark_of
+from odm.procedures.concurrent import together
+from odm.procedures.context import Context
+from odm.procedures.read import Reading, rows_chunk
+from odm.procedures.retention import trim_after
+from odm.procedures.unprocessed import send_batch
+from odm.procedures.update import ATTEMPTS, restless
+from odm.procedures.write_intent import Step, delete_step, insert_step, put_step, update_step
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.schema.model import EntitySchema
+from odm.schema.model import EntitySchema, Target
 
 E = TypeVar("E", bound=Entity)
 
@@ -198,7 +199,7 @@ def _apart_together(context: Context, do: Any, step: Step) -> CoreGen[Effect[Any
 
 def marked(context: Context, companion: BaseCompanion, key: object) -> CoreGen[tuple[Any, str | None]]:
     """An item with the mark that a companion has put on it; None for either that is not there."""
-    target = context.key_of(key)
+    target = context.schema.key_target(key)
     item = yield req.Get(target.key, pattern=target.entity.primary.full_name)
     if context.living(item) is None:
         return None, None

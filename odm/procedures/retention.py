@@ -14,7 +14,7 @@ from odm.codec import TAG
 from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.keys.base import Descending
 from odm.observe.events import LOG
-from odm.operations.context import Context
+from odm.procedures.context import Context
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.predicates import has_tag

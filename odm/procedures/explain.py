@@ -7,8 +7,8 @@ from attrs import frozen
 
 from odm.entities.companions import BaseCompanion
 from odm.expressions.nodes import Condition
-from odm.operations.updates import Change
 from odm.planner.plan import Plan
+from odm.procedures.update import Change
 from odm.protocol import requests as req
 from odm.protocol.connection import Connection, CoreGen
 from odm.schema.model import EntitySchema

@@ -11,12 +11,13 @@ from attrs import evolve
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
 from odm.keys import suffixes
-from odm.operations.context import Context, Target
-from odm.operations.reads import Found, begin, stored_chunk
-from odm.operations.together import together
-from odm.operations.updates import enter_again
 from odm.planner.plan import Plan, make_plan
+from odm.procedures.concurrent import together
+from odm.procedures.context import Context
+from odm.procedures.read import Found, begin, stored_chunk
+from odm.procedures.update import enter_again
 from odm.protocol.connection import CoreGen
+from odm.schema.model import Target
 
 TOGETHER: Final = 64
 """Entries that are moved at the same time."""

@@ -1,1 +1,0 @@
-"""From a call to requests: the planner, the operations as generators, the requests a backend sees."""

@@ -1,0 +1,122 @@
+"""What every operation is given: the schema, and the settings of the store that judge and limit what it does."""
+
+import time
+from collections.abc import Callable, Sequence
+from random import Random, SystemRandom
+from typing import Any
+
+from attrs import Factory, field, frozen
+
+from odm.codec import TAG, TTL_ATTRIBUTE, EntityCodec, NativeItems
+from odm.errors import ItemInvalid
+from odm.expressions.nodes import Condition, Item, Not, Or
+from odm.protocol.limits import PORTABLE, Limits
+from odm.protocol.predicates import Now, every, has_tag, of_tags, reading_filter, requires
+from odm.protocol.requests import Position
+from odm.schema.faults import unknown_item
+from odm.schema.model import EntitySchema, Key, Schema, Target
+
+
+def _always_supported(_keys: Sequence[Key]) -> None:
+    """No reason against any transaction."""
+
+
+@frozen
+class Context:
+    """The schema of a store's table, named as on the backend, and the settings of the store.
+
+    Attributes:
+        clock: seconds since the epoch.
+        limits: the sizes that may be written.
+        random: draws random shards; safe to use from several threads.
+        skip_unknown: items whose tag no entity has are not there to reads; otherwise each that is met is an error.
+        encode: makes the item of an entity, see `Connection.encode`.
+        transaction_unsupported_reason: why items cannot be written in one transaction; see `Connection`.
+    """
+
+    schema: Schema
+    clock: Callable[[], float] = time.time
+    limits: Limits = PORTABLE
+    random: Random = field(default=Factory(SystemRandom), repr=False)  # safe in threads and after a fork
+    skip_unknown: bool = False
+    encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
+    transaction_unsupported_reason: Callable[[Sequence[Key]], str | None] = _always_supported
+
+    @property
+    def transactions(self) -> bool:
+        """Whether items of different partitions can be written together."""
+        return self.transaction_unsupported_reason((Key("0", "0"), Key("1", "1"))) is None
+
+    def now(self) -> Now:
+        """The moment of a call."""
+        return Now(int(self.clock()))
+
+    def guard(self, entity: EntitySchema) -> str | None:
+        """The tag that an item must have to be written over or removed; None in a table that nobody else writes to."""
+        return None if self.schema.exclusive else entity.tag
+
+    def filter(
+        self, entity: EntitySchema | None, condition: Condition | None, *, expired: bool = False
+    ) -> Condition | None:
+        """The filter of a read: what is asked, on items that are there for this store.
+
+        Unless they are to be skipped, it lets items of no entity through, whatever is asked: they are an error, and one
+        that a filter hides would be met only by some reads.
+
+        Args:
+            entity: whose items are wanted; None: those of any entity.
+            condition: what else must hold, lowered.
+            expired: take in items that have expired.
+        """
+        if self.skip_unknown:
+            known = of_tags(self.schema.entities) if entity is None else has_tag(entity.tag)
+            condition = condition if requires(condition, known) else every(condition, known)
+        if not expired:
+            condition = reading_filter(self.schema, entity, condition, self.now())
+        if condition is None or self.skip_unknown or self.schema.exclusive:
+            return condition
+        return Or((condition, Not(of_tags(self.schema.entities))))
+
+    def living(self, item: Item | None) -> Item | None:
+        """The item, or None if it has expired, or is to be skipped; an item of no entity never expires."""
+        if item is not None and self.skip_unknown and not self.schema.knows(item):
+            return None
+        if item is None or item.get(TTL_ATTRIBUTE) is None:
+            return item
+        return None if self.now().expired(item) and self.schema.knows(item) else item
+
+    def check_known(self, item: Item, key: Key) -> None:
+        """Refuse an item that no entity has the tag of. Raises ItemInvalid."""
+        if not self.skip_unknown and not self.schema.knows(item):
+            raise unknown_item(self.schema, item, key)
+
+    def stranger(self, target: Target, item: Item | None) -> ItemInvalid | None:
+        """The error for a write to the key of an item that another entity, or another program, wrote; None: it is not.
+
+        It holds the key also where such items are skipped: nothing writes over it or removes it.
+        """
+        if item is None or (tag := item.get(TAG)) == target.entity.tag:
+            return None
+        has = "no tag" if tag is None else f"the tag {tag!r}"
+        return ItemInvalid(
+            f"{target}: the key holds an item of table {self.schema.name!r} that has {has}, so it is not one of "
+            f"{target.entity.name} and is neither changed nor removed: choose another key, or remove the item with the "
+            "program that wrote it",
+            str(target.key),
+            item,
+        )
+
+    def decode(self, item: Item, key: Key) -> Any:
+        """The entity of a stored item, or None for one that is to be skipped; see `Schema.decode`."""
+        return self.schema.decode(item, key, skip_unknown=self.skip_unknown)
+
+    def decode_all(self, items: Sequence[Item], positions: Sequence[Position]) -> list[Any]:
+        """The entities of a page of stored items.
+
+        Raises:
+            ItemInvalid: as `decode`, for the first item that it refuses.
+        """
+        found = items.load_all() if isinstance(items, NativeItems) else None
+        if found is not None:
+            return found
+        return [self.decode(item, position.key) for item, position in zip(items, positions, strict=True)]
