@@ -43,9 +43,9 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 from attrs import define, field, frozen
 
 from odm import AsyncStore, BadValue, Page, RawItem, Store
-from odm.patterns.between import Bucket, Call, Either, On, Pause, Steps, Together, arun, page, parts, run, write
 from odm.patterns.bulk_load import spread
 from odm.patterns.copy_state import Part, State
+from odm.patterns.two_stores import Bucket, Call, Either, On, Pause, Steps, Together, arun, page, parts, run, write
 from odm.patterns.verify import Verified, check_pair
 from odm.patterns.verify import steps as verify_steps
 

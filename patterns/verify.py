@@ -34,7 +34,7 @@ from zlib import crc32
 from attrs import frozen
 
 from odm import AsyncStore, BadValue, RawItem, Store
-from odm.patterns.between import Either, On, Steps, Together, arun, now, page, parts, run
+from odm.patterns.two_stores import Either, On, Steps, Together, arun, now, page, parts, run
 
 BUCKETS: Final = 4096
 """Sums for each entity, each of the partitions of one hash."""

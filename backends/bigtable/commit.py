@@ -45,9 +45,9 @@ from odm.backends.bigtable.codec import (
 from odm.backends.bigtable.counters import set_up
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.errors import is_lost, translate
+from odm.backends.bigtable.evaluate import Change, judge
 from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.filters import interleave, newest, together
-from odm.backends.bigtable.judge import Change, judge
 from odm.backends.bigtable.loading import RowItem
 from odm.backends.bigtable.native import (
     ENTRIES,

@@ -15,10 +15,9 @@ from attrs import evolve
 from grpc import RpcError
 
 from odm.backends.bigtable import admin_wire
-from odm.backends.bigtable.cbt import rehearse
 from odm.backends.bigtable.clients import Client, Clients
 from odm.backends.bigtable.commit import COMMIT_WITHIN, COMMITS
-from odm.backends.bigtable.drafting import write_item
+from odm.backends.bigtable.encode_fast import write_item
 from odm.backends.bigtable.entries import index_table
 from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
 from odm.backends.bigtable.native import (
@@ -39,6 +38,7 @@ from odm.backends.bigtable.native import (
     Steps,
     Together,
 )
+from odm.backends.bigtable.rehearsal import rehearse
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS, Retry
 from odm.backends.bigtable.rows import RowMerger

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from google.api_core.exceptions import AlreadyExists, NotFound
 
 from odm.backends.bigtable.changes import differences
+from odm.backends.bigtable.drop_index import unlist
 from odm.backends.bigtable.entries import is_odms
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.layout import Layout
@@ -24,7 +25,6 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.retry import Retry, answers_of, read_all, until_answered
 from odm.backends.bigtable.schema import tables
-from odm.backends.bigtable.unlist import unlist
 from odm.errors import BackendError
 from odm.protocol.admin import ADDITIVE, Change, Kind, Tell, silent
 from odm.schema.model import Schema

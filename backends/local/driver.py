@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from odm.backends.local.engine import PAGE_BYTES, Engine
 from odm.backends.local.errors import FILE_ERRORS, translated
+from odm.backends.local.fault_connection import FaultConnection
 from odm.backends.local.faults import Faults
-from odm.backends.local.faulty import FaultConnection
 from odm.backends.local.file import FileStorage
 from odm.backends.local.lag import LaggingTable
 from odm.backends.local.memory import MemoryStorage, MemoryTable
+from odm.backends.local.requests import PAGE_BYTES, Engine
 from odm.backends.local.storage import Storage
 from odm.backends.local.units import Measured, measured
 from odm.backends.local.upkeep import Compaction, compact, copy

@@ -1,6 +1,6 @@
 """Faults on purpose: what a cloud may do to an application, done to the bundled engine when a test says so.
 
-`Faults` is what a test sets them on, and decides which of them a request meets. `odm.backends.local.faulty` carries
+`Faults` is what a test sets them on, and decides which of them a request meets. `odm.backends.local.fault_connection` carries
 them out where requests enter the engine, which knows nothing of them.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from attrs import define, frozen
 
-from odm.backends.local.words import GROUPS, NAMES, WITHOUT_KEYS, Operation, Word, keys_of, word_for, words_of
+from odm.backends.local.call_names import GROUPS, NAMES, WITHOUT_KEYS, Operation, Word, keys_of, word_for, words_of
 from odm.errors import BadValue, OdmError
 from odm.protocol.requests import Request
 from odm.schema.model import Key, Schema

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 from pydantic_core import from_json, to_json
 
-from odm.backends.local.connections import Connections
+from odm.backends.local.clients import Connections
 from odm.backends.local.opening import Connection, roll_back
 from odm.backends.local.storage import Record, Rows, not_created, span_of, to_blob
 from odm.errors import BackendError

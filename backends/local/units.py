@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from attrs import define, evolve, field, frozen
 
 from odm.backends.local.codec import decode
-from odm.backends.local.engine import Engine
+from odm.backends.local.requests import Engine
 from odm.backends.local.storage import Record, Row, Rows, Storage, View, position_of
 from odm.expressions.nodes import Item, Value, paths
 from odm.protocol.capacity import TRANSACTION, Units, read_units, summed, write_units

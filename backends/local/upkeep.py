@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
-from odm.backends.local.connections import Connections
+from odm.backends.local.clients import Connections
 from odm.backends.local.errors import translating
 from odm.backends.local.opening import roll_back
 from odm.errors import BackendError

@@ -33,9 +33,9 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Faults, LocalFile, Memory
-from odm.patterns.between import Bucket
 from odm.patterns.copy import Progress, acopy, copy
 from odm.patterns.pointer import Pointer
+from odm.patterns.two_stores import Bucket
 from odm.patterns.unique import Unique
 from odm.patterns.verify import BUCKETS, NAMED, averify, verify
 from odm.patterns.versioned import Versioned

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias, assert_never
 
 from attrs import field, frozen
 
+from odm.backends.local.call_names import word_for
 from odm.backends.local.faults import Before, Delay, Fail, Faults, Lose, Throttle
-from odm.backends.local.words import word_for
 from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.protocol.connection import ForwardingConnection, NativeGen
 from odm.protocol.requests import BatchGet, BatchWrite, Request, repeatable

@@ -8,7 +8,6 @@ import pytest
 
 from odm import AccessPattern, Counter, Entity, PrimaryKey, Store, Table, set_
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.cbt import quoted, rehearse
 from odm.backends.bigtable.native import (
     COUNTERS,
     ENTRIES,
@@ -26,6 +25,7 @@ from odm.backends.bigtable.native import (
     Together,
 )
 from odm.backends.bigtable.ownership import REMOVED
+from odm.backends.bigtable.rehearsal import quoted, rehearse
 
 NOW = 1_426_535_612_156_000
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, JsonValue, create_model
 
 from odm import TTL, Stored
 from odm.backends.bigtable.codec import replacement
-from odm.backends.bigtable.drafting import write_item
+from odm.backends.bigtable.encode_fast import write_item
 from odm.backends.bigtable.form import Form
 from odm.codec import Draft, compile_codec
 from odm.errors import BadValue

@@ -7,6 +7,7 @@ import pytest
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.codec import Listed, bookkeeping, stored
+from odm.backends.bigtable.drop_index import unlist
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import (
@@ -19,7 +20,6 @@ from odm.backends.bigtable.native import (
     SetCell,
 )
 from odm.backends.bigtable.retry import Retry
-from odm.backends.bigtable.unlist import unlist
 from odm.errors import BackendError, Throttled
 from odm.protocol.requests import Sleep
 from odm.protocol.run import run

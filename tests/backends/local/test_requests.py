@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odm.backends.local import LocalFile, Memory
-from odm.backends.local.engine import CHUNK, PAGE_BYTES
+from odm.backends.local.requests import CHUNK, PAGE_BYTES
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import (
     AddTo,
