@@ -52,7 +52,7 @@ from odm.expressions.nodes import Condition
 from odm.keys import Shards
 from odm.observe.events import RequestInfo
 from odm.observe.meter import Meter, Usage
-from odm.procedures.companion_writes import Along
+from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.explain import Explanation
 from odm.procedures.raw import RawItem
 from odm.protocol.connection import Backend
@@ -70,7 +70,6 @@ from odm.stores.transactions import AsyncTransaction, Transaction
 __all__ = [
     "TTL",
     "AccessPattern",
-    "Along",
     "AsyncBatch",
     "AsyncStore",
     "AsyncTransaction",
@@ -82,6 +81,7 @@ __all__ = [
     "Calls",
     "Columns",
     "Companion",
+    "CompanionWrites",
     "Condition",
     "ConditionFailed",
     "Conflict",

@@ -45,7 +45,7 @@ from attrs import define, field, frozen
 from odm import AsyncStore, BadValue, Page, RawItem, Store
 from odm.patterns.bulk_load import spread
 from odm.patterns.copy_state import Part, State
-from odm.patterns.two_stores import Bucket, Call, Either, On, Pause, Steps, Together, arun, page, parts, run, write
+from odm.patterns.two_stores import Bucket, Call, Concurrent, Either, On, Pause, Steps, arun, page, parts, run, write
 from odm.patterns.verify import Verified, check_pair
 from odm.patterns.verify import steps as verify_steps
 
@@ -155,7 +155,7 @@ class _Job:
                 raise self._not_empty(held)
             self.state.parts = [Part(cursor) for cursor in (yield On(self.source, parts(self.parallel)))]
             yield Call(self.state.save)
-        yield Together([self._part(part) for part in self.state.parts])
+        yield Concurrent([self._part(part) for part in self.state.parts])
         verified = None
         if self.check:
             verified = yield from verify_steps(self.source, self.target, self.parallel, self.size, self._compared)

@@ -36,7 +36,7 @@ from attrs import frozen
 from odm import BadValue, Calls, Condition, Entity, Gen, Query, procedure
 from odm.patterns.adjacency_list import AdjacencyList
 
-TOGETHER: Final = 16
+CONCURRENT_READS: Final = 16
 """Nodes whose edges are read at the same time."""
 
 
@@ -104,10 +104,10 @@ def walk(
     frontier, reads = [start], 0
     for level in range(1, depth + 1):
         before = len(visits)
-        for at in range(0, len(frontier), TOGETHER):
-            asked = (network.edges_of(node, out=out, into=into) for node in frontier[at : at + TOGETHER])
+        for at in range(0, len(frontier), CONCURRENT_READS):
+            asked = (network.edges_of(node, out=out, into=into) for node in frontier[at : at + CONCURRENT_READS])
             queries = [_narrowed(query, where or {}, most) for of_a_node in asked for query in of_a_node]
-            answers = yield from do.together([do.counted(do.query(query)) for query in queries])
+            answers = yield from do.concurrent([do.counted(do.query(query)) for query in queries])
             reads += sum(requests for _, requests in answers)
             for query, (edges, _) in zip(queries, answers, strict=True):
                 for edge in edges:

@@ -53,11 +53,11 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from odm import (
-    Along,
     BackendError,
     BadValue,
     Calls,
     Companion,
+    CompanionWrites,
     ConditionFailed,
     Effect,
     Entity,
@@ -140,15 +140,15 @@ class Pointer(Companion):
     def sources(self, entity: type[Entity]) -> frozenset[str]:
         return frozenset((*self.key.fields, self.tracks))
 
-    def along(self, tx: Along, effect: Effect[Any]) -> None:
+    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
         pointer = self._of[type(effect.new)].at(effect.new)
         if pointer is not None:
             value = getattr(pointer, self.tracks)
             rank = getattr(value, "value", value)  # members of an Enum have no order, what is stored of them has
             tx.put(pointer, when=self.forward(pointer), lose=True, rank=rank)
 
-    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
-        along = do.along(self, effect)
+    def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+        along = do.companion_writes(self, effect)
         yield from commit(mark=along.marked)
         with suppress(Throttled, OutcomeUnknown, BackendError):  # the item is written, and a read moves the pointer
             yield from do.write(along)

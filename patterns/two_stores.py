@@ -44,13 +44,13 @@ class Call:
 
 
 @frozen
-class Together:
+class Concurrent:
     """Run generators of steps side by side; the answer is the list of their results."""
 
     steps: Sequence["Steps[Any]"]
 
 
-Step: TypeAlias = On | Pause | Call | Together
+Step: TypeAlias = On | Pause | Call | Concurrent
 Steps: TypeAlias = Generator[Step, Any, R]
 
 
@@ -79,7 +79,7 @@ def _done(step: Step, stop: Event) -> Any:
             return stop.wait(seconds)
         case Call(function):
             return function()
-        case Together(steps):
+        case Concurrent(steps):
             return _in_threads(steps, stop)
 
 
@@ -128,7 +128,7 @@ async def _adone(step: Step) -> Any:
                 # A thread can not be stopped, and must not write when the next copy has begun.
                 await asyncio.wait([work])
                 raise
-        case Together(steps):
+        case Concurrent(steps):
             tasks = [asyncio.create_task(arun(one)) for one in steps]
             try:
                 return await asyncio.gather(*tasks)

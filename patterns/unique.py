@@ -59,10 +59,10 @@ from operator import and_
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from odm import (
-    Along,
     BadValue,
     Calls,
     Companion,
+    CompanionWrites,
     ConditionFailed,
     Effect,
     Entity,
@@ -142,7 +142,7 @@ class Unique(Companion):
         entity.__odm_table__.compile()
         return self._claims[entity]
 
-    def along(self, tx: Along, effect: Effect[Any]) -> None:
+    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
         """Claim and free in the transaction of the item."""
         claims, new, old = self._change(effect)
         if new == old:
@@ -158,7 +158,7 @@ class Unique(Companion):
         if old is not None:
             tx.delete(claims.key(old), when=contains(claims.made.claim_ids, effect.mark), lose=True)
 
-    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+    def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         """Claim, write the item, free; see `odm.patterns.claims`."""
         claims, new, old = self._change(effect)
         if new == old:

@@ -34,7 +34,7 @@ from zlib import crc32
 from attrs import frozen
 
 from odm import AsyncStore, BadValue, RawItem, Store
-from odm.patterns.two_stores import Either, On, Steps, Together, arun, now, page, parts, run
+from odm.patterns.two_stores import Concurrent, Either, On, Steps, arun, now, page, parts, run
 
 BUCKETS: Final = 4096
 """Sums for each entity, each of the partitions of one hash."""
@@ -179,7 +179,7 @@ class _Reading:
         other: list[str] = yield On(target, parts(parallel))
         ours = [self._part(source, cursor, group, stale=False) for cursor in begin]
         theirs = [self._part(target, cursor, group, stale=True) for cursor in other]
-        sums: list[Sums] = yield Together([*ours, *theirs])
+        sums: list[Sums] = yield Concurrent([*ours, *theirs])
         return _added(sums[: len(ours)]), _added(sums[len(ours) :])
 
     def _part(self, store: Either, cursor: str | None, group: Group, *, stale: bool) -> Steps[Sums]:

@@ -66,9 +66,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from odm import (
     TTL,
-    Along,
     Calls,
     Companion,
+    CompanionWrites,
     ConditionFailed,
     Effect,
     Entity,
@@ -98,7 +98,7 @@ class Versioned(Companion):
     """
 
     reads: ClassVar[bool] = True
-    reads_apart: ClassVar[bool] = True
+    reads_without_transaction: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
 
     def __init__(self, partition: str, sort: str, *, keep: int | None = None) -> None:
@@ -159,7 +159,7 @@ class Versioned(Companion):
             )
         return numbers[0]
 
-    def along(self, tx: Along, effect: Effect[Any]) -> None:
+    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
         """In one transaction with the item: its version, and the one that goes for it."""
         old, new, life = effect.old, effect.new, effect.mark
         if new is None:
@@ -177,10 +177,10 @@ class Versioned(Companion):
         for gone in kept.goes(new, life):
             tx.delete(gone)
 
-    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+    def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         """The item first, and its version after it: until the item changes again, it tells that version itself."""
         old, new = effect.old, effect.new
-        along = do.along(self, effect)  # refuses what can not be stored before anything is sent
+        along = do.companion_writes(self, effect)  # refuses what can not be stored before anything is sent
         if new is None:
             yield from commit()
             return
@@ -203,7 +203,7 @@ class Versioned(Companion):
             if page.items:
                 life, _ = yield from self._newest(do, kept, effect.key)
                 over = [one for one in page.items if one.life_ != life]
-                yield from do.together([self._remove(do, kept.key(vars(one)), one.life_) for one in over])
+                yield from do.concurrent([self._remove(do, kept.key(vars(one)), one.life_) for one in over])
             cursor, more = page.cursor, page.cursor is not None
 
     def _newest(self, do: Calls, kept: Kept[Any], key: Query[Any]) -> Gen[tuple[str | None, int]]:

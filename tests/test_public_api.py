@@ -14,7 +14,7 @@ import odm
 NAMES = [
     "TTL",
     "AccessPattern",
-    "Along",
+    "CompanionWrites",
     "AsyncBatch",
     "AsyncStore",
     "AsyncTransaction",

@@ -16,7 +16,7 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError
 from odm.keys import next_prefix
-from odm.protocol.admin import Change, Survey, Tell
+from odm.protocol.admin import Survey, TableChange, Tell
 from odm.protocol.run import run
 from odm.schema.evidence import Stored, judge
 from odm.schema.model import Key, Schema
@@ -63,24 +63,26 @@ class Admin:
         run(apply(self._schema, self._retry, drop=drop, tell=tell), self._call)
 
 
-def _entries(writer: Writer, rows: Sequence[Row], items: int, changes: Sequence[Change]) -> Steps[list[Change]]:
+def _entries(
+    writer: Writer, rows: Sequence[Row], items: int, changes: Sequence[TableChange]
+) -> Steps[list[TableChange]]:
     """What is wrong with the tables of indexes: entries that sampled items list and that are missing, foreign rows."""
     known = {f"index {index!r}": index for index in writer.schema.indexes}
     absent = {known[change.what] for change in changes if change.what in known}  # to be made, or something else
     lost = yield from missing(writer, rows, absent)
-    found: list[Change] = []
+    found: list[TableChange] = []
     for what, index in known.items():
         lacking = len({one.item for one in lost if one.index == index})
         if lacking:
             whose = f"{lacking} of {items} sampled items list entries in {what} whose rows are missing"
             first = "odm apply, then " if index in absent else ""
-            found.append(Change("problem", what, f"{whose}: run {first}odm scrub --repair"))
+            found.append(TableChange("problem", what, f"{whose}: run {first}odm scrub --repair"))
         if index not in absent:
             found += yield from _foreign(writer, what, index)
     return found
 
 
-def _foreign(writer: Writer, what: str, index: str) -> Steps[list[Change]]:
+def _foreign(writer: Writer, what: str, index: str) -> Steps[list[TableChange]]:
     """Rows of an index table, of the first ones, that have cells of other programs."""
     call = ReadRows(index_table(writer.table, index), limit=FEW_ROWS, filter=Newest())
     rows = yield from read_all(call, writer.retry)
@@ -88,7 +90,7 @@ def _foreign(writer: Writer, what: str, index: str) -> Steps[list[Change]]:
     if not foreign:
         return []
     read = f"{len(foreign)} of {len(rows)} rows that were read"
-    return [Change("extra", what, f"{read} are not odm's, such as {foreign[0]!r}; they are left alone")]
+    return [TableChange("extra", what, f"{read} are not odm's, such as {foreign[0]!r}; they are left alone")]
 
 
 def _sample(table: str, most: int, retry: Retry) -> Steps[list[Row]]:

@@ -1,4 +1,4 @@
-"""What lies between the models and the tables that exist: one `Change` a difference, with the request that makes it.
+"""Differences between the models and the tables that exist: a `TableChange` each, with the request that makes it.
 
 Pure: it works on the answers of GetTable. `odm.backends.bigtable.tables` makes the changes: ``create()`` those that
 add something, `odm apply` the others as well. What could remove something that another program keeps is only made where
@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 
 from odm.backends.bigtable.native import CreateTable, DeleteTable, Families, ModifyFamilies
 from odm.backends.bigtable.schema import tables
-from odm.protocol.admin import Change
+from odm.protocol.admin import TableChange
 from odm.schema.model import Schema
 
 
-def differences(schema: Schema, found: Mapping[str, Families]) -> tuple[Change, ...]:
+def differences(schema: Schema, found: Mapping[str, Families]) -> tuple[TableChange, ...]:
     """What the tables lack, have otherwise, and have beyond the models.
 
     Args:
@@ -41,44 +41,44 @@ def differences(schema: Schema, found: Mapping[str, Families]) -> tuple[Change, 
     )
 
 
-def _foreign(what: str, call: CreateTable, families: Families) -> Change:
+def _foreign(what: str, call: CreateTable, families: Families) -> TableChange:
     needs, has = (" and ".join(map(repr, names)) for names in (call.families, families))
     text = (
         f"table {call.table!r} exists with the column families {has} and without {needs}, so it holds something else: "
         "choose another name, or give the store a prefix"
     )
-    return Change("refused", what, text)
+    return TableChange("refused", what, text)
 
 
-def _create(schema: Schema, what: str, call: CreateTable, found: Mapping[str, Families]) -> Change:
+def _create(schema: Schema, what: str, call: CreateTable, found: Mapping[str, Families]) -> TableChange:
     if call.table == schema.name:
-        return Change("create", what, f"families {' and '.join(call.families)}", call)
+        return TableChange("create", what, f"families {' and '.join(call.families)}", call)
     later = "; stored items enter it when they are written again" if schema.name in found else ""
-    return Change("add", what, f"table {call.table!r}{later}", call)
+    return TableChange("add", what, f"table {call.table!r}{later}", call)
 
 
-def _of_families(call: CreateTable, families: Families) -> Iterator[Change]:
+def _of_families(call: CreateTable, families: Families) -> Iterator[TableChange]:
     """What is to be done to the column families of a table, and which it has besides."""
     for name, versions in call.families.items():
         what, rule = f"family {name!r} of table {call.table!r}", f"maxversions={versions}"
         if name not in families:
-            yield Change("add", what, rule, ModifyFamilies(call.table, create={name: versions}))
+            yield TableChange("add", what, rule, ModifyFamilies(call.table, create={name: versions}))
         elif families[name] != rule:
             yield _other_rule(what, families[name], ModifyFamilies(call.table, update={name: versions}))
     for name in sorted(families.keys() - call.families.keys()):
-        yield Change("extra", f"family {name!r} of table {call.table!r}", "no model has it; it is left alone")
+        yield TableChange("extra", f"family {name!r} of table {call.table!r}", "no model has it; it is left alone")
 
 
-def _other_rule(family: str, rule: str, call: ModifyFamilies) -> Change:
+def _other_rule(family: str, rule: str, call: ModifyFamilies) -> TableChange:
     """A family that keeps cells otherwise: it may be another program's too, so it is changed only on demand."""
     if _deletes_newest(rule):
         text = "Bigtable deletes what odm stores here when it is so old; odm apply --drop sets maxversions=1"
-        return Change("problem", family, f"{rule}: {text}", call)
+        return TableChange("problem", family, f"{rule}: {text}", call)
     text = (
         "odm reads the newest value only, and leaves the family alone; odm apply --drop sets maxversions=1, and "
         "Bigtable then deletes all older values, also those of other programs"
     )
-    return Change("extra", f"older values in {family}", f"{rule}; {text}", call)
+    return TableChange("extra", f"older values in {family}", f"{rule}; {text}", call)
 
 
 def _deletes_newest(rule: str) -> bool:
@@ -95,6 +95,6 @@ def _deletes_newest(rule: str) -> bool:
     return left == "1"
 
 
-def _extra(schema: Schema, name: str) -> Change:
+def _extra(schema: Schema, name: str) -> TableChange:
     index = name.removeprefix(f"{schema.name}.")
-    return Change("extra", f"index {index!r}", f"no model has it; table {name!r} takes room", DeleteTable(name))
+    return TableChange("extra", f"index {index!r}", f"no model has it; table {name!r} takes room", DeleteTable(name))

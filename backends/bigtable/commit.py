@@ -45,7 +45,7 @@ from odm.backends.bigtable.codec import (
 from odm.backends.bigtable.counters import set_up
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.errors import is_lost, translate
-from odm.backends.bigtable.evaluate import Change, judge
+from odm.backends.bigtable.evaluate import RowChange, evaluate
 from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.filters import interleave, newest, together
 from odm.backends.bigtable.loading import RowItem
@@ -156,7 +156,7 @@ class Attempt:
     work: Work
     id: str
     before: Stored | None
-    change: Change
+    change: RowChange
     listed: tuple[Listed, ...] = field(init=False, default=Factory(lambda self: self._list(), takes_self=True))
 
     def _list(self) -> tuple[Listed, ...]:
@@ -242,8 +242,8 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Steps[list[Attempt]]:
             work.answer = done.change.answer
             landed.append(done)
             continue
-        verdict = judge(writer, work.request, work.row_key, before)
-        if isinstance(verdict, Change):
+        verdict = evaluate(writer, work.request, work.row_key, before)
+        if isinstance(verdict, RowChange):
             attempts.append(Attempt(work, writer.id_of(_version(verdict, before)), before, verdict))
         else:
             work.answer = verdict
@@ -349,7 +349,7 @@ def _expects_nothing(condition: Condition | None) -> bool:
     return condition == ABSENT or (isinstance(condition, Or) and ABSENT in condition.conditions)
 
 
-def _version(change: Change, before: Stored | None) -> Value:
+def _version(change: RowChange, before: Stored | None) -> Value:
     """That of the item when the change is done."""
     item = change.item if change.item is not None or before is None else before.item
     return None if item is None else item.get(VERSION)

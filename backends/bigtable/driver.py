@@ -25,6 +25,7 @@ from odm.backends.bigtable.native import (
     Call,
     Cell,
     CheckAndMutateRow,
+    Concurrent,
     Mutated,
     MutateRows,
     Native,
@@ -36,7 +37,6 @@ from odm.backends.bigtable.native import (
     SampleRowKeys,
     Status,
     Steps,
-    Together,
 )
 from odm.backends.bigtable.rehearsal import rehearse
 from odm.backends.bigtable.requests import Procedures
@@ -114,11 +114,11 @@ class BigtableConnection(Connection[Native]):
 
     def index_of(self, request: Request, native: Native) -> str | None:
         """The index whose table a native request is for."""
-        return None if isinstance(native, Sleep | Together) else self._indexes.get(native.table)
+        return None if isinstance(native, Sleep | Concurrent) else self._indexes.get(native.table)
 
     def calls_of(self, native: Native) -> Sequence[Native] | None:
         """The calls that are made at the same time."""
-        return native.calls if isinstance(native, Together) else None
+        return native.calls if isinstance(native, Concurrent) else None
 
     def failure_of(self, response: Any) -> Exception | None:
         """What ended a stream in the middle."""
@@ -133,8 +133,8 @@ class BigtableConnection(Connection[Native]):
         if isinstance(native, Sleep):
             time.sleep(native.seconds)
             return None
-        if isinstance(native, Together):
-            return self._together(native.calls)
+        if isinstance(native, Concurrent):
+            return self._concurrent(native.calls)
         message = self._wire.message(native)
         client = self._clients.sync(message.service)
         try:
@@ -149,7 +149,7 @@ class BigtableConnection(Connection[Native]):
         if isinstance(native, Sleep):
             await asyncio.sleep(native.seconds)
             return None
-        if isinstance(native, Together):
+        if isinstance(native, Concurrent):
             return tuple(await asyncio.gather(*map(self._aoutcome, native.calls)))
         message = self._wire.message(native)
         client = self._clients.of_loop(message.service)
@@ -165,7 +165,7 @@ class BigtableConnection(Connection[Native]):
                 raise
             raise Closed from failure
 
-    def _together(self, calls: tuple[Call, ...]) -> tuple[Any, ...]:
+    def _concurrent(self, calls: tuple[Call, ...]) -> tuple[Any, ...]:
         with ThreadPoolExecutor(min(len(calls), COMMITS)) as pool:  # mostly they are commits
             return tuple(pool.map(self._outcome, calls))
 

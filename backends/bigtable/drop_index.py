@@ -27,7 +27,7 @@ PAGE_ROWS = 200
 """So many items are changed at the same time."""
 
 
-def unlist(schema: Schema, index_table: str, retry: Retry) -> Steps[None]:
+def drop_index(schema: Schema, index_table: str, retry: Retry) -> Steps[None]:
     """Take an index out of the lists of all items.
 
     Programs whose models have the index must not write any more: they would list it again.

@@ -12,13 +12,13 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
-from odm.protocol.apply_update import after_update
+from odm.protocol.apply_update import apply_update
 from odm.protocol.requests import Check, Delete, Operation, Put, Refused, Update, Written
 from odm.schema.model import Key
 
 
 @frozen
-class Change:
+class RowChange:
     """The change of one row, without what is kept beside the item.
 
     Attributes:
@@ -38,7 +38,7 @@ class Change:
     answer: Written = field(factory=Written)
 
 
-def judge(writer: Writer, request: Operation, row_key: str, before: Stored | None) -> Change | Written | Refused:
+def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | None) -> RowChange | Written | Refused:
     """The change that the request makes of the item as it was read, or the answer where nothing changes.
 
     Args:
@@ -60,27 +60,29 @@ def judge(writer: Writer, request: Operation, row_key: str, before: Stored | Non
         case Check():
             return Written()
         case Put():
-            return Change(item=request.item, entries=request.entries, guards=guards(writer, request, row_key, before))
+            return RowChange(
+                item=request.item, entries=request.entries, guards=guards(writer, request, row_key, before)
+            )
         case Delete():
             if before is None:
                 return Written(existed=False)
-            return Change(removed=True, entries={}, guards=guards(writer, request, row_key, before))
+            return RowChange(removed=True, entries={}, guards=guards(writer, request, row_key, before))
         case Update():
             return Refused(None) if before is None else _updated(writer, request, row_key, before)
         case _:
             assert_never(request)
 
 
-def _updated(writer: Writer, request: Update, row_key: str, before: Stored) -> Change:
+def _updated(writer: Writer, request: Update, row_key: str, before: Stored) -> RowChange:
     listed = {entry.index: entry.key for entry in before.entries}
-    after, entries = after_update(request, before.item, listed, writer.local)
+    after, entries = apply_update(request, before.item, listed, writer.local)
     mutations: list[Mutation] = []
     for name in dict.fromkeys(action.path.root for action in request.actions):
         mutations += attribute_gone(name, before.row, writer.form)
         if name in after:
             mutations += attribute_cells(name, after[name], writer.form, row_key, writer.now())
     returned = {"none": None, "old": before.item, "new": after}[request.returning]
-    return Change(
+    return RowChange(
         mutations=tuple(mutations),
         entries=entries,
         guards=guards(writer, request, row_key, before),

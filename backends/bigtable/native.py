@@ -304,7 +304,7 @@ Call: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadMo
 
 
 @frozen
-class Together:
+class Concurrent:
     """Make calls at the same time. Response: what each brought, in order: a response, or the native failure itself."""
 
     calls: tuple[Call, ...]
@@ -313,7 +313,7 @@ class Together:
         return "\n".join(map(str, self.calls))
 
 
-Native: TypeAlias = Call | Together | Sleep
+Native: TypeAlias = Call | Concurrent | Sleep
 
 Steps: TypeAlias = NativeGen[Native, R]
 """Steps of this backend: yields native requests, is sent their responses, and returns a result."""

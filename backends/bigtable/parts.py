@@ -12,7 +12,7 @@ from odm.protocol.requests import Part
 from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
 
-TOGETHER_ONLY = (
+CONCURRENT_ONLY = (
     "scan(segment=...) on Bigtable: the server cuts a table otherwise each time it is asked, so parts that are read by "
     "different calls would miss items or have them twice. Read all parts in one call, scan(segments=4), or give each "
     "worker partitions of its own to query"

@@ -13,6 +13,7 @@ from odm.backends.bigtable.native import (
     COUNTERS,
     SERVER_TIME,
     CheckAndMutateRow,
+    Concurrent,
     Entry,
     Mutated,
     MutateRow,
@@ -24,7 +25,6 @@ from odm.backends.bigtable.native import (
     SetCell,
     Status,
     Steps,
-    Together,
 )
 from odm.protocol.connection import Rehearsal
 
@@ -82,7 +82,7 @@ def _nothing(native: Native) -> Any:
         return Read()
     if isinstance(native, MutateRows):
         return Mutated(dict.fromkeys(range(len(native.entries)), Status(0)))
-    return tuple(map(_nothing, native.calls)) if isinstance(native, Together) else None
+    return tuple(map(_nothing, native.calls)) if isinstance(native, Concurrent) else None
 
 
 def _entries(native: Native) -> Iterator[tuple[str, Entry]]:
@@ -94,7 +94,7 @@ def _entries(native: Native) -> Iterator[tuple[str, Entry]]:
             yield from ((native.table, entry) for entry in native.entries)
         case CheckAndMutateRow():
             yield native.table, Entry(native.key, native.matched or native.unmatched)
-        case Together():
+        case Concurrent():
             for call in native.calls:
                 yield from _entries(call)
         case _:

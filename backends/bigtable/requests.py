@@ -21,7 +21,7 @@ from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import ITEM, ReadRows, RowRange, Sample, SampleRowKeys, Steps
 from odm.backends.bigtable.pages import Items, read_page
-from odm.backends.bigtable.parts import TOGETHER_ONLY, cut
+from odm.backends.bigtable.parts import CONCURRENT_ONLY, cut
 from odm.backends.bigtable.retry import Retry, read_all, until_answered
 from odm.backends.bigtable.tables import create, drop
 from odm.backends.bigtable.transactions import ONCE, unsupported_reason
@@ -99,7 +99,7 @@ class Procedures:
             case Scan(segment=None):
                 return self.scan(request)
             case Scan():
-                raise Unsupported(f"table {self.table!r}: {TOGETHER_ONLY}")
+                raise Unsupported(f"table {self.table!r}: {CONCURRENT_ONLY}")
             case CreateTables():
                 return create(self.schema, self.retry)
             case DropTables():

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from odm.backends.bigtable.errors import NATIVE_FAILURES, passing, text_of, translate
-from odm.backends.bigtable.native import Call, Read, ReadRows, Row, Steps, Together
+from odm.backends.bigtable.native import Call, Concurrent, Read, ReadRows, Row, Steps
 from odm.protocol.connection import RetryPolicy
 from odm.protocol.requests import Sleep
 
@@ -78,7 +78,7 @@ def once(call: Call) -> Steps[Any]:
 def all_of(calls: Sequence[Call]) -> Steps[tuple[Any, ...]]:
     """Make calls at the same time; each brings its response, or the native failure itself."""
     if len(calls) > 1:
-        return tuple((yield Together(tuple(calls))))
+        return tuple((yield Concurrent(tuple(calls))))
     try:
         return ((yield calls[0]),)
     except NATIVE_FAILURES as failure:

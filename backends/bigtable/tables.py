@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from google.api_core.exceptions import AlreadyExists, NotFound
 
 from odm.backends.bigtable.changes import differences
-from odm.backends.bigtable.drop_index import unlist
+from odm.backends.bigtable.drop_index import drop_index
 from odm.backends.bigtable.entries import is_odms
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.layout import Layout
@@ -26,7 +26,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.retry import Retry, answers_of, read_all, until_answered
 from odm.backends.bigtable.schema import tables
 from odm.errors import BackendError
-from odm.protocol.admin import ADDITIVE, Change, Kind, Tell, silent
+from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.schema.model import Schema
 
 
@@ -42,7 +42,7 @@ def create(schema: Schema, retry: Retry) -> Steps[None]:
     yield from _settle(schema, ADDITIVE, retry, silent)
 
 
-def plan(schema: Schema, retry: Retry) -> Steps[tuple[Change, ...]]:
+def plan(schema: Schema, retry: Retry) -> Steps[tuple[TableChange, ...]]:
     """What would be done to the tables as they are now, in order; what is refused or extra as well."""
     names = yield from _names(schema, retry)
     beside = sorted(name for name in names if _could_be_index(schema, name))
@@ -96,7 +96,7 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell) -
         deletions = [change.call for change in left if isinstance(change.call, DeleteTable)]
         others = [change.call for change in left if not isinstance(change.call, DeleteTable)]
         for deletion in deletions:
-            yield from unlist(schema, deletion.table, retry)
+            yield from drop_index(schema, deletion.table, retry)
         yield from answers_of(deletions, retry, NotFound)
         answers = yield from answers_of(others, retry, AlreadyExists)
         if not any(isinstance(answer, Exception) for answer in answers):
@@ -107,7 +107,7 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell) -
         yield wait
 
 
-def _refuse(found: Iterable[Change]) -> None:
+def _refuse(found: Iterable[TableChange]) -> None:
     """Raise the first of the changes that can not be made."""
     for change in found:
         if change.kind == "refused":

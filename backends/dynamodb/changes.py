@@ -1,4 +1,4 @@
-"""What lies between the models and a table that exists: one `Change` a difference, with the request that makes it.
+"""What lies between the models and a table that exists: one `TableChange` a difference, with the request that makes it.
 
 Pure: it works on the answers of DescribeTable and DescribeTimeToLive. `odm.backends.dynamodb.tables` makes the changes:
 ``create()`` those that add something, `odm apply` the others as well.
@@ -19,10 +19,10 @@ from odm.backends.dynamodb.schema import (
     stream_specification,
 )
 from odm.codec import TTL_ATTRIBUTE
-from odm.protocol.admin import Change
+from odm.protocol.admin import TableChange
 
 
-def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[Change, ...]:
+def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[TableChange, ...]:
     """What the table lacks, has otherwise, and has beyond the models; expiry is `expiry_difference`.
 
     Args:
@@ -34,7 +34,9 @@ def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[Change
     """
     if table is None:
         return (
-            Change("create", f"table {layout.table!r}", _outline(layout), Call("create_table", create_table(layout))),
+            TableChange(
+                "create", f"table {layout.table!r}", _outline(layout), Call("create_table", create_table(layout))
+            ),
         )
     return (
         *_conflicts(layout, table),
@@ -45,7 +47,7 @@ def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[Change
     )
 
 
-def expiry_difference(layout: Layout, found: Mapping[str, Any]) -> Change | None:
+def expiry_difference(layout: Layout, found: Mapping[str, Any]) -> TableChange | None:
     """What is to be done about expiry.
 
     Args:
@@ -56,9 +58,9 @@ def expiry_difference(layout: Layout, found: Mapping[str, Any]) -> Change | None
     attribute = found.get("AttributeName", TTL_ATTRIBUTE)
     if not layout.has_ttl:
         text = f"on by {attribute!r}, and no model has a TTL field: DynamoDB removes items that have it"
-        return Change("extra", "expiry", text) if on else None
+        return TableChange("extra", "expiry", text) if on else None
     if on and attribute != TTL_ATTRIBUTE:
-        return Change(
+        return TableChange(
             "refused",
             "expiry",
             f"table {layout.table!r} expires items by {attribute!r}, and the models by {TTL_ATTRIBUTE!r}; a table has "
@@ -66,7 +68,7 @@ def expiry_difference(layout: Layout, found: Mapping[str, Any]) -> Change | None
         )
     setting = {"Enabled": True, "AttributeName": TTL_ATTRIBUTE}
     call = Call("update_time_to_live", {"TableName": layout.table, "TimeToLiveSpecification": setting})
-    return None if on else Change("add", "expiry", f"by {TTL_ATTRIBUTE!r}", call)
+    return None if on else TableChange("add", "expiry", f"by {TTL_ATTRIBUTE!r}", call)
 
 
 def _outline(layout: Layout) -> str:
@@ -81,7 +83,7 @@ def _outline(layout: Layout) -> str:
     return "; ".join(parts)
 
 
-def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
+def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
     """What no request can change: the key of the table, those of its indexes, and local indexes that are not there."""
     types = {definition["AttributeName"]: definition["AttributeType"] for definition in table["AttributeDefinitions"]}
     what, mend = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
@@ -99,10 +101,10 @@ def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
                 f"index {name!r} of {what} needs the key attributes {', '.join(layout.indexes[name])} as text, and "
                 f"{', '.join(others)} in another index: name others in Table(..., index_keys=...)"
             )
-            yield Change("refused", f"index {name!r}", text)
+            yield TableChange("refused", f"index {name!r}", text)
     found = {index["IndexName"] for index in table.get("LocalSecondaryIndexes", ())}
     for name in sorted(layout.local - found):
-        yield Change(
+        yield TableChange(
             "refused",
             f"index {name!r}",
             f"{what} exists without the local index {name!r}, and DynamoDB makes local indexes only together with the "
@@ -117,15 +119,15 @@ def _key_conflict(
     schema: list[dict[str, str]],
     types: Mapping[str, str],
     mend: str,
-) -> Iterator[Change]:
+) -> Iterator[TableChange]:
     needed = [f"{key['AttributeName']} ({key['KeyType']}, S)" for key in key_schema(names)]
     found = [f"{key['AttributeName']} ({key['KeyType']}, {types.get(key['AttributeName'], '?')})" for key in schema]
     if sorted(found) != sorted(needed):
         text = f"{what} exists with the key {', '.join(found)}, but the models need {', '.join(needed)}: {mend}"
-        yield Change("refused", part, text)
+        yield TableChange("refused", part, text)
 
 
-def _projection_conflict(layout: Layout, index: Mapping[str, Any]) -> Iterator[Change]:
+def _projection_conflict(layout: Layout, index: Mapping[str, Any]) -> Iterator[TableChange]:
     """An index that holds less than queries take from it; one that holds more serves as well."""
     name, held = index["IndexName"], index.get("Projection", {"ProjectionType": "ALL"})
     wanted = layout.projections.get(name)
@@ -136,13 +138,13 @@ def _projection_conflict(layout: Layout, index: Mapping[str, Any]) -> Iterator[C
         f"index {name!r} of table {layout.table!r} exists with the projection {has}, but the models need {needs}, and "
         "DynamoDB can not change it: give the pattern a new index name with AccessPattern(..., index=...)"
     )
-    yield Change("refused", f"index {name!r}", text)
+    yield TableChange("refused", f"index {name!r}", text)
 
 
-def _lacking(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
+def _lacking(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
     for index in _absent(layout, table):
         text = f"key {' and '.join(layout.indexes[index])}; stored items enter it when they have these attributes"
-        yield Change("add", f"index {index!r}", text, Call("update_table", add_index(layout, index, table)))
+        yield TableChange("add", f"index {index!r}", text, Call("update_table", add_index(layout, index, table)))
 
 
 def _absent(layout: Layout, table: Mapping[str, Any]) -> list[str]:
@@ -156,37 +158,37 @@ def _indexes(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from table.get("LocalSecondaryIndexes", ())
 
 
-def _extra(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
+def _extra(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
     """Indexes that no model has. The request that removes a global one is there for whoever asks for it."""
     for index in table.get("GlobalSecondaryIndexes", ()):
         name = index["IndexName"]
         if name not in layout.indexes:
             arguments = {"TableName": layout.table, "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": name}}]}
             text = "no model has it; it costs writes and room"
-            yield Change("extra", f"index {name!r}", text, Call("update_table", arguments))
+            yield TableChange("extra", f"index {name!r}", text, Call("update_table", arguments))
     for index in table.get("LocalSecondaryIndexes", ()):
         if index["IndexName"] not in layout.indexes:
             text = "no model has it; a local index goes only with its table"
-            yield Change("extra", f"index {index['IndexName']!r}", text)
+            yield TableChange("extra", f"index {index['IndexName']!r}", text)
 
 
-def _stream(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
+def _stream(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
     wanted, found = layout.options.stream, table.get("StreamSpecification", {})
     if wanted is None:
         return
     if not found.get("StreamEnabled"):
-        yield Change("add", "stream", wanted, _update(layout, StreamSpecification=stream_specification(wanted)))
+        yield TableChange("add", "stream", wanted, _update(layout, StreamSpecification=stream_specification(wanted)))
     elif found.get("StreamViewType") != wanted.upper():
         text = (
             f"{found.get('StreamViewType', '?').lower()} → {wanted}: it is switched off first, then on as a new stream"
         )
-        yield Change("change", "stream", text, _update(layout, StreamSpecification={"StreamEnabled": False}))
+        yield TableChange("change", "stream", text, _update(layout, StreamSpecification={"StreamEnabled": False}))
 
 
-def _billing(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
+def _billing(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
     wanted, found = layout.options.billing, capacity_of(table)
     if wanted == ON_DEMAND and found is not None:
-        yield Change(
+        yield TableChange(
             "change", "billing", f"{_paid(found)} → {ON_DEMAND}", _update(layout, BillingMode="PAY_PER_REQUEST")
         )
     if not isinstance(wanted, Provisioned):
@@ -207,7 +209,7 @@ def _billing(layout: Layout, table: Mapping[str, Any]) -> Iterator[Change]:
     if updates:
         arguments["GlobalSecondaryIndexUpdates"] = updates
     if steps:
-        yield Change("change", "billing", ", ".join(steps), _update(layout, **arguments))
+        yield TableChange("change", "billing", ", ".join(steps), _update(layout, **arguments))
 
 
 def _differs(found: Provisioned | None, wanted: Provisioned) -> bool:

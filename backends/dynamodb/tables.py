@@ -12,7 +12,7 @@ from odm.backends.dynamodb.errors import LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MIS
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout, create_table
 from odm.errors import BackendError
-from odm.protocol.admin import ADDITIVE, Change, Kind, Tell, silent
+from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.protocol.requests import Sleep
 
 # Seconds between looks, together about ten minutes: the waiters of AWS wait as long.
@@ -42,7 +42,7 @@ def create(layout: Layout) -> Steps[None]:
         yield from _expire(layout, silent)
 
 
-def plan(layout: Layout) -> Steps[tuple[Change, ...]]:
+def plan(layout: Layout) -> Steps[tuple[TableChange, ...]]:
     """What would be done to the table as it is now, in order; what is refused or extra as well."""
     table = yield from _described(layout)
     ttl: dict[str, Any] = {}
@@ -127,7 +127,7 @@ def _settle(layout: Layout, kinds: Collection[Kind], pauses: Iterable[float], te
     raise _overdue(state, waited)
 
 
-def _refuse(found: Iterable[Change]) -> None:
+def _refuse(found: Iterable[TableChange]) -> None:
     """Raise the first of the changes that can not be made."""
     for change in found:
         if change.kind == "refused":

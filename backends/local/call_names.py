@@ -22,12 +22,12 @@ from odm.protocol.requests import (
 )
 from odm.schema.model import Key
 
-Word: TypeAlias = Literal[
+CallName: TypeAlias = Literal[
     "get", "get_many", "query", "scan", "put", "insert", "update", "delete", "batch", "transaction", "create", "drop"
 ]
 """The narrowest word for a request."""
 
-Operation: TypeAlias = Word | Literal["read", "write", "any"]
+Operation: TypeAlias = CallName | Literal["read", "write", "any"]
 """Which requests a fault is for.
 
 ``get`` is also what `Store.one`, `Store.exists`, and an update that has to look first send; a transaction that has to
@@ -41,18 +41,18 @@ GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "put": frozenset({"put", "insert"}),
     "read": frozenset({"get", "get_many", "query", "scan"}),
     "write": frozenset({"put", "insert", "update", "delete", "batch", "transaction"}),
-    "any": frozenset(get_args(Word)),
+    "any": frozenset(get_args(CallName)),
 }
 """The words that stand for more than themselves."""
 
-NAMES: Final = (*get_args(Word), "read", "write", "any")
+NAMES: Final = (*get_args(CallName), "read", "write", "any")
 """All words."""
 
 WITHOUT_KEYS: Final = frozenset({"scan", "create", "drop"})
 """Requests that are not for items or a partition."""
 
 
-def word_for(request: Request) -> Word:
+def call_name_of(request: Request) -> CallName:
     """The narrowest word for a request."""
     match request:
         case Get():
@@ -104,6 +104,6 @@ def keys_of(request: Request) -> tuple[Key, ...]:
             assert_never(request)
 
 
-def words_of(operation: str) -> frozenset[str]:
+def call_names_of(operation: str) -> frozenset[str]:
     """The narrowest words that a word stands for."""
     return GROUPS.get(operation, frozenset({operation}))

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, assert_never
 
 from attrs import field, frozen
 
-from odm.backends.local.call_names import word_for
+from odm.backends.local.call_names import call_name_of
 from odm.backends.local.faults import Before, Delay, Fail, Faults, Lose, Throttle
 from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.protocol.connection import ForwardingConnection, NativeGen
@@ -86,7 +86,7 @@ class FaultConnection(ForwardingConnection[Request]):
 
     def _said(self, request: Request, what: str) -> str:
         key = getattr(request, "key", None)
-        place = f"{word_for(request)} on table {self.schema.name!r}" + (f", {key}" if key else "")
+        place = f"{call_name_of(request)} on table {self.schema.name!r}" + (f", {key}" if key else "")
         return f"{place}: {what} (a fault that was set on purpose)"
 
     def _do(self, step: _Step) -> Any:

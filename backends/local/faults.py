@@ -1,7 +1,7 @@
 """Faults on purpose: what a cloud may do to an application, done to the bundled engine when a test says so.
 
-`Faults` is what a test sets them on, and decides which of them a request meets. `odm.backends.local.fault_connection` carries
-them out where requests enter the engine, which knows nothing of them.
+`Faults` is what a test sets them on, and decides which of them a request meets. `odm.backends.local.fault_connection`
+carries them out where requests enter the engine, which knows nothing of them.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from attrs import define, frozen
 
-from odm.backends.local.call_names import GROUPS, NAMES, WITHOUT_KEYS, Operation, Word, keys_of, word_for, words_of
+from odm.backends.local.call_names import (
+    GROUPS,
+    NAMES,
+    WITHOUT_KEYS,
+    CallName,
+    Operation,
+    call_name_of,
+    call_names_of,
+    keys_of,
+)
 from odm.errors import BadValue, OdmError
 from odm.protocol.requests import Request
 from odm.schema.model import Key, Schema
@@ -81,7 +90,7 @@ class Happened:
     """
 
     fault: str
-    operation: Word
+    operation: CallName
     table: str
     keys: tuple[Key, ...] = ()
 
@@ -97,7 +106,7 @@ class _Rule:
     after: int
     chance: float
 
-    def strikes(self, word: Word, keys: tuple[Key, ...], schema: Schema, random: Random) -> bool:
+    def strikes(self, word: CallName, keys: tuple[Key, ...], schema: Schema, random: Random) -> bool:
         """Whether it happens to this request; counts it."""
         fits = self.fits
         if word not in self.words or self.times == 0:
@@ -191,8 +200,8 @@ class Faults:
         Raises:
             BadValue: the operation is no write, or an argument makes no sense.
         """
-        if operation in NAMES and not words_of(operation) <= GROUPS["write"]:
-            writes = ", ".join(name for name in NAMES if words_of(name) <= GROUPS["write"])
+        if operation in NAMES and not call_names_of(operation) <= GROUPS["write"]:
+            writes = ", ".join(name for name in NAMES if call_names_of(name) <= GROUPS["write"])
             raise BadValue(f"lose({operation!r}): only the answer to a write can be lost; say one of {writes}")
         self._set(operation, Lose(applied), which)
 
@@ -241,7 +250,7 @@ class Faults:
 
     def meet(self, request: Request, schema: Schema) -> tuple[Fault, ...]:
         """What happens to a request of a table, in order; it is counted and recorded."""
-        word, keys = word_for(request), keys_of(request)
+        word, keys = call_name_of(request), keys_of(request)
         met: list[Fault] = []
         with self._lock:
             for rule in self._rules:
@@ -255,7 +264,7 @@ class Faults:
     def _set(self, operation: str, fault: Fault, which: Which) -> None:
         if operation not in NAMES:
             raise BadValue(f"there is no operation {operation!r} to set faults for; say one of {', '.join(NAMES)}")
-        words = words_of(operation)
+        words = call_names_of(operation)
         rule = _rule(fault, words, **which)
         if "on" in which and words <= WITHOUT_KEYS:
             raise BadValue(f"on={which['on']!r}: a request to {operation} names no item; leave it out")

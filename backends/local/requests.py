@@ -18,7 +18,7 @@ from odm.codec import ItemText, ItemTexts, Lazy, TextLoader, tag_of
 from odm.errors import BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
-from odm.protocol.apply_update import after_update
+from odm.protocol.apply_update import apply_update
 from odm.protocol.limits import Local, check_transaction, item_size
 from odm.protocol.requests import (
     BatchGet,
@@ -210,7 +210,7 @@ class _Change(NamedTuple):
 
 
 def _updated(request: Update, old: Record | None, before: Item | None, local: Local) -> _Change:
-    after, kept = after_update(request, before, old.entries if old is not None else {}, local)
+    after, kept = apply_update(request, before, old.entries if old is not None else {}, local)
     returned = {"none": None, "old": before, "new": after}[request.returning]
     return _Change(request.key, old, Record(encode(after), kept), after, Written(returned))
 

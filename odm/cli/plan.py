@@ -13,7 +13,7 @@ from typer import echo
 from odm.cli.clouds import Cloud
 from odm.cli.lock import gone_tables, read_file
 from odm.cli.target import Target, load_target
-from odm.protocol.admin import Admin, Change, Survey
+from odm.protocol.admin import Admin, Survey, TableChange
 from odm.schema.lockfile import OF_KEYS, Finding, compare, describe
 
 
@@ -43,20 +43,20 @@ class Plan:
     """
 
     table: str
-    changes: tuple[Change, ...]
+    changes: tuple[TableChange, ...]
     findings: tuple[Finding, ...]
     read: int | None
     accept: bool
     drop: bool
 
     @property
-    def to_make(self) -> list[Change]:
+    def to_make(self) -> list[TableChange]:
         """The changes that are to be made."""
         kinds = {"create", "add", "change", *(["extra", "problem"] if self.drop else [])}
         return [change for change in self.changes if change.kind in kinds and change.call is not None]
 
     @property
-    def problems(self) -> list[Change]:
+    def problems(self) -> list[TableChange]:
         """What is wrong and stays so when the changes are made."""
         made = self.to_make
         return [change for change in self.changes if change.kind == "problem" and change not in made]
@@ -68,7 +68,7 @@ class Plan:
         return not (self.to_make or self.problems or self.refusals or of_items)
 
     @property
-    def refusals(self) -> list[Change | Finding]:
+    def refusals(self) -> list[TableChange | Finding]:
         """Why nothing may be made."""
         stranded = [] if self.accept else [finding for finding in self.findings if finding.level == "strands"]
         return [*(change for change in self.changes if change.kind == "refused"), *stranded]
@@ -167,7 +167,7 @@ def _agreed(made: Plan) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _tell(change: Change) -> None:
+def _tell(change: TableChange) -> None:
     """Say which change is begun."""
     verb = {"extra": "remove", "problem": "change"}.get(change.kind, change.kind)
     echo(f"... {verb} {change.what}", err=True)
@@ -183,7 +183,7 @@ def _next(made: Plan) -> str:
 
 
 def _print(made: Plan) -> None:
-    lines: Sequence[Change | Finding] = (*made.changes, *made.findings)
+    lines: Sequence[TableChange | Finding] = (*made.changes, *made.findings)
     for line in lines:
         echo(str(line))
     if made.done:

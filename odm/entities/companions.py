@@ -36,7 +36,7 @@ class Effect(Generic[E]):
         key: of the item.
         old: the item as it was read, and still is when the write is done; None: it was not there, or was not read.
         new: the item as it will be; None: it goes.
-        mark: what the companion has marked the old item with; see `Along.mark`.
+        mark: what the companion has marked the old item with; see `CompanionWrites.mark`.
     """
 
     key: "Query[Any]"
@@ -54,7 +54,7 @@ class BaseCompanion:
 
     name: str = ""
     reads: ClassVar[bool] = False
-    reads_apart: ClassVar[bool] = False
+    reads_without_transaction: ClassVar[bool] = False
     deletes: ClassVar[bool] = False
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -93,10 +93,10 @@ class BaseCompanion:
         """The fields that decide about its items; an update of others is none of its business. None: all of them."""
         return None
 
-    def along(self, tx: Any, effect: Effect[Any]) -> None:
+    def companion_writes(self, tx: Any, effect: Effect[Any]) -> None:
         """Say what is written along with an item."""
 
-    def apart(
+    def without_transaction(
         self, do: Any, effect: Effect[Any], commit: Callable[..., Generator[Any, Any, None]]
     ) -> Generator[Any, Any, None]:
         """Write an item on a backend that writes one at a time."""

@@ -13,7 +13,7 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @frozen
-class Term:
+class KeyCondition:
     """One condition on one field: ``equal`` holds the value of an equality, else ``bounds`` say the range."""
 
     field: str
@@ -36,7 +36,7 @@ def flatten(conditions: Iterable[Condition]) -> Iterator[Condition]:
             yield condition
 
 
-def term_of(condition: Condition) -> Term | None:
+def key_condition_of(condition: Condition) -> KeyCondition | None:
     """The condition as a term, or None if no key can serve it."""
     match condition:
         case Compare(op, Path((str(field),)), Const(value)):
@@ -44,9 +44,9 @@ def term_of(condition: Condition) -> Term | None:
         case Compare(op, Const(value), Path((str(field),))):
             return _comparison(field, _MIRRORED.get(op, op), value, condition)
         case Between(Path((str(field),)), Const(low), Const(high)):
-            return Term(field, condition, bounds=((">=", low), ("<=", high)))
+            return KeyCondition(field, condition, bounds=((">=", low), ("<=", high)))
         case StartsWith(Path((str(field),)), Const(prefix)) if isinstance(prefix, str):
-            return Term(field, condition, bounds=(("prefix", prefix),))
+            return KeyCondition(field, condition, bounds=(("prefix", prefix),))
     return None
 
 
@@ -55,7 +55,11 @@ def owner_of(condition: Condition) -> type | None:
     return next((path.owner for path in paths(condition) if path.owner is not None), None)
 
 
-def _comparison(field: str, op: Any, value: Any, condition: Condition) -> Term | None:
+def _comparison(field: str, op: Any, value: Any, condition: Condition) -> KeyCondition | None:
     if op == "<>" or value is None:
         return None
-    return Term(field, condition, equal=(value,)) if op == "=" else Term(field, condition, bounds=((op, value),))
+    return (
+        KeyCondition(field, condition, equal=(value,))
+        if op == "="
+        else KeyCondition(field, condition, bounds=((op, value),))
+    )

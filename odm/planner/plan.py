@@ -13,7 +13,7 @@ from odm.entities.query import Query
 from odm.errors import BadValue, NoAccessPattern, SchemaError
 from odm.expressions.nodes import Condition
 from odm.keys import Template, compile_template, next_prefix, suffixes_leaving, suffixes_of, suffixes_read
-from odm.planner.key_conditions import Bound, Term, flatten, owner_of, term_of
+from odm.planner.key_conditions import Bound, KeyCondition, flatten, key_condition_of, owner_of
 from odm.protocol.predicates import every, has_tag
 from odm.schema.model import EntitySchema, PatternSchema, Schema
 
@@ -83,8 +83,8 @@ class _Fit:
     leading: Mapping[str, Any] = field(factory=dict)
     buckets: tuple[str, tuple[Bound, ...]] | None = None
     bounds: tuple[Bound, ...] = ()
-    equal: tuple[Term, ...] = ()
-    ranged: tuple[Term, ...] = ()
+    equal: tuple[KeyCondition, ...] = ()
+    ranged: tuple[KeyCondition, ...] = ()
     lack: str | None = None
 
     def rank(self, shards: Sequence[str]) -> tuple[int, bool, bool, bool, bool]:
@@ -105,54 +105,58 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
         return _plan_collection(schema, entity, query)
     conditions = tuple(flatten(query.conditions))
     lowered = [entity.codec.lower(condition) for condition in conditions]  # checks them, those for keys too
-    terms = [term for term in map(term_of, conditions) if term is not None]
+    key_conditions = [one for one in map(key_condition_of, conditions) if one is not None]
     if query.pattern is not None:
-        fit = _fit(entity, entity.pattern(query.pattern), query.values, terms)
+        fit = _fit(entity, entity.pattern(query.pattern), query.values, key_conditions)
     else:
-        fit = _best(entity, terms, lowered)
+        fit = _best(entity, key_conditions, lowered)
     if fit.lack is not None:
         raise BadValue(f"{query} lacks {fit.lack}, which names the partition")
-    shards, leaving = _shards(entity.codec, fit, terms)
+    shards, leaving = _shards(entity.codec, fit, key_conditions)
     plan = _plan_fit(entity, query, list(zip(conditions, lowered, strict=True)), fit, shards)
     return evolve(plan, leaving=leaving) if leaving else plan
 
 
-def _best(entity: EntitySchema, terms: Sequence[Term], lowered: Sequence[Condition]) -> _Fit:
-    fits = [_fit(entity, pattern, {}, terms) for pattern in (entity.primary, *entity.patterns.values())]
-    usable = [fit for fit in fits if fit.lack is None and not _may_leave_out(entity, fit.pattern, terms, lowered)]
+def _best(entity: EntitySchema, key_conditions: Sequence[KeyCondition], lowered: Sequence[Condition]) -> _Fit:
+    fits = [_fit(entity, pattern, {}, key_conditions) for pattern in (entity.primary, *entity.patterns.values())]
+    usable = [
+        fit for fit in fits if fit.lack is None and not _may_leave_out(entity, fit.pattern, key_conditions, lowered)
+    ]
     if not usable:
-        raise NoAccessPattern(_no_pattern(entity, fits, terms))
-    return max(usable, key=lambda fit: fit.rank(_shards(entity.codec, fit, terms)[0]))
+        raise NoAccessPattern(_no_pattern(entity, fits, key_conditions))
+    return max(usable, key=lambda fit: fit.rank(_shards(entity.codec, fit, key_conditions)[0]))
 
 
 def _may_leave_out(
-    entity: EntitySchema, pattern: PatternSchema, terms: Sequence[Term], lowered: Sequence[Condition]
+    entity: EntitySchema, pattern: PatternSchema, key_conditions: Sequence[KeyCondition], lowered: Sequence[Condition]
 ) -> bool:
     """A sparse index is only picked when the conditions ask for no item that it leaves out."""
     when = () if pattern.when is None else tuple(flatten([pattern.when]))
     optional = entity.optional.intersection(pattern.fields)
-    asked = {term.field for term in terms}  # no term holds for None
+    asked = {one.field for one in key_conditions}  # no one holds for None
     return bool(optional - asked) or not all(condition in lowered for condition in when)
 
 
-def _fit(entity: EntitySchema, pattern: PatternSchema, values: Mapping[str, Any], terms: Sequence[Term]) -> _Fit:
+def _fit(
+    entity: EntitySchema, pattern: PatternSchema, values: Mapping[str, Any], key_conditions: Sequence[KeyCondition]
+) -> _Fit:
     codec, given, equal = entity.codec, dict(values), []
     buckets: tuple[str, tuple[Bound, ...]] | None = None
     for name in pattern.partition.fields:
         if name in given or (buckets and buckets[0] == name):
             continue
         if name in pattern.partition.lossy:
-            if buckets or not _is_closed(bounds := _bounds(terms, name)):
+            if buckets or not _is_closed(bounds := _bounds(key_conditions, name)):
                 return _Fit(pattern, lack=f"{name} >= ... and {name} < ...")
             buckets = (name, bounds)
-        elif term := _equality(terms, name):
-            given[name] = _validated(codec, term)
-            equal.append(term)
+        elif one := _equality(key_conditions, name):
+            given[name] = _validated(codec, one)
+            equal.append(one)
         else:
             return _Fit(pattern, lack=f"{name} = ...")
     narrowing = {name: value for name, value in given.items() if not _names_unit_only(pattern, name, values)}
     fit = _Fit(pattern, given, narrowing, buckets, equal=tuple(equal))
-    return fit if pattern.sort is None else _fit_sort(codec, pattern.sort, fit, terms)
+    return fit if pattern.sort is None else _fit_sort(codec, pattern.sort, fit, key_conditions)
 
 
 def _names_unit_only(pattern: PatternSchema, name: str, values: Mapping[str, Any]) -> bool:
@@ -167,27 +171,30 @@ def _names_unit_only(pattern: PatternSchema, name: str, values: Mapping[str, Any
     return not any(other in values and other not in pattern.partition.fields for other in behind)
 
 
-def _fit_sort(codec: EntityCodec, sort: Template, fit: _Fit, terms: Sequence[Term]) -> _Fit:
+def _fit_sort(codec: EntityCodec, sort: Template, fit: _Fit, key_conditions: Sequence[KeyCondition]) -> _Fit:
     """Take leading sort fields by equality as far as they go, then one by range."""
     given, equal = dict(fit.leading), list(fit.equal)
     for name in sort.fields:
         if name in given:
             continue
-        term = _equality(terms, name)
-        if term is None or name in sort.lossy:
-            ranged = tuple(t for t in terms if t.field == name)
-            return evolve(fit, leading=given, equal=tuple(equal), bounds=_bounds(terms, name), ranged=ranged)
-        given[name] = _validated(codec, term)
-        equal.append(term)
+        one = _equality(key_conditions, name)
+        if one is None or name in sort.lossy:
+            ranged = tuple(t for t in key_conditions if t.field == name)
+            return evolve(fit, leading=given, equal=tuple(equal), bounds=_bounds(key_conditions, name), ranged=ranged)
+        given[name] = _validated(codec, one)
+        equal.append(one)
     return evolve(fit, leading=given, equal=tuple(equal))
 
 
-def _equality(terms: Sequence[Term], name: str) -> Term | None:
-    return next((term for term in terms if term.field == name and term.equal is not None), None)
+def _equality(key_conditions: Sequence[KeyCondition], name: str) -> KeyCondition | None:
+    return next(
+        (one for one in key_conditions if one.field == name and one.equal is not None),
+        None,
+    )
 
 
-def _bounds(terms: Sequence[Term], name: str) -> tuple[Bound, ...]:
-    return tuple(bound for term in terms if term.field == name for bound in term.range)
+def _bounds(key_conditions: Sequence[KeyCondition], name: str) -> tuple[Bound, ...]:
+    return tuple(bound for one in key_conditions if one.field == name for bound in one.range)
 
 
 def _is_closed(bounds: Sequence[Bound]) -> bool:
@@ -196,12 +203,14 @@ def _is_closed(bounds: Sequence[Bound]) -> bool:
     return bool(ops & {">", ">="} and ops & {"<", "<="})
 
 
-def _validated(codec: EntityCodec, term: Term) -> Any:
-    assert term.equal is not None
-    return codec.validate(term.field, term.equal[0])
+def _validated(codec: EntityCodec, one: KeyCondition) -> Any:
+    assert one.equal is not None
+    return codec.validate(one.field, one.equal[0])
 
 
-def _shards(codec: EntityCodec, fit: _Fit, terms: Sequence[Term]) -> tuple[tuple[str, ...], frozenset[str]]:
+def _shards(
+    codec: EntityCodec, fit: _Fit, key_conditions: Sequence[KeyCondition]
+) -> tuple[tuple[str, ...], frozenset[str]]:
     """The shards that can hold what is asked for, and those of them that entries leave.
 
     All, or the one that an equality tells; before it the one that it was, where there was another number of shards.
@@ -212,8 +221,8 @@ def _shards(codec: EntityCodec, fit: _Fit, terms: Sequence[Term]) -> tuple[tuple
     if shards is None or hashed is None:
         return everywhere
     by = str(shards.by)
-    if term := _equality(terms, by):
-        found = suffixes_of(shards, hashed, _validated(codec, term))
+    if one := _equality(key_conditions, by):
+        found = suffixes_of(shards, hashed, _validated(codec, one))
     # In a lossy format a value of the call stands for its whole unit.
     elif by in fit.leading and (pattern.sort is None or by not in pattern.sort.lossy):
         found = suffixes_of(shards, hashed, fit.leading[by])
@@ -235,7 +244,7 @@ def _plan_fit(
     if pattern.sort is not None:
         span = pattern.sort.span(_leading(pattern.sort, fit.leading), fit.bounds)
         lo, hi, exact = span.lo, span.hi, span.exact
-    consumed = [term.condition for term in fit.equal] + [term.condition for term in fit.ranged if exact]
+    consumed = [one.condition for one in fit.equal] + [one.condition for one in fit.ranged if exact]
     rest = [lowered for condition, lowered in conditions if not any(condition is taken for taken in consumed)]
     tag = has_tag(entity.tag) if pattern.shared else None
     filter_ = every(*rest, tag)
@@ -318,23 +327,23 @@ def _lower_for_owner(schema: Schema, condition: Condition) -> Condition:
     return codec.lower(condition)
 
 
-def _no_pattern(entity: EntitySchema, fits: Sequence[_Fit], terms: Sequence[Term]) -> str:
-    asked = ", ".join(dict.fromkeys(str(term.condition) for term in terms)) or "no condition on a single field"
+def _no_pattern(entity: EntitySchema, fits: Sequence[_Fit], key_conditions: Sequence[KeyCondition]) -> str:
+    asked = ", ".join(dict.fromkeys(str(one.condition) for one in key_conditions)) or "no condition on a single field"
     lines = [f"no access pattern of {entity.name} serves: {asked}"]
     for fit in fits:
         why = f"lacks {fit.lack}" if fit.lack else "is sparse and may leave items out: name it to use it"
         lines.append(f"  {fit.pattern.text}  {why}")
-    line = _suggestion(entity, terms)
+    line = _suggestion(entity, key_conditions)
     if line is not None:
         lines += ["declare one that does, for example", f"  {line}"]
     return "\n".join([*lines, "or read all with scan()"])
 
 
-def _suggestion(entity: EntitySchema, terms: Sequence[Term]) -> str | None:
-    """The declaration that would serve the terms; None if no key can."""
-    usable = [term for term in terms if _can_be_key(entity, term.field)]
-    equal = list(dict.fromkeys(term.field for term in usable if term.equal is not None))
-    ranged = [term.field for term in usable if term.equal is None and term.field not in equal][:1]
+def _suggestion(entity: EntitySchema, key_conditions: Sequence[KeyCondition]) -> str | None:
+    """The declaration that would serve the key_conditions; None if no key can."""
+    usable = [one for one in key_conditions if _can_be_key(entity, one.field)]
+    equal = list(dict.fromkeys(one.field for one in usable if one.equal is not None))
+    ranged = [one.field for one in usable if one.equal is None and one.field not in equal][:1]
     if not equal and not ranged:
         return None
     name = "by_" + "_and_".join([*equal, *ranged])

@@ -1,4 +1,4 @@
-"""One transaction of operations and what goes along with them, tried until no other writer is faster.
+"""One transaction of operations and the items of their companions, retried while other writers are faster.
 
 An operation that depends on its item, for index keys that nobody gave or for companions, is worked out on the item as
 it was read (all of them in one `BatchGet`) and guarded. Where nothing but guards failed, what was refused is computed
@@ -14,12 +14,19 @@ from odm.entities.companions import Effect
 from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
 from odm.expressions.nodes import And
 from odm.observe.events import LOG
-from odm.procedures.companion_writes import UNREAD, Accompanied, Beside, Planned, along_with, mark_of
+from odm.procedures.companion_writes import (
+    UNREAD,
+    IntentWithCompanions,
+    Planned,
+    SideWrite,
+    companion_writes_of,
+    mark_of,
+)
 from odm.procedures.context import Context
 from odm.procedures.retention import trim_after
 from odm.procedures.unprocessed import send_batch
-from odm.procedures.update import ATTEMPTS, restless
-from odm.procedures.write_intent import Step
+from odm.procedures.update import ATTEMPTS, contended
+from odm.procedures.write_intent import WriteIntent
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_transaction, item_size
@@ -35,36 +42,36 @@ class _Commit:
 
     Attributes:
         items: what was read or judged, by key.
-        restless: whether the item of an operation, or what goes along with it, was in the way of the last try.
+        contended: whether the item of an operation, or one of its companions, caused the last try to fail.
         others: by the place of their operation and their own key: what is done in place of a companion's write that was
             refused; None: nothing.
         lost: by their own key: the highest rank of a companion's write that lost, and all of lower rank with it.
     """
 
     context: Context
-    steps: Sequence[Accompanied]
+    intents: Sequence[IntentWithCompanions]
     items: dict[Key, Any]
-    restless: list[bool] = field(init=False)
+    contended: list[bool] = field(init=False)
     others: dict[tuple[int, Key], req.Operation | None] = field(factory=dict)
     lost: dict[Key, Any] = field(factory=dict)
 
     def read(self) -> CoreGen[None]:
         """Read the items on which operations depend."""
-        wanting = [one.step for one in self.steps if one.reads(self.context, apart=False)]
-        wanting = [step for step in wanting if step.target.key not in self.items]
-        keys = tuple(step.target.key for step in wanting)
+        wanting = [one.intent for one in self.intents if one.reads(self.context, apart=False)]
+        wanting = [intent for intent in wanting if intent.target.key not in self.items]
+        keys = tuple(intent.target.key for intent in wanting)
         if len(keys) == 1:
             self.items[keys[0]] = yield req.Get(keys[0], pattern=wanting[0].target.entity.primary.full_name)
         elif keys:
-            patterns = tuple(step.target.entity.primary.full_name for step in wanting)
+            patterns = tuple(intent.target.entity.primary.full_name for intent in wanting)
             found = yield from send_batch(req.BatchGet(keys, patterns=patterns), {})
             self.items.update(zip(keys, found, strict=True))
 
     def plans(self) -> list[Planned | OdmError]:
-        return [self._plan(one) for one in self.steps]
+        return [self._plan(one) for one in self.intents]
 
-    def _plan(self, one: Accompanied) -> Planned | OdmError:
-        item = self.items.get(one.step.target.key, UNREAD)
+    def _plan(self, one: IntentWithCompanions) -> Planned | OdmError:
+        item = self.items.get(one.intent.target.key, UNREAD)
         if item is UNREAD:
             return one.plan(self.context, item)
         try:
@@ -72,89 +79,96 @@ class _Commit:
         except (BadValue, ItemInvalid) as error:  # what comes of it can not be stored; what is there can not be read
             return error
 
-    def own(self, plan: Planned | OdmError, step: Step, marks: Mapping[str, Any]) -> req.Operation:
+    def own(self, plan: Planned | OdmError, intent: WriteIntent, marks: Mapping[str, Any]) -> req.Operation:
         """The operation on the entity's item.
 
         One that can not be done on its item as it was read is sent as a check that never holds: the store judges it
         again, with all others at one moment, and the reasons are complete.
         """
         if isinstance(plan, OdmError):
-            return req.Check(step.target.key, _NEVER, pattern=step.target.entity.primary.full_name)
+            return req.Check(intent.target.key, _NEVER, pattern=intent.target.entity.primary.full_name)
         return plan.marked(marks)
 
-    def along(self, plans: Sequence[Planned | OdmError]) -> tuple[list[tuple[int, Beside]], list[dict[str, Any]]]:
-        """What companions write, with the place of the operation that it goes along with, and the marks of each."""
-        kept: dict[Key, tuple[int, Beside]] = {}
+    def side_writes_of(
+        self, plans: Sequence[Planned | OdmError]
+    ) -> tuple[list[tuple[int, SideWrite]], list[dict[str, Any]]]:
+        """What companions write, with the place of the operation that each belongs to, and the marks of each."""
+        kept: dict[Key, tuple[int, SideWrite]] = {}
         marks: list[dict[str, Any]] = [{} for _ in plans]
         for at, plan in enumerate(plans):
             for companion in plan.of.companions if isinstance(plan, Planned) else ():
                 assert isinstance(plan, Planned)
-                found = along_with(self.context, companion, plan.seen_by(companion))
+                found = companion_writes_of(self.context, companion, plan.seen_by(companion))
                 marks[at][mark_of(companion)] = found.marked
-                for beside in found.besides:
-                    self._keep(kept, at, beside)
+                for side_write in found.side_writes:
+                    self._keep(kept, at, side_write)
         return list(kept.values()), marks
 
-    def _keep(self, kept: dict[Key, tuple[int, Beside]], at: int, beside: Beside) -> None:
-        key = beside.step.target.key
-        if self.others.get((at, key), beside) is None:
+    def _keep(self, kept: dict[Key, tuple[int, SideWrite]], at: int, side_write: SideWrite) -> None:
+        key = side_write.intent.target.key
+        if self.others.get((at, key), side_write) is None:
             return
-        if beside.rank is not None and key in self.lost and beside.rank <= self.lost[key]:
+        if side_write.rank is not None and key in self.lost and side_write.rank <= self.lost[key]:
             return
         other = kept.get(key)
-        twice = other is not None and None in (beside.rank, other[1].rank)
-        if twice or any(one.step.target.key == key for one in self.steps):
+        twice = other is not None and None in (side_write.rank, other[1].rank)
+        if twice or any(one.intent.target.key == key for one in self.intents):
             raise BadValue(
-                f"{self.steps[at].step.target} is written along with {beside.step.target}, which the transaction "
+                f"{self.intents[at].intent.target} is written with {side_write.intent.target}, which the transaction "
                 "writes already, and it has one operation an item: say this in a transaction of its own"
             )
-        if other is None or beside.rank > other[1].rank:
-            kept[key] = (at, beside)
+        if other is None or side_write.rank > other[1].rank:
+            kept[key] = (at, side_write)
 
-    def beside(self, at: int, beside: Beside) -> req.Operation:
-        return self.others.get((at, beside.step.target.key)) or beside.operation(self.context)
+    def side_write(self, at: int, side_write: SideWrite) -> req.Operation:
+        return self.others.get((at, side_write.intent.target.key)) or side_write.operation(self.context)
 
-    def refused(self, along: Sequence[tuple[int, Beside]], answer: req.Refusals) -> None:
+    def refused(self, side_writes: Sequence[tuple[int, SideWrite]], answer: req.Refusals) -> None:
         """Take note of a refusal.
 
         Raises:
             TransactionFailed: it does not help to try again.
         """
-        reasons: list[OdmError | None] = [None] * len(self.steps)
-        self.restless = [reason is not None for reason in answer.reasons[: len(self.steps)]]
-        for at, (one, reason) in enumerate(zip(self.steps, answer.reasons, strict=False)):
+        reasons: list[OdmError | None] = [None] * len(self.intents)
+        self.contended = [reason is not None for reason in answer.reasons[: len(self.intents)]]
+        for at, (one, reason) in enumerate(zip(self.intents, answer.reasons, strict=False)):
             if isinstance(reason, req.Refused):
-                self.items[one.step.target.key] = reason.item
+                self.items[one.intent.target.key] = reason.item
                 plan = self._plan(one)
                 reasons[at] = plan if isinstance(plan, OdmError) else None
             else:
                 reasons[at] = reason
-        moved = {at for at, reason in enumerate(answer.reasons[: len(self.steps)]) if isinstance(reason, req.Refused)}
-        # What goes along with an item that is another by now will be said anew, whatever became of it until then.
+        moved = {at for at, reason in enumerate(answer.reasons[: len(self.intents)]) if isinstance(reason, req.Refused)}
+        # The companions of an item that has changed since are asked again, whatever became of their writes until then.
         self.others = {place: other for place, other in self.others.items() if place[0] not in moved}
-        for (at, beside), reason in zip(along, answer.reasons[len(self.steps) :], strict=True):
+        for (at, side_write), reason in zip(side_writes, answer.reasons[len(self.intents) :], strict=True):
             if reason is not None and at not in moved:
-                self.restless[at] = True
-                found = beside.instead(self.context, reason)
+                self.contended[at] = True
+                found = side_write.instead(self.context, reason)
                 reasons[at] = reasons[at] or (found if isinstance(found, OdmError) else None)
-                self.others[at, beside.step.target.key] = None if isinstance(found, OdmError) else found
-                if found is None and beside.rank is not None:
-                    self.lost[beside.step.target.key] = beside.rank
+                self.others[at, side_write.intent.target.key] = None if isinstance(found, OdmError) else found
+                if found is None and side_write.rank is not None:
+                    self.lost[side_write.intent.target.key] = side_write.rank
         if any(reasons):
-            raise _failed([one.step for one in self.steps], reasons)
+            raise _failed([one.intent for one in self.intents], reasons)
 
 
 def commit(
-    context: Context, steps: Sequence[Step], items: Mapping[Key, Any], *, once: bool = False, alone: bool = False
+    context: Context,
+    intents: Sequence[WriteIntent],
+    items: Mapping[Key, Any],
+    *,
+    once: bool = False,
+    alone: bool = False,
 ) -> CoreGen[list[Effect[Any] | None]]:
-    """Do all operations and what goes along, or nothing.
+    """Apply all operations and the writes of their companions, or nothing.
 
     Args:
         context: of the store.
-        steps: the operations.
+        intents: the operations.
         items: those that were read already, by key.
         once: it is done once, however often it is sent.
-        alone: an operation that nothing goes along with is sent as it is, at half the cost of a transaction.
+        alone: an operation without writes of companions is sent as it is, at half the cost of a transaction.
 
     Returns:
         What became of the item of each operation that has companions.
@@ -163,28 +177,28 @@ def commit(
         TransactionFailed: nothing was written; its reasons, one an operation, say why.
         BadValue: there is too much in it, or an item twice.
     """
-    work = _Commit(context, [Accompanied(step) for step in steps], dict(items))
+    work = _Commit(context, [IntentWithCompanions(intent) for intent in intents], dict(items))
     yield from work.read()
     for _ in range(ATTEMPTS):
         plans = work.plans()
-        along, marks = work.along(plans)
-        own = [work.own(*each) for each in zip(plans, steps, marks, strict=True)]
-        operations = (*own, *(work.beside(at, beside) for at, beside in along))
-        if along:
+        side_writes, marks = work.side_writes_of(plans)
+        own = [work.own(*each) for each in zip(plans, intents, marks, strict=True)]
+        operations = (*own, *(work.side_write(at, side_write) for at, side_write in side_writes))
+        if side_writes:
             size = sum(item_size(one.item) for one in operations if isinstance(one, req.Put))
             check_transaction(len(operations), size, context.limits)
         request = req.Transact(operations, context.limits, once=once)
-        answer = yield from _alone(request) if alone and len(operations) == 1 else _together(request)
+        answer = yield from _alone(request) if alone and len(operations) == 1 else _transact(request)
         if isinstance(answer, req.Written):
             yield from trim_after(context, own)
             return [plan.effect for plan in plans if isinstance(plan, Planned)]
-        work.refused(along, answer)
+        work.refused(side_writes, answer)
         LOG.debug("a transaction: another writer was faster, so it is tried again")
-    busy = zip(steps, work.restless, strict=True)
-    raise _failed(steps, [restless(step.target) if was else None for step, was in busy])
+    busy = zip(intents, work.contended, strict=True)
+    raise _failed(intents, [contended(intent.target) if was else None for intent, was in busy])
 
 
-def _together(request: req.Transact) -> CoreGen[req.Written | req.Refusals]:
+def _transact(request: req.Transact) -> CoreGen[req.Written | req.Refusals]:
     answer: req.Written | req.Refusals = yield request
     return answer
 
@@ -193,18 +207,18 @@ def _alone(request: req.Transact) -> CoreGen[req.Written | req.Refusals]:
     """Send the only operation of a transaction; a check is none without it."""
     (operation,) = request.operations
     if isinstance(operation, req.Check):
-        return (yield from _together(request))
+        return (yield from _transact(request))
     answer: req.Written | req.Refused = yield operation
     return req.Refusals((answer,)) if isinstance(answer, req.Refused) else answer
 
 
-def _failed(steps: Sequence[Step], reasons: Sequence[OdmError | None]) -> TransactionFailed:
+def _failed(intents: Sequence[WriteIntent], reasons: Sequence[OdmError | None]) -> TransactionFailed:
     told = [
-        f"reasons[{n}], {step.name}(): {reason}"
-        for n, (step, reason) in enumerate(zip(steps, reasons, strict=True))
+        f"reasons[{n}], {intent.name}(): {reason}"
+        for n, (intent, reason) in enumerate(zip(intents, reasons, strict=True))
         if reason is not None
     ]
     return TransactionFailed(
-        f"nothing was written, because {len(told)} of {len(steps)} operations can not be done: {'; '.join(told)}",
+        f"nothing was written, because {len(told)} of {len(intents)} operations can not be done: {'; '.join(told)}",
         reasons,
     )

@@ -1,4 +1,4 @@
-"""Writes of a store that take companions along: in one transaction, or one after another where there are none.
+"""Writes of a store with those of companions: in one transaction, or one after another where there are none.
 
 Either way the item itself is written on the condition that it is still as its companions have seen it. Where another
 writer was faster, all is worked out anew, as an update does it.
@@ -27,14 +27,22 @@ from odm.expressions.nodes import Action, Condition
 from odm.procedures import update as updates
 from odm.procedures import write as writes
 from odm.procedures.commit import commit
-from odm.procedures.companion_writes import KEEP, UNREAD, Accompanied, Along, Planned, concerned, mark_of
-from odm.procedures.concurrent import together
+from odm.procedures.companion_writes import (
+    KEEP,
+    UNREAD,
+    CompanionWrites,
+    IntentWithCompanions,
+    Planned,
+    concerned,
+    mark_of,
+)
+from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
 from odm.procedures.read import Reading, rows_chunk
 from odm.procedures.retention import trim_after
 from odm.procedures.unprocessed import send_batch
-from odm.procedures.update import ATTEMPTS, restless
-from odm.procedures.write_intent import Step, delete_step, insert_step, put_step, update_step
+from odm.procedures.update import ATTEMPTS, contended
+from odm.procedures.write_intent import WriteIntent, delete_intent, insert_intent, put_intent, update_intent
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.schema.model import EntitySchema, Target
@@ -46,7 +54,7 @@ REFUSALS: Final = (BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFo
 """Errors that say of a write that it was certainly not done."""
 
 
-class Moved(Conflict):
+class StaleRead(Conflict):
     """The item is no longer as its companions have seen it: the write is worked out anew from ``stored``."""
 
     def __init__(self, target: Target, stored: Any) -> None:
@@ -54,8 +62,8 @@ class Moved(Conflict):
         self.stored = stored
 
 
-class Beyond(OdmError):
-    """What goes along was refused when the item itself was written; so no companion must take it for not written."""
+class SideWriteFailed(OdmError):
+    """A companion's write was refused after the item itself was written: no companion may take it for not written."""
 
     def __init__(self, error: OdmError) -> None:
         super().__init__(str(error))
@@ -81,24 +89,24 @@ class Writing:
 
 
 def put(context: Context, do: Any, instance: E, when: Condition | bool | None) -> CoreGen[E]:
-    """Write the entity over whatever is under its key, with what goes along; returns it as stored."""
+    """Write the entity over whatever is under its key, with its companions' items; returns it as stored."""
     entity = context.schema.by_class.get(type(instance))
     if entity is None or not entity.companions:
         return writes.put(context, instance, when)
-    return _stored(context, do, put_step(context, instance, when))
+    return _stored(context, do, put_intent(context, instance, when))
 
 
 def insert(context: Context, do: Any, instance: E) -> CoreGen[E]:
-    """Write the entity if its key is free, with what goes along; returns it as stored."""
+    """Write the entity if its key is free, with its companions' items; returns it as stored."""
     entity = context.schema.by_class.get(type(instance))
     if entity is None or not entity.companions:
         return writes.insert(context, instance)
-    return _stored(context, do, insert_step(context, instance))
+    return _stored(context, do, insert_intent(context, instance))
 
 
-def _stored(context: Context, do: Any, step: Step) -> CoreGen[Any]:
-    yield from _write(context, do, step)
-    return step.stored
+def _stored(context: Context, do: Any, intent: WriteIntent) -> CoreGen[Any]:
+    yield from _write(context, do, intent)
+    return intent.stored
 
 
 def update(  # the arguments of an update
@@ -112,37 +120,39 @@ def update(  # the arguments of an update
     upsert: bool = False,
     retry_safe: bool = False,
 ) -> CoreGen[Any]:
-    """Change an existing item, with what goes along; returns it as it was or is now, or None."""
+    """Change an existing item, with its companions' items; returns it as it was or is now, or None."""
     entity = _entity(context, which)
     if entity is not None and entity.companions:
         updates.check_returning(returning, retry_safe=retry_safe)
-        step = update_step(context, which, actions, when, upsert=upsert)
-        if concerned(step):
-            return _updated(context, do, step, returning, once=retry_safe)
+        intent = update_intent(context, which, actions, when, upsert=upsert)
+        if concerned(intent):
+            return _updated(context, do, intent, returning, once=retry_safe)
     return updates.update(context, which, actions, when, returning, upsert=upsert, retry_safe=retry_safe)
 
 
-def _updated(context: Context, do: Any, step: Step, returning: updates.Returning, *, once: bool) -> CoreGen[Any]:
-    effect = yield from _write(context, do, step, once=once)
+def _updated(
+    context: Context, do: Any, intent: WriteIntent, returning: updates.Returning, *, once: bool
+) -> CoreGen[Any]:
+    effect = yield from _write(context, do, intent, once=once)
     return {"none": None, "old": effect.old, "new": effect.new}[returning]
 
 
 def delete(context: Context, do: Any, which: object, when: Condition | bool | None) -> CoreGen[bool]:
-    """Remove an item, with what goes along; returns whether it was there."""
+    """Remove an item, with its companions' items; returns whether it was there."""
     entity = _entity(context, which)
     if entity is None or not any(one.deletes for one in entity.companions):
         return writes.delete(context, which, when)
-    return _deleted(context, do, delete_step(context, which, when))
+    return _deleted(context, do, delete_intent(context, which, when))
 
 
-def _deleted(context: Context, do: Any, step: Step) -> CoreGen[bool]:
-    get = req.Get(step.target.key, pattern=step.target.entity.primary.full_name)
+def _deleted(context: Context, do: Any, intent: WriteIntent) -> CoreGen[bool]:
+    get = req.Get(intent.target.key, pattern=intent.target.entity.primary.full_name)
     item = yield get
     if context.living(item) is None:
-        yield from _settle(do, step, Effect(step.target.query, None, None))
+        yield from _settle(do, intent, Effect(intent.target.query, None, None))
         return False
     try:
-        effect = yield from _write(context, do, step, item)
+        effect = yield from _write(context, do, intent, item)
     except ConditionFailed as error:
         if error.item is None and context.living((yield get)) is None:
             return False  # it has gone since
@@ -151,7 +161,7 @@ def _deleted(context: Context, do: Any, step: Step) -> CoreGen[bool]:
 
 
 def delete_all(context: Context, do: Any, reading: Reading | None) -> CoreGen[int]:
-    """Remove everything that a query finds, expired items too, with what goes along; returns how many items went.
+    """Remove everything that a query finds, expired items too, with its companions' items; returns how many items went.
 
     Items that nothing goes along with are removed in batches, as from any table.
     """
@@ -169,32 +179,32 @@ def delete_all(context: Context, do: Any, reading: Reading | None) -> CoreGen[in
         if plain:
             yield from send_batch(req.BatchWrite(plain), {})
         targets = [_key(context, context.decode(item, key)) for key, item in going]
-        total += len(plain) + sum((yield from together([delete(context, do, one, None) for one in targets])))
+        total += len(plain) + sum((yield from concurrent([delete(context, do, one, None) for one in targets])))
     return total
 
 
-def write_together(context: Context, steps: Sequence[Step], *, do: Any) -> CoreGen[None]:
-    """Do the operations of a transaction, with what goes along, or nothing.
+def write_transaction(context: Context, intents: Sequence[WriteIntent], *, do: Any) -> CoreGen[None]:
+    """Apply the operations of a transaction and the writes of their companions, or nothing.
 
     Raises:
         TransactionFailed: nothing was written; its reasons, one an operation, say why.
     """
-    if context.transactions or not any(map(concerned, steps)):
-        effects: Sequence[Effect[Any] | None] = yield from commit(context, steps, {})
+    if context.transactions or not any(map(concerned, intents)):
+        effects: Sequence[Effect[Any] | None] = yield from commit(context, intents, {})
     else:
-        effects = [(yield from _apart_together(context, do, *steps))]
-    for step, effect in zip(steps, effects, strict=True):
-        yield from _settle(do, step, effect)
+        effects = [(yield from _single_operation(context, do, *intents))]
+    for intent, effect in zip(intents, effects, strict=True):
+        yield from _settle(do, intent, effect)
 
 
-def _apart_together(context: Context, do: Any, step: Step) -> CoreGen[Effect[Any]]:
+def _single_operation(context: Context, do: Any, intent: WriteIntent) -> CoreGen[Effect[Any]]:
     """The transaction of the one operation that it has where there are none."""
     try:
-        return (yield from _apart(context, do, Accompanied(step), UNREAD))
-    except Beyond as beyond:
-        raise beyond.error from beyond.error.__cause__
+        return (yield from _without_transaction(context, do, IntentWithCompanions(intent), UNREAD))
+    except SideWriteFailed as failed:
+        raise failed.error from failed.error.__cause__
     except REFUSALS as error:
-        raise TransactionFailed(f"nothing was written: {step.name}(): {error}", (error,)) from error
+        raise TransactionFailed(f"nothing was written: {intent.name}(): {error}", (error,)) from error
 
 
 def marked(context: Context, companion: BaseCompanion, key: object) -> CoreGen[tuple[Any, str | None]]:
@@ -207,56 +217,58 @@ def marked(context: Context, companion: BaseCompanion, key: object) -> CoreGen[t
     return context.decode(item, target.key), None if mark is None else str(mark)
 
 
-def after(context: Context, along: Along) -> CoreGen[None]:
-    """Write what a companion writes along, one after another.
+def write_each(context: Context, writes_: CompanionWrites) -> CoreGen[None]:
+    """Send what a companion writes with an item, one after another.
 
     Raises:
         OdmError: one was refused; what comes after it was not written.
     """
-    for beside in along.besides:
-        operation: req.Operation | OdmError | None = beside.operation(context)
+    for side_write in writes_.side_writes:
+        operation: req.Operation | OdmError | None = side_write.operation(context)
         while operation is not None:
             if isinstance(operation, OdmError):
                 raise operation
             assert not isinstance(operation, req.Check)  # no companion has one
             answer = yield operation
-            operation = beside.instead(context, answer) if isinstance(answer, req.Refused) else None
+            operation = side_write.instead(context, answer) if isinstance(answer, req.Refused) else None
 
 
-def _write(context: Context, do: Any, step: Step, item: Any = UNREAD, *, once: bool = False) -> CoreGen[Effect[Any]]:
-    """Do one operation with what goes along; ``item``: as it was read, if it was."""
+def _write(
+    context: Context, do: Any, intent: WriteIntent, item: Any = UNREAD, *, once: bool = False
+) -> CoreGen[Effect[Any]]:
+    """Apply one operation with its companions' writes; ``item``: as it was read, if it was."""
     if context.transactions:
-        read = {} if item is UNREAD else {step.target.key: item}
+        read = {} if item is UNREAD else {intent.target.key: item}
         try:
-            (effect,) = yield from commit(context, (step,), read, once=once, alone=not once)
+            (effect,) = yield from commit(context, (intent,), read, once=once, alone=not once)
         except TransactionFailed as failure:
             raise failure.reasons[0] or failure from failure.__cause__
         assert effect is not None
     elif once:
         raise Unsupported(
-            f"an update with retry_safe=True of {step.target}, which has companions, on a backend that writes one item "
-            "at a time: nobody can tell whether a write whose answer was lost was done. Leave retry_safe out and "
+            f"an update with retry_safe=True of {intent.target}, which has companions, on a backend that writes one "
+            "item at a time: nobody can tell whether a write whose answer was lost was done. Leave retry_safe out and "
             "read the item on an OutcomeUnknown"
         )
     else:
         try:
-            effect = yield from _apart(context, do, Accompanied(step), item)
-        except Beyond as beyond:
-            raise beyond.error from beyond.error.__cause__
-    yield from _settle(do, step, effect)
+            effect = yield from _without_transaction(context, do, IntentWithCompanions(intent), item)
+        except SideWriteFailed as failed:
+            raise failed.error from failed.error.__cause__
+    yield from _settle(do, intent, effect)
     return effect
 
 
-def _settle(do: Any, step: Step, effect: Effect[Any] | None) -> CoreGen[None]:
+def _settle(do: Any, intent: WriteIntent, effect: Effect[Any] | None) -> CoreGen[None]:
     """What companions do when a write is done; None: it had none."""
     if effect is not None:
-        for companion in concerned(step):
+        for companion in concerned(intent):
             yield from companion.settle(do, effect)
 
 
-def _apart(context: Context, do: Any, one: Accompanied, item: Any) -> CoreGen[Effect[Any]]:
+def _without_transaction(context: Context, do: Any, one: IntentWithCompanions, item: Any) -> CoreGen[Effect[Any]]:
     """Do one operation, each companion within the one before; raises why it can not be done."""
-    target = one.step.target
+    target = one.intent.target
     if item is UNREAD and one.reads(context, apart=True):
         item = yield req.Get(target.key, pattern=target.entity.primary.full_name)
     for _ in range(ATTEMPTS):
@@ -265,12 +277,12 @@ def _apart(context: Context, do: Any, one: Accompanied, item: Any) -> CoreGen[Ef
             raise plan
         try:
             yield from _within(context, do, plan, Writing(), 0)
-        except Moved as moved:
-            item = moved.stored
+        except StaleRead as stale:
+            item = stale.stored
             continue
         assert plan.effect is not None
         return plan.effect
-    raise restless(target)
+    raise contended(target)
 
 
 def _within(context: Context, do: Any, plan: Planned, writing: Writing, at: int) -> CoreGen[None]:
@@ -287,25 +299,25 @@ def _within(context: Context, do: Any, plan: Planned, writing: Writing, at: int)
         return _within(context, do, plan, writing, at + 1)
 
     try:
-        yield from companion.apart(do, plan.seen_by(companion), inner)
+        yield from companion.without_transaction(do, plan.seen_by(companion), inner)
     except REFUSALS as error:
         if writing.written:
-            raise Beyond(error) from error
+            raise SideWriteFailed(error) from error
         raise
 
 
 def _itself(context: Context, plan: Planned, writing: Writing) -> CoreGen[None]:
     """Write the entity's own item."""
-    target, operation = plan.of.step.target, plan.marked(writing.marks)
+    target, operation = plan.of.intent.target, plan.marked(writing.marks)
     if writing.until is not None and context.clock() > writing.until:
-        raise Moved(target, (yield req.Get(target.key, pattern=target.entity.primary.full_name)))
+        raise StaleRead(target, (yield req.Get(target.key, pattern=target.entity.primary.full_name)))
     if isinstance(operation, req.Put) and operation.condition is not None:
         operation = evolve(operation, once=True)
     assert not isinstance(operation, req.Check)  # it has no companions
     answer = yield operation
     if isinstance(answer, req.Refused):
         again = plan.of.plan(context, answer.item)
-        raise again if isinstance(again, OdmError) else Moved(target, answer.item)
+        raise again if isinstance(again, OdmError) else StaleRead(target, answer.item)
     writing.written = True
     yield from trim_after(context, (operation,))
 

@@ -1,4 +1,4 @@
-"""What goes along with a write: each companion of the entity says it, knowing what the write makes of the item.
+"""What companions write with an item: each companion of the entity says it, knowing what the write makes of the item.
 
 For that the item may have to be read first. What was read is guarded in the write: where it has changed by then, all is
 worked out anew.
@@ -18,7 +18,7 @@ from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set, Va
 from odm.procedures.context import Context
 from odm.procedures.upgrades import unchanged
 from odm.procedures.write import Write
-from odm.procedures.write_intent import Step, delete_step, insert_step, put_step, update_step
+from odm.procedures.write_intent import WriteIntent, delete_intent, insert_intent, put_intent, update_intent
 from odm.protocol import requests as req
 from odm.protocol.predicates import ABSENT, EXISTS, equals, every, judged, revision_is
 from odm.schema.model import EntitySchema, Target
@@ -33,7 +33,7 @@ KEEP: Final = object()
 
 
 @frozen
-class Beside:
+class SideWrite:
     """One write of a companion's own item.
 
     Attributes:
@@ -42,24 +42,24 @@ class Beside:
         refused: makes the error of a refusal, of the item as it was judged.
     """
 
-    step: Step
+    intent: WriteIntent
     lose: bool = False
     rank: Any = None
     refused: Refusal | None = None
 
     def operation(self, context: Context) -> req.Operation:
         """It as it is sent first."""
-        first = self.step.first(context)
+        first = self.intent.first(context)
         if first is None:
             raise BadValue(
-                f"{self.step.target}: an update that goes along with another item can not read its own first, which "
+                f"{self.intent.target}: an update that is written with another item cannot read its own first, which "
                 "its index keys ask for: set all fields of a template, or put it"
             )
         return first
 
     def instead(self, context: Context, reason: req.Refused | BadValue) -> "req.Operation | OdmError | None":
         """What is done after a refusal: another operation, nothing (None), or why it fails."""
-        found = self.step.after(context, reason)
+        found = self.intent.after(context, reason)
         if not isinstance(found, OdmError) or isinstance(reason, BadValue):
             return found
         if isinstance(found, ItemInvalid):  # another program's item, or one that cannot be read, is never just lost to
@@ -69,11 +69,11 @@ class Beside:
         if self.refused is None:
             return found
         item = context.living(reason.item)
-        return self.refused(None if item is None else context.decode(item, self.step.target.key))
+        return self.refused(None if item is None else context.decode(item, self.intent.target.key))
 
 
-class Along:
-    """Collects what a companion writes along with an item; its methods are those of a transaction.
+class CompanionWrites:
+    """Collects what a companion writes with an item; its methods are those of a transaction.
 
     ``lose=True``: where the condition does not hold, the rest is written without it. ``refused``: a function that makes
     the error of a refusal of the companion's item as it is stored, or None.
@@ -81,7 +81,7 @@ class Along:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._besides: list[Beside] = []
+        self._side_writes: list[SideWrite] = []
         self._mark: Any = KEEP
 
     def put(
@@ -103,7 +103,7 @@ class Along:
                 loses, none is.
             refused: makes the error of a refusal.
         """
-        self._besides.append(Beside(put_step(self._context, entity, when), lose, rank, refused))
+        self._side_writes.append(SideWrite(put_intent(self._context, entity, when), lose, rank, refused))
 
     def insert(self, entity: Entity, *, refused: Refusal | None = None) -> None:
         """Write one of the companion's items, whose key must be free.
@@ -112,7 +112,7 @@ class Along:
             entity: the item.
             refused: makes the error where it is not; default: `odm.ItemExists`.
         """
-        self._besides.append(Beside(insert_step(self._context, entity), refused=refused))
+        self._side_writes.append(SideWrite(insert_intent(self._context, entity), refused=refused))
 
     def update(
         self,
@@ -134,8 +134,8 @@ class Along:
             lose: it is no failure where the condition does not hold, or it is not there.
             refused: makes the error of a refusal.
         """
-        step = update_step(self._context, which, actions, when, upsert=upsert)
-        self._besides.append(Beside(step, lose, refused=refused))
+        intent = update_intent(self._context, which, actions, when, upsert=upsert)
+        self._side_writes.append(SideWrite(intent, lose, refused=refused))
 
     def delete(
         self,
@@ -154,7 +154,7 @@ class Along:
             lose: it is no failure when that does not hold.
             refused: makes the error of a refusal.
         """
-        self._besides.append(Beside(delete_step(self._context, which, when), lose, refused=refused))
+        self._side_writes.append(SideWrite(delete_intent(self._context, which, when), lose, refused=refused))
 
     def mark(self, mark: str | None) -> None:
         """Store a text with the entity's own item, for the next `Effect` of this companion; None takes it away."""
@@ -170,27 +170,27 @@ class Along:
         return self._mark
 
     @property
-    def besides(self) -> tuple[Beside, ...]:
+    def side_writes(self) -> tuple[SideWrite, ...]:
         """All writes, in order."""
-        return tuple(self._besides)
+        return tuple(self._side_writes)
 
 
 @frozen
-class Accompanied:
+class IntentWithCompanions:
     """An operation on an entity with the companions that it concerns."""
 
-    step: Step
+    intent: WriteIntent
     companions: tuple[BaseCompanion, ...] = field(
-        default=Factory(lambda self: concerned(self.step), takes_self=True), init=False
+        default=Factory(lambda self: concerned(self.intent), takes_self=True), init=False
     )
 
     def reads(self, context: Context, *, apart: bool) -> bool:
         """Whether the item must be read first."""
         if not self.companions:
-            return self.step.reads
-        if self.step.name in ("put", "insert"):
-            fresh = isinstance(self.step.work, Write) and self.step.work.present is False
-            return not fresh and any(one.reads or (apart and one.reads_apart) for one in self.companions)
+            return self.intent.reads
+        if self.intent.name in ("put", "insert"):
+            fresh = isinstance(self.intent.work, Write) and self.intent.work.present is False
+            return not fresh and any(one.reads or (apart and one.reads_without_transaction) for one in self.companions)
         return True
 
     def plan(self, context: Context, item: Any) -> "Planned | OdmError":
@@ -201,16 +201,16 @@ class Accompanied:
             ItemInvalid: what is stored can not be read.
         """
         if not self.companions:
-            plain = self.step.first(context) if item is UNREAD else self.step.next(context, item)
+            plain = self.intent.first(context) if item is UNREAD else self.intent.next(context, item)
             assert plain is not None  # where it needs the item, it was read
             return plain if isinstance(plain, OdmError) else Planned(self, plain)
-        if item is not UNREAD and (stranger := self.step.stranger(context, item)) is not None:
+        if item is not UNREAD and (stranger := self.intent.stranger(context, item)) is not None:
             return stranger
         there: Any = UNREAD if item is UNREAD else context.living(item)
         operation = self._operation(context, there)
         if isinstance(operation, OdmError):
             return operation
-        target = self.step.target
+        target = self.intent.target
         old = None if there is UNREAD or there is None else context.decode(there, target.key)
         effect: Effect[Any] = Effect(target.query, old, self._new(context, operation, there))
         marks = {} if there is UNREAD or there is None else _marks(target.entity, there)
@@ -221,19 +221,19 @@ class Accompanied:
 
     def _operation(self, context: Context, there: Any) -> req.Operation | OdmError:
         """The operation without what guards that the item is as it was read."""
-        work = self.step.work
+        work = self.intent.work
         if not isinstance(work, Write):
-            return self.step.next(context, there)
+            return self.intent.next(context, there)
         operation = work.at(context.now())
         if there is UNREAD or operation.condition is None or holds(operation.condition, there):
             return operation
-        return self.step.next(context, there)
+        return self.intent.next(context, there)
 
     def _new(self, context: Context, operation: req.Operation, there: Any) -> Any:
         if isinstance(operation, req.Delete):
             return None
-        if self.step.stored is not None:
-            return self.step.stored
+        if self.intent.stored is not None:
+            return self.intent.stored
         if isinstance(operation, req.Put):
             return context.decode(operation.item, operation.key)
         assert isinstance(operation, req.Update)
@@ -241,7 +241,7 @@ class Accompanied:
 
     def _guard(self, context: Context, there: Item | None) -> Condition | None:
         """That the item is as it was read, in all that the companions look at."""
-        entity = self.step.target.entity
+        entity = self.intent.target.entity
         if there is None:
             return judged(entity, ABSENT, context.now())
         marks = [equals(mark_of(one), there) for one in entity.companions]
@@ -264,14 +264,14 @@ class Planned:
         marks: those that the item has, by stored name.
     """
 
-    of: Accompanied
+    of: IntentWithCompanions
     operation: req.Operation
     effect: Effect[Any] | None = None
     marks: Mapping[str, Value] = field(factory=dict)
 
     @property
     def target(self) -> Target:
-        return self.of.step.target
+        return self.of.intent.target
 
     def seen_by(self, companion: BaseCompanion) -> Effect[Any]:
         """The effect as this companion sees it."""
@@ -293,23 +293,23 @@ class Planned:
         return self.operation
 
 
-def along_with(context: Context, companion: BaseCompanion, effect: Effect[Any]) -> Along:
-    """What a companion writes along with an item, and its mark."""
-    tx = Along(context)
-    companion.along(tx, effect)
+def companion_writes_of(context: Context, companion: BaseCompanion, effect: Effect[Any]) -> CompanionWrites:
+    """What a companion writes with an item, and its mark."""
+    tx = CompanionWrites(context)
+    companion.companion_writes(tx, effect)
     return tx
 
 
-def concerned(step: Step) -> tuple[BaseCompanion, ...]:
+def concerned(intent: WriteIntent) -> tuple[BaseCompanion, ...]:
     """The companions that an operation concerns."""
-    entity = step.target.entity
-    if not entity.companions or step.name == "check":
+    entity = intent.target.entity
+    if not entity.companions or intent.name == "check":
         return ()
-    if step.name == "delete":
+    if intent.name == "delete":
         return tuple(one for one in entity.companions if one.deletes)
-    if isinstance(step.work, Write) or step.work.upsert:
+    if isinstance(intent.work, Write) or intent.work.upsert:
         return entity.companions
-    roots = {action.path.root for action in step.work.actions}
+    roots = {action.path.root for action in intent.work.actions}
 
     def touched(one: BaseCompanion) -> bool:
         names = one.sources(entity.cls)

@@ -10,7 +10,7 @@ from odm.protocol.connection import CoreGen
 R = TypeVar("R")
 
 
-def together(steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
+def concurrent(steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
     """Run generators side by side: a round sends one request of each that is not done.
 
     Where a request fails, its generator is told; what that raises ends the others too.

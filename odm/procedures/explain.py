@@ -8,7 +8,7 @@ from attrs import frozen
 from odm.entities.companions import BaseCompanion
 from odm.expressions.nodes import Condition
 from odm.planner.plan import Plan
-from odm.procedures.update import Change
+from odm.procedures.update import ItemUpdate
 from odm.protocol import requests as req
 from odm.protocol.connection import Connection, CoreGen
 from odm.schema.model import EntitySchema
@@ -35,13 +35,13 @@ class Explanation:
         writes: the call is a write.
         keep: a put trims its partition to that many items of the entity afterwards.
         note: what else is worth knowing.
-        native: the first request as the backend will send it; where companions go along, the item's part.
+        native: the first request as the backend will send it; of a write with companions, the item's part.
         then: the native requests that follow it in a write, where no item has the key.
         stored: the rows that a write makes, as the tool of the backend's service prints them, where it has one.
-        local: the secondary index is a local one: kept beside the items, and read consistently.
+        local: the secondary index is a local one: kept next to the items, and read consistently.
         shards: of each partition, so many are read together and merged.
-        along: the companions of the entity that the write concerns: what they keep is written along.
-        together: whether that is one transaction.
+        companions: those of the entity that the write concerns: their items are written with it.
+        in_transaction: whether that is one transaction.
     """
 
     call: str
@@ -55,14 +55,14 @@ class Explanation:
     requests: int | None = None
     writes: bool = False
     keep: int | None = None
-    along: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
     note: str = ""
     native: Any = None
     then: tuple[Any, ...] = ()
     stored: str = ""
     local: bool = False
     shards: int = 1
-    together: bool = True
+    in_transaction: bool = True
 
     def rows(self) -> list[tuple[str, str]]:
         """What is printed: a name and a text a line."""
@@ -77,7 +77,7 @@ class Explanation:
             ("limit", "" if self.limit is None else f"{self.limit} results"),
             ("requests", self._requests()),
             ("keep", "" if self.keep is None else f"the newest {self.keep} items of the entity in the partition"),
-            ("along", self._along()),
+            ("companions", self._companions()),
             ("note", self.note),
             ("native", str(self.native) if self.native is not None else ""),
             *(("then", str(native)) for native in self.then),
@@ -88,16 +88,18 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(f"{name:<10} {text}" for name, text in self.rows())
 
-    def _along(self) -> str:
-        how = "in one transaction with it" if self.together else "by requests of their own, before or after it"
-        return f"{', '.join(self.along)}: {how}" if self.along else ""
+    def _companions(self) -> str:
+        how = "in one transaction with it" if self.in_transaction else "by requests of their own, before or after it"
+        return f"{', '.join(self.companions)}: {how}" if self.companions else ""
 
     def _requests(self) -> str:
         if self.keep is not None:
             return "two: the write and a count; two more for each page of items that have to go"
-        if self.along:  # the request that is shown is the item's own part
+        if self.companions:  # the request that is shown is the item's own part
             return (
-                "one, a transaction, or two with a read first, a try" if self.together else "several, one after another"
+                "one, a transaction, or two with a read first, a try"
+                if self.in_transaction
+                else "several, one after another"
             )
         if self.requests is not None:
             return f"at most {self.requests}"
@@ -117,7 +119,9 @@ def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explan
         notes.append(f"one shard of {of}" if read == 1 else f"{read} shards read{how}, merged")
     if plan.pattern.projection is not None:
         has = ", ".join(plan.pattern.projection) or "nothing"
-        notes.append(f"the index holds {has} beside keys, so on DynamoDB whole items are fetched by key, 100 a request")
+        notes.append(
+            f"the index holds {has} next to keys, so on DynamoDB whole items are fetched by key, 100 a request"
+        )
     if plan.pattern.index is not None and connection.fetches:
         notes.append("each page is two requests: the entries of the index, then their items by key")
     if plan.empty:
@@ -144,10 +148,10 @@ def explain_write(
     steps: CoreGen[Any],
     connection: Connection[Any],
     entity: EntitySchema,
-    change: Change | None,
+    change: ItemUpdate | None,
     *,
-    along: Sequence[BaseCompanion] = (),
-    together: bool = True,
+    companions: Sequence[BaseCompanion] = (),
+    in_transaction: bool = True,
 ) -> Explanation:
     """What a write will do: its first request, without sending it.
 
@@ -157,8 +161,8 @@ def explain_write(
         connection: of the store.
         entity: whose item it is.
         change: what an update was understood as.
-        along: the companions that it concerns.
-        together: whether what they write is in one transaction with the item.
+        companions: the companions that it concerns.
+        in_transaction: whether what they write is in one transaction with the item.
     """
     request = next(steps)
     steps.close()
@@ -179,9 +183,9 @@ def explain_write(
         partitions=(request.key.partition,),
         range=(request.key.sort, request.key.sort + "\0"),
         filter=condition,
-        requests=None if guarded or keep is not None or along else rehearsal.most,
-        along=tuple(f"{one.name} ({type(one).__name__})" for one in along),
-        together=together,
+        requests=None if guarded or keep is not None or companions else rehearsal.most,
+        companions=tuple(f"{one.name} ({type(one).__name__})" for one in companions),
+        in_transaction=in_transaction,
         writes=True,
         keep=keep,
         note=note if guarded else "",

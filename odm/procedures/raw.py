@@ -15,7 +15,7 @@ from odm.errors import BadValue, ItemInvalid
 from odm.expressions.nodes import Item
 from odm.procedures.batch import check_strangers
 from odm.procedures.context import Context
-from odm.procedures.read import MOST_TOGETHER, Segment
+from odm.procedures.read import MOST_CONCURRENT, Segment
 from odm.procedures.unprocessed import send_batch
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
@@ -60,8 +60,8 @@ def cut(parts: int) -> CoreGen[list[Segment]]:
     Raises:
         BadValue: the number makes no sense.
     """
-    if type(parts) is not int or not 1 <= parts <= MOST_TOGETHER:
-        raise BadValue(f"parts({parts!r}): give the number of parts to read, 1 to {MOST_TOGETHER}")
+    if type(parts) is not int or not 1 <= parts <= MOST_CONCURRENT:
+        raise BadValue(f"parts({parts!r}): give the number of parts to read, 1 to {MOST_CONCURRENT}")
     if parts == 1:
         return [Segment()]
     found: tuple[req.Part, ...] | None = yield req.Split(parts, pattern="scan()")

@@ -23,7 +23,7 @@ from odm.schema.model import EntitySchema, Key, Target
 MOST_SEGMENTS: Final = 1_000_000
 """Parts of a scan (AWS: Scan, TotalSegments)."""
 
-MOST_TOGETHER: Final = 1000
+MOST_CONCURRENT: Final = 1000
 """Parts of a scan that are read together."""
 
 
@@ -193,7 +193,7 @@ def count(context: Context, reading: Reading) -> CoreGen[int]:
     while streams:
         left = None if reading.left is None else reading.left - total
         requests = [request_of(context, reading, stream, left, counting=True) for stream in streams]
-        answers = yield from _together(requests)
+        answers = yield from _concurrently(requests)
         for stream, answer in zip(streams, answers, strict=True):
             if answer.strangers:
                 yield from _refuse_strangers(context, reading, stream)
@@ -295,8 +295,8 @@ def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tu
         return (segment if of > 1 else None,)
     if segments is None:
         return (None,)
-    if type(segments) is not int or not 1 <= segments <= MOST_TOGETHER:
-        raise BadValue(f"scan(segments={segments!r}): give the number of parts to read together, 1 to {MOST_TOGETHER}")
+    if type(segments) is not int or not 1 <= segments <= MOST_CONCURRENT:
+        raise BadValue(f"scan(segments={segments!r}): give the number of parts to read, 1 to {MOST_CONCURRENT}")
     return tuple((number, segments) for number in range(segments)) if segments > 1 else (None,)
 
 
@@ -307,7 +307,7 @@ def scan_chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any],
     filter_ = context.filter(scanning.entity, scanning.filter)
     scan = req.Scan(filter_, consistent=scanning.consistent, pattern=scanning.pattern)
     requests = [evolve(scan, after=s.after, segment=s.number, part=s.part) for s in scanning.segments]
-    pages = yield from _together(requests)
+    pages = yield from _concurrently(requests)
     items = [entity for answer in pages for entity in context.decode_all(answer.items, answer.positions)]
     left = [evolve(s, after=a.next) for s, a in zip(scanning.segments, pages, strict=True) if a.next is not None]
     return items, evolve(scanning, segments=tuple(left)) if left else None
@@ -384,12 +384,12 @@ def _feed(
 ) -> CoreGen[None]:
     """Read a page of those shards."""
     requests = [request_of(context, reading, streams[at], most, expired=expired) for at in lacking]
-    answers = yield from _together(requests)
+    answers = yield from _concurrently(requests)
     for at, answer in zip(lacking, answers, strict=True):
         streams[at] = streams[at].fed(answer)
 
 
-def _together(requests: Sequence[req.Request]) -> CoreGen[Sequence[Any]]:
+def _concurrently(requests: Sequence[req.Request]) -> CoreGen[Sequence[Any]]:
     """The answers to requests, which are sent at once."""
     if len(requests) == 1:
         return [(yield requests[0])]

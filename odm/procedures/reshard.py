@@ -12,14 +12,14 @@ from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
 from odm.keys import suffixes
 from odm.planner.plan import Plan, make_plan
-from odm.procedures.concurrent import together
+from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
 from odm.procedures.read import Found, begin, stored_chunk
 from odm.procedures.update import enter_again
 from odm.protocol.connection import CoreGen
 from odm.schema.model import Target
 
-TOGETHER: Final = 64
+CONCURRENT_MOVES: Final = 64
 """Entries that are moved at the same time."""
 
 
@@ -38,8 +38,9 @@ def reshard(context: Context, query: Query[Any]) -> CoreGen[int]:
     moved = 0
     while going is not None:
         found, going = yield from stored_chunk(context, going)
-        for start in range(0, len(found), TOGETHER):
-            moved += sum((yield from together([_move(context, plan, one) for one in found[start : start + TOGETHER]])))
+        for start in range(0, len(found), CONCURRENT_MOVES):
+            moves = [_move(context, plan, one) for one in found[start : start + CONCURRENT_MOVES]]
+            moved += sum((yield from concurrent(moves)))
     return moved
 
 

@@ -44,13 +44,13 @@ Returning: TypeAlias = Literal["none", "old", "new"]
 
 
 @frozen
-class Change:
+class ItemUpdate:
     """An update, understood once: lowered actions and condition, and what they touch.
 
     Attributes:
         known: attributes whose new value the call itself gives (None: the attribute goes), by stored name.
         touched: the patterns whose key may change.
-        told: attributes whose value the item's key tells, by stored name.
+        from_key: attributes whose value the item's key tells, by stored name.
         needed: stored names of attributes that touched patterns use and neither the call nor the key gives.
     """
 
@@ -61,7 +61,7 @@ class Change:
     upsert: bool
     known: Mapping[str, Value] = field(factory=dict)
     touched: tuple[PatternSchema, ...] = ()
-    told: Mapping[str, Value] = field(factory=dict)
+    from_key: Mapping[str, Value] = field(factory=dict)
     needed: tuple[str, ...] = ()
 
 
@@ -96,13 +96,13 @@ def enter_again(context: Context, target: Target, pattern: PatternSchema, base: 
     Raises:
         ItemNotFound: it is gone.
     """
-    told = _told(target)
-    needed = tuple(name for name in dict.fromkeys(_attributes(target.entity, pattern)) if name not in told)
-    change = Change(target, (), None, "none", upsert=False, touched=(pattern,), told=told, needed=needed)
+    from_key = _from_key(target)
+    needed = tuple(name for name in dict.fromkeys(_attributes(target.entity, pattern)) if name not in from_key)
+    change = ItemUpdate(target, (), None, "none", upsert=False, touched=(pattern,), from_key=from_key, needed=needed)
     yield from _tried(context, change, base, retry_safe=False)
 
 
-def _tried(context: Context, change: Change, base: Item | None, *, retry_safe: bool) -> CoreGen[Any]:
+def _tried(context: Context, change: ItemUpdate, base: Item | None, *, retry_safe: bool) -> CoreGen[Any]:
     """Send the update that is right for ``base``, and for what the item has become, until one is done."""
     for _ in range(ATTEMPTS):
         request = attempt(context, change, base)
@@ -113,7 +113,7 @@ def _tried(context: Context, change: Change, base: Item | None, *, retry_safe: b
             return _returned(context, change, request, base, answer)
         base = _judged_base(context, change, answer.item)
         LOG.debug("update of %s: another writer was faster, so it is tried again", change.target.entity.name)
-    raise restless(change.target)
+    raise contended(change.target)
 
 
 def check_returning(returning: str, *, retry_safe: bool) -> None:
@@ -139,7 +139,7 @@ def _as_transaction(request: req.Update | req.Put, context: Context) -> CoreGen[
 
 
 def _returned(
-    context: Context, change: Change, request: req.Update | req.Put, base: Item | None, answer: req.Written
+    context: Context, change: ItemUpdate, request: req.Update | req.Put, base: Item | None, answer: req.Written
 ) -> Any:
     """What the call asked for; a put gives no item, but what was there and what came of it are known."""
     of_put = {"none": None, "old": base, "new": request.item if isinstance(request, req.Put) else None}
@@ -150,7 +150,7 @@ def _returned(
         raise ItemInvalid(f"the update was done, and {error}", error.key, error.item) from error.__cause__
 
 
-def restless(target: Target) -> Conflict:
+def contended(target: Target) -> Conflict:
     """The error for an item that other writers changed between each read and write."""
     return Conflict(f"{target} was changed by other writers {ATTEMPTS} times in a row: retry later")
 
@@ -163,7 +163,7 @@ def understand(
     returning: Returning,
     *,
     upsert: bool = False,
-) -> Change:
+) -> ItemUpdate:
     """Check an update without a request.
 
     Raises:
@@ -178,14 +178,16 @@ def understand(
     roots = {action.path.root for action in lowered}
     known = {a.path.root: _outcome(a) for a in lowered if isinstance(a, Set | Remove) and len(a.path.segments) == 1}
     touched = tuple(p for p in entity.patterns.values() if roots & set(_attributes(entity, p)))
-    told = _told(target)
-    given = known.keys() | told.keys()
+    from_key = _from_key(target)
+    given = known.keys() | from_key.keys()
     needed = dict.fromkeys(name for p in touched for name in _attributes(entity, p) if name not in given)
     if upsert:
         _check_upsert(entity, known, target)
     if entity.revision is not None:
         lowered = (*lowered, Increment(Path((codec.stored[entity.revision],)), 1))
-    return Change(target, lowered, lower_when(target, when), returning, upsert, known, touched, told, tuple(needed))
+    return ItemUpdate(
+        target, lowered, lower_when(target, when), returning, upsert, known, touched, from_key, tuple(needed)
+    )
 
 
 def _check_call(entity: EntitySchema, actions: Sequence[Action]) -> None:
@@ -228,7 +230,7 @@ def _attributes(entity: EntitySchema, pattern: PatternSchema) -> list[str]:
     return names if pattern.when is None else [*names, *(path.root for path in paths(pattern.when))]
 
 
-def start(context: Context, change: Change) -> Item | None:
+def start(context: Context, change: ItemUpdate) -> Item | None:
     """What the first attempt builds on without a read: nothing, where no value is needed, or the entity passed in."""
     if not change.needed:
         return {}
@@ -239,12 +241,12 @@ def start(context: Context, change: Change) -> Item | None:
     return None
 
 
-def _read_base(context: Context, change: Change) -> CoreGen[Item | None]:
+def _read_base(context: Context, change: ItemUpdate) -> CoreGen[Item | None]:
     get = req.Get(change.target.key, pattern=change.target.entity.primary.full_name)
     return _judged_base(context, change, (yield get))  # a sum outside of its bounds makes no key
 
 
-def _judged_base(context: Context, change: Change, item: Item | None) -> Item | None:
+def _judged_base(context: Context, change: ItemUpdate, item: Item | None) -> Item | None:
     if (stranger := met(context, change, item)) is not None:
         raise stranger
     base = context.living(item)
@@ -253,13 +255,13 @@ def _judged_base(context: Context, change: Change, item: Item | None) -> Item | 
     return base
 
 
-def met(context: Context, change: Change, item: Item | None) -> ItemInvalid | None:
+def met(context: Context, change: ItemUpdate, item: Item | None) -> ItemInvalid | None:
     """The error for an item that is not one of the entity; None where it is, or is skipped as if it were not there."""
     skipped = not change.upsert and context.living(item) is None
     return None if skipped else context.stranger(change.target, item)
 
 
-def _can_start_from(context: Context, change: Change, base: Item) -> bool:
+def _can_start_from(context: Context, change: ItemUpdate, base: Item) -> bool:
     """Whether the entity passed in, which may be stale, allows the change at all; if not, the stored one decides."""
     if not all(holds(limit, base) for _, limit in limits_of(change.target.entity, change.actions)):
         return False
@@ -270,7 +272,7 @@ def _can_start_from(context: Context, change: Change, base: Item) -> bool:
     return True
 
 
-def attempt(context: Context, change: Change, base: Item | None) -> req.Update | req.Put:
+def attempt(context: Context, change: ItemUpdate, base: Item | None) -> req.Update | req.Put:
     """The write that is right if the needed attributes are as in ``base``; all of them, if it is an older item.
 
     `fault` must have found ``base`` good, where it was read.
@@ -307,13 +309,13 @@ def attempt(context: Context, change: Change, base: Item | None) -> req.Update |
     )
 
 
-def _entries(change: Change, base: Item, random: Random) -> dict[str, Key | None]:
+def _entries(change: ItemUpdate, base: Item, random: Random) -> dict[str, Key | None]:
     """The index keys after the change, for the patterns that it touches."""
     if not change.touched:
         return {}
     entity = change.target.entity
     used = {*change.known, *change.needed}
-    old = {**change.told, **{name: value for name, value in base.items() if name in used}}
+    old = {**change.from_key, **{name: value for name, value in base.items() if name in used}}
     new = apply([action for action in change.actions if action.path.root in used], old)
     fields = [name for pattern in change.touched for name in pattern.sources]
     values = entity.codec.read(new, fields, str(change.target.key))
@@ -337,7 +339,7 @@ def _defaults(entity: EntitySchema, names: Collection[str], item: Item) -> dict[
     return {entity.codec.stored[name]: entity.codec.value(name, value) for name, value in defaults.items()}
 
 
-def _told(target: Target) -> dict[str, Value]:
+def _from_key(target: Target) -> dict[str, Value]:
     """The stored attributes that the key tells: all of its fields but those that it writes in lossy formats only."""
     entity = target.entity
     templates = [template for template in (entity.primary.partition, entity.primary.sort) if template is not None]
@@ -349,14 +351,14 @@ def _key_values(target: Target) -> dict[str, Any]:
     return {name: target.values[name] for name in target.entity.primary.fields}
 
 
-def _creation(context: Context, change: Change) -> req.Put:
+def _creation(context: Context, change: ItemUpdate) -> req.Put:
     """Upsert of an absent item: insert what the actions make of the model's defaults."""
     target = change.target
     made = {**apply(change.actions, _start(change)), **target.entity.codec.marks}
     return _whole(context, change, made, judged(target.entity, ABSENT, context.now()))
 
 
-def _start(change: Change) -> dict[str, Value]:
+def _start(change: ItemUpdate) -> dict[str, Value]:
     """What an upsert of an absent item begins with: its key, and the defaults of what the actions change."""
     target, codec = change.target, change.target.entity.codec
     start = {codec.stored[name]: codec.value(name, value) for name, value in _key_values(target).items()}
@@ -364,14 +366,14 @@ def _start(change: Change) -> dict[str, Value]:
     return start | _defaults(target.entity, changed, start)
 
 
-def _upgrading(context: Context, change: Change, base: Item) -> req.Put:
+def _upgrading(context: Context, change: ItemUpdate, base: Item) -> req.Put:
     """Update of an item of an older version: put what the actions make of it when it is upgraded."""
     target = change.target
     upgraded = up_to_date(context, target.entity, base, target.key)
     return _whole(context, change, apply(change.actions, upgraded), unchanged(target.entity, base))
 
 
-def _whole(context: Context, change: Change, made: Item, condition: Condition | None) -> req.Put:
+def _whole(context: Context, change: ItemUpdate, made: Item, condition: Condition | None) -> req.Put:
     """The put of an item that the actions have made."""
     target, entity = change.target, change.target.entity
     entity.codec.check(made)
@@ -383,7 +385,7 @@ def _whole(context: Context, change: Change, made: Item, condition: Condition | 
     return req.Put(target.key, item, entries, condition, pattern=target.entity.primary.full_name, tag=guard)
 
 
-def fault(context: Context, change: Change, item: Item | None) -> OdmError | None:
+def fault(context: Context, change: ItemUpdate, item: Item | None) -> OdmError | None:
     """What the user must know of a refused attempt; None if only a guard failed, so that it is tried again.
 
     ``item`` is the living item as it was judged.
@@ -405,7 +407,7 @@ def fault(context: Context, change: Change, item: Item | None) -> OdmError | Non
     return _limit_fault(context, change, item)
 
 
-def _limit_fault(context: Context, change: Change, item: Item | None) -> ConditionFailed | None:
+def _limit_fault(context: Context, change: ItemUpdate, item: Item | None) -> ConditionFailed | None:
     for reason, limit in limits_of(change.target.entity, change.actions):
         if not holds(limit, item):
             was = None if item is None else as_it_was(context, item, change.target.key)

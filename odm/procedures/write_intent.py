@@ -9,14 +9,14 @@ from odm.entities.entity import Entity
 from odm.errors import BadValue, ItemInvalid, OdmError
 from odm.expressions.nodes import Action, Condition, Item
 from odm.procedures.context import Context
-from odm.procedures.update import Change, attempt, fault, met, start, understand
+from odm.procedures.update import ItemUpdate, attempt, fault, met, start, understand
 from odm.procedures.write import Write, delete_request, insert_write, lower_when, put_write
 from odm.protocol import requests as req
 from odm.schema.model import Target
 
 
 @frozen
-class Step:
+class WriteIntent:
     """One operation of a transaction, named as the user called it.
 
     Attributes:
@@ -25,7 +25,7 @@ class Step:
     """
 
     name: str
-    work: Write | Change
+    work: Write | ItemUpdate
     base: Item | None = None
     stored: Any = None
 
@@ -65,36 +65,38 @@ class Step:
         return refused if isinstance(refused, BadValue) else self.next(context, refused.item)
 
 
-def put_step(context: Context, entity: Entity, when: Condition | bool | None) -> Step:
+def put_intent(context: Context, entity: Entity, when: Condition | bool | None) -> WriteIntent:
     """A put."""
     stored, write = put_write(context, entity, when)
-    return Step("put", write, stored=stored)
+    return WriteIntent("put", write, stored=stored)
 
 
-def insert_step(context: Context, entity: Entity) -> Step:
+def insert_intent(context: Context, entity: Entity) -> WriteIntent:
     """An insert."""
     stored, write = insert_write(context, entity)
-    return Step("insert", write, stored=stored)
+    return WriteIntent("insert", write, stored=stored)
 
 
-def update_step(
+def update_intent(
     context: Context, which: object, actions: Sequence[Action], when: Condition | bool | None, *, upsert: bool
-) -> Step:
+) -> WriteIntent:
     """An update of an entity as it is now, which may change until it is sent, or of a key."""
     which = which.model_copy() if isinstance(which, Entity) else which
     change = understand(context, which, actions, when, "none", upsert=upsert)
-    return Step("update", change, start(context, change))
+    return WriteIntent("update", change, start(context, change))
 
 
-def delete_step(context: Context, which: object, when: Condition | bool | None) -> Step:
+def delete_intent(context: Context, which: object, when: Condition | bool | None) -> WriteIntent:
     """A delete. Unlike that of a store, ``when`` and a Revision are judged on an absent item too."""
     target = context.schema.target(which)
-    return Step("delete", Write(target, delete_request(context, target), lower_when(target, when), target.revision))
+    return WriteIntent(
+        "delete", Write(target, delete_request(context, target), lower_when(target, when), target.revision)
+    )
 
 
-def check_step(context: Context, which: object, when: Condition | bool | None) -> Step:
+def check_intent(context: Context, which: object, when: Condition | bool | None) -> WriteIntent:
     """A check: of the condition, or without one that the item is there."""
     target = context.schema.target(which)
     operation = req.Check(target.key, pattern=target.entity.primary.full_name, tag=context.guard(target.entity))
     present = True if when is None else None
-    return Step("check", Write(target, operation, lower_when(target, when), target.revision, present))
+    return WriteIntent("check", Write(target, operation, lower_when(target, when), target.revision, present))

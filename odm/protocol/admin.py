@@ -17,7 +17,7 @@ ADDITIVE: Final[frozenset[Kind]] = frozenset({"create", "add"})
 
 
 @frozen
-class Change:
+class TableChange:
     """One difference between the models and the table.
 
     Attributes:
@@ -38,7 +38,7 @@ class Change:
         return f"{self.kind:<8}  {self.what}: {self.text}"
 
 
-Tell = Callable[[Change], None]
+Tell = Callable[[TableChange], None]
 """Is told of each change when it is begun."""
 
 
@@ -52,7 +52,7 @@ class Survey:
         read: how many items were looked at; None: none were to be.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[TableChange, ...]
     findings: tuple[Finding, ...] = ()
     read: int | None = None
 
@@ -84,5 +84,5 @@ class Admin(Protocol):
         ...
 
 
-def silent(_change: Change) -> None:
+def silent(_change: TableChange) -> None:
     """Tell nobody."""

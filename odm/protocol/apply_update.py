@@ -11,7 +11,7 @@ from odm.protocol.requests import Update
 from odm.schema.model import Key
 
 
-def after_update(
+def apply_update(
     request: Update, before: Item | None, entries: Mapping[str, Key], local: Local
 ) -> tuple[dict[str, Value], dict[str, Key]]:
     """The item as it is after the update, and its index keys.

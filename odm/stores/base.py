@@ -32,7 +32,7 @@ from odm.procedures.explain import Explanation, explain_plan, explain_write
 from odm.procedures.raw import RawItem
 from odm.procedures.read import Reading, Scanning, Segment
 from odm.procedures.reshard import reshard
-from odm.procedures.write_intent import Step
+from odm.procedures.write_intent import WriteIntent
 from odm.protocol import requests as req
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, CoreGen, RetryPolicy
 from odm.protocol.limits import PORTABLE
@@ -335,10 +335,15 @@ class BaseStore:
         name = "update" if actions else write or "put"
         steps = self._write_steps(name, what, actions, when)
         change = updates.understand(context, what, actions, when, "none") if actions else None
-        along = concerned(Step(name, change or writes.Write(target, req.Delete(target.key))))
-        together = context.transactions
+        companions = concerned(WriteIntent(name, change or writes.Write(target, req.Delete(target.key))))
         return explain_write(
-            f"{name} {target}", steps, connection, target.entity, change, along=along, together=together
+            f"{name} {target}",
+            steps,
+            connection,
+            target.entity,
+            change,
+            companions=companions,
+            in_transaction=context.transactions,
         )
 
     def _write_steps(

@@ -20,8 +20,8 @@ from odm.procedures import batch as batches
 from odm.procedures import companion_commit, raw
 from odm.procedures import read as reads
 from odm.procedures import update as updates
-from odm.procedures.companion_writes import Along, along_with
-from odm.procedures.concurrent import counted, together
+from odm.procedures.companion_writes import CompanionWrites, companion_writes_of
+from odm.procedures.concurrent import concurrent, counted
 from odm.procedures.raw import PAGE, RawItem
 from odm.protocol.connection import CoreGen
 from odm.protocol.requests import Sleep
@@ -184,27 +184,27 @@ class Calls:
         return TransactionSteps(self._store)
 
     def marked(self, companion: BaseCompanion, key: Query[E]) -> CoreGen[tuple[E | None, str | None]]:
-        """The item under a key, with the mark that a companion has put on it; see `Along.mark`."""
+        """The item under a key, with the mark that a companion has put on it; see `CompanionWrites.mark`."""
         return companion_commit.marked(self._store._context, companion, key)
 
-    def along(self, companion: BaseCompanion, effect: Effect[Any]) -> Along:
-        """What a companion writes along with an item, for `Companion.apart`."""
-        return along_with(self._store._context, companion, effect)
+    def companion_writes(self, companion: BaseCompanion, effect: Effect[Any]) -> CompanionWrites:
+        """What a companion writes with an item, for `Companion.without_transaction`."""
+        return companion_writes_of(self._store._context, companion, effect)
 
-    def write(self, along: Along) -> CoreGen[None]:
-        """Write what a companion writes along, one after another.
+    def write(self, writes: CompanionWrites) -> CoreGen[None]:
+        """Send what a companion writes with an item, one after another.
 
         Raises:
             OdmError: one was refused; what comes after it was not written.
         """
-        return companion_commit.after(self._store._context, along)
+        return companion_commit.write_each(self._store._context, writes)
 
     def pause(self, seconds: float) -> CoreGen[None]:
         """Wait, before something is tried again; an `odm.AsyncStore` does other things meanwhile."""
         yield Sleep(seconds)
 
-    def together(self, steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
-        """Run several steps at once: ``yield from do.together([do.get(...), do.count(...)])``.
+    def concurrent(self, steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
+        """Run several steps at once: ``yield from do.concurrent([do.get(...), do.count(...)])``.
 
         Returns:
             What each returns, in order.
@@ -212,7 +212,7 @@ class Calls:
         Raises:
             Exception: what the first of them raised; the others have ended by then, or were stopped where they were.
         """
-        return together(steps)
+        return concurrent(steps)
 
     def counted(self, steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
         """Count what some steps cost: ``found, requests = yield from do.counted(do.query(...))``.

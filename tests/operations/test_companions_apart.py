@@ -24,7 +24,7 @@ class Late(Companion):
         self.tried: list[Effect[Any]] = []
         self.clock = Clock()
 
-    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+    def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         self.tried.append(effect)
         until = do.now() + 10
         self.clock.advance(self.takes.pop(0) if self.takes else 0)
@@ -36,7 +36,7 @@ class Outer(Companion):
 
     told: list[type[Exception] | None]
 
-    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+    def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         try:
             yield from commit()
         except OdmError as error:
@@ -49,7 +49,7 @@ class Refused(Companion):
 
     after = True
 
-    def apart(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
+    def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         if self.after:
             yield from commit()
         raise ItemExists("taken")

@@ -3,7 +3,7 @@
 import pytest
 
 from odm.errors import Throttled
-from odm.procedures.concurrent import together
+from odm.procedures.concurrent import concurrent
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.schema.model import Key
@@ -26,7 +26,7 @@ def answered(request: object) -> tuple[object, ...]:
 
 
 def test_those_within_hear_of_their_own_failures() -> None:
-    steps = together([together([asks("a"), asks("b")]), together([asks("c")])])
+    steps = concurrent([concurrent([asks("a"), asks("b")]), concurrent([asks("c")])])
     request = next(steps)
     with pytest.raises(StopIteration) as done:
         steps.send(answered(request))

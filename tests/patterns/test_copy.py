@@ -489,7 +489,7 @@ class Log(Companion):
         self.entry = self.make(entity, Entity, {"note_id": str, "text": str}, declared)
         return [self.entry]
 
-    def along(self, tx: Any, effect: Any) -> None:
+    def companion_writes(self, tx: Any, effect: Any) -> None:
         if effect.new is not None:
             tx.put(self.entry(note_id=effect.new.note_id, text=effect.new.text))
 

@@ -221,7 +221,7 @@ def test_three_writers(store: Store, before: str, works: tuple[str, ...]) -> Non
     assert explore(store, start(store, *STARTS[before]), *writers, faults=False) > 100
 
 
-APART, JOIN = Unique.apart, Claims._join
+APART, JOIN = Unique.without_transaction, Claims._join
 
 
 def careless(self: Unique, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
@@ -277,9 +277,9 @@ def at_once(self: Claims, do: Calls, owner: Any, claim: Any, there: Any) -> Gen[
 
 VARIANTS: dict[str, tuple[Any, str, Any]] = {
     "one id for all attempts": (claims, "new_id", lambda: "id"),
-    "its id is taken out after a lost answer": (Unique, "apart", careless),
-    "the item is written first": (Unique, "apart", hasty),
-    "the claim is relied on for ever": (Unique, "apart", slow),
+    "its id is taken out after a lost answer": (Unique, "without_transaction", careless),
+    "the item is written first": (Unique, "without_transaction", hasty),
+    "the claim is relied on for ever": (Unique, "without_transaction", slow),
     "the claim goes with all its ids": (Claims, "free", free_all),
     "a claim is taken over at once": (Claims, "_join", at_once),
     "a claim is taken over as it may be by now": (Claims, "_join", take_over),

@@ -244,8 +244,8 @@ def test_what_was_there_before_the_revision_goes_as_any_version(backend: Backend
 
 def test_a_lost_answer_of_a_transaction_of_one_is_told_where_there_are_no_others() -> None:
     class Lost(Versioned):
-        def apart(self, do: Calls, effect: Any, commit: Any) -> Gen[None]:
-            yield from super().apart(do, effect, commit)
+        def without_transaction(self, do: Calls, effect: Any, commit: Any) -> Gen[None]:
+            yield from super().without_transaction(do, effect, commit)
             raise OutcomeUnknown("by the test")
 
     table = declared(Lost("DOC#{doc_id}", "v{version}"))

@@ -12,10 +12,10 @@ from attrs import evolve
 
 from odm import (
     TTL,
-    Along,
     BadValue,
     Calls,
     Companion,
+    CompanionWrites,
     ConditionFailed,
     Conflict,
     Effect,
@@ -56,7 +56,7 @@ class Highest(Companion):
     def sources(self, entity: type[Entity]) -> frozenset[str]:
         return frozenset({"group", "level"})
 
-    def along(self, tx: Along, effect: Effect[Any]) -> None:
+    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
         new: Any = effect.new
         made = self.made[type(new)]
         higher = missing(made.level) | (made.level < new.level)
@@ -80,7 +80,7 @@ class Listed(Companion):
     def sources(self, entity: type[Entity]) -> frozenset[str]:
         return frozenset({"level"})
 
-    def along(self, tx: Along, effect: Effect[Any]) -> None:
+    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
         old: Any = effect.old
         new: Any = effect.new
         made = self.made[type(old or new)]
@@ -108,7 +108,7 @@ class Seat(Companion):
     def sources(self, entity: type[Entity]) -> frozenset[str]:
         return frozenset()
 
-    def along(self, tx: Along, effect: Effect[Any]) -> None:
+    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
         old: Any = effect.old
         new: Any = effect.new
         if new is None:
@@ -360,13 +360,13 @@ class TestCompanions:
         assert along(table) == (9, [(9, "ann", 2)])
 
     def test_are_named_by_explain(self, table: Store) -> None:
-        assert "along      highest (Highest), listed (Listed): " in str(table.explain(ANN))
+        assert "companions highest (Highest), listed (Listed): " in str(table.explain(ANN))
         asked = r"requests   (one, a transaction, or two with a read first, a try|several, one after another)\n"
         assert re.search(asked, str(table.explain(ANN)))
         assert not re.search(asked, str(table.explain(KEY, set_(Player.note, "n"))))
-        assert table.explain(KEY, set_(Player.level, 1)).along == ("highest (Highest)", "listed (Listed)")
-        assert table.explain(KEY, write="delete").along == ("listed (Listed)",)
-        assert table.explain(KEY, set_(Player.note, "n")).along == ()
+        assert table.explain(KEY, set_(Player.level, 1)).companions == ("highest (Highest)", "listed (Listed)")
+        assert table.explain(KEY, write="delete").companions == ("listed (Listed)",)
+        assert table.explain(KEY, set_(Player.note, "n")).companions == ()
 
     def test_are_refused_in_batches(self, table: Store) -> None:
         with table.batch() as batch:

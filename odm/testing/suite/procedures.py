@@ -41,7 +41,7 @@ def rename(do: Calls, key: Query[Customer], name: str) -> Gen[str]:
 @procedure
 def orders(do: Calls, *ids: str) -> Gen[list[Order | None]]:
     """Orders of a customer, asked for side by side."""
-    return (yield from do.together([do.get(Order, customer_id="c1", order_id=one) for one in ids]))
+    return (yield from do.concurrent([do.get(Order, customer_id="c1", order_id=one) for one in ids]))
 
 
 class TestProcedures:
@@ -143,7 +143,7 @@ class TestProcedures:
         @procedure
         def wait(do: Calls) -> Gen[list[None]]:
             yield from do.pause(0.02)
-            return (yield from do.together([do.pause(0.02), do.pause(0.01)]))
+            return (yield from do.concurrent([do.pause(0.02), do.pause(0.01)]))
 
         started = monotonic()
         assert db.run(wait()) == [None, None]
@@ -175,7 +175,7 @@ class TestTogetherInProcedures:
         @procedure
         def both(do: Calls) -> Gen[list[Any]]:
             steps: list[Gen[Any]] = [rename(KEY, "Bea")(do), do.count(collection(KEY)), do.get_many([])]
-            return (yield from do.together(steps))
+            return (yield from do.concurrent(steps))
 
         db.put(ANN)
         assert db.run(both()) == ["Ann", 1, []]
@@ -192,7 +192,7 @@ class TestTogetherInProcedures:
         @procedure
         def claims(do: Calls) -> Gen[list[bool]]:
             made = [Order(customer_id="c1", order_id=f"o{n}") for n in range(3)]
-            return (yield from do.together([claim(order)(do) for order in made]))
+            return (yield from do.concurrent([claim(order)(do) for order in made]))
 
         db.insert(Order(customer_id="c1", order_id="o1"))
         assert db.run(claims()) == [True, False, True]
@@ -200,7 +200,7 @@ class TestTogetherInProcedures:
     def test_end_with_the_failure_of_one(self, db: Store) -> None:
         @procedure
         def both(do: Calls) -> Gen[list[Any]]:
-            return (yield from do.together([do.one(KEY), do.put(Order(customer_id="c1", order_id="o1"))]))
+            return (yield from do.concurrent([do.one(KEY), do.put(Order(customer_id="c1", order_id="o1"))]))
 
         with pytest.raises(OdmError, match="c1"):
             db.run(both())
@@ -209,7 +209,7 @@ class TestTogetherInProcedures:
     def test_refuse_wrong_values_before_they_are_sent(self, db: Store, stores: Stores) -> None:
         @procedure
         def both(do: Calls) -> Gen[list[Any]]:
-            return (yield from do.together([do.put(ANN), do.get(cast(Any, "c1"))]))
+            return (yield from do.concurrent([do.put(ANN), do.get(cast(Any, "c1"))]))
 
         stores.forget()
         with pytest.raises(BadValue):

@@ -17,7 +17,7 @@ from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.garbage import Rules, Scrubbed, collect, server_time
-from odm.backends.bigtable.native import Mutated, MutateRows, Read, ReadRows, Row, RowRange, Together
+from odm.backends.bigtable.native import Concurrent, Mutated, MutateRows, Read, ReadRows, Row, RowRange
 from odm.backends.bigtable.native import Steps as NativeSteps
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
@@ -304,7 +304,7 @@ class Steps:
         except OdmError as error:
             self.pending, self.error = None, error
         else:
-            if isinstance(native, Together):
+            if isinstance(native, Concurrent):
                 self.pending, *self._together = native.calls
             else:
                 self.pending = native

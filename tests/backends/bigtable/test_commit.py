@@ -8,13 +8,13 @@ from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.loading import Loader, RowItem
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
+    Concurrent,
     DeleteColumn,
     Mutated,
     MutateRows,
     ReadRows,
     SetCell,
     Status,
-    Together,
 )
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.wire import Wire
@@ -78,7 +78,7 @@ class TestCalls:
         both = Put(HAT, item(), {"by_colour": RED, "by_maker": ANN})
         sent, answer = play(both, NOTHING, (done(), done()), False, on=procedures())
         assert isinstance(sent[0], ReadRows)
-        assert sent[1] == Together(
+        assert sent[1] == Concurrent(
             (MutateRows(COLOURS, (entry(RED, "id1"),)), MutateRows(MAKERS, (entry(ANN, "id1"),)))
         )
         assert commit_of(sent).unmatched[-1] == SetCell("_ix", listed(red="id1", ann="id1").encode(), 5000)
@@ -112,7 +112,7 @@ class TestCalls:
             Delete(HAT), stored("r0", listed(red="q", ann="p")), True, (done(), done()), on=procedures()
         )
         assert commit_of(sent).matched == REMOVED
-        assert sent[2] == Together(
+        assert sent[2] == Concurrent(
             (
                 MutateRows(COLOURS, (entry(RED, "q", gone=True),)),
                 MutateRows(MAKERS, (entry(ANN, "p", gone=True),)),
@@ -263,7 +263,7 @@ class TestClaims:
         sent, _ = play(both, NOTHING, (done(), busy), BUSY, done(), False, on=procedures())
         assert [type(one) for one in sent] == [
             ReadRows,
-            Together,
+            Concurrent,
             Sleep,
             MutateRows,
             Sleep,

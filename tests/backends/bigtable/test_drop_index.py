@@ -7,7 +7,7 @@ import pytest
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.codec import Listed, bookkeeping, stored
-from odm.backends.bigtable.drop_index import unlist
+from odm.backends.bigtable.drop_index import drop_index
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import (
@@ -65,7 +65,7 @@ def listed(send: Send) -> list[tuple[Any, tuple[Listed, ...], str]]:
 def test_every_item_that_lists_it_is_changed_and_no_other(send: Send) -> None:
     for number in range(250):
         put(send, number, listed=number != 3, kept=number % 2 == 0)
-    run(unlist(SCHEMA, DAY, Retry()), send)
+    run(drop_index(SCHEMA, DAY, Retry()), send)
     found = listed(send)
     assert [(x, entries) for x, entries, _ in found] == [(1, (KEPT,) * (number % 2 == 0)) for number in range(250)]
     assert [revision == "r" for _, _, revision in found] == [number == 3 for number in range(250)]
@@ -86,7 +86,7 @@ def test_an_item_that_somebody_else_writes_meanwhile_keeps_what_he_wrote(send: S
             put(send, 1, revision="other", kept=False)
         return send(native)
 
-    run(unlist(SCHEMA, DAY, Retry()), interfere)
+    run(drop_index(SCHEMA, DAY, Retry()), interfere)
     assert [entries for _, entries, _ in listed(send)] == [()]
     assert len(waited) == 1
 
@@ -95,14 +95,14 @@ def test_it_gives_up_when_others_are_always_faster(send: Send) -> None:
     put(send, 1)
     with pytest.raises(Throttled, match="other writers of 'p#0001' were faster"):
         run(
-            unlist(SCHEMA, DAY, Retry(overall=0)),
+            drop_index(SCHEMA, DAY, Retry(overall=0)),
             lambda native: False if isinstance(native, CheckAndMutateRow) else send(native),
         )
 
 
 def test_an_entry_of_an_item_that_is_gone_is_passed_over(send: Send) -> None:
     send(MutateRow(DAY, Entry("a##b##c##d", (SetCell("q", b"c#d", 1000, "i"),))))
-    run(unlist(SCHEMA, DAY, Retry()), send)
+    run(drop_index(SCHEMA, DAY, Retry()), send)
     assert listed(send) == []
 
 
@@ -116,4 +116,4 @@ def test_a_cell_of_another_program_stops_it(send: Send, row_key: str, cell: SetC
     put(send, 1)
     send(MutateRow(DAY, Entry(row_key, (cell,))))
     with pytest.raises(BackendError, match=f"has cells that odm did not write in row '{row_key}'"):
-        run(unlist(SCHEMA, DAY, Retry()), send)
+        run(drop_index(SCHEMA, DAY, Retry()), send)

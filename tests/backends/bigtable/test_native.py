@@ -5,6 +5,7 @@ from odm.backends.bigtable.native import (
     COUNTERS,
     AppendValue,
     CheckAndMutateRow,
+    Concurrent,
     CreateTable,
     DeleteColumn,
     DeleteTable,
@@ -20,7 +21,6 @@ from odm.backends.bigtable.native import (
     ReadRows,
     RowRange,
     SetCell,
-    Together,
 )
 from odm.backends.bigtable.ownership import REMOVED
 from odm.protocol.requests import Sleep
@@ -56,7 +56,7 @@ REPLACE = (*REMOVED, SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 1000))
             "read-modify-write shop k c:views+=2 d:_t.=''",
         ),
         (
-            Together((ReadRows("a", filter=Family("i")), ReadRows("b", filter=Stripped()))),
+            Concurrent((ReadRows("a", filter=Family("i")), ReadRows("b", filter=Stripped()))),
             "read a i:*\nread b strip-value",
         ),
         (CreateTable("shop", {"d": 1}), "createtable shop families=d:maxversions=1"),

@@ -13,6 +13,7 @@ from odm.backends.bigtable.native import (
     ENTRIES,
     SERVER_TIME,
     CheckAndMutateRow,
+    Concurrent,
     Entry,
     Mutated,
     MutateRow,
@@ -22,7 +23,6 @@ from odm.backends.bigtable.native import (
     ReadRows,
     SetCell,
     Steps,
-    Together,
 )
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.rehearsal import quoted, rehearse
@@ -99,7 +99,7 @@ def steps(*requests: Native, answers: list[Any] | None = None) -> Steps[None]:
 @pytest.mark.usefixtures("berlin")
 def test_index_rows_are_shown_and_calls_are_answered_as_by_empty_tables() -> None:
     entry = SetCell("9f", b"a#b", SERVER_TIME, ENTRIES)
-    claims = Together((MutateRows("shop.by_date", (Entry("D##a##b", (entry,)),)),))
+    claims = Concurrent((MutateRows("shop.by_date", (Entry("D##a##b", (entry,)),)),))
     read = ReadRows("shop", keys=("a#b",))
     commit = CheckAndMutateRow("shop", "a#b", None, (), (*REMOVED, SetCell("_t", b"Order", NOW)))
     answers: list[Any] = []

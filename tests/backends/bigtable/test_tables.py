@@ -18,6 +18,7 @@ from odm.backends.bigtable.admin import Admin
 from odm.backends.bigtable.changes import differences
 from odm.backends.bigtable.errors import explain
 from odm.backends.bigtable.native import (
+    Concurrent,
     CreateTable,
     DeleteTable,
     Families,
@@ -27,7 +28,6 @@ from odm.backends.bigtable.native import (
     Read,
     ReadRows,
     Tables,
-    Together,
 )
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.tables import plan
@@ -199,7 +199,7 @@ def test_items_are_written_when_an_index_that_they_list_is_gone(name: str, backe
 
 SHOP = users("shop", "by_name").compile()
 MAKE = (CreateTable("shop", {"d": 1, "c": 1}), CreateTable("shop.by_name", {"i": 1}))
-LOOK = Together((GetTable("shop"), GetTable("shop.by_name")))
+LOOK = Concurrent((GetTable("shop"), GetTable("shop.by_name")))
 GONE, THERE = google.NotFound("gone"), google.AlreadyExists("there")
 
 
@@ -208,7 +208,7 @@ def sent(request: CreateTables | DropTables, *answers: Any) -> list[Any]:
 
 
 def test_they_are_looked_at_and_made_together() -> None:
-    assert sent(CreateTables(), (GONE, GONE), (None, None)) == [LOOK, Together(MAKE)]
+    assert sent(CreateTables(), (GONE, GONE), (None, None)) == [LOOK, Concurrent(MAKE)]
 
 
 def test_what_is_there_takes_one_look() -> None:
@@ -218,12 +218,12 @@ def test_what_is_there_takes_one_look() -> None:
 def test_what_somebody_else_made_meanwhile_is_looked_at_again() -> None:
     asked = sent(CreateTables(), (GONE, GONE), (THERE, None), ({"d": "maxversions=1"}, ENTRIES), None)
     add = ModifyFamilies("shop", create={"c": 1})
-    assert [asked[0], asked[1], asked[3], asked[4]] == [LOOK, Together(MAKE), LOOK, add]
+    assert [asked[0], asked[1], asked[3], asked[4]] == [LOOK, Concurrent(MAKE), LOOK, add]
 
 
 def test_only_what_was_not_answered_is_sent_again() -> None:
     asked = sent(CreateTables(), (GONE, GONE), (None, BUSY), None)
-    assert [asked[1], asked[3]] == [Together(MAKE), MAKE[1]]
+    assert [asked[1], asked[3]] == [Concurrent(MAKE), MAKE[1]]
 
 
 @pytest.mark.parametrize("answers", [(BUSY, google.PermissionDenied("no")), (google.PermissionDenied("no"), BUSY)])
@@ -249,7 +249,7 @@ def test_every_page_of_names_is_read_and_other_tables_are_left_alone() -> None:
         match native:
             case ListTables():
                 return pages[native.page]
-            case Together():
+            case Concurrent():
                 found: dict[str, Families] = {"shop": ITEMS, "shop.by_day": ENTRIES, "shop.cache": {"x": "never"}}
                 return tuple(found.get(call.table, GONE) for call in native.calls)
             case _:

@@ -7,6 +7,7 @@ import pytest
 from odm.backends.bigtable import batches
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
+    Concurrent,
     Entry,
     Mutated,
     MutateRows,
@@ -15,7 +16,6 @@ from odm.backends.bigtable.native import (
     Row,
     SetCell,
     Status,
-    Together,
 )
 from odm.backends.bigtable.ownership import REMOVED
 from odm.errors import BackendError, Throttled
@@ -61,7 +61,7 @@ def test_one_read_one_claim_a_table_commits_together_one_cleaning_a_table() -> N
     assert "d:_ix" in str(read.filter), "only the bookkeeping is read"
     assert claim.table == COLOURS
     assert entries(claim) == [red("a", "id1")]
-    assert type(commit) is Together
+    assert type(commit) is Concurrent
     commits = [one for one in commit.calls if isinstance(one, CheckAndMutateRow)]
     assert [(one.key, len(one.matched), len(one.unmatched)) for one in commits] == [
         ("HAT#a#Hat", 0, 6),
@@ -76,7 +76,7 @@ def test_what_was_refused_is_tried_again() -> None:
     request = BatchWrite((put("a"), put("b")))
     sent, _ = play(request, NOTHING, done(2), (True, False), done(), hats(a="q"), True, on=procedures())
     assert [type(one) for one in sent] == [
-        ReadRows, MutateRows, Together, MutateRows, Sleep, ReadRows, CheckAndMutateRow
+        ReadRows, MutateRows, Concurrent, MutateRows, Sleep, ReadRows, CheckAndMutateRow
     ]  # fmt: skip
     assert entries(sent[3]) == [red("a", "id1", gone=True)]
     assert sent[5].keys == ("HAT#a#Hat",)
@@ -88,7 +88,7 @@ def test_answers_that_were_lost() -> None:
     landed = Read((hat("a", "id1"),))
     sent, answer = play(request, NOTHING, done(2), answers, landed, done(), False, on=procedures())
     assert [type(one) for one in sent] == [
-        ReadRows, MutateRows, Together, Sleep, ReadRows, MutateRows, CheckAndMutateRow
+        ReadRows, MutateRows, Concurrent, Sleep, ReadRows, MutateRows, CheckAndMutateRow
     ]  # fmt: skip
     assert entries(sent[5]) == [red("b", "id3")], "under a new id, and nothing is removed"
     assert answer is None
@@ -116,7 +116,7 @@ def test_goes_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_commits_so_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odm.backends.bigtable.commit.COMMITS", 2)
     sent, _ = play(BatchWrite(tuple(map(put, ALL))), NOTHING, done(3), (False, False), False, on=procedures())
-    assert [type(one) for one in sent] == [ReadRows, MutateRows, Together, CheckAndMutateRow]
+    assert [type(one) for one in sent] == [ReadRows, MutateRows, Concurrent, CheckAndMutateRow]
 
 
 @pytest.mark.parametrize("where", ["claims", "commits", "answers"])

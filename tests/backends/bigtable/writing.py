@@ -7,6 +7,7 @@ from odm import AccessPattern, Columns, Counter, Entity, PrimaryKey, Table
 from odm.backends.bigtable.native import (
     Cell,
     CheckAndMutateRow,
+    Concurrent,
     DeleteColumn,
     Entry,
     Mutated,
@@ -14,7 +15,6 @@ from odm.backends.bigtable.native import (
     Row,
     SetCell,
     Status,
-    Together,
 )
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
@@ -115,7 +115,7 @@ def done(rows: int = 1) -> Mutated:
 
 def calls(sent: list[Any]) -> int:
     """How many calls were made."""
-    return sum(len(one.calls) if isinstance(one, Together) else 1 for one in sent if not isinstance(one, Sleep))
+    return sum(len(one.calls) if isinstance(one, Concurrent) else 1 for one in sent if not isinstance(one, Sleep))
 
 
 def commit_of(sent: list[Any]) -> CheckAndMutateRow:

@@ -12,7 +12,7 @@ from odm.backends.dynamodb.options import Options
 from odm.backends.dynamodb.schema import Layout, create_table
 from odm.backends.dynamodb.tables import apply
 from odm.errors import BackendError, BadValue
-from odm.protocol.admin import Change
+from odm.protocol.admin import TableChange
 from odm.protocol.requests import Sleep
 from odm.protocol.run import run
 from odm.schema.model import IndexSchema, Schema
@@ -205,11 +205,11 @@ def test_an_index_may_hold_more_than_is_asked_for_and_not_less() -> None:
 
 
 def test_expiry() -> None:
-    def found(status: str, attribute: str = "_ttl", *, has_ttl: bool = True) -> Change | None:
+    def found(status: str, attribute: str = "_ttl", *, has_ttl: bool = True) -> TableChange | None:
         return expiry_difference(shop(has_ttl=has_ttl), {"TimeToLiveStatus": status, "AttributeName": attribute})
 
     on = {"Enabled": True, "AttributeName": "_ttl"}
-    add = Change(
+    add = TableChange(
         "add", "expiry", "by '_ttl'", Call("update_time_to_live", {"TableName": "shop", "TimeToLiveSpecification": on})
     )
     assert expiry_difference(shop(has_ttl=True), {}) == found("DISABLED") == add
