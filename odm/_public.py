@@ -9,6 +9,7 @@ from odm.entities.markers import TTL, Columns, Counter, Revision, Stored
 from odm.entities.patterns import AccessPattern, PrimaryKey, primary_key
 from odm.entities.query import Query
 from odm.entities.upgrades import upgrade
+from odm.entities.views import EntityView, PatternView, SchemaView
 from odm.errors import (
     BackendError,
     BadCursor,
@@ -52,19 +53,20 @@ from odm.expressions.nodes import Condition
 from odm.keys import Shards
 from odm.observe.events import RequestInfo
 from odm.observe.meter import Meter, Usage
+from odm.procedures.calls import Calls, Procedure, procedure
+from odm.procedures.companion import Companion
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.explain import Explanation
 from odm.procedures.raw import RawItem
+from odm.procedures.session import Page
 from odm.protocol.connection import Backend
 from odm.protocol.connection import CoreGen as Gen
 from odm.protocol.limits import Limits
 from odm.schema.lint.finding import LintFinding
-from odm.schema.table import Table
-from odm.stores.asynchronous import AsyncBatch, AsyncStore
-from odm.stores.base import Page
-from odm.stores.calls import Calls, Procedure, procedure
-from odm.stores.companions import Companion
-from odm.stores.sync import Batch, Store
+from odm.schema.table import Table, compiled
+from odm.stores.asynchronous import AsyncStore
+from odm.stores.batches import AsyncBatch, Batch
+from odm.stores.sync import Store
 from odm.stores.transactions import AsyncTransaction, Transaction
 
 __all__ = [
@@ -88,6 +90,7 @@ __all__ = [
     "Counter",
     "Effect",
     "Entity",
+    "EntityView",
     "Explanation",
     "Gen",
     "ItemExists",
@@ -102,6 +105,7 @@ __all__ = [
     "OdmError",
     "OutcomeUnknown",
     "Page",
+    "PatternView",
     "PrimaryKey",
     "Procedure",
     "Query",
@@ -109,6 +113,7 @@ __all__ = [
     "RequestInfo",
     "Revision",
     "SchemaError",
+    "SchemaView",
     "Shards",
     "Store",
     "Stored",
@@ -122,6 +127,7 @@ __all__ = [
     "append",
     "between",
     "collection",
+    "compiled",
     "contains",
     "discard_from",
     "exists",

@@ -48,6 +48,7 @@ from odm import (
     ItemNotFound,
     OdmError,
     Query,
+    compiled,
     discard_from,
     primary_key,
 )
@@ -95,9 +96,8 @@ class Claims:
 
     def checked(self, values: Values) -> Values:
         """Values as the entity has them when it is read: a put stores what was assigned, which nobody validated."""
-        table: Any = self.entity.__odm_table__
-        codec = table.compile().entity(self.entity).codec
-        return {name: codec.validate(name, value) for name, value in values.items()}
+        entity = compiled(self.entity)
+        return {name: entity.validate(name, value) for name, value in values.items()}
 
     def key(self, values: Values) -> Query[Any]:
         """The key of the claim on a value."""

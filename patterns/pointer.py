@@ -63,13 +63,15 @@ from odm import (
     Entity,
     Gen,
     OutcomeUnknown,
+    PatternView,
     PrimaryKey,
     Procedure,
     Query,
     SchemaError,
+    SchemaView,
     Throttled,
     Unsupported,
-    field,
+    compiled,
     missing,
     primary_key,
 )
@@ -111,15 +113,13 @@ class Pointer(Companion):
         of.items = self.make(entity, Entity, fields, {"primary": self.key})
         return (of.items,)
 
-    def check(self, entity: type[Entity], schema: Any, *, transactions: bool) -> None:
-        of, tracked = self._of[entity], field(self.tracks)
+    def check(self, entity: type[Entity], schema: SchemaView, *, transactions: bool) -> None:
+        of = self._of[entity]
         items = schema.entity(of.items)
         try:
-            items.codec.lower(tracked < tracked)  # noqa: PLR0124  # whether it can be compared at all
+            items.check_ordered(self.tracks)
         except BadValue as error:
             raise self.fault(entity, f"{error}; a pointer moves in the order of a field: track another") from error
-        if len(items.codec.record.fields[self.tracks].type.kinds) != 1:
-            raise self.fault(entity, f"{self.tracks} is of several types, which have no order among them")
         key = items.primary
         if self.tracks in set(key.fields) - key.lossy:
             raise self.fault(entity, f"{self.tracks} is a part of its key, so every value has a pointer of its own")
@@ -130,7 +130,7 @@ class Pointer(Companion):
                 f"cut short, no pattern finds the newest item: add {self._wanted(of, key)}"
             )
 
-    def _wanted(self, of: "Pointed[Any]", key: Any) -> str:
+    def _wanted(self, of: "Pointed[Any]", key: PatternView) -> str:
         if key.lossy:
             return f"a field for what the key keeps of {', '.join(key.lossy)}, to stand in it, and a pattern by that"
         rest = "".join(f"#{{{name}}}" for name in of.key.fields if name not in (*key.fields, self.tracks))
@@ -174,7 +174,7 @@ class Pointed(Generic[E]):
 
     items: type[Any]
     key: Any
-    pattern: Any = None
+    pattern: tuple[PatternView, bool] | None = None
 
     def __init__(self, pointer: Pointer, entity: type[E]) -> None:
         self._pointer = pointer
@@ -205,11 +205,10 @@ class Pointed(Generic[E]):
 
     def _procedure(self, steps: Callable[[Query[Any], Calls], Gen[R]], of: str, given: dict[str, Any]) -> Procedure[R]:
         """Steps that begin with the pointer's key, of values as the entity itself would hold them."""
-        table: Any = self._entity.__odm_table__
-        if table is None:
+        if self._entity.__odm_table__ is None:
             raise self._pointer.fault(self._entity, "the class has no table=: use a subclass that has")
-        codec = table.compile().entity(self._entity).codec
-        known = {name: codec.validate(name, given[name]) for name in given.keys() & self.items.model_fields}
+        entity = compiled(self._entity)
+        known = {name: entity.validate(name, given[name]) for name in given.keys() & self.items.model_fields}
         key: Query[Any] = self.items.primary(**{**given, **known})
         return Procedure(partial(steps, key), f"{self!r}{of}({str(key).partition('(')[2]}")
 
@@ -241,8 +240,9 @@ class Pointed(Generic[E]):
 
     def _newest(self, values: Mapping[str, Any], pointer: Any) -> Query[E]:
         """The newest of a pointer's items, from where it points on."""
+        assert self.pattern is not None  # the check of the store that has connected
         (pattern, descending), tracks = self.pattern, self._pointer.tracks
-        given = {name: values[name] for name in pattern.partition.fields}
+        given = {name: values[name] for name in pattern.partition_fields}
         rest = [getattr(self._entity, name) == values[name] for name in values if name not in given]
         if pointer is not None:
             rest.append(getattr(self._entity, tracks) >= getattr(pointer, tracks))

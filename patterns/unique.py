@@ -74,6 +74,7 @@ from odm import (
     Procedure,
     Query,
     SchemaError,
+    SchemaView,
     contains,
     missing,
     primary_key,
@@ -121,7 +122,7 @@ class Unique(Companion):
         self._claims[entity] = Claims(f"{entity.__name__}.{self.name}", entity, self.fields, made)
         return [made]
 
-    def check(self, entity: type[Entity], schema: Any, *, transactions: bool) -> None:
+    def check(self, entity: type[Entity], schema: SchemaView, *, transactions: bool) -> None:
         """Refuse entities whose items expire."""
         ttl = schema.entity(entity).ttl
         if ttl is not None:

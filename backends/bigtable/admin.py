@@ -17,7 +17,7 @@ from odm.codec import TAG
 from odm.errors import BackendError
 from odm.keys import next_prefix
 from odm.protocol.admin import Survey, TableChange, Tell
-from odm.protocol.run import run
+from odm.protocol.connection import run
 from odm.schema.evidence import Stored, judge
 from odm.schema.model import Key, Schema
 

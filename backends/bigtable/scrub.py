@@ -27,7 +27,7 @@ from odm.backends.bigtable.commit import LEASE_SECONDS
 from odm.backends.bigtable.garbage import Rules, Scrubbed, collect
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BadValue
-from odm.protocol.run import arun, run
+from odm.protocol.connection import arun, run
 from odm.schema.model import Schema
 from odm.schema.table import Table
 

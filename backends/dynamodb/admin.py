@@ -9,8 +9,8 @@ from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import apply, plan
 from odm.protocol.admin import Survey, Tell
+from odm.protocol.connection import run
 from odm.protocol.requests import CreateTables, Request, Scan
-from odm.protocol.run import run
 from odm.schema.evidence import Stored, judge
 from odm.schema.model import Schema
 

@@ -14,9 +14,8 @@ from attrs import field, frozen
 from odm.backends.local.call_names import call_name_of
 from odm.backends.local.faults import Before, Delay, Fail, Faults, Lose, Throttle
 from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled
-from odm.protocol.connection import ForwardingConnection, NativeGen
+from odm.protocol.connection import ForwardingConnection, NativeGen, arun, run
 from odm.protocol.requests import BatchGet, BatchWrite, Request, repeatable
-from odm.protocol.run import arun, run
 from odm.schema.model import Schema
 
 _Step: TypeAlias = Request | Delay | Before

@@ -1,15 +1,12 @@
 """What a model knows of companions: declarations in its body whose own items are written along with its items.
 
 A pointer to the newest order, a claim on an e-mail address, the kept versions of a document: each is stored in items of
-its own, which every write of the entity has to keep right. `odm.Companion` is what such a declaration derives from; the
-store asks it what goes along with a write, and writes all in one transaction, or one after another where the backend
-writes one item at a time.
+its own, which every write of the entity has to keep right. `odm.Companion` is what such a declaration derives from.
 
-Here is what the compiler and the operations need of one. What it is handed in a write, and does with it, is above them,
-in `odm.stores.companions`.
+Here is what the compiler needs of one. What it does in a write is above, in `odm.procedures.companion`.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import getattr_static
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
@@ -19,6 +16,7 @@ from attrs import frozen
 from odm.entities.markers import Marker, Stored
 from odm.entities.metaclass import ReferringModel
 from odm.entities.upgrades import upgrades_of
+from odm.entities.views import SchemaView
 from odm.keys.types import stripped
 
 if TYPE_CHECKING:
@@ -75,7 +73,7 @@ class BaseCompanion:
         """
         return ()
 
-    def check(self, entity: "type[Entity]", schema: Any, *, transactions: bool) -> None:
+    def check(self, entity: "type[Entity]", schema: SchemaView, *, transactions: bool) -> None:
         """Refuse what can only be seen when all is compiled.
 
         Args:
@@ -92,19 +90,6 @@ class BaseCompanion:
     def sources(self, entity: "type[Entity]") -> frozenset[str] | None:
         """The fields that decide about its items; an update of others is none of its business. None: all of them."""
         return None
-
-    def companion_writes(self, tx: Any, effect: Effect[Any]) -> None:
-        """Say what is written along with an item."""
-
-    def without_transaction(
-        self, do: Any, effect: Effect[Any], commit: Callable[..., Generator[Any, Any, None]]
-    ) -> Generator[Any, Any, None]:
-        """Write an item on a backend that writes one at a time."""
-        yield from commit()
-
-    def settle(self, do: Any, effect: Effect[Any]) -> Generator[Any, Any, None]:
-        """Do what need not be done together with a write, once it is done."""
-        yield from ()
 
     def copies(self, entity: "type[Entity]", names: Iterable[str]) -> dict[str, Any]:
         """Fields for `make` that hold what these of the entity do, under their stored names, but never None.

@@ -114,6 +114,14 @@ class Template:
                 self._write(slot, values[slot.name])  # names the value
             raise
 
+    def text_of(self, field: str, value: Any) -> str:
+        """How a value is written in the first slot of a field.
+
+        Raises:
+            KeyValueError: it can not stand in a key.
+        """
+        return self._write(next(slot for slot in self.slots if slot.name == field), value)
+
     def span(self, given: Mapping[str, Any], bounds: Sequence[tuple[Op, Any]] = ()) -> Span:
         """The keys with the given leading values, and the next one within the bounds.
 

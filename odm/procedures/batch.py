@@ -17,7 +17,8 @@ from odm.procedures.unprocessed import send_batch
 from odm.procedures.write import put_request
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.schema.model import EntitySchema, Key, Target
+from odm.schema.model import EntitySchema, Key
+from odm.schema.target import Target
 
 FLUSH_AT = 1000
 """Operations that a batch collects before it sends them."""
@@ -57,14 +58,15 @@ class Pending:
             )
         self._add(request, target, entity)
 
-    def delete(self, which: object) -> None:
-        """Add a delete of an entity or key.
+    def delete(self, which: Any, /, **key: Any) -> None:
+        """Add a delete of an entity, or of a key.
 
         Raises:
             BadValue: the batch is not open, or an entity with a Revision is passed, which a batch can not check.
         """
         self._check_open()
-        target = self._context.schema.target(which)
+        schema = self._context.schema
+        target = schema.target(schema.named(which, key))
         if target.revision is not None:
             raise BadValue(
                 f"{which!r} has a Revision, which a batch can not check: delete() it on its own, or give its key"
@@ -150,3 +152,30 @@ def check_strangers(
 
 def _names(entity: EntitySchema) -> str:
     return " and ".join(f"{entity.name}.{one.name}" for one in entity.companions)
+
+
+class BatchSteps:
+    """The batch of a procedure, which is sent by `send`: once, whatever it holds; the last operation on a key wins."""
+
+    def __init__(self, context: Context) -> None:
+        self._pending = Pending(context)
+        self._pending.open = True
+
+    def put(self, entity: Entity) -> None:
+        """Write an entity over whatever is under its key; BadValue if it has a Revision."""
+        self._pending.put(entity)
+
+    def delete(self, which: type[Entity] | Entity | Query[Any], /, **key: Any) -> None:
+        """Remove an item."""
+        self._pending.delete(which, **key)
+
+    def send(self) -> CoreGen[None]:
+        """Do all operations; Throttled with what is left.
+
+        Raises:
+            Throttled: ``left`` has the entities that were not put, and the keys of those that were not deleted.
+        """
+        try:
+            yield from self._pending.flush()
+        finally:
+            self._pending.close()

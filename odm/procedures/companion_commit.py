@@ -26,6 +26,7 @@ from odm.errors import (
 from odm.expressions.nodes import Action, Condition
 from odm.procedures import update as updates
 from odm.procedures import write as writes
+from odm.procedures.calls import Calls
 from odm.procedures.commit import commit
 from odm.procedures.companion_writes import (
     KEEP,
@@ -45,7 +46,8 @@ from odm.procedures.update import ATTEMPTS, contended
 from odm.procedures.write_intent import WriteIntent, delete_intent, insert_intent, put_intent, update_intent
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.schema.model import EntitySchema, Target
+from odm.schema.model import EntitySchema
+from odm.schema.target import Target
 
 E = TypeVar("E", bound=Entity)
 
@@ -88,7 +90,7 @@ class Writing:
 # Most entities have none: for these, the functions below only choose the plain write, at no cost of a generator.
 
 
-def put(context: Context, do: Any, instance: E, when: Condition | bool | None) -> CoreGen[E]:
+def put(context: Context, do: Calls, instance: E, when: Condition | bool | None) -> CoreGen[E]:
     """Write the entity over whatever is under its key, with its companions' items; returns it as stored."""
     entity = context.schema.by_class.get(type(instance))
     if entity is None or not entity.companions:
@@ -96,7 +98,7 @@ def put(context: Context, do: Any, instance: E, when: Condition | bool | None) -
     return _stored(context, do, put_intent(context, instance, when))
 
 
-def insert(context: Context, do: Any, instance: E) -> CoreGen[E]:
+def insert(context: Context, do: Calls, instance: E) -> CoreGen[E]:
     """Write the entity if its key is free, with its companions' items; returns it as stored."""
     entity = context.schema.by_class.get(type(instance))
     if entity is None or not entity.companions:
@@ -104,14 +106,14 @@ def insert(context: Context, do: Any, instance: E) -> CoreGen[E]:
     return _stored(context, do, insert_intent(context, instance))
 
 
-def _stored(context: Context, do: Any, intent: WriteIntent) -> CoreGen[Any]:
+def _stored(context: Context, do: Calls, intent: WriteIntent) -> CoreGen[Any]:
     yield from _write(context, do, intent)
     return intent.stored
 
 
 def update(  # the arguments of an update
     context: Context,
-    do: Any,
+    do: Calls,
     which: object,
     actions: Sequence[Action],
     when: Condition | bool | None,
@@ -131,13 +133,13 @@ def update(  # the arguments of an update
 
 
 def _updated(
-    context: Context, do: Any, intent: WriteIntent, returning: updates.Returning, *, once: bool
+    context: Context, do: Calls, intent: WriteIntent, returning: updates.Returning, *, once: bool
 ) -> CoreGen[Any]:
     effect = yield from _write(context, do, intent, once=once)
     return {"none": None, "old": effect.old, "new": effect.new}[returning]
 
 
-def delete(context: Context, do: Any, which: object, when: Condition | bool | None) -> CoreGen[bool]:
+def delete(context: Context, do: Calls, which: object, when: Condition | bool | None) -> CoreGen[bool]:
     """Remove an item, with its companions' items; returns whether it was there."""
     entity = _entity(context, which)
     if entity is None or not any(one.deletes for one in entity.companions):
@@ -145,7 +147,7 @@ def delete(context: Context, do: Any, which: object, when: Condition | bool | No
     return _deleted(context, do, delete_intent(context, which, when))
 
 
-def _deleted(context: Context, do: Any, intent: WriteIntent) -> CoreGen[bool]:
+def _deleted(context: Context, do: Calls, intent: WriteIntent) -> CoreGen[bool]:
     get = req.Get(intent.target.key, pattern=intent.target.entity.primary.full_name)
     item = yield get
     if context.living(item) is None:
@@ -160,7 +162,7 @@ def _deleted(context: Context, do: Any, intent: WriteIntent) -> CoreGen[bool]:
     return effect.old is not None
 
 
-def delete_all(context: Context, do: Any, reading: Reading | None) -> CoreGen[int]:
+def delete_all(context: Context, do: Calls, reading: Reading | None) -> CoreGen[int]:
     """Remove everything that a query finds, expired items too, with its companions' items; returns how many items went.
 
     Items that nothing goes along with are removed in batches, as from any table.
@@ -183,7 +185,7 @@ def delete_all(context: Context, do: Any, reading: Reading | None) -> CoreGen[in
     return total
 
 
-def write_transaction(context: Context, intents: Sequence[WriteIntent], *, do: Any) -> CoreGen[None]:
+def write_transaction(context: Context, intents: Sequence[WriteIntent], *, do: Calls) -> CoreGen[None]:
     """Apply the operations of a transaction and the writes of their companions, or nothing.
 
     Raises:
@@ -197,7 +199,7 @@ def write_transaction(context: Context, intents: Sequence[WriteIntent], *, do: A
         yield from _settle(do, intent, effect)
 
 
-def _single_operation(context: Context, do: Any, intent: WriteIntent) -> CoreGen[Effect[Any]]:
+def _single_operation(context: Context, do: Calls, intent: WriteIntent) -> CoreGen[Effect[Any]]:
     """The transaction of the one operation that it has where there are none."""
     try:
         return (yield from _without_transaction(context, do, IntentWithCompanions(intent), UNREAD))
@@ -234,7 +236,7 @@ def write_each(context: Context, writes_: CompanionWrites) -> CoreGen[None]:
 
 
 def _write(
-    context: Context, do: Any, intent: WriteIntent, item: Any = UNREAD, *, once: bool = False
+    context: Context, do: Calls, intent: WriteIntent, item: Any = UNREAD, *, once: bool = False
 ) -> CoreGen[Effect[Any]]:
     """Apply one operation with its companions' writes; ``item``: as it was read, if it was."""
     if context.transactions:
@@ -259,14 +261,14 @@ def _write(
     return effect
 
 
-def _settle(do: Any, intent: WriteIntent, effect: Effect[Any] | None) -> CoreGen[None]:
+def _settle(do: Calls, intent: WriteIntent, effect: Effect[Any] | None) -> CoreGen[None]:
     """What companions do when a write is done; None: it had none."""
     if effect is not None:
         for companion in concerned(intent):
             yield from companion.settle(do, effect)
 
 
-def _without_transaction(context: Context, do: Any, one: IntentWithCompanions, item: Any) -> CoreGen[Effect[Any]]:
+def _without_transaction(context: Context, do: Calls, one: IntentWithCompanions, item: Any) -> CoreGen[Effect[Any]]:
     """Do one operation, each companion within the one before; raises why it can not be done."""
     target = one.intent.target
     if item is UNREAD and one.reads(context, apart=True):
@@ -285,7 +287,7 @@ def _without_transaction(context: Context, do: Any, one: IntentWithCompanions, i
     raise contended(target)
 
 
-def _within(context: Context, do: Any, plan: Planned, writing: Writing, at: int) -> CoreGen[None]:
+def _within(context: Context, do: Calls, plan: Planned, writing: Writing, at: int) -> CoreGen[None]:
     """The steps of the companions from a place on, the write of the item itself innermost."""
     if at == len(plan.of.companions):
         yield from _itself(context, plan, writing)

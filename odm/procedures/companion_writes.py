@@ -5,7 +5,7 @@ worked out anew.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from attrs import Factory, evolve, field, frozen
 
@@ -15,13 +15,15 @@ from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, OdmError
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set, Value
+from odm.procedures.companion import Companion
 from odm.procedures.context import Context
 from odm.procedures.upgrades import unchanged
 from odm.procedures.write import Write
 from odm.procedures.write_intent import WriteIntent, delete_intent, insert_intent, put_intent, update_intent
 from odm.protocol import requests as req
 from odm.protocol.predicates import ABSENT, EXISTS, equals, every, judged, revision_is
-from odm.schema.model import EntitySchema, Target
+from odm.schema.model import EntitySchema
+from odm.schema.target import Target
 
 Refusal = Callable[[Any], OdmError]
 
@@ -180,7 +182,7 @@ class IntentWithCompanions:
     """An operation on an entity with the companions that it concerns."""
 
     intent: WriteIntent
-    companions: tuple[BaseCompanion, ...] = field(
+    companions: tuple[Companion, ...] = field(
         default=Factory(lambda self: concerned(self.intent), takes_self=True), init=False
     )
 
@@ -293,29 +295,31 @@ class Planned:
         return self.operation
 
 
-def companion_writes_of(context: Context, companion: BaseCompanion, effect: Effect[Any]) -> CompanionWrites:
+def companion_writes_of(context: Context, companion: Companion, effect: Effect[Any]) -> CompanionWrites:
     """What a companion writes with an item, and its mark."""
     tx = CompanionWrites(context)
     companion.companion_writes(tx, effect)
     return tx
 
 
-def concerned(intent: WriteIntent) -> tuple[BaseCompanion, ...]:
+def concerned(intent: WriteIntent) -> tuple[Companion, ...]:
     """The companions that an operation concerns."""
-    entity = intent.target.entity
-    if not entity.companions or intent.name == "check":
+    # What declares one derives from Companion; the entity, which is below it, knows its base alone.
+    companions = cast("tuple[Companion, ...]", intent.target.entity.companions)
+    if not companions or intent.name == "check":
         return ()
     if intent.name == "delete":
-        return tuple(one for one in entity.companions if one.deletes)
+        return tuple(one for one in companions if one.deletes)
     if isinstance(intent.work, Write) or intent.work.upsert:
-        return entity.companions
+        return companions
+    entity = intent.target.entity
     roots = {action.path.root for action in intent.work.actions}
 
-    def touched(one: BaseCompanion) -> bool:
+    def touched(one: Companion) -> bool:
         names = one.sources(entity.cls)
         return names is None or any(entity.codec.stored[name] in roots for name in names)
 
-    return tuple(filter(touched, entity.companions))
+    return tuple(filter(touched, companions))
 
 
 def mark_of(companion: BaseCompanion) -> str:

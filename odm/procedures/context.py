@@ -14,7 +14,8 @@ from odm.protocol.limits import PORTABLE, Limits
 from odm.protocol.predicates import Now, every, has_tag, of_tags, reading_filter, requires
 from odm.protocol.requests import Position
 from odm.schema.faults import unknown_item
-from odm.schema.model import EntitySchema, Key, Schema, Target
+from odm.schema.model import EntitySchema, Key, Schema
+from odm.schema.target import Target
 
 
 def _always_supported(_keys: Sequence[Key]) -> None:

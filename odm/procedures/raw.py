@@ -21,7 +21,8 @@ from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item
 from odm.schema.evidence import same_entry
-from odm.schema.model import EntitySchema, Key, Target
+from odm.schema.model import EntitySchema, Key
+from odm.schema.target import Target
 
 PAGE: Final = 250
 """Items that are read at once unless told otherwise: of 400 KB each, the largest, 100 MB."""

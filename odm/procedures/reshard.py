@@ -17,7 +17,7 @@ from odm.procedures.context import Context
 from odm.procedures.read import Found, begin, stored_chunk
 from odm.procedures.update import enter_again
 from odm.protocol.connection import CoreGen
-from odm.schema.model import Target
+from odm.schema.target import Target
 
 CONCURRENT_MOVES: Final = 64
 """Entries that are moved at the same time."""

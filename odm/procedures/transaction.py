@@ -1,11 +1,12 @@
 """Transactions: operations on several items, collected and checked one by one, then done all together or not at all."""
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from odm.entities.entity import Entity
+from odm.entities.query import Query
 from odm.errors import BadValue, Unsupported
 from odm.expressions.nodes import Action, Condition, Item
+from odm.procedures.calls import Calls
 from odm.procedures.companion_commit import write_transaction
 from odm.procedures.context import Context
 from odm.procedures.write_intent import (
@@ -24,58 +25,107 @@ from odm.schema.model import Key
 E = TypeVar("E", bound=Entity)
 
 
-class Pending:
-    """The operations of a transaction that is not committed yet, by key.
+class Operations:
+    """What can be said in the block of a transaction; one operation an item, 100 operations, 4 MB of items.
 
-    Attributes:
-        open: the transaction is inside its ``with`` block, at whose end it will be committed.
+    Each method checks its arguments at once. What the store has to say comes at the end of the block, as
+    `odm.TransactionFailed`: its ``reasons`` hold, for each operation in order, the error that the same call of the
+    store would raise, or None. All conditions are judged on the items as they were before the transaction.
     """
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, context: Context, do: Calls) -> None:
+        self._context, self._do = context, do
         self._intents: dict[Key, WriteIntent] = {}
         self._items: list[Item] = []
         self._size = 0
-        self.open = False
+        self._open = False
 
-    def begin(self) -> None:
+    def put(self, entity: E, *, when: Condition | bool | None = None) -> E:
+        """Write an entity over whatever is under its key; as `odm.Store.put`.
+
+        Returns:
+            The entity as it will be stored: the same object, or with a Revision a copy that counts one more.
+
+        Raises:
+            BadValue: a value can not be stored, the item is in this transaction already, there are 100 operations, or
+                the block has ended.
+        """
+        stored: E = self._add(put_intent(self._context, entity, when))
+        return stored
+
+    def insert(self, entity: E) -> E:
+        """Write a new entity; as `odm.Store.insert`.
+
+        Returns:
+            The entity as it will be stored.
+
+        Raises:
+            BadValue: as for `put`.
+        """
+        stored: E = self._add(insert_intent(self._context, entity))
+        return stored
+
+    def update(
+        self,
+        which: Entity | Query[Any],
+        /,
+        *actions: Action,
+        when: Condition | bool | None = None,
+        upsert: bool = False,
+    ) -> None:
+        """Change attributes of an existing item, with all its index entries; as `odm.Store.update`.
+
+        Raises:
+            BadValue: an action does not fit the model, or as for `put`.
+        """
+        self._add(update_intent(self._context, which, actions, when, upsert=upsert))
+
+    @overload
+    def delete(self, which: type[Entity], /, **key: Any) -> None: ...
+    @overload
+    def delete(self, which: Entity | Query[Any], /, *, when: Condition | bool | None = None) -> None: ...
+    def delete(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> None:
+        """Remove an item; one that is not there is no failure.
+
+        But what depends on the item is judged on an absent one too, since the rest of the transaction may depend on
+        it: ``when`` as for an item without attributes, and an entity with a Revision must be there as you read it.
+
+        Raises:
+            BadValue: as for `put`.
+        """
+        self._add(delete_intent(self._context, self._context.schema.named(which, key), when))
+
+    @overload
+    def check(self, which: type[Entity], /, **key: Any) -> None: ...
+    @overload
+    def check(self, which: Entity | Query[Any], /, *, when: Condition | bool | None = None) -> None: ...
+    def check(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> None:
+        """Make the transaction depend on an item that it does not write.
+
+        Args:
+            which: an entity class with its key fields, an entity, or a key. An entity with a Revision must be stored as
+                you read it.
+            when: the condition on the item; an absent one has no attributes. Without it, the item must exist.
+            key: the key fields.
+
+        Raises:
+            BadValue: as for `put`.
+        """
+        self._add(check_intent(self._context, self._context.schema.named(which, key), when))
+
+    def _begin(self) -> None:
         """Begin the block.
 
         Raises:
             BadValue: it has begun, and its end would commit what the outer one has so far.
         """
-        if self.open:
+        if self._open:
             raise BadValue("the block of this transaction has begun already: write with db.transaction() for another")
-        self.open = True
+        self._open = True
 
-    def put(self, entity: E, when: Condition | bool | None) -> E:
-        """Add a put; returns the entity as it will be stored."""
-        intent = put_intent(self._context, entity, when)
-        self._add(intent)
-        stored: E = intent.stored
-        return stored
-
-    def insert(self, entity: E) -> E:
-        """Add an insert; returns the entity as it will be stored."""
-        intent = insert_intent(self._context, entity)
-        self._add(intent)
-        stored: E = intent.stored
-        return stored
-
-    def update(self, which: object, actions: Sequence[Action], when: Condition | bool | None, *, upsert: bool) -> None:
-        """Add an update."""
-        self._add(update_intent(self._context, which, actions, when, upsert=upsert))
-
-    def delete(self, which: object, when: Condition | bool | None) -> None:
-        """Add a delete."""
-        self._add(delete_intent(self._context, which, when))
-
-    def check(self, which: object, when: Condition | bool | None) -> None:
-        """Add a check."""
-        self._add(check_intent(self._context, which, when))
-
-    def _add(self, intent: WriteIntent) -> None:
-        if not self.open:
+    def _add(self, intent: WriteIntent) -> Any:
+        """Take an operation in; returns the entity as it will be stored, of a put or insert."""
+        if not self._open:
             raise BadValue(
                 "a transaction is committed when its block ends, and this one is not in a block: write "
                 "with db.transaction() as tx: ... (async with, of an AsyncStore)"
@@ -96,6 +146,7 @@ class Pending:
         check_transaction(len(self._intents) + 1, size, self._context.limits)
         self._intents[intent.target.key] = intent
         self._items, self._size = items, size
+        return intent.stored
 
     def _check_supported(self, intent: WriteIntent) -> None:
         """Refuse an operation on an item that the backend can not write together with the others."""
@@ -106,21 +157,37 @@ class Pending:
             others = ", ".join(str(one.target) for one in self._intents.values())
             raise Unsupported(f"{intent.target} can not be in a transaction with {others}: {reason}")
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """End the block: what has not been committed is dropped."""
-        self.open = False
+        self._open = False
         self._intents.clear()
         self._items, self._size = [], 0
 
-    def commit(self, do: Any) -> CoreGen[None]:
-        """Do all operations, or none.
-
-        Args:
-            do: the calls of the store, for companions.
+    def _commit(self) -> CoreGen[None]:
+        """Apply all operations, or none.
 
         Raises:
-            TransactionFailed: none was done; its reasons say why.
+            TransactionFailed: nothing was written; its reasons say why.
             ItemTooLarge: the items have more than 4 MB together.
         """
         if self._intents:
-            yield from write_transaction(self._context, tuple(self._intents.values()), do=do)
+            yield from write_transaction(self._context, tuple(self._intents.values()), do=self._do)
+
+
+class TransactionSteps(Operations):
+    """The transaction of a procedure, which is committed by `commit`."""
+
+    def __init__(self, context: Context, do: Calls) -> None:
+        super().__init__(context, do)
+        self._begin()
+
+    def commit(self) -> CoreGen[None]:
+        """Apply all operations, or none.
+
+        Raises:
+            TransactionFailed: nothing was written, and its ``reasons`` say why.
+        """
+        try:
+            yield from self._commit()
+        finally:
+            self._close()

@@ -12,7 +12,7 @@ from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate, attempt, fault, met, start, understand
 from odm.procedures.write import Write, delete_request, insert_write, lower_when, put_write
 from odm.protocol import requests as req
-from odm.schema.model import Target
+from odm.schema.target import Target
 
 
 @frozen

@@ -2,13 +2,13 @@
 
 A connection is sans-I/O inside: `Connection.steps` turns a request into a generator of *native* requests, and `call`
 and `acall` are the only places where I/O happens. What only some backends can do is a method or property with a
-default here, so that a backend overrides what differs and nothing asks whether it is there. `odm.protocol.run` drives
-both kinds of generators, sync and async.
+default here, so that a backend overrides what differs and nothing asks whether it is there. `run` and `arun` drive the
+generators of both kinds, the core's and the backends', sync and async.
 """
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
@@ -16,8 +16,7 @@ from attrs import evolve, frozen
 from odm.errors import Unsupported
 from odm.protocol.capacity import Units
 from odm.protocol.limits import PORTABLE, Limits
-from odm.protocol.requests import Gather, Query, Request, Sleep
-from odm.protocol.run import run
+from odm.protocol.requests import Failed, Gather, Query, Request, Sleep
 from odm.schema.model import Key, Schema
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 N = TypeVar("N")
+Y = TypeVar("Y")
 
 
 CoreGen: TypeAlias = Generator[Request | Gather | Sleep, Any, R]
@@ -68,6 +68,38 @@ class Rehearsal:
     sent: tuple[Any, ...]
     most: int | None
     stored: str = ""
+
+
+def run(steps: Generator[Y, Any, R], send: Callable[[Y], Any]) -> R:
+    """Drive a generator to its end, answering each request with ``send``."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                response = send(request)
+            except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
+                request = steps.throw(error)
+            else:
+                request = steps.send(response)
+    except StopIteration as done:
+        result: R = done.value
+        return result
+
+
+async def arun(steps: Generator[Y, Any, R], send: Callable[[Y], Awaitable[Any]]) -> R:
+    """Drive a generator to its end, awaiting ``send`` for each request."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                response = await send(request)
+            except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
+                request = steps.throw(error)
+            else:
+                request = steps.send(response)
+    except StopIteration as done:
+        result: R = done.value
+        return result
 
 
 class Connection(ABC, Generic[N]):
@@ -262,3 +294,57 @@ class Backend(ABC):
             Unsupported: it cannot do what the schema asks for.
             SchemaError: it does not allow a name in the schema.
         """
+
+
+Watch: TypeAlias = Callable[[Request, Generator[Any, Any, Any]], Generator[Any, Any, Any]]
+"""Follows the steps of a request, whatever its native requests are: a generator around them, of the same result."""
+
+
+def perform(connection: Connection[Any], request: Request | Gather | Sleep, watch: Watch | None = None) -> Any:
+    """Answer one request of the core; the requests of a `Gather` run in threads. ``watch`` follows its steps."""
+    if isinstance(request, Gather):
+        return _gathered(connection, request, watch)
+    if isinstance(request, Sleep):
+        return time.sleep(request.seconds)
+    if watch is None:
+        return connection.answer(request)
+    return run(watch(request, connection.steps(request)), connection.call)
+
+
+def _gathered(connection: Connection[Any], gather: Gather, watch: Watch | None) -> tuple[Any, ...]:
+    send = _kept if gather.keep else perform
+    if connection.in_process:
+        return tuple(send(connection, one, watch) for one in gather.requests)
+    from concurrent.futures import ThreadPoolExecutor  # as asyncio below: slow to import, and few need it
+
+    with ThreadPoolExecutor(max_workers=max(1, min(len(gather.requests), 16))) as pool:
+        return tuple(pool.map(lambda one: send(connection, one, watch), gather.requests))
+
+
+async def aperform(connection: Connection[Any], request: Request | Gather | Sleep, watch: Watch | None = None) -> Any:
+    """Answer one request of the core; the requests of a `Gather` run concurrently. ``watch`` follows its steps."""
+    if isinstance(request, Sleep):
+        import asyncio
+
+        return await asyncio.sleep(request.seconds)
+    if isinstance(request, Gather):
+        import asyncio
+
+        send = _akept if request.keep else aperform
+        return tuple(await asyncio.gather(*(send(connection, one, watch) for one in request.requests)))
+    steps = connection.steps(request)
+    return await arun(steps if watch is None else watch(request, steps), connection.acall)
+
+
+def _kept(connection: Connection[Any], request: Request, watch: Watch | None = None) -> Any:
+    try:
+        return perform(connection, request, watch)
+    except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
+        return Failed(error)
+
+
+async def _akept(connection: Connection[Any], request: Request, watch: Watch | None = None) -> Any:
+    try:
+        return await aperform(connection, request, watch)
+    except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
+        return Failed(error)

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from odm.codec import TAG
+from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError, SchemaError
 from odm.expressions.nodes import Item
@@ -66,6 +67,13 @@ def _not_of_the_table(schema: "Schema", cls: type) -> str:
     if below:
         return f"{fault}; it is the base of some, and not stored itself: name one of {', '.join(below)}"
     return f"{fault}; its entities are {', '.join(known)}. Declare it with class {name}(Entity, table=...)"
+
+
+def no_class(which: object, key: Mapping[str, Any]) -> BadValue:
+    """The error for key fields that were given with something else than an entity class."""
+    if isinstance(which, Query | Entity):
+        return BadValue(f"key fields ({', '.join(key)}) go with an entity class; {which!r} is a whole key already")
+    return BadValue(f"{which!r} is no entity class: give the class itself, as in get(Order, order_id=...)")
 
 
 def no_key(schema: "Schema", which: object) -> BadValue:

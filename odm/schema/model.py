@@ -18,10 +18,11 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, KeyValueError
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Condition, Item, shown
+from odm.expressions.nodes import Compare, Condition, Item, Path
 from odm.keys import Shards, Template, random_suffix, suffix_of
 from odm.keys.base import Descending
 from odm.schema import faults
+from odm.schema.target import Target
 
 
 class Key(NamedTuple):
@@ -87,6 +88,22 @@ class PatternSchema:
     def lossy(self) -> frozenset[str]:
         """The fields of which the key does not keep the whole value in every place."""
         return self.partition.lossy | (frozenset() if self.sort is None else self.sort.lossy)
+
+    @property
+    def partition_fields(self) -> tuple[str, ...]:
+        """The fields of the partition template."""
+        return self.partition.fields
+
+    def key_text(self, field: str, value: Any) -> str:
+        """How a value of a field is written where the field first appears in the templates.
+
+        Raises:
+            KeyValueError: the value cannot be part of a key, or the field is in neither template.
+        """
+        for template in (self.partition, self.sort):
+            if template is not None and field in template.fields:
+                return template.text_of(field, value)
+        raise KeyValueError(f"{self.full_name} has no field {field!r}; it has {', '.join(self.fields)}")
 
     def key(self, values: Mapping[str, Any], random: Random | None = None) -> Key | None:
         """The key for these field values; None when a value is None (no entry: that makes an index sparse).
@@ -184,6 +201,17 @@ class EntitySchema:
                 return pattern, isinstance(first.type, Descending)
         return None
 
+    def validate(self, field: str, value: Any) -> Any:
+        """A value as this field would hold it; see `odm.entities.views.EntityView`."""
+        return self.codec.validate(field, value)
+
+    def check_ordered(self, field: str) -> None:
+        """Refuse a field whose stored values have no order among them. Raises BadValue."""
+        path = Path((field,))
+        self.codec.lower(Compare("<", path, path))  # whether it can be compared at all
+        if len(self.codec.record.fields[field].type.kinds) != 1:
+            raise BadValue(f"{self.name}.{field} is of several types, which have no order among them")
+
     def key(self, values: Mapping[str, Any]) -> Key:
         """The primary key for these field values.
 
@@ -229,37 +257,6 @@ class EntitySchema:
     def key_call(self) -> str:
         """How the key of an item is written, for messages."""
         return f"{self.name}.{self.primary.name}({', '.join(f'{name}=...' for name in self.primary.fields)})"
-
-
-class Target(NamedTuple):
-    """The item that a call is about.
-
-    Attributes:
-        values: the values of its key fields at least.
-        instance: the entity passed in, or None where a key was.
-    """
-
-    entity: EntitySchema
-    key: Key
-    values: Any
-    instance: Entity | None = None
-
-    def __str__(self) -> str:
-        primary = self.entity.primary
-        values = ", ".join(f"{name}={shown(self.values[name])}" for name in primary.fields)
-        return f"{self.entity.name}.{primary.name}({values})"
-
-    @property
-    def query(self) -> Query[Any]:
-        """The key, as a user writes it."""
-        primary = self.entity.primary
-        return Query(self.entity.cls, primary.name, {name: self.values[name] for name in primary.fields})
-
-    @property
-    def revision(self) -> int | None:
-        """The revision that the caller has read, or None where it is not checked."""
-        name = self.entity.revision
-        return None if name is None or self.instance is None else vars(self.instance)[name]
 
 
 def _local(patterns: Iterable[PatternSchema]) -> dict[str, tuple[str, ...] | None]:
@@ -352,6 +349,22 @@ class Schema:
             return self.by_class[cls]
         except KeyError:
             raise faults.not_of_the_table(self, cls) from None
+
+    def named(self, which: Any, key: Mapping[str, Any]) -> Any:
+        """The item of ``get(Order, order_id=...)``, or what was passed, where it is a key already.
+
+        Raises:
+            KeyValueError: a key field is missing, unknown or does not validate.
+            BadValue: there are fields without the class that they are of.
+        """
+        if isinstance(which, type):
+            entity = self.entity(which)
+            values = entity.call_values(entity.primary.name, key)
+            whole = len(values) == len(entity.primary.fields)
+            return Target(entity, entity.key(values), values) if whole else Query(which, entity.primary.name, values)
+        if key:
+            raise faults.no_class(which, key)
+        return which
 
     def target(self, which: object) -> Target:
         """The item that an entity is, or that a call of the primary key names.

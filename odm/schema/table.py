@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from odm.entities.companions import companions_of
+from odm.entities.views import EntityView
 from odm.errors import SchemaError
 from odm.schema.checks import NAMES, is_name
 from odm.schema.compile import compile_schema, complete
@@ -62,7 +63,7 @@ class Table:
         self.row_key_join = row_key_join
         self.exclusive = exclusive
         self._entities: list[tuple[type[Entity], str]] = []
-        self._schema: Schema | None = None
+        self.compiled: Schema | None = None
         self._lock = Lock()
         self._accompanied: set[type[Entity]] = set()
         self._making = RLock()  # a class that joins while others are made may ask for the schema
@@ -76,7 +77,7 @@ class Table:
         with self._lock:
             self._entities = [(e, t) for e, t in self._entities if (e.__module__, e.__qualname__) != name]
             self._entities.append((entity, tag))
-            self._schema = None
+            self.compiled = None
 
     def compile(self) -> Schema:
         """Check all entities and compile them to a key schema. Done once; also at the first use of a store.
@@ -87,13 +88,13 @@ class Table:
         Raises:
             SchemaError: a fault in a model; the message names class, pattern, fault and mend.
         """
-        schema = self._schema
+        schema = self.compiled
         if schema is None:
             self._add_companions()
             with self._lock:
-                schema = self._schema  # another thread may have been faster
+                schema = self.compiled  # another thread may have been faster
                 if schema is None:
-                    schema = self._schema = compile_schema(
+                    schema = self.compiled = compile_schema(
                         self.name,
                         tuple(self._entities),
                         keys=self.keys,
@@ -138,6 +139,24 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.name!r})"
+
+
+def compiled(entity: type) -> EntityView:
+    """What an entity is compiled to: for patterns and tools that need more of it than its declaration.
+
+    Args:
+        entity: its class.
+
+    Returns:
+        A read-only view: its patterns, the fields with a role, and `EntityView.validate`.
+
+    Raises:
+        SchemaError: the class has no table, or the models do not compile.
+    """
+    table: Table | None = getattr(entity, "__odm_table__", None)
+    if table is None:
+        raise SchemaError(f"{entity.__name__} has no table of its own: declare class {entity.__name__}(..., table=...)")
+    return table.compile().entity(entity)
 
 
 def _two_names(names: Sequence[str], takes: str) -> tuple[str, str]:

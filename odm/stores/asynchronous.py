@@ -7,15 +7,15 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.procedures import read as reads
-from odm.procedures.batch import Pending
+from odm.procedures import read
+from odm.procedures.calls import Calls, Procedure, started
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.read import Reading, Scanning
+from odm.procedures.session import Page
 from odm.protocol import requests as req
-from odm.protocol.connection import CoreGen
-from odm.protocol.run import aperform, arun
-from odm.stores.base import BaseStore, Page
-from odm.stores.calls import Calls, Procedure, started
+from odm.protocol.connection import CoreGen, aperform, arun
+from odm.stores.base import BaseStore
+from odm.stores.batches import AsyncBatch
 from odm.stores.transactions import AsyncTransaction
 
 E = TypeVar("E", bound=Entity)
@@ -52,6 +52,8 @@ class AsyncStore(BaseStore):
         BadValue: an option can not be used.
     """
 
+    _perform = staticmethod(aperform)
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -66,17 +68,14 @@ class AsyncStore(BaseStore):
         if connection is not None:
             await connection.aclose()
 
-    async def _run(self, steps: CoreGen[R]) -> R:
-        connection, watch = self._channel()
-        return await arun(steps, lambda request: aperform(connection, request, watch))
-
     async def _send(self, request: req.Request) -> Any:
-        connection, watch = self._channel()
-        return await aperform(connection, request, watch)
+        _, send = self._call()
+        return await send(request)
 
     async def run(self, procedure: Callable[[Calls], CoreGen[R]]) -> R:
         """Run a `odm.procedure`; as `odm.Store.run`."""
-        return await self._run(started(procedure, Calls(self)))
+        calls, send = self._call()
+        return await arun(started(procedure, calls), send)
 
     async def create(self) -> None:
         """Create the table with its indexes, families and TTL; what exists is left alone."""
@@ -105,7 +104,8 @@ class AsyncStore(BaseStore):
             KeyValueError: a key field is missing, unknown or does not validate.
             ItemInvalid: what is stored does not fit the model.
         """
-        return await self._run(Calls(self).get(which, consistent=consistent, **key))
+        calls, send = self._call()
+        return await arun(calls.get(which, consistent=consistent, **key), send)
 
     @overload
     async def one(self, which: type[E], /, **key: Any) -> E: ...
@@ -119,11 +119,13 @@ class AsyncStore(BaseStore):
         Raises:
             ItemNotFound: there is none.
         """
-        return await self._run(Calls(self).one(which, consistent=consistent, **key))
+        calls, send = self._call()
+        return await arun(calls.one(which, consistent=consistent, **key), send)
 
     async def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> list[E | None]:
         """The items under keys, in the keys' order, None where there is none; any number of keys."""
-        return await self._run(Calls(self).get_many(keys, consistent=consistent))
+        calls, send = self._call()
+        return await arun(calls.get_many(keys, consistent=consistent), send)
 
     @overload
     async def exists(self, which: type[Entity], /, **key: Any) -> bool: ...
@@ -131,7 +133,8 @@ class AsyncStore(BaseStore):
     async def exists(self, which: Query[Any], /) -> bool: ...
     async def exists(self, which: Any, /, **key: Any) -> bool:
         """Whether there is an item under the key."""
-        return await self._run(Calls(self).exists(which, **key))
+        calls, send = self._call()
+        return await arun(calls.exists(which, **key), send)
 
     async def put(self, entity: E, *, when: Condition | bool | None = None) -> E:
         """Write an entity over whatever is under its key.
@@ -148,7 +151,8 @@ class AsyncStore(BaseStore):
             Conflict: somebody else wrote the item since it was read (Revision).
             BadValue: a value can not be stored; nothing was sent.
         """
-        return await self._run(Calls(self).put(entity, when=when))
+        calls, send = self._call()
+        return await arun(calls.put(entity, when=when), send)
 
     async def insert(self, entity: E) -> E:
         """Write a new entity.
@@ -159,7 +163,8 @@ class AsyncStore(BaseStore):
         Raises:
             ItemExists: its key is taken.
         """
-        return await self._run(Calls(self).insert(entity))
+        calls, send = self._call()
+        return await arun(calls.insert(entity), send)
 
     @overload
     async def update(
@@ -216,7 +221,8 @@ class AsyncStore(BaseStore):
             BadValue: an action does not fit the model; nothing was sent.
             OutcomeUnknown: the answer was lost, and the update may have been done; see `with_options` (``retry_safe``).
         """
-        return await self._run(Calls(self).update(which, *actions, when=when, returning=returning, upsert=upsert))
+        calls, send = self._call()
+        return await arun(calls.update(which, *actions, when=when, returning=returning, upsert=upsert), send)
 
     @overload
     async def delete(self, which: type[Entity], /, **key: Any) -> bool: ...
@@ -237,7 +243,8 @@ class AsyncStore(BaseStore):
             ConditionFailed: the item is there and ``when`` does not hold.
             Conflict: an entity with a Revision was changed since it was read.
         """
-        return await self._run(Calls(self).delete(which, when, **key))
+        calls, send = self._call()
+        return await arun(calls.delete(which, when, **key), send)
 
     async def delete_all(self, query: Query[Any]) -> int:
         """Remove everything that a query finds, such as a whole partition: ``delete_all(collection(...))``.
@@ -247,7 +254,8 @@ class AsyncStore(BaseStore):
         Returns:
             The number of items removed.
         """
-        return await self._run(Calls(self).delete_all(query))
+        calls, send = self._call()
+        return await arun(calls.delete_all(query), send)
 
     async def reshard(self, query: Query[Any]) -> int:
         """Move index entries from the shards that were to those that are, while ``Shards(..., was=...)`` says so.
@@ -266,7 +274,8 @@ class AsyncStore(BaseStore):
         Raises:
             BadValue: the pattern does not say ``was=``.
         """
-        return await self._run(Calls(self).reshard(query))
+        calls, send = self._call()
+        return await arun(calls.reshard(query), send)
 
     def query(self, query: Query[E], *, consistent: bool = True) -> AsyncIterator[E]:
         """The results of a query, read page by page while you iterate.
@@ -279,11 +288,11 @@ class AsyncStore(BaseStore):
             NoAccessPattern: no declared pattern serves a ``select``.
             BadValue: a value or condition does not fit the model.
         """
-        return self._chunks(self._begin(query, consistent=consistent))
+        return self._chunks(self._session.begin(query, consistent=consistent))
 
     async def _chunks(self, reading: Reading | None) -> AsyncIterator[Any]:
         while reading is not None:
-            items, reading = await self._run(reads.chunk(self._context, reading))
+            items, reading = await arun(read.chunk(self._session.context, reading), self._call()[1])
             for item in items:
                 yield item
 
@@ -301,15 +310,18 @@ class AsyncStore(BaseStore):
         Raises:
             BadCursor: the cursor is damaged or belongs to another query.
         """
-        return await self._run(Calls(self).page(query, size=size, after=after, consistent=consistent))
+        calls, send = self._call()
+        return await arun(calls.page(query, size=size, after=after, consistent=consistent), send)
 
     async def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
         """The first result of a query, or None."""
-        return await self._run(Calls(self).first(query, consistent=consistent))
+        calls, send = self._call()
+        return await arun(calls.first(query, consistent=consistent), send)
 
     async def count(self, query: Query[Any], *, consistent: bool = True) -> int:
         """How many results `query` would give: expiry, conditions and limit applied."""
-        return await self._run(Calls(self).count(query, consistent=consistent))
+        calls, send = self._call()
+        return await arun(calls.count(query, consistent=consistent), send)
 
     @overload
     def scan(
@@ -353,30 +365,33 @@ class AsyncStore(BaseStore):
             BadValue: a condition does not fit the model, or numbers of segments that can not be.
             Unsupported: ``segment`` on Bigtable, which cuts a table otherwise each time: use ``segments``.
         """
-        chunks = self._begin_scan(entity, conditions, consistent=consistent, segments=segments, segment=segment)
+        chunks = self._session.begin_scan(entity, conditions, consistent=consistent, segments=segments, segment=segment)
         return self._scan_chunks(chunks)
 
     async def _scan_chunks(self, scanning: Scanning | None) -> AsyncIterator[Any]:
         while scanning is not None:
-            items, scanning = await self._run(reads.scan_chunk(self._context, scanning))
+            items, scanning = await arun(read.scan_chunk(self._session.context, scanning), self._call()[1])
             for item in items:
                 yield item
 
     async def parts(self, parts: int) -> list[str]:
         """Cut the table into parts that several workers read side by side; as `odm.Store.parts`."""
-        return await self._run(Calls(self).parts(parts))
+        calls, send = self._call()
+        return await arun(calls.parts(parts), send)
 
     async def scan_page(
         self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
     ) -> Page[RawItem]:
         """A page of the whole table, or of a part of it, with the items as stored; as `odm.Store.scan_page`."""
-        return await self._run(Calls(self).scan_page(after, size=size, expired=expired, consistent=consistent))
+        calls, send = self._call()
+        return await arun(calls.scan_page(after, size=size, expired=expired, consistent=consistent), send)
 
     async def put_raw(self, items: Sequence[RawItem]) -> None:
         """Write items as they were read, over whatever is under their keys; as `odm.Store.put_raw`."""
-        await self._run(Calls(self).put_raw(items))
+        calls, send = self._call()
+        await arun(calls.put_raw(items), send)
 
-    def batch(self) -> "AsyncBatch":
+    def batch(self) -> AsyncBatch:
         """Many unconditional puts and deletes in few requests: ``async with db.batch() as b: await b.put(...)``.
 
         It is sent when the block ends. An exception in the block discards what has not been sent by then.
@@ -392,61 +407,4 @@ class AsyncStore(BaseStore):
             TransactionFailed: at the end of the block: nothing was written, and its ``reasons`` say why.
             Unsupported: at the operation on a second item, where the backend has no transactions of several (Bigtable).
         """
-        return AsyncTransaction(self, self._run, Calls(self))
-
-
-class AsyncBatch:
-    """Collects puts and deletes and sends them when the ``async with`` block ends, or sooner when there are many.
-
-    Not atomic. The last operation on a key wins. When the block raises, what has not been sent is dropped.
-    """
-
-    def __init__(self, store: AsyncStore) -> None:
-        self._store = store
-        self._pending = Pending(store._context)
-
-    async def __aenter__(self) -> Self:
-        self._pending.open = True
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                await self._flush()
-        finally:
-            self._pending.close()
-
-    async def put(self, entity: Entity) -> None:
-        """Write an entity over whatever is under its key.
-
-        Raises:
-            BadValue: it has a Revision, or a value that can not be stored; or the batch is not in its block.
-        """
-        self._pending.put(entity)
-        await self._flush_if_full()
-
-    @overload
-    async def delete(self, which: type[Entity], /, **key: Any) -> None: ...
-    @overload
-    async def delete(self, which: Entity | Query[Any], /) -> None: ...
-    async def delete(self, which: Any, /, **key: Any) -> None:
-        """Remove an item; one that is not there is no failure.
-
-        Args:
-            which: an entity class with its key fields, an entity, or a key.
-            key: the key fields.
-
-        Raises:
-            BadValue: an entity with a Revision; or the batch is not in its block.
-        """
-        self._pending.delete(self._store._key(which, key))
-        await self._flush_if_full()
-
-    async def _flush_if_full(self) -> None:
-        if self._pending.full:
-            await self._flush()
-
-    async def _flush(self) -> None:
-        await self._store._run(self._pending.flush())
+        return AsyncTransaction(self)

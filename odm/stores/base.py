@@ -4,65 +4,67 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
+from functools import partial
 from inspect import iscoroutinefunction
 from random import Random, SystemRandom
 from threading import TIMEOUT_MAX, Lock
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from attrs import evolve, frozen
 
 from odm.entities.entity import Entity
-from odm.entities.patterns import BoundPattern
-from odm.entities.query import Finding, Query
-from odm.errors import BadCursor, BadValue
-from odm.expressions.build import checked
+from odm.entities.query import Query
+from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
-from odm.planner.key_conditions import owner_of
 from odm.planner.plan import make_plan
-from odm.procedures import cursor as cursors
-from odm.procedures import raw
 from odm.procedures import read as reads
 from odm.procedures import update as updates
 from odm.procedures import write as writes
+from odm.procedures.calls import Calls
 from odm.procedures.companion_writes import concerned
 from odm.procedures.context import Context
 from odm.procedures.explain import Explanation, explain_plan, explain_write
-from odm.procedures.raw import RawItem
-from odm.procedures.read import Reading, Scanning, Segment
-from odm.procedures.reshard import reshard
+from odm.procedures.session import Session
 from odm.procedures.write_intent import WriteIntent
 from odm.protocol import requests as req
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, CoreGen, RetryPolicy
 from odm.protocol.limits import PORTABLE
-from odm.protocol.run import Watch
 from odm.schema.checks import NAMES, check_companions, is_name
-from odm.schema.model import Schema, Target
+from odm.schema.model import Schema
 from odm.schema.table import Table
+from odm.stores.calls import StoreCalls
 
 if TYPE_CHECKING:
     from typing import Literal
 
 E = TypeVar("E", bound=Entity)
-T_co = TypeVar("T_co", covariant=True)
 
 
 @frozen
-class Page(Generic[T_co]):
-    """One page of results.
+class _Opened:
+    """What the first call of a store opens.
 
     Attributes:
-        items: the results, as many as asked for while there are as many.
-        cursor: pass it as ``after=`` to go on; None exactly when nothing follows.
+        schema: as the table compiled it.
+        session, calls: the store's.
+        send: answers a request that nobody watches.
+        origin: of a store with other options, what its origin had open.
     """
 
-    items: Sequence[T_co]
-    cursor: str | None = None
+    schema: Schema
+    session: Session
+    calls: Calls
+    send: Callable[[Any], Any]
+    origin: "_Opened | None" = None
 
 
 class BaseStore:
-    """Settings and steps of `Store` and `AsyncStore`."""
+    """Settings and connection of `Store` and `AsyncStore`, which differ in how requests are performed."""
+
+    _perform: ClassVar[Callable[..., Any]]
+    """Answers a request of the core on a connection: `perform`, or `aperform`."""
 
     def __init__(  # noqa: PLR0913  # the options of a store
         self,
@@ -101,7 +103,7 @@ class BaseStore:
         self._on_request = on_request
         self._secret = cursor_secret.encode() if isinstance(cursor_secret, str) else cursor_secret
         self._lock = Lock()
-        self._open: tuple[Schema, tuple[Context, Connection[Any]]] | None = None
+        self._opened: _Opened | None = None
         self._origin: Self | None = None
 
     def __repr__(self) -> str:
@@ -135,51 +137,71 @@ class BaseStore:
         )
         twin._retry_safe = self._retry_safe if retry_safe is None else retry_safe
         twin._origin = self._origin or self
-        twin._open = None
+        twin._opened = None
         return twin
 
-    def _connect(self) -> tuple[Context, Connection[Any]]:
-        """The compiled schema and the connection for it; anew when entities have joined the table since."""
-        if self._origin is not None:
-            context, connection = self._origin._connect()
-            return context, self._with_policy(connection)
+    @property
+    def _session(self) -> Session:
+        """The compiled schema with the connection for it; anew when entities have joined the table since."""
+        return self._current().session
+
+    def _call(self) -> tuple[Calls, Callable[[Any], Any]]:
+        """What a call is made with: the calls of the store, and what answers (and reports) their requests."""
+        opened = self._current()
+        if self._on_request is None and not OPEN.get() and not LOG.isEnabledFor(logging.DEBUG):
+            return opened.calls, opened.send
+        connection, watch = self._watched(opened.session)
+        return opened.calls, partial(self._perform, connection, watch=watch)
+
+    def _watched(self, session: Session) -> tuple[Connection[Any], Observer]:
+        """The connection, measured where it is asked for, and who watches it."""
+        meters = open_meters(self._origin or self)
+        measured = self._on_request is not None or bool(meters)
+        connection = session.connection.metered() if measured else session.connection
+        name = session.context.schema.name
+        return connection, Observer(name, connection, self._on_request, meters, measured=measured)
+
+    def _current(self) -> "_Opened":
+        opened, origin = self._opened, self._origin
+        valid = opened is not None and opened.schema is self.table.compiled
+        if opened is not None and valid and (origin is None or opened.origin is origin._opened):
+            return opened
+        return self._open() if origin is None else self._open_twin(origin)
+
+    def _open(self) -> "_Opened":
         schema = self.table.compile()
-        opened = self._open
-        if opened is None or opened[0] is not schema:
-            with self._lock:
-                opened = self._open
-                if opened is None or opened[0] is not schema:
-                    named = (
-                        evolve(schema, name=self.prefix + schema.name, prefix=self.prefix) if self.prefix else schema
-                    )
-                    connection = self._with_policy(self.backend.connect(named))
-                    context = Context(
-                        named,
-                        **self._settings,
-                        encode=connection.encode,
-                        transaction_unsupported_reason=connection.transaction_unsupported_reason,
-                    )
-                    if not context.transactions:
-                        check_companions(named, transactions=False)
-                    opened = (schema, (context, connection))
-                    self._open = opened
-        return opened[1]
+        with self._lock:
+            opened = self._opened
+            if opened is None or opened.schema is not schema:  # another thread may have been faster
+                named = evolve(schema, name=self.prefix + schema.name, prefix=self.prefix) if self.prefix else schema
+                connection = self._with_policy(self.backend.connect(named))
+                context = Context(
+                    named,
+                    **self._settings,
+                    encode=connection.encode,
+                    transaction_unsupported_reason=connection.transaction_unsupported_reason,
+                )
+                if not context.transactions:
+                    check_companions(named, transactions=False)
+                session = Session(context, connection, self.backend.name, self._secret, self._retry_safe)
+                opened = self._opened = self._made(schema, session)
+        return opened
+
+    def _open_twin(self, origin: Self) -> "_Opened":
+        """What a store with other options has: the connection of its origin, with its own policy."""
+        first = origin._current()
+        connection = self._with_policy(first.session.connection)
+        session = evolve(first.session, connection=connection, retry_safe=self._retry_safe)
+        opened = self._opened = self._made(first.schema, session, first)
+        return opened
+
+    def _made(self, schema: Schema, session: Session, origin: "_Opened | None" = None) -> "_Opened":
+        return _Opened(schema, session, StoreCalls(session), partial(self._perform, session.connection), origin)
 
     def _with_policy(self, connection: Connection[Any]) -> Connection[Any]:
         """The connection with the retry policy of this store."""
         policy = self._retry_policy
         return connection if policy == DEFAULT_POLICY else connection.with_retry_policy(policy)
-
-    def _channel(self) -> tuple[Connection[Any], Watch | None]:
-        """What requests go through: the connection, and who watches them, if anybody does."""
-        context, connection = self._connect()
-        if self._on_request is None and not OPEN.get() and not LOG.isEnabledFor(logging.DEBUG):
-            return connection, None
-        meters = open_meters(self._origin or self)
-        measured = self._on_request is not None or bool(meters)
-        if measured:
-            connection = connection.metered()
-        return connection, Observer(context.schema.name, connection, self._on_request, meters, measured=measured)
 
     def meter(self) -> AbstractContextManager[Meter]:
         """Count what this store sends inside of a block: ``with db.meter() as meter: ...``, then ``print(meter)``.
@@ -195,98 +217,8 @@ class BaseStore:
         if self._origin is not None:
             return self._origin._disconnect()
         with self._lock:
-            opened, self._open = self._open, None
-        return None if opened is None else opened[1][1]
-
-    @property
-    def _context(self) -> Context:
-        return self._connect()[0]
-
-    def _key(self, which: Any, key: dict[str, Any]) -> Any:
-        """The item of ``get(Order, order_id=...)``, or what was passed, where it is a key already."""
-        if isinstance(which, type):
-            entity = self._context.schema.entity(which)
-            values = entity.call_values(entity.primary.name, key)
-            whole = len(values) == len(entity.primary.fields)
-            return Target(entity, entity.key(values), values) if whole else Query(which, entity.primary.name, values)
-        if key and isinstance(which, Query | Entity):
-            raise BadValue(f"key fields ({', '.join(key)}) go with an entity class; {which!r} is a whole key already")
-        if key:
-            raise BadValue(f"{which!r} is no entity class: give the class itself, as in get(Order, order_id=...)")
-        return which
-
-    def _query(self, query: object) -> Query[Any]:
-        if isinstance(query, Query):
-            return query
-        if isinstance(query, Finding):
-            query.refuse("query")
-        if isinstance(query, BoundPattern):
-            raise BadValue(f"{query!r} is a pattern: call it with values to make a query")
-        entity = self._context.schema.by_class.get(query) if isinstance(query, type) else None
-        if entity is None:
-            raise BadValue(f"{query!r} is not a query: call a pattern, such as Order.by_date(...), or select(Order)")
-        raise BadValue(
-            f"{entity.name} is an entity class, not a query: call a pattern, as in {entity.key_call}, write "
-            f"select({entity.name}).where(...), or read all with scan({entity.name})"
-        )
-
-    def _begin(self, query: Query[Any], *, consistent: bool = True, after: str | None = None) -> Reading | None:
-        query = self._query(query)
-        if after is not None and (not isinstance(after, str) or not after):
-            raise BadCursor(f"{after!r} is no cursor: pass None for the first page, then page.cursor")
-        context = self._context
-        reading = reads.begin(context, query, consistent=consistent)
-        if after is None or reading is None:
-            return reading
-        return cursors.decode_cursor(context.schema, reading, after, self._secret)
-
-    def _begin_scan(
-        self,
-        entity: type | None,
-        conditions: Sequence[object],
-        *,
-        consistent: bool,
-        segments: int | None,
-        segment: tuple[int, int] | None,
-    ) -> Scanning:
-        if isinstance(entity, Condition):
-            name = getattr(owner_of(entity), "__name__", "Order")
-            raise BadValue(f"scan() takes the entity first: scan({name}, {entity})")
-        if entity is not None and not isinstance(entity, type):
-            raise BadValue(f"scan() takes an entity class, not {entity!r}")
-        wanted = [checked(condition, "scan()") for condition in conditions]
-        return reads.begin_scan(
-            self._context, entity, wanted, consistent=consistent, segments=segments, segment=segment
-        )
-
-    def _page(self, reading: Reading | None, size: int) -> CoreGen[Page[Any]]:
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise BadValue(f"page(size={size!r}): give the number of items a page, an int of 1 or more")
-        if reading is None:
-            return Page([])
-        context = self._context
-        items, further = yield from reads.page(context, reading, size)
-        return Page(items, None if further is None else cursors.encode_cursor(context.schema, further, self._secret))
-
-    def _segment(self, after: object) -> Segment:
-        """Where a scan goes on: at a cursor, or at the beginning."""
-        if after is None:
-            return Segment()
-        if not isinstance(after, str) or not after:
-            raise BadCursor(f"{after!r} is no cursor: pass None, one of parts(), or the cursor of the page before")
-        return cursors.decode_segment(self._context.schema, self.backend.name, after, self._secret)
-
-    def _place(self, segment: Segment) -> str:
-        return cursors.encode_segment(self._context.schema, self.backend.name, segment, self._secret)
-
-    def _parts(self, parts: int) -> CoreGen[list[str]]:
-        found = yield from raw.cut(parts)
-        return [self._place(segment) for segment in found]
-
-    def _scan_page(self, after: object, size: int, *, expired: bool, consistent: bool) -> CoreGen[Page[RawItem]]:
-        segment = self._segment(after)
-        items, further = yield from raw.scan_page(self._context, segment, size, expired=expired, consistent=consistent)
-        return Page(items, None if further is None else self._place(evolve(segment, after=further)))
+            opened, self._opened = self._opened, None
+        return None if opened is None else opened.session.connection
 
     def key_of(self, entity: Entity) -> tuple[str, str]:
         """The key under which an entity is stored: partition and sort, as text; "" where there is no sort.
@@ -294,13 +226,7 @@ class BaseStore:
         Raises:
             KeyValueError: a field of it is None or can not stand in a key.
         """
-        return self._context.schema.target(entity).key
-
-    def _reshard(self, query: Query[Any]) -> CoreGen[int]:
-        return reshard(self._context, self._query(query))
-
-    def _exists(self, which: Any, key: dict[str, Any]) -> CoreGen[bool]:
-        return reads.exists(self._context, self._key(which, key))
+        return self._session.context.schema.target(entity).key
 
     def explain(
         self,
@@ -323,7 +249,7 @@ class BaseStore:
         Returns:
             A value that prints; its ``native`` is the first request as the backend would send it.
         """
-        context, connection = self._connect()
+        context, connection = self._session.context, self._session.connection
         if isinstance(what, Query) and not actions and write is None:
             plan = make_plan(context.schema, what)
             reading = reads.begin(context, what)
@@ -349,7 +275,7 @@ class BaseStore:
     def _write_steps(
         self, name: str, what: Any, actions: Sequence[Action], when: Condition | bool | None
     ) -> CoreGen[Any]:
-        context = self._context
+        context = self._session.context
         if name == "update":
             return updates.update(context, what, actions, when, "none")
         if name == "delete":

@@ -7,15 +7,15 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.procedures import read as reads
-from odm.procedures.batch import Pending
+from odm.procedures import read
+from odm.procedures.calls import Calls, Procedure, started
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.read import Reading, Scanning
+from odm.procedures.session import Page
 from odm.protocol import requests as req
-from odm.protocol.connection import CoreGen
-from odm.protocol.run import perform, run
-from odm.stores.base import BaseStore, Page
-from odm.stores.calls import Calls, Procedure, started
+from odm.protocol.connection import CoreGen, perform, run
+from odm.stores.base import BaseStore
+from odm.stores.batches import Batch
 from odm.stores.transactions import Transaction
 
 E = TypeVar("E", bound=Entity)
@@ -52,6 +52,8 @@ class Store(BaseStore):
         BadValue: an option can not be used.
     """
 
+    _perform = staticmethod(perform)
+
     def __enter__(self) -> Self:
         return self
 
@@ -66,13 +68,9 @@ class Store(BaseStore):
         if connection is not None:
             connection.close()
 
-    def _run(self, steps: CoreGen[R]) -> R:
-        connection, watch = self._channel()
-        return run(steps, lambda request: perform(connection, request, watch))
-
     def _send(self, request: req.Request) -> Any:
-        connection, watch = self._channel()
-        return perform(connection, request, watch)
+        _, send = self._call()
+        return send(request)
 
     def run(self, procedure: Callable[[Calls], CoreGen[R]]) -> R:
         """Run a `odm.procedure`: steps of several calls, written once for both stores.
@@ -86,7 +84,8 @@ class Store(BaseStore):
         Raises:
             OdmError: what its calls raise.
         """
-        return self._run(started(procedure, Calls(self)))
+        calls, send = self._call()
+        return run(started(procedure, calls), send)
 
     def create(self) -> None:
         """Create the table with its indexes, families and TTL; what exists is left alone."""
@@ -115,7 +114,8 @@ class Store(BaseStore):
             KeyValueError: a key field is missing, unknown or does not validate.
             ItemInvalid: what is stored does not fit the model.
         """
-        return self._run(Calls(self).get(which, consistent=consistent, **key))
+        calls, send = self._call()
+        return run(calls.get(which, consistent=consistent, **key), send)
 
     @overload
     def one(self, which: type[E], /, **key: Any) -> E: ...
@@ -129,11 +129,13 @@ class Store(BaseStore):
         Raises:
             ItemNotFound: there is none.
         """
-        return self._run(Calls(self).one(which, consistent=consistent, **key))
+        calls, send = self._call()
+        return run(calls.one(which, consistent=consistent, **key), send)
 
     def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> list[E | None]:
         """The items under keys, in the keys' order, None where there is none; any number of keys."""
-        return self._run(Calls(self).get_many(keys, consistent=consistent))
+        calls, send = self._call()
+        return run(calls.get_many(keys, consistent=consistent), send)
 
     @overload
     def exists(self, which: type[Entity], /, **key: Any) -> bool: ...
@@ -141,7 +143,8 @@ class Store(BaseStore):
     def exists(self, which: Query[Any], /) -> bool: ...
     def exists(self, which: Any, /, **key: Any) -> bool:
         """Whether there is an item under the key."""
-        return self._run(Calls(self).exists(which, **key))
+        calls, send = self._call()
+        return run(calls.exists(which, **key), send)
 
     def put(self, entity: E, *, when: Condition | bool | None = None) -> E:
         """Write an entity over whatever is under its key.
@@ -158,7 +161,8 @@ class Store(BaseStore):
             Conflict: somebody else wrote the item since it was read (Revision).
             BadValue: a value can not be stored; nothing was sent.
         """
-        return self._run(Calls(self).put(entity, when=when))
+        calls, send = self._call()
+        return run(calls.put(entity, when=when), send)
 
     def insert(self, entity: E) -> E:
         """Write a new entity.
@@ -169,7 +173,8 @@ class Store(BaseStore):
         Raises:
             ItemExists: its key is taken.
         """
-        return self._run(Calls(self).insert(entity))
+        calls, send = self._call()
+        return run(calls.insert(entity), send)
 
     @overload
     def update(
@@ -226,7 +231,8 @@ class Store(BaseStore):
             BadValue: an action does not fit the model; nothing was sent.
             OutcomeUnknown: the answer was lost, and the update may have been done; see `with_options` (``retry_safe``).
         """
-        return self._run(Calls(self).update(which, *actions, when=when, returning=returning, upsert=upsert))
+        calls, send = self._call()
+        return run(calls.update(which, *actions, when=when, returning=returning, upsert=upsert), send)
 
     @overload
     def delete(self, which: type[Entity], /, **key: Any) -> bool: ...
@@ -247,7 +253,8 @@ class Store(BaseStore):
             ConditionFailed: the item is there and ``when`` does not hold.
             Conflict: an entity with a Revision was changed since it was read.
         """
-        return self._run(Calls(self).delete(which, when, **key))
+        calls, send = self._call()
+        return run(calls.delete(which, when, **key), send)
 
     def delete_all(self, query: Query[Any]) -> int:
         """Remove everything that a query finds, such as a whole partition: ``delete_all(collection(...))``.
@@ -257,7 +264,8 @@ class Store(BaseStore):
         Returns:
             The number of items removed.
         """
-        return self._run(Calls(self).delete_all(query))
+        calls, send = self._call()
+        return run(calls.delete_all(query), send)
 
     def reshard(self, query: Query[Any]) -> int:
         """Move index entries from the shards that were to those that are, while ``Shards(..., was=...)`` says so.
@@ -276,7 +284,8 @@ class Store(BaseStore):
         Raises:
             BadValue: the pattern does not say ``was=``.
         """
-        return self._run(Calls(self).reshard(query))
+        calls, send = self._call()
+        return run(calls.reshard(query), send)
 
     def query(self, query: Query[E], *, consistent: bool = True) -> Iterator[E]:
         """The results of a query, read page by page while you iterate.
@@ -289,11 +298,11 @@ class Store(BaseStore):
             NoAccessPattern: no declared pattern serves a ``select``.
             BadValue: a value or condition does not fit the model.
         """
-        return self._chunks(self._begin(query, consistent=consistent))
+        return self._chunks(self._session.begin(query, consistent=consistent))
 
     def _chunks(self, reading: Reading | None) -> Iterator[Any]:
         while reading is not None:
-            items, reading = self._run(reads.chunk(self._context, reading))
+            items, reading = run(read.chunk(self._session.context, reading), self._call()[1])
             yield from items
 
     def page(self, query: Query[E], *, size: int = 25, after: str | None = None, consistent: bool = True) -> Page[E]:
@@ -308,15 +317,18 @@ class Store(BaseStore):
         Raises:
             BadCursor: the cursor is damaged or belongs to another query.
         """
-        return self._run(Calls(self).page(query, size=size, after=after, consistent=consistent))
+        calls, send = self._call()
+        return run(calls.page(query, size=size, after=after, consistent=consistent), send)
 
     def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
         """The first result of a query, or None."""
-        return self._run(Calls(self).first(query, consistent=consistent))
+        calls, send = self._call()
+        return run(calls.first(query, consistent=consistent), send)
 
     def count(self, query: Query[Any], *, consistent: bool = True) -> int:
         """How many results `query` would give: expiry, conditions and limit applied."""
-        return self._run(Calls(self).count(query, consistent=consistent))
+        calls, send = self._call()
+        return run(calls.count(query, consistent=consistent), send)
 
     @overload
     def scan(
@@ -360,12 +372,12 @@ class Store(BaseStore):
             BadValue: a condition does not fit the model, or numbers of segments that can not be.
             Unsupported: ``segment`` on Bigtable, which cuts a table otherwise each time: use ``segments``.
         """
-        chunks = self._begin_scan(entity, conditions, consistent=consistent, segments=segments, segment=segment)
+        chunks = self._session.begin_scan(entity, conditions, consistent=consistent, segments=segments, segment=segment)
         return self._scan_chunks(chunks)
 
     def _scan_chunks(self, scanning: Scanning | None) -> Iterator[Any]:
         while scanning is not None:
-            items, scanning = self._run(reads.scan_chunk(self._context, scanning))
+            items, scanning = run(read.scan_chunk(self._session.context, scanning), self._call()[1])
             yield from items
 
     def parts(self, parts: int) -> list[str]:
@@ -378,7 +390,8 @@ class Store(BaseStore):
             The cursor at which each begins. A part stays the same while items come and go, whoever reads it and when;
             all items of a partition are in one part.
         """
-        return self._run(Calls(self).parts(parts))
+        calls, send = self._call()
+        return run(calls.parts(parts), send)
 
     def scan_page(
         self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
@@ -400,7 +413,8 @@ class Store(BaseStore):
             BadCursor: the cursor is damaged, or of another table or backend.
             ItemInvalid: an item does not fit its model.
         """
-        return self._run(Calls(self).scan_page(after, size=size, expired=expired, consistent=consistent))
+        calls, send = self._call()
+        return run(calls.scan_page(after, size=size, expired=expired, consistent=consistent), send)
 
     def put_raw(self, items: Sequence[RawItem]) -> None:
         """Write items as they were read, over whatever is under their keys, in few requests; not atomic.
@@ -415,9 +429,10 @@ class Store(BaseStore):
             ItemTooLarge: one is larger than this store allows; nothing was sent.
             Throttled: ``left`` has those that were not written.
         """
-        self._run(Calls(self).put_raw(items))
+        calls, send = self._call()
+        run(calls.put_raw(items), send)
 
-    def batch(self) -> "Batch":
+    def batch(self) -> Batch:
         """Many unconditional puts and deletes in few requests: ``with db.batch() as batch: batch.put(...)``.
 
         It is sent when the block ends. An exception in the block discards what has not been sent by then.
@@ -433,61 +448,4 @@ class Store(BaseStore):
             TransactionFailed: at the end of the block: nothing was written, and its ``reasons`` say why.
             Unsupported: at the operation on a second item, where the backend has no transactions of several (Bigtable).
         """
-        return Transaction(self, self._run, Calls(self))
-
-
-class Batch:
-    """Collects puts and deletes and sends them when the ``with`` block ends, or sooner when there are many.
-
-    Not atomic. The last operation on a key wins. When the block raises, what has not been sent is dropped.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._pending = Pending(store._context)
-
-    def __enter__(self) -> Self:
-        self._pending.open = True
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self._flush()
-        finally:
-            self._pending.close()
-
-    def put(self, entity: Entity) -> None:
-        """Write an entity over whatever is under its key.
-
-        Raises:
-            BadValue: it has a Revision, or a value that can not be stored; or the batch is not in its block.
-        """
-        self._pending.put(entity)
-        self._flush_if_full()
-
-    @overload
-    def delete(self, which: type[Entity], /, **key: Any) -> None: ...
-    @overload
-    def delete(self, which: Entity | Query[Any], /) -> None: ...
-    def delete(self, which: Any, /, **key: Any) -> None:
-        """Remove an item; one that is not there is no failure.
-
-        Args:
-            which: an entity class with its key fields, an entity, or a key.
-            key: the key fields.
-
-        Raises:
-            BadValue: an entity with a Revision; or the batch is not in its block.
-        """
-        self._pending.delete(self._store._key(which, key))
-        self._flush_if_full()
-
-    def _flush_if_full(self) -> None:
-        if self._pending.full:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._store._run(self._pending.flush())
+        return Transaction(self)

@@ -7,7 +7,8 @@ from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from odm.stores.asynchronous import AsyncBatch, AsyncStore
+from odm.stores.asynchronous import AsyncStore
+from odm.stores.batches import AsyncBatch
 from odm.stores.sync import Store
 from odm.stores.transactions import AsyncTransaction
 

@@ -43,8 +43,7 @@ from odm.expressions.nodes import (
     StartsWith,
 )
 from odm.protocol import requests as req
-from odm.protocol.connection import Connection
-from odm.protocol.run import perform
+from odm.protocol.connection import Connection, perform
 from odm.schema.model import Schema
 
 EXAMPLES = int(os.environ.get("ODM_EVALUATOR_EXAMPLES", "100"))

@@ -157,7 +157,7 @@ def test_the_suite_runs_the_encoder_of_the_backend(backend: Backend, made: type)
     customer = Customer(customer_id="c")
     codec = shop.compile().by_class[Customer].codec
     for given in (backend, Watched(backend, "suite")):
-        context = Store(shop, given)._context
+        context = Store(shop, given)._session.context
         assert type(context.encode(codec, customer)) is made
 
 

@@ -7,8 +7,7 @@ import pytest
 from odm import Throttled
 from odm.procedures.concurrent import counted
 from odm.protocol import requests as req
-from odm.protocol.connection import CoreGen
-from odm.protocol.run import run
+from odm.protocol.connection import CoreGen, run
 from odm.schema.model import Key
 
 GET = req.Get(Key("p", "s"))

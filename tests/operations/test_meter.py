@@ -84,19 +84,25 @@ def test_sizes_are_rounded_up(size: int, consistent: float, inconsistent: float,
     assert write_units(size) == written
 
 
+def channel(db: Store) -> tuple[Any, Any]:
+    """The connection to which a call sends, and who watches it."""
+    send: Any = db._call()[1]
+    return send.args[0], send.keywords.get("watch")
+
+
 def test_nothing_is_measured_where_nobody_asks(db: Store) -> None:
-    connection, watch = db._channel()
+    connection, watch = channel(db)
     assert watch is None
     with db.meter():
-        metered, watch = db._channel()
+        metered, watch = channel(db)
         assert watch is not None
         assert metered is not connection
-    assert db._channel() == (connection, None)
+    assert channel(db) == (connection, None)
 
 
 def test_the_log_alone_measures_nothing(db: Store, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "odm"):
-        assert db._channel()[0] is db._connect()[1]
+        assert channel(db)[0] is db._session.connection
 
 
 def test_other_threads_are_not_counted_and_tasks_are() -> None:

@@ -16,8 +16,7 @@ from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Store, Table, 
 from odm.backends.local import Memory
 from odm.procedures import read as reads
 from odm.protocol import requests as req
-from odm.protocol.connection import CoreGen
-from odm.protocol.run import perform, run
+from odm.protocol.connection import CoreGen, perform, run
 
 IDS = [f"t{number:02}" for number in range(30)]
 
@@ -149,7 +148,7 @@ def test_reads_over_old_and_new_shards_are_those_of_a_dict(
 
 def answered(live: Live, steps: CoreGen[Any], between: Callable[[], None], order: Callable[[int], list[int]]) -> Any:
     """Run steps with pages of three items, what is sent together in some order, and something between all requests."""
-    _, connection = live.db._connect()
+    connection = live.db._session.connection
 
     def send(request: Any) -> Any:
         if isinstance(request, req.Gather):
@@ -187,7 +186,7 @@ def test_what_moves_while_it_is_read_is_given_once(
 
     query = getattr(live.new.task, pattern)()
     query = query.reverse() if reverse else query
-    context = live.db._context
+    context = live.db._session.context
     if data.draw(st.booleans()):
         reading = reads.begin(context, query)
         assert reading is not None

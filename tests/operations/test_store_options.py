@@ -32,10 +32,9 @@ from odm.procedures import update as updates
 from odm.procedures.context import Context
 from odm.protocol import requests as req
 from odm.protocol.capacity import Units
-from odm.protocol.connection import Backend, Connection, NativeGen
+from odm.protocol.connection import Backend, Connection, NativeGen, aperform, perform, run
 from odm.protocol.limits import PORTABLE, check_keys
 from odm.protocol.requests import Sleep
-from odm.protocol.run import aperform, perform, run
 from odm.schema.model import Key, Schema
 from tests.operations.shop import Customer, Order, shop
 
@@ -104,15 +103,15 @@ def test_each_backend_says_its_own_limits() -> None:
 
 
 def test_the_clock_is_the_backends_unless_another_is_given() -> None:
-    assert Store(table, Memory())._context.now().seconds > 10**9
+    assert Store(table, Memory())._session.context.now().seconds > 10**9
     backend = Memory(clock=lambda: 7.5)
-    assert Store(table, backend)._context.now().seconds == 7
-    assert Store(table, backend, clock=lambda: 9.0)._context.now().seconds == 9
+    assert Store(table, backend)._session.context.now().seconds == 7
+    assert Store(table, backend, clock=lambda: 9.0)._session.context.now().seconds == 9
 
 
 def test_random_is_what_was_given() -> None:
-    assert Store(table, Memory(), random=random.Random(7))._context.random.random() == random.Random(7).random()
-    assert 0 <= Store(table, Memory())._context.random.random() < 1
+    assert Store(table, Memory(), random=random.Random(7))._session.context.random.random() == random.Random(7).random()
+    assert 0 <= Store(table, Memory())._session.context.random.random() < 1
 
 
 def test_a_store_with_a_prefix_knows_the_classes_of_its_table() -> None:
@@ -192,12 +191,18 @@ def test_retries_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert "failure 2 in a row" in caplog.text
 
 
+def channel(db: Store) -> tuple[Any, Any]:
+    """The connection to which a call sends, and who watches it."""
+    send: Any = db._call()[1]
+    return send.args[0], send.keywords.get("watch")
+
+
 def test_nobody_watches_unless_asked() -> None:
     db = Store(shop, Memory())
-    assert db._channel()[1] is None
+    assert channel(db)[1] is None
     logging.getLogger("odm").setLevel(logging.DEBUG)
     try:
-        assert db._channel()[1] is not None
+        assert channel(db)[1] is not None
     finally:
         logging.getLogger("odm").setLevel(logging.NOTSET)
 

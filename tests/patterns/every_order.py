@@ -22,6 +22,7 @@ from odm.expressions.nodes import Item, Set
 from odm.protocol import requests as req
 from odm.protocol.requests import Sleep
 from odm.schema.model import Key
+from odm.stores.calls import StoreCalls
 
 Stored: TypeAlias = dict[Key, Item]
 Work: TypeAlias = Callable[[Calls], Gen[Any]]
@@ -237,7 +238,7 @@ class Exploration:
         """The request that comes after these answers; None: it ends."""
         start = self.time[0]
         self.begin(writer)
-        steps = self.works[writer](Calls(self.store))
+        steps = self.works[writer](StoreCalls(self.store._session))
         pending: Any = None
         try:
             for answer, at in answers:

@@ -13,9 +13,9 @@ from attrs import frozen
 from odm import Calls, Gen, Store, Table
 from odm.backends.local import Memory
 from odm.protocol import requests as req
-from odm.protocol.connection import Backend, ForwardingConnection
-from odm.protocol.run import run
+from odm.protocol.connection import Backend, ForwardingConnection, run
 from odm.schema.model import Key, Schema
+from odm.stores.calls import StoreCalls
 
 Program: TypeAlias = Callable[[Calls], Gen[Any]]
 
@@ -84,8 +84,8 @@ class Crowd:
         self.store = Store(table, OneByOne(Memory()))
         self.store.create()
         self.store.run(before)
-        self._connection = self.store._connect()[1]
-        do = Calls(self.store)
+        self._connection = self.store._session.connection
+        do = StoreCalls(self.store._session)
         self.writers = [Writer(self.send, program(do)) for program in programs]
 
     def send(self, request: req.Request) -> Any:

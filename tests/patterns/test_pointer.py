@@ -39,7 +39,7 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
 from odm.patterns.pointer import Pointer
 from odm.protocol import requests as req
-from odm.protocol.run import run
+from odm.protocol.connection import run
 from odm.schema.model import Schema
 from odm.testing.stores import Watched, WatchedConnection
 from odm.testing.suite.pointers import Order, Reading, kept, latest, order, shop, value

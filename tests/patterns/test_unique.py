@@ -18,7 +18,6 @@ from odm import (
     AsyncStore,
     Backend,
     BadValue,
-    Calls,
     Conflict,
     Entity,
     ItemExists,
@@ -33,8 +32,9 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
 from odm.patterns.unique import Unique
 from odm.protocol import requests as req
-from odm.protocol.run import run
+from odm.protocol.connection import run
 from odm.schema.model import Key
+from odm.stores.calls import StoreCalls
 from odm.testing.stores import Watched
 from odm.testing.suite.unique import Member, check, members
 from tests.patterns.interleaving import OneByOne
@@ -178,7 +178,7 @@ def test_a_delete_that_was_overtaken_frees_a_value_that_came_back() -> None:
                 db.put(Member(member_id="m0", email="a@x"))
             return db._send(request)
 
-        assert run(Calls(db).delete(key), send)
+        assert run(StoreCalls(db._session).delete(key), send)
         check(db)
         assert db.get(Member.unique_email.claim(email="a@x")) is None
 

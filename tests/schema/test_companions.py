@@ -8,7 +8,19 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field, ValidationError
 
-from odm import TTL, Companion, Entity, PrimaryKey, SchemaError, Store, Stored, Table, Unsupported, primary_key
+from odm import (
+    TTL,
+    Companion,
+    Entity,
+    PrimaryKey,
+    SchemaError,
+    SchemaView,
+    Store,
+    Stored,
+    Table,
+    Unsupported,
+    primary_key,
+)
 from odm.backends.bigtable import Bigtable
 from odm.backends.local import Memory
 from odm.schema.lockfile import compare, describe
@@ -28,7 +40,7 @@ class Copy(Companion):
         self.made = self.make(entity, Entity, fields, {"primary": PrimaryKey(f"COPY#{key.partition}")})
         return [self.made]
 
-    def check(self, entity: type[Entity], schema: Any, *, transactions: bool) -> None:
+    def check(self, entity: type[Entity], schema: SchemaView, *, transactions: bool) -> None:
         assert schema.entity(self.made).tag == f"{entity.__name__}.kept"
         self.asked.append((entity.__name__, transactions))
         if not transactions:

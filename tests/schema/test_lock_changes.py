@@ -155,7 +155,7 @@ def test_what_the_shards_were_can_go_once_the_entries_have_moved() -> None:
 
 def stored(db: Store, of: Model) -> list[Stored]:
     """The one order, as it lies in the memory, with its entry in the index."""
-    page = db._connect()[1].answer(req.Scan(entries=True))
+    page = db._session.connection.answer(req.Scan(entries=True))
     return [
         Stored(position.key, item, entries)
         for item, position, entries in zip(page.items, page.positions, page.entries, strict=True)

@@ -194,7 +194,7 @@ CONNECTIONS = []
 
 def test_opens(odm_file):
     for store in (odm_file(notes), odm_file(notes, AsyncStore)):
-        CONNECTIONS.append(store._connect()[1])
+        CONNECTIONS.append(store._session.connection)
 
 
 def test_are_closed():

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from odm.backends.bigtable import Bigtable
-from odm.protocol.connection import Connection
+from odm.protocol.connection import Connection, aperform, perform
 from odm.protocol.requests import CreateTables, Gather, Request
-from odm.protocol.run import aperform, perform
 from odm.schema.model import Schema
 
 Ask = Callable[[Request | Gather], Awaitable[Any]]

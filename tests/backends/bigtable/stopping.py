@@ -23,9 +23,9 @@ from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.errors import OdmError
 from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set
+from odm.protocol.connection import run
 from odm.protocol.predicates import ABSENT, EXISTS
 from odm.protocol.requests import BatchWrite, CreateTables, Delete, DropTables, Page, Put, Query, Request, Sleep, Update
-from odm.protocol.run import run
 from odm.schema.model import IndexSchema, Key, Schema
 
 google: Any = exceptions

@@ -13,8 +13,8 @@ from odm.backends.bigtable.driver import BigtableConnection, usual_retry
 from odm.backends.bigtable.native import ReadRows
 from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OutcomeUnknown, Throttled
+from odm.protocol.connection import aperform, perform
 from odm.protocol.requests import BatchWrite, Delete, Get, Put, Query, Request
-from odm.protocol.run import aperform, perform
 from odm.schema.model import Key, Schema
 from tests.backends.bigtable.server import Server, entries, rows, scanned, serving
 from tests.backends.bigtable.test_rows import expected_cells, published, vendor_response

@@ -21,8 +21,8 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, Throttled
+from odm.protocol.connection import run
 from odm.protocol.requests import Sleep
-from odm.protocol.run import run
 from odm.schema.model import Key, Schema
 
 Send = Callable[[Any], Any]

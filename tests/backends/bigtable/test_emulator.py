@@ -16,7 +16,7 @@ from google.cloud.bigtable_v2.services.bigtable.transports import BigtableGrpcTr
 from odm.backends.bigtable import Bigtable
 from odm.errors import BackendError, ItemTooLarge
 from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
-from odm.protocol.connection import Connection
+from odm.protocol.connection import Connection, aperform, perform
 from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
@@ -33,7 +33,6 @@ from odm.protocol.requests import (
     Scan,
     Written,
 )
-from odm.protocol.run import aperform, perform
 from odm.schema.model import Key, Schema
 from tests.backends.bigtable.conftest import Ask
 

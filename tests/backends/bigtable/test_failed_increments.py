@@ -27,9 +27,9 @@ from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.scrub import scrub
 from odm.errors import ItemInvalid, ItemNotFound
 from odm.expressions.nodes import Compare, Const, Increment, Missing, Path
+from odm.protocol.connection import run
 from odm.protocol.predicates import EXISTS, every
 from odm.protocol.requests import Delete, Put, Refused, Update, Written
-from odm.protocol.run import run
 from odm.schema.model import Key, Schema
 from tests.backends.bigtable.stopping import Steps, World
 

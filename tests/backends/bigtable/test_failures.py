@@ -16,7 +16,7 @@ from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Exists, Missing, Path
-from odm.protocol.connection import Connection, RetryPolicy
+from odm.protocol.connection import Connection, RetryPolicy, aperform, perform
 from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
@@ -30,7 +30,6 @@ from odm.protocol.requests import (
     Scan,
     Split,
 )
-from odm.protocol.run import aperform, perform
 from odm.schema.model import Key, Schema
 from tests.backends.bigtable.server import Delay, Server, Status, done, entries, first, packed, serving
 

@@ -32,7 +32,7 @@ from odm.backends.bigtable.tables import apply
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BackendError, ItemInvalid, ItemNotFound
 from odm.protocol.admin import silent
-from odm.protocol.run import run
+from odm.protocol.connection import run
 from odm.schema.model import Schema
 from tests.backends.bigtable.stopping import LEASE, Steps, World
 

@@ -11,8 +11,8 @@ from pydantic import Field
 from odm import Entity, PrimaryKey, Stored, Table
 from odm.backends.bigtable import Bigtable
 from odm.errors import BackendError, BadValue, SchemaError
+from odm.protocol.connection import perform
 from odm.protocol.requests import Get
-from odm.protocol.run import perform
 from odm.schema.model import IndexSchema, Key, Schema
 
 CREDENTIALS: Any = AnonymousCredentials

@@ -33,8 +33,8 @@ from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.tables import plan
 from odm.errors import BackendError
 from odm.protocol.admin import silent
+from odm.protocol.connection import run
 from odm.protocol.requests import CreateTables, DropTables
-from odm.protocol.run import run
 from odm.schema.model import Schema
 from tests.backends.bigtable.playing import BUSY, google, play
 

@@ -9,8 +9,8 @@ import pytest
 
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.driver import DynamoDBConnection
+from odm.protocol.connection import aperform, perform
 from odm.protocol.requests import CreateTables, Request
-from odm.protocol.run import aperform, perform
 from odm.schema.model import IndexSchema, Schema
 
 Ask = Callable[[Request], Awaitable[Any]]

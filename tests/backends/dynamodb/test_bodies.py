@@ -18,8 +18,8 @@ from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.native import Call
 from odm.codec import Draft, compile_codec
 from odm.expressions.nodes import Compare, Const, Missing, Path, Set
+from odm.protocol.connection import aperform, perform
 from odm.protocol.requests import BatchGet, BatchWrite, Check, Delete, Get, Put, Query, Request, Scan, Transact, Update
-from odm.protocol.run import aperform, perform
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.canned import Answer, Canned, serving
 from tests.backends.dynamodb.conftest import Ask

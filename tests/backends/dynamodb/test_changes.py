@@ -13,8 +13,8 @@ from odm.backends.dynamodb.schema import Layout, create_table
 from odm.backends.dynamodb.tables import apply
 from odm.errors import BackendError, BadValue
 from odm.protocol.admin import TableChange
+from odm.protocol.connection import run
 from odm.protocol.requests import Sleep
-from odm.protocol.run import run
 from odm.schema.model import IndexSchema, Schema
 from tests.backends.dynamodb.conftest import described
 

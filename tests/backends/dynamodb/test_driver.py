@@ -35,6 +35,7 @@ from odm.expressions.nodes import (
     Size,
     StartsWith,
 )
+from odm.protocol.connection import aperform, perform, run
 from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
@@ -53,7 +54,6 @@ from odm.protocol.requests import (
     Update,
     Written,
 )
-from odm.protocol.run import aperform, perform, run
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.conftest import Ask
 

@@ -42,6 +42,7 @@ from odm.errors import (
     Unsupported,
 )
 from odm.expressions.nodes import Exists, Increment, Path
+from odm.protocol.connection import aperform, perform, run
 from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
@@ -56,7 +57,6 @@ from odm.protocol.requests import (
     Sleep,
     Update,
 )
-from odm.protocol.run import aperform, perform, run
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.conftest import Ask, described
 

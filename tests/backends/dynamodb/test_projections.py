@@ -10,8 +10,8 @@ from odm import AccessPattern, Entity, PrimaryKey, SchemaError, Table
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call, Native
 from odm.expressions.nodes import Compare, Condition, Const, Path
+from odm.protocol.connection import run
 from odm.protocol.requests import CreateTables, Page, Query
-from odm.protocol.run import run
 from odm.schema.model import IndexSchema, Key, Schema
 
 SCHEMA = Schema(

@@ -10,7 +10,7 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
 from odm.errors import BackendError, SchemaError, Throttled
 from odm.expressions.nodes import Compare, Const, IsIn, Missing, Path, Remove, Set
-from odm.protocol.connection import RetryPolicy
+from odm.protocol.connection import RetryPolicy, run
 from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
@@ -26,7 +26,6 @@ from odm.protocol.requests import (
     Update,
     Written,
 )
-from odm.protocol.run import run
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.conftest import described
 

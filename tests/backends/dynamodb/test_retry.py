@@ -121,7 +121,7 @@ def test_closing_one_closes_both(line: Line) -> None:
     db = Store(plain, DynamoDB(SESSION, endpoint_url=line.endpoint))
     twin = db.with_options(retries=1)
     db.create()
-    clients = db._connect()[1]._client  # type: ignore[attr-defined]
+    clients = db._session.connection._client  # type: ignore[attr-defined]
     assert twin.get(ANN) is None
     assert set(clients._clients) == {(False, RetryPolicy()), (False, RetryPolicy(retries=1))}
     twin.close()

@@ -12,6 +12,7 @@ from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.retry import ATTEMPTS
 from odm.errors import BackendError, BadValue, ItemTooLarge, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Compare, Const, Exists, Increment, Path
+from odm.protocol.connection import run
 from odm.protocol.requests import (
     Check,
     CreateTables,
@@ -25,7 +26,6 @@ from odm.protocol.requests import (
     Update,
     Written,
 )
-from odm.protocol.run import run
 from odm.schema.model import IndexSchema, Key, Schema
 from tests.backends.dynamodb.conftest import Ask
 

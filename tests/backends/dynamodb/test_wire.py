@@ -13,7 +13,7 @@ from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.wire import _Hooks
 from odm.errors import BackendError, OutcomeUnknown
 from odm.expressions.nodes import Missing, Path, Set
-from odm.protocol.connection import RetryPolicy
+from odm.protocol.connection import RetryPolicy, aperform, perform
 from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
@@ -27,7 +27,6 @@ from odm.protocol.requests import (
     Transact,
     Update,
 )
-from odm.protocol.run import aperform, perform
 from odm.schema.model import Key, Schema
 from tests.backends.dynamodb.canned import Answer, serving
 from tests.backends.dynamodb.conftest import Ask

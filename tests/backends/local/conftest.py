@@ -9,8 +9,8 @@ from odm.backends.local import LocalFile, Memory
 from odm.backends.local.file import FileStorage
 from odm.backends.local.memory import MemoryStorage
 from odm.backends.local.storage import Storage
+from odm.protocol.connection import perform
 from odm.protocol.requests import CreateTables
-from odm.protocol.run import perform
 from tests.backends.local.support import Send, schema_of
 
 

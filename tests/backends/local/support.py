@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, cast
 
 from odm.backends.local import LocalFile
 from odm.backends.local.driver import LocalConnection
+from odm.protocol.connection import perform
 from odm.protocol.requests import CreateTables, Request
-from odm.protocol.run import perform
 from odm.schema.model import IndexSchema, Schema
 
 ROOT = Path(__file__).parents[3]

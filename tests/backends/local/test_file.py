@@ -20,8 +20,8 @@ from odm.backends.local.opening import open_file
 from odm.backends.local.storage import Record
 from odm.errors import BackendError, BadValue, ConditionFailed, Throttled
 from odm.expressions.nodes import Increment, Path
+from odm.protocol.connection import perform
 from odm.protocol.requests import BatchWrite, CreateTables, DropTables, Get, Key, Put, Query, Scan, Update
-from odm.protocol.run import perform
 from tests.backends.local.support import opened, schema_of
 
 KEY = Key("p", "s")
@@ -31,7 +31,7 @@ WRITER = """
 import sys
 from odm.backends.local import LocalFile
 from odm.expressions.nodes import Increment, Path
-from odm.protocol.run import perform
+from odm.protocol.connection import perform
 from odm.protocol.requests import CreateTables, Key, Put, Update
 from tests.backends.local.support import schema_of
 

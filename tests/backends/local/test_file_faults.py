@@ -22,8 +22,8 @@ from odm.backends.local.file import FileStorage
 from odm.errors import BackendError, OdmError
 from odm.expressions.nodes import Increment
 from odm.expressions.nodes import Path as Place
+from odm.protocol.connection import perform
 from odm.protocol.requests import CreateTables, Delete, Get, Key, Page, Put, Query, Request, Scan, Update
-from odm.protocol.run import perform
 from tests.backends.local.support import line_of, opened, output_of, started
 
 KEY = Key("p", "s")
@@ -182,7 +182,7 @@ import resource, sys
 from pathlib import Path
 from odm.backends.local import LocalFile
 from odm.errors import BackendError
-from odm.protocol.run import perform
+from odm.protocol.connection import perform
 from odm.protocol.requests import CreateTables, Get, Key, Put, Query
 from tests.backends.local.support import opened
 
@@ -253,7 +253,7 @@ import os, sys
 from pathlib import Path
 from odm.backends.local import LocalFile
 from odm.errors import BackendError
-from odm.protocol.run import perform
+from odm.protocol.connection import perform
 from odm.protocol.requests import CreateTables, Delete, Get, Key, Put, Query
 from tests.backends.local.support import opened
 

@@ -22,6 +22,7 @@ from odm.expressions.nodes import (
     Remove,
     Set,
 )
+from odm.protocol.connection import aperform, perform
 from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
@@ -41,7 +42,6 @@ from odm.protocol.requests import (
     Update,
     Written,
 )
-from odm.protocol.run import aperform, perform
 from tests.backends.local.support import Send, schema_of
 
 KEY = Key("p", "s")

@@ -19,8 +19,8 @@ from odm.backends.local.lock import WriterLock
 from odm.errors import BackendError, BadValue, Throttled
 from odm.expressions.nodes import Increment
 from odm.expressions.nodes import Path as Place
+from odm.protocol.connection import perform
 from odm.protocol.requests import CreateTables, Delete, Get, Key, Put, Query, Scan, Update
-from odm.protocol.run import perform
 from tests.backends.local import waits as waiting
 from tests.backends.local.support import line_of, opened, output_of, started
 
@@ -133,7 +133,7 @@ def test_parent_and_child_of_a_fork_both_go_on(store: str, tmp_path: Path) -> No
 FORKER = """
 import os, sys
 from pathlib import Path
-from odm.protocol.run import perform
+from odm.protocol.connection import perform
 from odm.protocol.requests import Key, Put, Query
 from tests.backends.local.support import opened
 
@@ -181,7 +181,7 @@ FORKING_THREADS = """
 import os, sys, threading, warnings
 from pathlib import Path
 from odm.expressions.nodes import Increment, Path as Place
-from odm.protocol.run import perform
+from odm.protocol.connection import perform
 from odm.protocol.requests import Get, Key, Put, Update
 from tests.backends.local.support import opened
 
@@ -223,7 +223,7 @@ import os, sys, threading, warnings
 from pathlib import Path
 from odm.backends.local import connections
 from odm.errors import BackendError
-from odm.protocol.run import perform
+from odm.protocol.connection import perform
 from odm.protocol.requests import Get, Key, Put
 from tests.backends.local.support import opened
 
@@ -338,7 +338,7 @@ FEW_FILES = """
 import resource, sys
 from pathlib import Path
 from odm.errors import BackendError
-from odm.protocol.run import perform
+from odm.protocol.connection import perform
 from odm.protocol.requests import Get, Key, Put
 from tests.backends.local.support import opened
 

@@ -26,6 +26,7 @@ from odm.backends.local.file import FileStorage
 from odm.backends.local.storage import Record
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Append, Compare, Const, Increment, Missing, Path, Set
+from odm.procedures.transaction import Operations
 from odm.protocol.limits import Limits
 from odm.protocol.requests import (
     Check,
@@ -41,7 +42,6 @@ from odm.protocol.requests import (
     Update,
     Written,
 )
-from odm.stores.transactions import Operations
 from tests.backends.local.support import Send
 
 KEYS = [Key("p", str(n)) for n in range(5)]

@@ -11,8 +11,8 @@ from odm.backends.local import LocalFile
 from odm.errors import BackendError
 from odm.expressions.nodes import Increment
 from odm.expressions.nodes import Path as Place
+from odm.protocol.connection import perform
 from odm.protocol.requests import BatchWrite, Delete, Get, Key, Put, Query, Scan, Update
-from odm.protocol.run import perform
 from tests.backends.local.support import opened
 
 ADD = (Increment(Place(("n",)), 1),)

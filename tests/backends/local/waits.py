@@ -15,8 +15,8 @@ from statistics import median
 
 from attrs import frozen
 
+from odm.protocol.connection import perform
 from odm.protocol.requests import Key, Put, Query
-from odm.protocol.run import perform
 from tests.backends.local.support import opened
 
 

@@ -1,12 +1,14 @@
 """`Companion`: what keeps items of its own right by every write of an entity derives from this."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odm.entities.companions import BaseCompanion, Effect
-from odm.procedures.companion_writes import CompanionWrites
 from odm.protocol.connection import CoreGen
-from odm.stores.calls import Calls
+
+if TYPE_CHECKING:
+    from odm.procedures.calls import Calls
+    from odm.procedures.companion_writes import CompanionWrites
 
 
 class Companion(BaseCompanion):
@@ -23,7 +25,7 @@ class Companion(BaseCompanion):
         deletes: it takes part in deletes.
     """
 
-    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
+    def companion_writes(self, tx: "CompanionWrites", effect: Effect[Any]) -> None:
         """Say what is written with an item: ``tx.put(...)``, as in a transaction.
 
         Raises:
@@ -31,7 +33,7 @@ class Companion(BaseCompanion):
         """
 
     def without_transaction(
-        self, do: Calls, effect: Effect[Any], commit: Callable[..., CoreGen[None]]
+        self, do: "Calls", effect: Effect[Any], commit: Callable[..., CoreGen[None]]
     ) -> CoreGen[None]:
         """Write an item on a backend that writes one at a time; by default the companion's writes come after it.
 
@@ -48,7 +50,7 @@ class Companion(BaseCompanion):
         yield from commit(mark=writes.marked)
         yield from do.write(writes)
 
-    def settle(self, do: Calls, effect: Effect[Any]) -> CoreGen[None]:
+    def settle(self, do: "Calls", effect: Effect[Any]) -> CoreGen[None]:
         """Do what need not be done together with a write, once it is done; by default nothing.
 
         Also by transactions, and after a delete that finds no item (``old`` and ``new`` are None): a program that is

@@ -1,0 +1,143 @@
+"""What the calls of a store stand on: a context, a connection, and what is asked in a call, understood."""
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from attrs import evolve, frozen
+
+from odm.entities.patterns import BoundPattern
+from odm.entities.query import Finding, Query
+from odm.errors import BadCursor, BadValue
+from odm.expressions.build import checked
+from odm.expressions.nodes import Condition
+from odm.planner.key_conditions import owner_of
+from odm.procedures import cursor, raw, read
+from odm.procedures.context import Context
+from odm.procedures.raw import RawItem
+from odm.procedures.read import Reading, Scanning, Segment
+from odm.protocol.connection import Connection, CoreGen
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@frozen
+class Page(Generic[T_co]):
+    """One page of results.
+
+    Attributes:
+        items: the results, as many as asked for while there are as many.
+        cursor: pass it as ``after=`` to go on; None exactly when nothing follows.
+    """
+
+    items: Sequence[T_co]
+    cursor: str | None = None
+
+
+@frozen
+class Session:
+    """One table on one connection.
+
+    Attributes:
+        context: the schema and the settings of the store.
+        connection: what answers requests.
+        backend: the name of the backend, to which cursors of a scan are bound.
+        secret: signs cursors.
+        retry_safe: an update may be sent again when its answer was lost.
+    """
+
+    context: Context
+    connection: Connection[Any]
+    backend: str
+    secret: bytes | None = None
+    retry_safe: bool = False
+
+    def query(self, query: object) -> Query[Any]:
+        """The query that was passed.
+
+        Raises:
+            BadValue: it is not one.
+        """
+        if isinstance(query, Query):
+            return query
+        if isinstance(query, Finding):
+            query.refuse("query")
+        if isinstance(query, BoundPattern):
+            raise BadValue(f"{query!r} is a pattern: call it with values to make a query")
+        entity = self.context.schema.by_class.get(query) if isinstance(query, type) else None
+        if entity is None:
+            raise BadValue(f"{query!r} is not a query: call a pattern, such as Order.by_date(...), or select(Order)")
+        raise BadValue(
+            f"{entity.name} is an entity class, not a query: call a pattern, as in {entity.key_call}, write "
+            f"select({entity.name}).where(...), or read all with scan({entity.name})"
+        )
+
+    def begin(self, query: object, *, consistent: bool = True, after: str | None = None) -> Reading | None:
+        """A reading of a query, from its start or from a cursor; None where no key can match.
+
+        Raises:
+            BadValue: it is not a query, or does not fit the models.
+            BadCursor: the cursor is damaged or belongs to another query.
+        """
+        wanted = self.query(query)
+        if after is not None and (not isinstance(after, str) or not after):
+            raise BadCursor(f"{after!r} is no cursor: pass None for the first page, then page.cursor")
+        reading = read.begin(self.context, wanted, consistent=consistent)
+        if after is None or reading is None:
+            return reading
+        return cursor.decode_cursor(self.context.schema, reading, after, self.secret)
+
+    def page(self, reading: Reading | None, size: int) -> CoreGen[Page[Any]]:
+        """A page of a reading, with the cursor to the next."""
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise BadValue(f"page(size={size!r}): give the number of items a page, an int of 1 or more")
+        if reading is None:
+            return Page([])
+        items, further = yield from read.page(self.context, reading, size)
+        if further is None:
+            return Page(items)
+        return Page(items, cursor.encode_cursor(self.context.schema, further, self.secret))
+
+    def begin_scan(
+        self,
+        entity: type | None,
+        conditions: Sequence[object],
+        *,
+        consistent: bool,
+        segments: int | None,
+        segment: tuple[int, int] | None,
+    ) -> Scanning:
+        """A scan of the table.
+
+        Raises:
+            BadValue: a condition does not fit the model, or numbers of segments that cannot be.
+        """
+        if isinstance(entity, Condition):
+            owner = owner_of(entity)
+            name = "Order" if owner is None else owner.__name__
+            raise BadValue(f"scan() takes the entity first: scan({name}, {entity})")
+        if entity is not None and not isinstance(entity, type):
+            raise BadValue(f"scan() takes an entity class, not {entity!r}")
+        wanted = [checked(condition, "scan()") for condition in conditions]
+        return read.begin_scan(self.context, entity, wanted, consistent=consistent, segments=segments, segment=segment)
+
+    def parts(self, parts: int) -> CoreGen[list[str]]:
+        """The cursors at which parts of the table begin."""
+        found = yield from raw.cut(parts)
+        return [self._place(segment) for segment in found]
+
+    def scan_page(self, after: object, size: int, *, expired: bool, consistent: bool) -> CoreGen[Page[RawItem]]:
+        """A page of a part of the table, with the cursor to the next."""
+        segment = self._segment(after)
+        items, further = yield from raw.scan_page(self.context, segment, size, expired=expired, consistent=consistent)
+        return Page(items, None if further is None else self._place(evolve(segment, after=further)))
+
+    def _segment(self, after: object) -> Segment:
+        """Where a scan goes on: at a cursor, or at the beginning."""
+        if after is None:
+            return Segment()
+        if not isinstance(after, str) or not after:
+            raise BadCursor(f"{after!r} is no cursor: pass None, one of parts(), or the cursor of the page before")
+        return cursor.decode_segment(self.context.schema, self.backend, after, self.secret)
+
+    def _place(self, segment: Segment) -> str:
+        return cursor.encode_segment(self.context.schema, self.backend, segment, self.secret)

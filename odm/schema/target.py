@@ -1,0 +1,41 @@
+"""The item that a call is about."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from odm.entities.entity import Entity
+from odm.entities.query import Query
+from odm.expressions.nodes import shown
+
+if TYPE_CHECKING:
+    from odm.schema.model import EntitySchema, Key
+
+
+class Target(NamedTuple):
+    """The item that a call is about.
+
+    Attributes:
+        values: the values of its key fields at least.
+        instance: the entity passed in, or None where a key was.
+    """
+
+    entity: "EntitySchema"
+    key: "Key"
+    values: Any
+    instance: Entity | None = None
+
+    def __str__(self) -> str:
+        primary = self.entity.primary
+        values = ", ".join(f"{name}={shown(self.values[name])}" for name in primary.fields)
+        return f"{self.entity.name}.{primary.name}({values})"
+
+    @property
+    def query(self) -> Query[Any]:
+        """The key, as a user writes it."""
+        primary = self.entity.primary
+        return Query(self.entity.cls, primary.name, {name: self.values[name] for name in primary.fields})
+
+    @property
+    def revision(self) -> int | None:
+        """The revision that the caller has read, or None where it is not checked."""
+        name = self.entity.revision
+        return None if name is None or self.instance is None else vars(self.instance)[name]

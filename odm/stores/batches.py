@@ -1,0 +1,124 @@
+"""`Batch` and `AsyncBatch`: blocks that collect unconditional puts and deletes and send them in few requests."""
+
+from types import TracebackType
+from typing import Any, Self, overload
+
+from odm.entities.entity import Entity
+from odm.entities.query import Query
+from odm.procedures.batch import Pending
+from odm.protocol.connection import arun, run
+from odm.stores.base import BaseStore
+
+
+class Batch:
+    """Collects puts and deletes and sends them when the ``with`` block ends, or sooner when there are many.
+
+    Not atomic. The last operation on a key wins. When the block raises, what has not been sent is dropped.
+    """
+
+    def __init__(self, store: BaseStore) -> None:
+        self._store = store
+        self._pending = Pending(store._session.context)
+
+    def __enter__(self) -> Self:
+        self._pending.open = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._flush()
+        finally:
+            self._pending.close()
+
+    def put(self, entity: Entity) -> None:
+        """Write an entity over whatever is under its key.
+
+        Raises:
+            BadValue: it has a Revision, or a value that can not be stored; or the batch is not in its block.
+        """
+        self._pending.put(entity)
+        self._flush_if_full()
+
+    @overload
+    def delete(self, which: type[Entity], /, **key: Any) -> None: ...
+    @overload
+    def delete(self, which: Entity | Query[Any], /) -> None: ...
+    def delete(self, which: Any, /, **key: Any) -> None:
+        """Remove an item; one that is not there is no failure.
+
+        Args:
+            which: an entity class with its key fields, an entity, or a key.
+            key: the key fields.
+
+        Raises:
+            BadValue: an entity with a Revision; or the batch is not in its block.
+        """
+        self._pending.delete(which, **key)
+        self._flush_if_full()
+
+    def _flush_if_full(self) -> None:
+        if self._pending.full:
+            self._flush()
+
+    def _flush(self) -> None:
+        run(self._pending.flush(), self._store._call()[1])
+
+
+class AsyncBatch:
+    """Collects puts and deletes and sends them when the ``async with`` block ends, or sooner when there are many.
+
+    Not atomic. The last operation on a key wins. When the block raises, what has not been sent is dropped.
+    """
+
+    def __init__(self, store: BaseStore) -> None:
+        self._store = store
+        self._pending = Pending(store._session.context)
+
+    async def __aenter__(self) -> Self:
+        self._pending.open = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                await self._flush()
+        finally:
+            self._pending.close()
+
+    async def put(self, entity: Entity) -> None:
+        """Write an entity over whatever is under its key.
+
+        Raises:
+            BadValue: it has a Revision, or a value that can not be stored; or the batch is not in its block.
+        """
+        self._pending.put(entity)
+        await self._flush_if_full()
+
+    @overload
+    async def delete(self, which: type[Entity], /, **key: Any) -> None: ...
+    @overload
+    async def delete(self, which: Entity | Query[Any], /) -> None: ...
+    async def delete(self, which: Any, /, **key: Any) -> None:
+        """Remove an item; one that is not there is no failure.
+
+        Args:
+            which: an entity class with its key fields, an entity, or a key.
+            key: the key fields.
+
+        Raises:
+            BadValue: an entity with a Revision; or the batch is not in its block.
+        """
+        self._pending.delete(which, **key)
+        await self._flush_if_full()
+
+    async def _flush_if_full(self) -> None:
+        if self._pending.full:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        await arun(self._pending.flush(), self._store._call()[1])
