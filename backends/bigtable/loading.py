@@ -32,7 +32,11 @@ class RowItem(NativeItem):
         self._loader = loader
 
     def load(self) -> Any:
-        return self._loader.load(self.row)
+        try:
+            tag = _tag(self.row)
+        except (KeyError, TypeError):
+            return None
+        return self._loader.load(self.row, tag)
 
     def _make(self) -> dict[str, Value]:
         made = decode(self.row, self._loader.form)

@@ -3,7 +3,7 @@
 The flow, a file a step: `schema` (Schema → layout of the table, with its `options`) → `requests` (IR → native requests,
 which are values of `native`; `writes`, `batches`, `transactions`, `projections` and `tables` hold the procedures,
 `expressions` and `ranges` the texts) → `driver` (I/O, over the clients of `clients`, whose settings are in `policy`,
-`savings`, `profiles` and `sessions`) → `bodies` and `wire` (the JSON of requests and answers, past botocore's
+`savings`, `profiles` and `sessions`) → `wire` (the JSON of requests and answers, past botocore's
 serializer and parser) → `loading` (attributes → entities, by the code of `generate`; `codec` and `attributes` hold what
 is between the two); `errors` turns what goes wrong into `odm.errors`, and `units` reads what was consumed.
 

@@ -18,10 +18,9 @@ from urllib.parse import urlsplit
 
 from attrs import Factory, define, evolve, frozen
 
-from odm.backends.dynamodb.bodies import Bodies
 from odm.backends.dynamodb.retry import config_of
 from odm.backends.dynamodb.savings import saving
-from odm.backends.dynamodb.wire import read_bytes
+from odm.backends.dynamodb.wire import Bodies, read_bytes
 from odm.errors import Unsupported
 from odm.protocol.connection import DEFAULT_POLICY, RetryPolicy
 

@@ -5,7 +5,6 @@ How they are read, `odm.backends.dynamodb.attributes` says. An entity is written
 these are values only for who looks at them.
 """
 
-from base64 import b64encode
 from collections.abc import Iterable
 from decimal import Decimal
 from functools import cache
@@ -15,8 +14,8 @@ from pydantic_core import from_json
 
 from odm.backends.dynamodb.attributes import Attribute, Attributes, from_attribute
 from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.wire import AttributesText, text_of
 from odm.codec import Draft, EntityCodec
-from odm.codec.lazy import LazyDict
 from odm.codec.writers import Spelling, quoted
 from odm.errors import BadValue
 from odm.expressions.nodes import Item, Value
@@ -53,37 +52,9 @@ def to_attribute(value: Value) -> dict[str, Any]:
             )
 
 
-class AttributesText(LazyDict):
-    """Attributes by name as JSON text, read from it when looked at."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self._made = None  # as the base does, without a call
-        self.text = text
-
-    def _make(self) -> dict[str, Any]:
-        return {name: to_attribute(value) for name, value in read_text(self.text).items()}
-
-
-def text_of(value: Any) -> str:
-    """The JSON text of attributes, or of other arguments of a request; TypeError for what these can not hold."""
-    kind = type(value)
-    if kind is str:
-        return quoted(value)
-    if kind is dict:
-        return f"{{{','.join([f'{quoted(name)}:{text_of(part)}' for name, part in value.items()])}}}"
-    if kind is AttributesText:
-        return str(value.text)
-    if kind is list:
-        return f"[{','.join(map(text_of, value))}]"
-    if kind is bool:
-        return "true" if value else "false"
-    if kind is int:
-        return str(value)
-    if kind is bytes:
-        return f'"{b64encode(value).decode()}"'
-    raise TypeError(f"a request holds no {kind.__name__}")
+def attributes_of(text: str) -> dict[str, Any]:
+    """The attributes that a JSON text holds."""
+    return {name: to_attribute(value) for name, value in read_text(text).items()}
 
 
 def read_text(text: str) -> dict[str, Value]:
@@ -121,7 +92,7 @@ def write_item(codec: EntityCodec, entity: Any) -> Item:
 def write_put(layout: Layout, put: Put) -> Attributes:
     """All attributes that a put writes: the item's own, its key, and the keys of its index entries."""
     if type(put.item) is Draft:
-        return AttributesText(f"{{{_key_texts(layout, put)}{put.item.form[1:]}")
+        return AttributesText(f"{{{_key_texts(layout, put)}{put.item.form[1:]}", attributes_of)
     attributes = write_key(layout.keys, put.key)
     for index, key in put.entries.items():
         attributes |= write_key(layout.indexes[index], key)

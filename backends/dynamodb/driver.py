@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
 from odm.backends.dynamodb.codec import write_item
-from odm.backends.dynamodb.errors import translated
 from odm.backends.dynamodb.native import Native, Steps
 from odm.backends.dynamodb.options import Billing, Stream, checked_options
-from odm.backends.dynamodb.requests import procedure
+from odm.backends.dynamodb.requests import steps_of
 from odm.backends.dynamodb.retry import attempts_of
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.backends.dynamodb.units import MeteredConnection
@@ -107,11 +106,13 @@ class DynamoDBConnection(Connection[Native]):
         self._client = SyncClient(settings)
         self._async_clients = AsyncClients(settings)
         self._retry_policy = DEFAULT_POLICY
+        self._attempts = attempts_of(DEFAULT_POLICY)
 
     def with_retry_policy(self, policy: RetryPolicy) -> "DynamoDBConnection":
         """A twin with another policy, that shares the clients; closing one closes both."""
         twin = copy(self)
         twin._retry_policy = policy
+        twin._attempts = attempts_of(policy)
         return twin
 
     def encode(self, codec: EntityCodec, entity: Any) -> Item:
@@ -120,13 +121,7 @@ class DynamoDBConnection(Connection[Native]):
 
     def steps(self, request: Request) -> Steps[Any]:
         """The native requests (`Call`, `Sleep`) that answer a request."""
-        try:
-            return (yield from procedure(self.layout, request, attempts_of(self._retry_policy)))
-        except Exception as error:
-            mended = translated(error, request, self.layout.table)
-            if mended is None:
-                raise
-            raise mended from error
+        return steps_of(self.layout, request, self._attempts)
 
     def metered(self) -> MeteredConnection:
         """The twin whose requests ask for the capacity that they consume."""

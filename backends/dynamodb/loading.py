@@ -22,13 +22,13 @@ class AttributesItem(NativeItem):
     __slots__ = ("_hidden", "_loader", "attributes")
 
     def __init__(self, attributes: Attributes, hidden: frozenset[str], loader: "Loader") -> None:
-        super().__init__()
+        self._made = None  # as the base does, without a call
         self.attributes = attributes
         self._hidden = hidden
         self._loader = loader
 
     def load(self) -> Any:
-        return self._loader.load(self.attributes)
+        return self._loader.load(self.attributes, self.attributes.get(TAG, {}).get("S"))
 
     def _make(self) -> dict[str, Any]:
         hidden = self._hidden

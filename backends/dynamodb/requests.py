@@ -1,10 +1,11 @@
-"""IR request → native requests: a generator a request, which does no I/O and returns the IR response."""
+"""From a request of the core to native requests: a generator for each, which does no I/O and returns the response."""
 
 from functools import partial
 from typing import Any, Final, Literal, assert_never
 
 from odm.backends.dynamodb.batches import batch_get, batch_write
 from odm.backends.dynamodb.codec import read_entries, read_position, write_key, write_position
+from odm.backends.dynamodb.errors import translated
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.loading import AttributesItem, AttributesItems
 from odm.backends.dynamodb.native import Call, Steps
@@ -39,11 +40,27 @@ MAX_LIMIT: Final = 2**31 - 1
 """The largest Limit of a page, an Integer of DynamoDB's API; 1 MB end it long before."""
 
 
-def procedure(layout: Layout, request: Request, attempts: int) -> Steps[Any]:
-    """The native requests that answer one request of the core; native failures are not turned into errors yet.
+def steps_of(layout: Layout, request: Request, attempts: int) -> Steps[Any]:
+    """The native requests that answer one request of the core.
 
-    What botocore can not send again is sent ``attempts`` times in all.
+    Args:
+        layout: of the table.
+        request: the request.
+        attempts: how often in all what botocore can not send again is sent.
+
+    Raises:
+        OdmError: what a failure of the service means.
     """
+    try:
+        return (yield from _steps(layout, request, attempts))
+    except Exception as error:
+        known = translated(error, request, layout.table)
+        if known is None:
+            raise
+        raise known from error
+
+
+def _steps(layout: Layout, request: Request, attempts: int) -> Steps[Any]:
     match request:
         case Get():
             return _get(layout, request)

@@ -80,7 +80,9 @@ class LocalConnection(Connection[Request]):
             raise translated(error, self._path) from error
 
     def call(self, native: Request) -> Any:
-        return self.engine.perform(native)
+        if self._closed:
+            raise self._was_closed()
+        return self._engine.perform(native)
 
     async def acall(self, native: Request) -> Any:
         return await self.without_blocking(self.call, native)
@@ -89,8 +91,11 @@ class LocalConnection(Connection[Request]):
     def engine(self) -> Engine:
         """What performs the requests. Raises BackendError: the connection was closed."""
         if self._closed:
-            raise BackendError(f"the connection to table {self._engine.table!r} was closed: open another store")
+            raise self._was_closed()
         return self._engine
+
+    def _was_closed(self) -> BackendError:
+        return BackendError(f"the connection to table {self._engine.table!r} was closed: open another store")
 
     async def without_blocking(self, call: Callable[[Request], Any], native: Request) -> Any:
         """Call a function that performs a request: in a thread, where a file could block."""

@@ -12,10 +12,11 @@ from benchmarks.dynamodb.boto import item_of
 from benchmarks.dynamodb.ours import session
 from benchmarks.dynamodb.pages import Page
 from odm import Store
-from odm.backends.dynamodb.codec import text_of, write_item, write_put
+from odm.backends.dynamodb.codec import write_item, write_put
 from odm.backends.dynamodb.driver import DynamoDB, DynamoDBConnection
 from odm.backends.dynamodb.native import Call, Native
 from odm.backends.dynamodb.schema import layout_of
+from odm.backends.dynamodb.wire import text_of
 from odm.protocol.requests import Put
 from odm.schema.model import Schema
 

@@ -72,7 +72,7 @@ class EntityCodec:
         default=Factory(lambda self: _nesting_fields(self._record), takes_self=True),
     )
     # Fields that take every value of a type as it is; text only if it is ASCII, because pydantic refuses surrogates.
-    _as_they_are: Mapping[str, type] = field(
+    as_they_are: Mapping[str, type] = field(
         init=False,
         default=Factory(lambda self: self._schema.as_they_are, takes_self=True),
     )
@@ -174,7 +174,7 @@ class EntityCodec:
         Raises:
             BadValue: it does not validate; names entity, field, value and pydantic's reason.
         """
-        if type(value) is self._as_they_are.get(name) and (type(value) is not str or value.isascii()):
+        if type(value) is self.as_they_are.get(name) and (type(value) is not str or value.isascii()):
             return value
         try:
             return self._validator(name).validate_python({name: value})[name]

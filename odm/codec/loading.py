@@ -43,13 +43,13 @@ class Loads(Generic[P]):
 class _EntityLoads(Generic[P]):
     def __init__(self, codec: EntityCodec, load: Load[P]) -> None:
         # Not the codec itself: these stand in a dict with weak references to codecs.
-        self._validator = codec.record.validator
+        self._validate = validating(codec.record.validator)
         self._load = load
 
     def all(self, parts: Sequence[P]) -> list[Any] | None:
         """The entities of the items, or None."""
         try:
-            return self._load(parts, validating(self._validator))
+            return self._load(parts, self._validate)
         except Exception:  # noqa: BLE001  # generated code does not say what is wrong
             return None
 
@@ -76,13 +76,10 @@ class Loader(Generic[P]):
         """The tags of the entities."""
         return self._codecs.keys()
 
-    def load(self, part: P) -> Any:
-        """The entity, as `NativeItem.load` gives it."""
-        try:
-            loads = self._loads(self._kinds.tag(part))
-        except (KeyError, TypeError):
-            return None
-        found = loads.all((part,))
+    def load(self, part: P, tag: object) -> Any:
+        """The entity of an item with this tag, as `NativeItem.load` gives it."""
+        codec = self._codecs.get(tag) if isinstance(tag, str) else None
+        found = None if codec is None else self._kinds.of(codec).all((part,))
         return found and found[0]
 
     def load_all(self, parts: Sequence[P]) -> list[Any] | None:

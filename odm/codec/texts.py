@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, SchemaValidator, core_schema, from_json, t
 from odm.codec.attributes import TAG, VERSION
 from odm.codec.entity import EntityCodec
 from odm.codec.lazy import NativeItem, NativeItems
-from odm.codec.validation import validated_text
+from odm.codec.validation import validating_text
 from odm.expressions.nodes import Value
 
 HEAD: Final = (VERSION, TAG)
@@ -51,7 +51,7 @@ class ItemText(NativeItem):
     __slots__ = ("_decode", "_loader", "text")
 
     def __init__(self, text: bytes, decode: Callable[[bytes], dict[str, Value]], loader: "TextLoader") -> None:
-        super().__init__()
+        self._made = None  # as the base does, without a call
         self.text = text
         self._decode = decode
         self._loader = loader
@@ -105,19 +105,19 @@ class TextLoader:
         self._may_load = methodcaller("startswith", tuple(start[:-1] + b"," for start in starts))
 
     @cached_property
-    def _one(self) -> SchemaValidator:
-        return SchemaValidator(_any_of(self._schemas, lambda item: item))
+    def _one(self) -> Callable[[bytes], Any]:
+        return validating_text(SchemaValidator(_any_of(self._schemas, lambda item: item)))
 
     @cached_property
-    def _page(self) -> SchemaValidator:
-        return SchemaValidator(_any_of(self._schemas, core_schema.list_schema))
+    def _page(self) -> Callable[[bytes], list[Any]]:
+        return validating_text(SchemaValidator(_any_of(self._schemas, core_schema.list_schema)))
 
     def load(self, text: bytes) -> Any:
         """The entity, as `NativeItem.load` gives it."""
         if not self._may_load(text):
             return None
         try:
-            return validated_text(self._one, text)
+            return self._one(text)
         except ValidationError:
             return None
 
@@ -126,10 +126,9 @@ class TextLoader:
         if not texts or not all(map(self._may_load, texts)):
             return None
         try:
-            entities: list[Any] = validated_text(self._page, b"[%b]" % b",".join(texts))
+            return self._page(b"[%b]" % b",".join(texts))
         except ValidationError:
             return None
-        return entities
 
 
 def _any_of(schemas: Mapping[str, CoreSchema], around: Callable[[CoreSchema], CoreSchema]) -> CoreSchema:

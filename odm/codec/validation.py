@@ -5,11 +5,15 @@ Only the public `__pydantic_core_schema__` is read; its nodes are documented in 
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from attrs import frozen
 from pydantic import BaseModel
 from pydantic_core import CoreSchema, SchemaValidator, core_schema
+
+_LOADING: Final = MappingProxyType({"odm": "load"})
+"""What validators see as ``info.context`` while a stored item is read; shared, so nobody can change it."""
 
 _EARLY: Final = frozenset({"function-before", "function-wrap", "function-plain"})
 _PLAIN: Final = {"str": str, "int": int, "bool": bool}
@@ -27,16 +31,12 @@ def validated(validator: SchemaValidator, values: Any) -> Any:
 
 def validating(validator: SchemaValidator) -> Callable[[Any], Any]:
     """A function that does what `validated` does, for many values of one call."""
-    return partial(validator.validate_python, strict=False, context={"odm": "load"}, by_alias=False, by_name=True)
+    return partial(validator.validate_python, strict=False, context=_LOADING, by_alias=False, by_name=True)
 
 
-def validated_text(validator: SchemaValidator, text: bytes) -> Any:
-    """Validate the JSON text of what was stored, as `validated` does.
-
-    Raises:
-        pydantic.ValidationError: it does not fit the model.
-    """
-    return validator.validate_json(text, strict=False, context={"odm": "load"}, by_alias=False, by_name=True)
+def validating_text(validator: SchemaValidator) -> Callable[[bytes], Any]:
+    """A function that validates the JSON text of what was stored, as `validated` does its values."""
+    return partial(validator.validate_json, strict=False, context=_LOADING, by_alias=False, by_name=True)
 
 
 @frozen

@@ -83,20 +83,8 @@ class Template:
         return heads(self.parts)
 
     @cached_property
-    def _encode(self) -> Callable[[Mapping[str, Any]], str | None]:
-        """What `encode` does, in one go; it raises `Refused` for a value that can not stand in a key."""
-        lines, text, names = ["def encode(values):"], "", {}
-        for at, part in enumerate(self.parts):
-            if isinstance(part, Slot):
-                names[f"write{at}"] = part.type.encode
-                lines.append(f"    if (value := values[{part.name!r}]) is None: return None")
-                lines.append(f"    text{at} = write{at}(value)")
-            text += f"{{text{at}}}" if isinstance(part, Slot) else part.text  # which has no braces
-        exec("\n".join((*lines, f"    return f{text!r}")), names)  # made here, of reprs and names of its own
-        return cast("Callable[[Mapping[str, Any]], str | None]", names["encode"])
-
-    def encode(self, values: Mapping[str, Any]) -> str | None:
-        """The key of an item.
+    def encode(self) -> Callable[[Mapping[str, Any]], str | None]:
+        """Makes the key of an item, in one go; generated, because every read and write of an item calls it.
 
         Args:
             values: the value of every field of the template; others are ignored.
@@ -107,12 +95,29 @@ class Template:
         Raises:
             KeyValueError: a value can not stand in a key.
         """
-        try:
-            return self._encode(values)
-        except Refused:
-            for slot in self.slots:
-                self._write(slot, values[slot.name])  # names the value
-            raise
+        lines, text = [], ""
+        names: dict[str, Any] = {"Refused": Refused, "refuse": self._refuse}
+        for at, part in enumerate(self.parts):
+            if isinstance(part, Slot):
+                names[f"write{at}"] = part.type.encode
+                lines.append(f"        if (value := values[{part.name!r}]) is None: return None")
+                lines.append(f"        text{at} = write{at}(value)")
+            text += f"{{text{at}}}" if isinstance(part, Slot) else part.text  # which has no braces
+        body = [
+            "    try:",
+            *lines,
+            f"        return f{text!r}",
+            "    except Refused:",
+            "        refuse(values)",
+            "        raise",
+        ]
+        exec("\n".join(["def encode(values):", *body]), names)  # made here, of reprs and names of its own
+        return cast("Callable[[Mapping[str, Any]], str | None]", names["encode"])
+
+    def _refuse(self, values: Mapping[str, Any]) -> None:
+        """Raise the KeyValueError that names the value which can not stand in a key."""
+        for slot in self.slots:
+            self._write(slot, values[slot.name])
 
     def text_of(self, field: str, value: Any) -> str:
         """How a value is written in the first slot of a field.

@@ -33,6 +33,7 @@ class Context:
         skip_unknown: items whose tag no entity has are not there to reads; otherwise each that is met is an error.
         encode: makes the item of an entity, see `Connection.encode`.
         transaction_unsupported_reason: why items cannot be written in one transaction; see `Connection`.
+        hides: a stored item may count as absent: it has expired, or is of no entity and is to be skipped; see `living`.
     """
 
     schema: Schema
@@ -42,6 +43,9 @@ class Context:
     skip_unknown: bool = False
     encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
     transaction_unsupported_reason: Callable[[Sequence[Key]], str | None] = _always_supported
+    hides: bool = field(
+        init=False, default=Factory(lambda self: self.skip_unknown or self.schema.has_ttl, takes_self=True)
+    )
 
     @property
     def transactions(self) -> bool:

@@ -104,24 +104,24 @@ class _Read:
     next: Place | None = None
 
 
-def get(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> CoreGen[Any]:
+def get(context: Context, target: Target, *, consistent: bool = True) -> CoreGen[Any]:
     """The entity under a key, or None."""
-    target = context.schema.key_target(query)
-    item = context.living((yield req.Get(target.key, consistent, pattern=target.entity.primary.full_name)))
-    return None if item is None else context.decode(item, target.key)
+    item = yield req.Get(target.key, consistent, pattern=target.entity.primary.full_name)
+    if context.hides:
+        item = context.living(item)
+    return None if item is None else context.schema.decode(item, target.key, skip_unknown=context.skip_unknown)
 
 
-def one(context: Context, query: Query[Any] | Target, *, consistent: bool = True) -> CoreGen[Any]:
+def one(context: Context, target: Target, *, consistent: bool = True) -> CoreGen[Any]:
     """The entity under a key; ItemNotFound if there is none."""
-    found = yield from get(context, query, consistent=consistent)
+    found = yield from get(context, target, consistent=consistent)
     if found is None:
-        raise ItemNotFound(f"{query}: there is no such item in table {context.schema.name!r}")
+        raise ItemNotFound(f"{target}: there is no such item in table {context.schema.name!r}")
     return found
 
 
-def exists(context: Context, query: Query[Any] | Target) -> CoreGen[bool]:
+def exists(context: Context, target: Target) -> CoreGen[bool]:
     """Whether there is an item under a key; it is not validated."""
-    target = context.schema.key_target(query)
     item = context.living((yield req.Get(target.key, pattern=target.entity.primary.full_name)))
     if item is None:
         return False

@@ -248,10 +248,17 @@ class EntitySchema:
         pattern = self.pattern(name)
         if tuple(values) != pattern.fields:  # as they mostly are
             faults.check_names(self, pattern, values)
+        as_they_are, found = self.codec.as_they_are, {}
         try:
-            return {field: self.codec.validate(field, values[field]) for field in pattern.fields if field in values}
+            for field in pattern.fields:
+                if field in values:
+                    value = values[field]
+                    # Looked up here too, as most key fields are text or numbers, and a call for each would cost more.
+                    plain = type(value) is as_they_are.get(field) and (type(value) is not str or value.isascii())
+                    found[field] = value if plain else self.codec.validate(field, value)
         except BadValue as error:
             raise KeyValueError(str(error)) from error
+        return found
 
     @property
     def key_call(self) -> str:
@@ -349,6 +356,16 @@ class Schema:
             return self.by_class[cls]
         except KeyError:
             raise faults.not_of_the_table(self, cls) from None
+
+    def key_of(self, which: Any, key: Mapping[str, Any]) -> Target:
+        """The item of ``get(Order, order_id=...)``, or of ``get(Order.primary(order_id=...))``.
+
+        Raises:
+            KeyValueError: a key field is missing, unknown or does not validate.
+            BadValue: it is not the key of one item.
+        """
+        named = self.named(which, key)
+        return named if type(named) is Target else self.key_target(named)
 
     def named(self, which: Any, key: Mapping[str, Any]) -> Any:
         """The item of ``get(Order, order_id=...)``, or what was passed, where it is a key already.

@@ -45,12 +45,12 @@ class StoreCalls(Calls):
     def get(self, which: Any, /, consistent: bool = True, **key: Any) -> CoreGen[Any]:
         if isinstance(which, Procedure):
             return whole_procedure(which, consistent, key)(self)
-        return read.get(self._context, self._context.schema.named(which, key), consistent=consistent)
+        return read.get(self._context, self._context.schema.key_of(which, key), consistent=consistent)
 
     def one(self, which: Any, /, consistent: bool = True, **key: Any) -> CoreGen[Any]:
         if isinstance(which, Procedure):
             return self._found(whole_procedure(which, consistent, key))
-        return read.one(self._context, self._context.schema.named(which, key), consistent=consistent)
+        return read.one(self._context, self._context.schema.key_of(which, key), consistent=consistent)
 
     def _found(self, procedure: Procedure[Any]) -> CoreGen[Any]:
         found = yield from procedure(self)
@@ -62,7 +62,7 @@ class StoreCalls(Calls):
         return read.get_many(self._context, keys, consistent=consistent)
 
     def exists(self, which: Any, /, **key: Any) -> CoreGen[bool]:
-        return read.exists(self._context, self._context.schema.named(which, key))
+        return read.exists(self._context, self._context.schema.key_of(which, key))
 
     def put(self, entity: Any, *, when: Condition | bool | None = None) -> CoreGen[Any]:
         return companion_commit.put(self._context, self, entity, when)

@@ -43,7 +43,7 @@ def round_trip(entity: BaseModel) -> EntityCodec:
     item = codec.encode(entity)
     assert codec.decode(item) == entity
     for form in forms(codec.encode(entity)):
-        assert same(Loader([codec]).load(form), codec.decode(codec.encode(entity)))
+        assert same(Loader([codec]).load(form, codec.tag), codec.decode(codec.encode(entity)))
     return codec
 
 

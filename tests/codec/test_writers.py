@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter
 
-from odm.backends.dynamodb.codec import _SPELLING, read_text, text_of, to_attribute, write_item
+from odm.backends.dynamodb.codec import _SPELLING, read_text, to_attribute, write_item
+from odm.backends.dynamodb.wire import text_of
 from odm.codec import Draft, EntityCodec, compile_codec
 from odm.entities.markers import TTL, Stored
 from odm.errors import BadValue
