@@ -37,8 +37,7 @@ class Store(BaseStore):
             ItemInvalid, or "skip" it, as if it were not there. Either way no call changes or removes it: a put, insert
             or upsert under its key raises ItemInvalid.
         on_request: called after every native request with an `odm.RequestInfo`; of requests that are sent together,
-            from several threads. What it raises is logged, and changes nothing. A request that was cancelled is not
-            told.
+            from several threads. What it raises is logged, and changes nothing.
         clock: seconds since the epoch, by which items expire; default: the backend's clock, or ``time.time``.
         random: draws what is random, safely from several threads; default: ``random.SystemRandom()``.
         timeout: for how many seconds a service on a network may be silent: until there is a connection, and while its

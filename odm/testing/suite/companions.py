@@ -115,10 +115,8 @@ class Seat(Companion):
             tx.delete(self.made[type(old)].primary(seat=old.seat))
         elif old is None:
             seat = new.seat
-            tx.insert(
-                self.made[type(new)](seat=seat),
-                refused=lambda item: ItemExists(f"seat {seat} is taken", item),
-            )
+            made = self.made[type(new)](seat=seat)
+            tx.insert(made, refused=lambda item: ItemExists(f"seat {seat} is taken", item))
 
 
 class Last(Companion):

@@ -69,5 +69,5 @@ class TestLeanIndexes:
 
     def test_explain_says_that_items_are_fetched(self, lean: Store) -> None:
         assert "fetched by key" in lean.explain(BY_TEAM).note
-        assert "holds number, s beside keys" in lean.explain(BY_SCORE).note
+        assert "holds number, s next to keys" in lean.explain(BY_SCORE).note
         assert lean.explain(select(Report).where(Report.report_id == "r1")).note == ""

@@ -221,14 +221,14 @@ def test_a_fork_that_could_not_wait_leaves_the_child_without_the_file(tmp_path: 
 STRANDED = """
 import os, sys, threading, warnings
 from pathlib import Path
-from odm.backends.local import connections
+from odm.backends.local import clients
 from odm.errors import BackendError
 from odm.protocol.connection import perform
 from odm.protocol.requests import Get, Key, Put
 from tests.backends.local.support import opened
 
 warnings.simplefilter("ignore", DeprecationWarning)
-connections.FORK_SECONDS = 0.05
+clients.FORK_SECONDS = 0.05
 connection = opened(Path(sys.argv[1]))
 block = connection._engine.storage.reading()
 child = os.fork()

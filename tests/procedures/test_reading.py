@@ -20,7 +20,7 @@ from odm import (
     set_,
 )
 from odm.backends.local import Memory
-from tests.operations.shop import Counting, Customer, Item, Order, Reading, day, shop, store
+from tests.shop import Counting, Customer, Item, Order, Reading, day, shop, store
 
 CUSTOMER = Customer(customer_id="c1")
 ORDERS = [Order(customer_id="c1", order_id=f"o{n}", placed_at=day(9 - n), total=Decimal(n)) for n in range(1, 6)]

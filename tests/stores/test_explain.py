@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from odm import BadValue, Condition, Entity, Explanation, Query, Store, collection, increment, remove, select, set_
-from tests.operations.shop import Counting, Customer, Order, Reading, day, shop
+from tests.shop import Counting, Customer, Order, Reading, day, shop
 
 ORDER = Order(customer_id="c1", order_id="o1", placed_at=day(2))
 KEY = Order.primary(customer_id="c1", order_id="o1")

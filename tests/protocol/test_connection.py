@@ -18,7 +18,7 @@ from odm.protocol.requests import Get, Query, Request
 from odm.schema.model import Key
 from odm.stores.sync import Store
 from odm.testing.stores import Stores, Watched
-from tests.operations.shop import Customer, shop
+from tests.shop import Customer, shop
 
 GET = Get(Key("p", "s"))
 

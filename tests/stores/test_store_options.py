@@ -36,7 +36,7 @@ from odm.protocol.connection import Backend, Connection, NativeGen, aperform, pe
 from odm.protocol.limits import PORTABLE, check_keys
 from odm.protocol.requests import Sleep
 from odm.schema.model import Key, Schema
-from tests.operations.shop import Customer, Order, shop
+from tests.shop import Customer, Order, shop
 
 table = Table("options")
 

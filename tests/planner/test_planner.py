@@ -22,7 +22,7 @@ from odm import (
     starts_with,
 )
 from odm.backends.local import Memory
-from tests.operations.shop import Counting, Customer, Item, Order, Reading, day, shop
+from tests.shop import Counting, Customer, Item, Order, Reading, day, shop
 
 C1 = Order.customer_id == "c1"
 PLACED_AT: Any = Order.placed_at

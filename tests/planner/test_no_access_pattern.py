@@ -23,7 +23,7 @@ from odm import (
     starts_with,
 )
 from odm.backends.local import Memory
-from tests.operations.shop import Order, Reading, day, shop
+from tests.shop import Order, Reading, day, shop
 
 
 def message(query: Query[Any]) -> str:

@@ -10,7 +10,7 @@ from odm.backends.bigtable.native import MutateRow
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
 from odm.testing.suite.helpers import fill
-from tests.operations.shop import Counting
+from tests.shop import Counting
 
 own = Table("notes", exclusive=True)
 shared = Table("notes")

@@ -10,7 +10,7 @@ from odm import AsyncStore, BadValue, Store
 from odm.backends.local import Memory
 from odm.protocol.connection import Backend, ForwardingConnection
 from odm.schema.model import Schema
-from tests.operations.shop import Customer, shop
+from tests.shop import Customer, shop
 
 CUSTOMER = Customer(customer_id="c1")
 PARTS: dict[str, tuple[Any, Any]] = {

@@ -25,7 +25,7 @@ from odm import (
     set_if_missing,
 )
 from odm.backends.local import Memory
-from tests.operations.shop import Counting, day
+from tests.shop import Counting, day
 
 table = Table("updates")
 

@@ -49,7 +49,7 @@ from odm.protocol.requests import (
     Written,
 )
 from odm.schema.model import Key
-from tests.operations.shop import Counting, Customer, Order, shop
+from tests.shop import Counting, Customer, Order, shop
 
 table = Table("meters")
 
