@@ -148,10 +148,10 @@ class Pointer(Companion):
             tx.put(pointer, when=self.forward(pointer), lose=True, rank=rank)
 
     def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
-        along = do.companion_writes(self, effect)
-        yield from commit(mark=along.marked)
+        writes = do.companion_writes(self, effect)
+        yield from commit(mark=writes.marked)
         with suppress(Throttled, OutcomeUnknown, BackendError):  # the item is written, and a read moves the pointer
-            yield from do.write(along)
+            yield from do.write(writes)
 
     def forward(self, pointer: Any) -> Any:
         """The condition on which a pointer takes the place of the one that is stored."""

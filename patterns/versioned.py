@@ -180,15 +180,15 @@ class Versioned(Companion):
     def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         """The item first, and its version after it: until the item changes again, it tells that version itself."""
         old, new = effect.old, effect.new
-        along = do.companion_writes(self, effect)  # refuses what can not be stored before anything is sent
+        writes = do.companion_writes(self, effect)  # refuses what can not be stored before anything is sent
         if new is None:
             yield from commit()
             return
         kept = self._of(type(new))
-        life = along.marked if old is None else effect.mark or FIRST
+        life = writes.marked if old is None else effect.mark or FIRST
         if old is not None:
             yield from self._ensure(do, kept, effect.key, old, life)
-        yield from commit(mark=along.marked)
+        yield from commit(mark=writes.marked)
         yield from self._ensure(do, kept, effect.key, new, life, fresh=True)
 
     def settle(self, do: Calls, effect: Effect[Any]) -> Gen[None]:

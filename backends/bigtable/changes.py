@@ -89,8 +89,8 @@ def _deletes_newest(rule: str) -> bool:
     """
     left = re.sub(r"maxage=[^ )]+", "1", re.sub(r"maxversions=\d+|never", "0", rule))
     while (inner := re.search(r"\(([^()]*)\)", left)) is not None:
-        together = all if "&&" in inner[1] else any
-        said = together(part == "1" for part in re.split(r" && | \|\| ", inner[1]))
+        holds = all if "&&" in inner[1] else any
+        said = holds(part == "1" for part in re.split(r" && | \|\| ", inner[1]))
         left = f"{left[: inner.start()]}{int(said)}{left[inner.end() :]}"
     return left == "1"
 

@@ -34,7 +34,17 @@ from odm.backends.bigtable.cells import (
     write,
     write_counter,
 )
-from odm.backends.bigtable.columns import BESIDE, LISTED, REVISION, Beside, Count, Member, Shape, Slot, shape_of
+from odm.backends.bigtable.columns import (
+    LISTED,
+    REVISION,
+    SIDE_COLUMNS,
+    Count,
+    Member,
+    Shape,
+    SideColumn,
+    Slot,
+    shape_of,
+)
 from odm.backends.bigtable.form import Form, Kind
 from odm.backends.bigtable.native import COUNTERS, FAMILY, Column, DeleteColumn, Mutation, Row, SetCell
 from odm.backends.bigtable.ownership import REMOVED, raw_cells
@@ -115,7 +125,7 @@ def stored(row: Row | None, form: Form) -> Stored | None:
     item = None if row is None else decode(row, form)
     if item is None or row is None:
         return None
-    revision = _cells_of(row).get(Beside(REVISION), b"").decode(errors="backslashreplace")
+    revision = _cells_of(row).get(SideColumn(REVISION), b"").decode(errors="backslashreplace")
     return Stored(item, revision, entries_listed(row, form.is_strange(item.get(TAG))), row)
 
 
@@ -135,7 +145,7 @@ def listed(row: Row) -> tuple[Listed, ...]:
     Raises:
         BackendError: the list of them is not as odm writes it.
     """
-    found = _cells_of(row).get(Beside(LISTED), b"[]")
+    found = _cells_of(row).get(SideColumn(LISTED), b"[]")
     try:
         return tuple(Listed(index, Key(*key), column) for index, *key, column in json.loads(found))
     except UNREADABLE as fault:
@@ -319,7 +329,7 @@ def _plain_cell(name: str, value: Value, form: Form, row_key: str, now: int) -> 
     except BadValue as error:
         raise _bad(error, name, row_key) from error
     column = qualifier(name)
-    if len(column) > SURELY_FITS or len(cell) > MAX_CELL or name in BESIDE:
+    if len(column) > SURELY_FITS or len(cell) > MAX_CELL or name in SIDE_COLUMNS:
         _check(column, cell, name, row_key)
     return SetCell(column, cell, now)
 
@@ -329,7 +339,7 @@ def _bad(error: BadValue, name: str, row_key: str) -> BadValue:
 
 
 def _check(column: str, cell: bytes, name: str, row_key: str) -> None:
-    if name in BESIDE:
+    if name in SIDE_COLUMNS:
         raise BadValue(f"the item {row_key!r} has an attribute {name!r}: that name is reserved")
     if (size := len(column.encode())) > MAX_QUALIFIER:
         raise BadValue(

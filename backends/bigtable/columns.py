@@ -22,7 +22,7 @@ filter say that an attribute is not there (`odm.backends.bigtable.expressions`).
 LISTED: Final = "_ix"
 """The qualifier of the list of the item's index entries."""
 
-BESIDE: Final = frozenset({REVISION, LISTED})
+SIDE_COLUMNS: Final = frozenset({REVISION, LISTED})
 """The columns of a row that are no attributes."""
 
 _KEPT: Final = 256
@@ -42,13 +42,13 @@ class Member(NamedTuple):
     member: str
 
 
-class Beside(NamedTuple):
+class SideColumn(NamedTuple):
     """A column that is no attribute, but the backend's own."""
 
     name: str
 
 
-Slot: TypeAlias = str | Count | Member | Beside | None
+Slot: TypeAlias = str | Count | Member | SideColumn | None
 """What a column holds: a str is an attribute in a plain cell, None is somebody else's."""
 
 
@@ -98,4 +98,4 @@ def _slot(family: str, column: bytes) -> Slot:
         return Count(name)
     if member is not None:
         return Member(name, member)
-    return Beside(name) if name in BESIDE else name
+    return SideColumn(name) if name in SIDE_COLUMNS else name

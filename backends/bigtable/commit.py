@@ -47,7 +47,7 @@ from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.errors import is_lost, translate
 from odm.backends.bigtable.evaluate import RowChange, evaluate
 from odm.backends.bigtable.expressions import revision_is
-from odm.backends.bigtable.filters import interleave, newest, together
+from odm.backends.bigtable.filters import chained, interleave, newest
 from odm.backends.bigtable.loading import RowItem
 from odm.backends.bigtable.native import (
     ENTRIES,
@@ -186,7 +186,7 @@ class Attempt:
                 f"the row {self.work.row_key!r} of table {writer.table!r} has no {FAMILY}:{REVISION}, so it is not one "
                 f"that odm wrote: give it a {FAMILY}:{REVISION} with any text, or delete the row"
             )
-        same = together(revision_is(self.before.revision), *self.change.guards.filters)
+        same = chained(revision_is(self.before.revision), *self.change.guards.filters)
         return CheckAndMutateRow(writer.table, self.work.row_key, same, matched=self._mutations(writer))
 
     def _mutations(self, writer: Writer) -> tuple[Mutation, ...]:

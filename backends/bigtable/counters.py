@@ -30,7 +30,7 @@ from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.cells import qualifier, read_counter, write, write_counter
 from odm.backends.bigtable.codec import REVISION, TAG, Stored
 from odm.backends.bigtable.expressions import increments, there
-from odm.backends.bigtable.filters import Filter, ValueIs, ValueRange, chain, interleave, newest, together
+from odm.backends.bigtable.filters import Filter, ValueIs, ValueRange, chain, chained, interleave, newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import (
     COUNTERS,
@@ -116,8 +116,8 @@ def count(
         rows = yield from read_many(writer.table, (row_key,), writer.retry, _TOLD)
         if row_key not in rows or not _is_asked(rows[row_key], condition):
             return None
-    told = tuple(AppendValue(name, b"") for name in (TAG, REVISION))
-    row: Row = yield from once(ReadModifyWriteRow(writer.table, row_key, (*rules, *told)))
+    also_returned = tuple(AppendValue(name, b"") for name in (TAG, REVISION))
+    row: Row = yield from once(ReadModifyWriteRow(writer.table, row_key, (*rules, *also_returned)))
     if not _held(row).get((FAMILY, TAG)):
         yield from _remove_ghost(writer, row_key, rules, row)
         return None  # a read shows whether nothing is there, or what another program wrote
@@ -178,7 +178,7 @@ def _as_before(writer: Writer, row_key: str, rules: tuple[Increment, ...], held:
     back = _counters_back(writer, rules, held)
     if not revision:  # the increment has made it, in an item that odm did not write
         back = (*back, DeleteColumn(REVISION))
-    return CheckAndMutateRow(writer.table, row_key, together(*same), matched=back)
+    return CheckAndMutateRow(writer.table, row_key, chained(*same), matched=back)
 
 
 def _counters_are(rules: tuple[Increment, ...], held: Held) -> list[Filter]:
@@ -246,7 +246,7 @@ def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: He
     same = _counters_are(rules, held)
     if TAG in marks and len(same) == len({rule.qualifier for rule in rules}):
         marked = [chain(newest(FAMILY, mark), ValueIs(b"")) for mark in marks]
-        return CheckAndMutateRow(writer.table, row_key, together(*marked, *same), matched=back)
+        return CheckAndMutateRow(writer.table, row_key, chained(*marked, *same), matched=back)
     other = [newest(FAMILY, TAG)] if TAG not in marks else [there()]
     for column in dict.fromkeys(rule.qualifier for rule in rules):
         cell = held.get((COUNTERS, column))

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from odm.backends.bigtable.cells import MARKS, TEXT_MARKS, qualifier, read_qualifier, write, write_text
 from odm.backends.bigtable.codec import SURELY_FITS
-from odm.backends.bigtable.columns import BESIDE
+from odm.backends.bigtable.columns import SIDE_COLUMNS
 from odm.backends.bigtable.form import Form
 from odm.codec import TTL_ATTRIBUTE, Draft, EntityCodec, ttl_seconds
 from odm.codec.choices import LiteralType
@@ -105,7 +105,7 @@ class _Module(Module):
 
     def _cell(self, field: RecordField, var: str) -> str:
         column = qualifier(field.stored)
-        if len(column) > SURELY_FITS or field.stored in BESIDE:
+        if len(column) > SURELY_FITS or field.stored in SIDE_COLUMNS:
             raise ValueError
         return f"({column!r}, {self._value(field.type, var, declared=field.stored in self._texts)})"
 

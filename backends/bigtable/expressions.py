@@ -52,10 +52,10 @@ from odm.backends.bigtable.filters import (
     ValueIs,
     ValueRange,
     chain,
+    chained,
     fits,
     interleave,
     newest,
-    together,
 )
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import FAMILY, DeleteColumn, Increment, Mutation, SetCell
@@ -150,7 +150,7 @@ def predicate(condition: Condition | None, form: Form) -> Predicate | None:
         if of_none:
             said = interleave(said, *filters.elsewhere)
         elif filters.elsewhere:
-            said = together(said, _without(interleave(*filters.elsewhere)))
+            said = chained(said, _without(interleave(*filters.elsewhere)))
     except _Unsayable:
         return None
     return Predicate(said, not of_none) if fits(said) else None
@@ -270,13 +270,13 @@ class _Filters:
         parts, lacking = self._parts(asked)
         if lacking:
             parts.append(_without(interleave(*lacking)))
-        return together(*parts) if parts else there()
+        return chained(*parts) if parts else there()
 
     def _any(self, conditions: Iterable[Condition]) -> Filter:
         asked = [condition for condition in conditions if condition != Not(_HERE)]
         parts, lacking = self._parts(asked)
         if lacking:
-            parts.append(_without(together(*lacking)))
+            parts.append(_without(chained(*lacking)))
         return interleave(*parts) if parts else Nothing()
 
     def _parts(self, asked: Iterable[Condition]) -> tuple[list[Filter], list[Filter]]:
@@ -372,7 +372,7 @@ def _exists_in_columns(column: str) -> Filter:
     """The plain cell is there; beside that of an empty set at least one member must be."""
     empty = chain(newest(FAMILY, column), ValueIs(EMPTY_SET))
     members = chain(ColumnRange(FAMILY, f"{column}#", f"{column}$"), Newest())
-    return interleave(_holds_other(column, EMPTY_SET), together(empty, members))
+    return interleave(_holds_other(column, EMPTY_SET), chained(empty, members))
 
 
 def _holds_other(column: str, marker: bytes) -> Filter:

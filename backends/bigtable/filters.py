@@ -217,7 +217,7 @@ def newest(family: str, qualifier: str) -> Filter:
     return Chain((Column(family, qualifier), Newest()))
 
 
-def together(*filters: Filter) -> Filter:
+def chained(*filters: Filter) -> Filter:
     """A predicate that holds if each of the filters leaves a cell.
 
     Each leaves one at most, and equal cells count separately (google.bigtable.v2, data.proto: RowFilter.Interleave), so

@@ -40,9 +40,9 @@ from odm.backends.bigtable.filters import (
     Newest,
     ValueIs,
     chain,
+    chained,
     interleave,
     newest,
-    together,
 )
 from odm.backends.bigtable.index_pages import LIST_ONLY
 from odm.backends.bigtable.layout import key_of
@@ -317,7 +317,7 @@ class _Collector:
         same = [chain(newest(FAMILY, mark), Before(self.cutoff), ValueIs(b"")) for mark in (TAG, REVISION)]
         gone = [DeleteColumn(mark, FAMILY, self.cutoff) for mark in (TAG, REVISION)]
         gone += [DeleteColumn(cell.qualifier.decode(), COUNTERS, self.cutoff) for cell in counters]
-        return CheckAndMutateRow(self.writer.table, row_key, together(*same), matched=tuple(gone))
+        return CheckAndMutateRow(self.writer.table, row_key, chained(*same), matched=tuple(gone))
 
     def _is_counter(self, cell: Cell) -> bool:
         return (

@@ -2,7 +2,7 @@
 
 import re
 
-from odm.backends.bigtable.columns import BESIDE
+from odm.backends.bigtable.columns import SIDE_COLUMNS
 from odm.backends.bigtable.entries import check_entries, index_table
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, CreateTable
 from odm.errors import SchemaError
@@ -35,7 +35,7 @@ def check(schema: Schema) -> None:
 
 def _check_names(entity: EntitySchema) -> None:
     for field, stored in entity.codec.stored.items():
-        if stored in BESIDE:
+        if stored in SIDE_COLUMNS:
             raise SchemaError(
                 f"{entity.name}.{field}: the stored name {stored!r} is reserved on Bigtable; give it another with "
                 'Annotated[..., Stored("...")]'

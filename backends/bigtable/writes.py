@@ -22,7 +22,7 @@ from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.counters import asked_version, count, counts
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, translate
 from odm.backends.bigtable.expressions import Predicate, blind, predicate, settled
-from odm.backends.bigtable.filters import fits, interleave, together
+from odm.backends.bigtable.filters import chained, fits, interleave
 from odm.backends.bigtable.native import CheckAndMutateRow, Entry, MutateRow, Mutation, Steps
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.retry import until_answered
@@ -163,7 +163,7 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
     if made is None or asked is None:
         return None
     if made.requires:
-        asked = evolve(asked, filter=together(asked.filter, *made.requires))
+        asked = evolve(asked, filter=chained(asked.filter, *made.requires))
         if not fits(asked.filter):
             return None
     id = writer.id_of(asked_version(request.condition))

@@ -47,12 +47,12 @@ def asking(native: Native) -> Native:
 
 def units_of(call: Call, response: Mapping[str, Any]) -> Units | None:
     """What the answer tells of the capacity that was consumed."""
-    told = response.get("ConsumedCapacity")
-    if not told:
+    reported = response.get("ConsumedCapacity")
+    if not reported:
         return None
     read: list[tuple[str | None, float]] = []
     write: list[tuple[str | None, float]] = []
-    for table in told if isinstance(told, list) else [told]:
+    for table in reported if isinstance(reported, list) else [reported]:
         indexes = [part for kind in _INDEXES for part in table.get(kind, {}).items()]
         for index, consumed in [(None, table.get("Table", table)), *indexes]:
             # A transaction that was sent twice under one token tells what reading its outcome took.

@@ -23,7 +23,7 @@ _TABLE: Final = "the table itself"
 
 @frozen
 class Sent:
-    """A native request that was sent: the units that the backend told, and the index that it was for."""
+    """A native request that was sent: the units that the backend reported, and the index that it was for."""
 
     units: Units | None = None
     index: str | None = None
@@ -119,9 +119,9 @@ class Meter:
         """
         if not sent:
             return
-        told = [one.units for one in sent if one.units]
-        unseen = computed(request, answer) if answer is not UNANSWERED and not told else None
-        known = told if unseen is None else [unseen]
+        reported = [one.units for one in sent if one.units]
+        unseen = computed(request, answer) if answer is not UNANSWERED and not reported else None
+        known = reported if unseen is None else [unseen]
         parts = weights(request, answer, {key: used for units in known for key, used in units.by_key.items()})
         if not parts:
             return

@@ -57,7 +57,7 @@ class _Commit:
 
     def read(self) -> CoreGen[None]:
         """Read the items on which operations depend."""
-        wanting = [one.intent for one in self.intents if one.reads(self.context, apart=False)]
+        wanting = [one.intent for one in self.intents if one.reads(self.context, in_transaction=True)]
         wanting = [intent for intent in wanting if intent.target.key not in self.items]
         keys = tuple(intent.target.key for intent in wanting)
         if len(keys) == 1:
@@ -213,12 +213,12 @@ def _alone(request: req.Transact) -> CoreGen[req.Written | req.Refusals]:
 
 
 def _failed(intents: Sequence[WriteIntent], reasons: Sequence[OdmError | None]) -> TransactionFailed:
-    told = [
+    failed = [
         f"reasons[{n}], {intent.name}(): {reason}"
         for n, (intent, reason) in enumerate(zip(intents, reasons, strict=True))
         if reason is not None
     ]
     return TransactionFailed(
-        f"nothing was written, because {len(told)} of {len(intents)} operations can not be done: {'; '.join(told)}",
+        f"nothing was written, because {len(failed)} of {len(intents)} operations can not be done: {'; '.join(failed)}",
         reasons,
     )

@@ -24,8 +24,7 @@ from odm.errors import (
     Unsupported,
 )
 from odm.expressions.nodes import Action, Condition
-from odm.procedures import update as updates
-from odm.procedures import write as writes
+from odm.procedures import write
 from odm.procedures.calls import Calls
 from odm.procedures.commit import commit
 from odm.procedures.companion_writes import (
@@ -42,7 +41,8 @@ from odm.procedures.context import Context
 from odm.procedures.read import Reading, rows_chunk
 from odm.procedures.retention import trim_after
 from odm.procedures.unprocessed import send_batch
-from odm.procedures.update import ATTEMPTS, contended
+from odm.procedures.update import ATTEMPTS, Returning, check_returning, contended
+from odm.procedures.update import update as update_item
 from odm.procedures.write_intent import WriteIntent, delete_intent, insert_intent, put_intent, update_intent
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
@@ -94,7 +94,7 @@ def put(context: Context, do: Calls, instance: E, when: Condition | bool | None)
     """Write the entity over whatever is under its key, with its companions' items; returns it as stored."""
     entity = context.schema.by_class.get(type(instance))
     if entity is None or not entity.companions:
-        return writes.put(context, instance, when)
+        return write.put(context, instance, when)
     return _stored(context, do, put_intent(context, instance, when))
 
 
@@ -102,7 +102,7 @@ def insert(context: Context, do: Calls, instance: E) -> CoreGen[E]:
     """Write the entity if its key is free, with its companions' items; returns it as stored."""
     entity = context.schema.by_class.get(type(instance))
     if entity is None or not entity.companions:
-        return writes.insert(context, instance)
+        return write.insert(context, instance)
     return _stored(context, do, insert_intent(context, instance))
 
 
@@ -117,7 +117,7 @@ def update(  # the arguments of an update
     which: object,
     actions: Sequence[Action],
     when: Condition | bool | None,
-    returning: updates.Returning,
+    returning: Returning,
     *,
     upsert: bool = False,
     retry_safe: bool = False,
@@ -125,16 +125,14 @@ def update(  # the arguments of an update
     """Change an existing item, with its companions' items; returns it as it was or is now, or None."""
     entity = _entity(context, which)
     if entity is not None and entity.companions:
-        updates.check_returning(returning, retry_safe=retry_safe)
+        check_returning(returning, retry_safe=retry_safe)
         intent = update_intent(context, which, actions, when, upsert=upsert)
         if concerned(intent):
             return _updated(context, do, intent, returning, once=retry_safe)
-    return updates.update(context, which, actions, when, returning, upsert=upsert, retry_safe=retry_safe)
+    return update_item(context, which, actions, when, returning, upsert=upsert, retry_safe=retry_safe)
 
 
-def _updated(
-    context: Context, do: Calls, intent: WriteIntent, returning: updates.Returning, *, once: bool
-) -> CoreGen[Any]:
+def _updated(context: Context, do: Calls, intent: WriteIntent, returning: Returning, *, once: bool) -> CoreGen[Any]:
     effect = yield from _write(context, do, intent, once=once)
     return {"none": None, "old": effect.old, "new": effect.new}[returning]
 
@@ -143,7 +141,7 @@ def delete(context: Context, do: Calls, which: object, when: Condition | bool | 
     """Remove an item, with its companions' items; returns whether it was there."""
     entity = _entity(context, which)
     if entity is None or not any(one.deletes for one in entity.companions):
-        return writes.delete(context, which, when)
+        return write.delete(context, which, when)
     return _deleted(context, do, delete_intent(context, which, when))
 
 
@@ -170,7 +168,7 @@ def delete_all(context: Context, do: Calls, reading: Reading | None) -> CoreGen[
     deleting = {tag for tag, entity in context.schema.entities.items() if any(one.deletes for one in entity.companions)}
     whose = None if reading is None else reading.plan.entity
     if not deleting or (whose is not None and whose.tag not in deleting):
-        return (yield from writes.delete_all(context, reading))
+        return (yield from write.delete_all(context, reading))
     total = 0
     while reading is not None:
         pattern = reading.plan.name
@@ -271,7 +269,7 @@ def _settle(do: Calls, intent: WriteIntent, effect: Effect[Any] | None) -> CoreG
 def _without_transaction(context: Context, do: Calls, one: IntentWithCompanions, item: Any) -> CoreGen[Effect[Any]]:
     """Do one operation, each companion within the one before; raises why it can not be done."""
     target = one.intent.target
-    if item is UNREAD and one.reads(context, apart=True):
+    if item is UNREAD and one.reads(context, in_transaction=False):
         item = yield req.Get(target.key, pattern=target.entity.primary.full_name)
     for _ in range(ATTEMPTS):
         plan = one.plan(context, item)

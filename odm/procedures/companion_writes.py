@@ -186,13 +186,15 @@ class IntentWithCompanions:
         default=Factory(lambda self: concerned(self.intent), takes_self=True), init=False
     )
 
-    def reads(self, context: Context, *, apart: bool) -> bool:
+    def reads(self, context: Context, *, in_transaction: bool) -> bool:
         """Whether the item must be read first."""
         if not self.companions:
             return self.intent.reads
         if self.intent.name in ("put", "insert"):
             fresh = isinstance(self.intent.work, Write) and self.intent.work.present is False
-            return not fresh and any(one.reads or (apart and one.reads_without_transaction) for one in self.companions)
+            return not fresh and any(
+                one.reads or (not in_transaction and one.reads_without_transaction) for one in self.companions
+            )
         return True
 
     def plan(self, context: Context, item: Any) -> "Planned | OdmError":

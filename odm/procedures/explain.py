@@ -6,9 +6,16 @@ from typing import Any
 from attrs import frozen
 
 from odm.entities.companions import BaseCompanion
-from odm.expressions.nodes import Condition
-from odm.planner.plan import Plan
+from odm.entities.query import Query
+from odm.errors import BadValue
+from odm.expressions.nodes import Action, Condition
+from odm.planner.plan import Plan, make_plan
+from odm.procedures import read, update, write
+from odm.procedures.companion_writes import concerned
+from odm.procedures.context import Context
+from odm.procedures.session import Session
 from odm.procedures.update import ItemUpdate
+from odm.procedures.write_intent import WriteIntent
 from odm.protocol import requests as req
 from odm.protocol.connection import Connection, CoreGen
 from odm.schema.model import EntitySchema
@@ -110,6 +117,40 @@ class Explanation:
         return "one a page of results" if self.shards == 1 else "one a page of each shard"
 
 
+def explain(
+    session: Session, what: object, actions: Sequence[Action], write_: str | None, when: Condition | bool | None
+) -> Explanation:
+    """What a call would do; the arguments are those of `odm.Store.explain`."""
+    context, connection = session.context, session.connection
+    if isinstance(what, Query) and not actions and write_ is None:
+        plan, reading = make_plan(context.schema, what), read.begin(context, what)
+        native = None if reading is None else first_native(connection, read.first_request(context, reading))
+        return explain_plan(plan, native, connection)
+    target = context.schema.target(what)
+    name = "update" if actions else write_ or "put"
+    steps = _write_steps(context, name, what, actions, when)
+    change = update.understand(context, what, actions, when, "none") if actions else None
+    intent = WriteIntent(name, change or write.Write(target, req.Delete(target.key)))
+    call, of_all = f"{name} {target}", context.transactions
+    return explain_write(
+        call, steps, connection, target.entity, change, companions=concerned(intent), in_transaction=of_all
+    )
+
+
+def _write_steps(
+    context: Context, name: str, what: Any, actions: Sequence[Action], when: Condition | bool | None
+) -> CoreGen[Any]:
+    if name == "update":
+        return update.update(context, what, actions, when, "none")
+    if name == "delete":
+        return write.delete(context, what, when)
+    if name == "insert":
+        return write.insert(context, what)
+    if name == "put":
+        return write.put(context, what, when)
+    raise BadValue(f"write={name!r}: say 'put', 'insert' or 'delete'")
+
+
 def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explanation:
     """What a query will do; ``native`` is its first request."""
     notes = ["the range holds other entities' items too, so a filter takes this entity's"] if plan.needs_tag else []
@@ -193,6 +234,14 @@ def explain_write(
         then=rehearsal.sent[1:],
         stored=rehearsal.stored,
     )
+
+
+def first_native(connection: Connection[Any], request: req.Request) -> Any:
+    """The first native request of a read; None if the backend knows the answer without one."""
+    steps = connection.steps(request)
+    native = next(steps, None)
+    steps.close()
+    return native
 
 
 def _most_requests(plan: Plan) -> int | None:

@@ -107,8 +107,8 @@ def scan_page(
 def _raw(context: Context, entity: Entity, item: Item, stored: Key, entries: Mapping[str, Key]) -> RawItem:
     schema = context.schema.entity(type(entity))
     key = schema.key(vars(entity))
-    told = stored.sort or context.schema.hash_only  # row keys of Bigtable, which have no sort, can not be taken apart
-    if told and key != stored:
+    known = stored.sort or context.schema.hash_only  # row keys of Bigtable, which have no sort, cannot be split
+    if known and key != stored:
         raise ItemInvalid(
             f"a stored {schema.name} lies under {stored}, and its model looks for it under {key}: read it with the "
             "model that wrote it; `odm plan` tells what else is stranded",

@@ -1,7 +1,7 @@
 """What both stores share: settings, the connection, and the steps of each call before its colour matters."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
 from functools import partial
@@ -18,18 +18,11 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
-from odm.planner.plan import make_plan
-from odm.procedures import read as reads
-from odm.procedures import update as updates
-from odm.procedures import write as writes
 from odm.procedures.calls import Calls
-from odm.procedures.companion_writes import concerned
 from odm.procedures.context import Context
-from odm.procedures.explain import Explanation, explain_plan, explain_write
+from odm.procedures.explain import Explanation, explain
 from odm.procedures.session import Session
-from odm.procedures.write_intent import WriteIntent
-from odm.protocol import requests as req
-from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, CoreGen, RetryPolicy
+from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, RetryPolicy
 from odm.protocol.limits import PORTABLE
 from odm.schema.checks import NAMES, check_companions, is_name
 from odm.schema.model import Schema
@@ -249,42 +242,7 @@ class BaseStore:
         Returns:
             A value that prints; its ``native`` is the first request as the backend would send it.
         """
-        context, connection = self._session.context, self._session.connection
-        if isinstance(what, Query) and not actions and write is None:
-            plan = make_plan(context.schema, what)
-            reading = reads.begin(context, what)
-            native = None
-            if reading is not None:
-                (native,) = connection.rehearse(reads.first_request(context, reading)).sent
-            return explain_plan(plan, native, connection)
-        target = context.schema.target(what)
-        name = "update" if actions else write or "put"
-        steps = self._write_steps(name, what, actions, when)
-        change = updates.understand(context, what, actions, when, "none") if actions else None
-        companions = concerned(WriteIntent(name, change or writes.Write(target, req.Delete(target.key))))
-        return explain_write(
-            f"{name} {target}",
-            steps,
-            connection,
-            target.entity,
-            change,
-            companions=companions,
-            in_transaction=context.transactions,
-        )
-
-    def _write_steps(
-        self, name: str, what: Any, actions: Sequence[Action], when: Condition | bool | None
-    ) -> CoreGen[Any]:
-        context = self._session.context
-        if name == "update":
-            return updates.update(context, what, actions, when, "none")
-        if name == "delete":
-            return writes.delete(context, what, when)
-        if name == "insert":
-            return writes.insert(context, what)
-        if name == "put":
-            return writes.put(context, what, when)
-        raise BadValue(f"write={name!r}: say 'put', 'insert' or 'delete'")
+        return explain(self._session, what, actions, write, when)
 
 
 def _check_options(

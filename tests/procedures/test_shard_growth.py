@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Store, Table, set_
 from odm.backends.local import Memory
-from odm.procedures import read as reads
+from odm.procedures import read
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, perform, run
 
@@ -188,14 +188,14 @@ def test_what_moves_while_it_is_read_is_given_once(
     query = query.reverse() if reverse else query
     context = live.db._session.context
     if data.draw(st.booleans()):
-        reading = reads.begin(context, query)
+        reading = read.begin(context, query)
         assert reading is not None
-        assert answered(live, reads.count(context, reading), between, order) == len(tasks)
+        assert answered(live, read.count(context, reading), between, order) == len(tasks)
         return
     found: list[Any] = []
-    reading = reads.begin(context, query)
+    reading = read.begin(context, query)
     while reading is not None:
-        items, reading = answered(live, reads.chunk(context, reading), between, order)
+        items, reading = answered(live, read.chunk(context, reading), between, order)
         found += items
     ranks = sorted((values["rank"] for values in tasks), reverse=reverse)
     assert [task.rank for task in found] == ranks

@@ -28,7 +28,7 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import backoff
 from odm.backends.local import LocalFile, Memory
 from odm.observe.events import Observer
-from odm.procedures import update as updates
+from odm.procedures import update
 from odm.procedures.context import Context
 from odm.protocol import requests as req
 from odm.protocol.capacity import Units
@@ -209,12 +209,12 @@ def test_nobody_watches_unless_asked() -> None:
 
 def test_a_lost_race_is_logged_without_values(caplog: pytest.LogCaptureFixture) -> None:
     key = Order.primary(customer_id="secret", order_id="secret")
-    update = updates.update(Context(shop.compile()), key, [set_(Order.region, "secret")], None, "none")
-    assert isinstance(next(update), req.Get)
+    steps = update.update(Context(shop.compile()), key, [set_(Order.region, "secret")], None, "none")
+    assert isinstance(next(steps), req.Get)
     stored = shop.compile().entity(Order).codec.encode(Order(customer_id="secret", order_id="secret"))
-    assert isinstance(update.send(stored), req.Update)
+    assert isinstance(steps.send(stored), req.Update)
     with caplog.at_level(logging.DEBUG, "odm"):
-        assert isinstance(update.send(req.Refused({**stored, "status": "shipped"})), req.Update)
+        assert isinstance(steps.send(req.Refused({**stored, "status": "shipped"})), req.Update)
     assert [record.message for record in caplog.records] == [
         "update of Order: another writer was faster, so it is tried again"
     ]

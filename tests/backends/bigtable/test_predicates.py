@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.codec import cells, decode, replacement
 from odm.backends.bigtable.expressions import Predicate, blind, predicate, there
-from odm.backends.bigtable.filters import together
+from odm.backends.bigtable.filters import chained
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
@@ -387,7 +387,7 @@ def test_blind_actions_do_what_the_evaluator_does_or_ask_for_the_item(
     asked = predicate(condition, FORM)
     if asked is None or not asked.holds:
         asked = Predicate(there(), holds=True)
-    matched = connection.call(CheckAndMutateRow(TABLE, "item", together(asked.filter, *done.requires), done.mutations))
+    matched = connection.call(CheckAndMutateRow(TABLE, "item", chained(asked.filter, *done.requires), done.mutations))
     event("written" if matched else "not written")
     left = decode(connection.call(ReadRows(TABLE, keys=("item",))).rows[0], FORM)
     if matched:

@@ -46,7 +46,7 @@ def db(bigtable_emulator: str) -> Any:
         yield store
 
 
-def together(work: Callable[[int], Any]) -> list[Any]:
+def chained(work: Callable[[int], Any]) -> list[Any]:
     """What each writer comes to, all at once; errors of odm are results."""
 
     def one(number: int) -> Any:
@@ -77,7 +77,7 @@ def test_increments_lose_nothing(db: Store, field: str) -> None:
         for _ in range(10):
             db.update(Runner.primary(name="ann"), increment(getattr(Runner, field)))
 
-    assert together(work) == [None] * WRITERS
+    assert chained(work) == [None] * WRITERS
     assert getattr(db.one(Runner, name="ann"), field) == 10 * WRITERS
 
 
@@ -95,14 +95,14 @@ def test_counts_that_are_returned_are_each_there_once(db: Store) -> None:
                 seen.append(runner.views)
         return seen
 
-    seen = [views for views in together(work) if views]
+    seen = [views for views in chained(work) if views]
     assert len({number for views in seen for number in views}) == 5 * WRITERS // 2
     assert db.one(Runner, name="ann").views == 5 * WRITERS
 
 
 @pytest.mark.parametrize("team", ["none", "t1"])
 def test_inserts_have_one_winner(db: Store, team: str) -> None:
-    won = together(lambda number: db.insert(Runner(name="ann", laps=number, team=team)).laps)
+    won = chained(lambda number: db.insert(Runner(name="ann", laps=number, team=team)).laps)
     assert won.count(ItemExists) == WRITERS - 1
     (winner,) = (one for one in won if one is not ItemExists)
     assert db.one(Runner, name="ann").laps == winner
@@ -117,7 +117,7 @@ def test_conditional_updates_have_one_winner_a_step(db: Store) -> None:
         db.update(Runner.primary(name="ann"), set_(Runner.laps, step + 1), when=Runner.laps == step)
 
     for step in range(5):
-        assert together(partial(run, step)).count(ConditionFailed) == WRITERS - 1
+        assert chained(partial(run, step)).count(ConditionFailed) == WRITERS - 1
     assert db.one(Runner, name="ann").laps == 5
 
 
@@ -130,7 +130,7 @@ def test_withdrawals_stop_at_nothing(db: Store) -> None:
             Runner.primary(name="ann"), increment(Runner.laps, -3), when=Runner.laps >= 3, returning="new"
         ).laps
 
-    ways = together(work)
+    ways = chained(work)
     assert sorted(way for way in ways if way is not ConditionFailed) == [1, 4, 7]
     assert db.one(Runner, name="ann").laps == 1
 
@@ -138,14 +138,14 @@ def test_withdrawals_stop_at_nothing(db: Store) -> None:
 def test_revisions_take_one_change_each(db: Store) -> None:
     db.insert(Account(name="ann"))
     read = db.one(Account, name="ann")
-    ways = together(lambda number: db.update(read, set_(Account.balance, number)))
+    ways = chained(lambda number: db.update(read, set_(Account.balance, number)))
     assert ways.count(Conflict) == WRITERS - 1
     assert db.one(Account, name="ann").revision == 2
 
 
 def test_members_of_columns_come_together(db: Store) -> None:
     db.put(Runner(name="ann", fans={"x"}))
-    together(lambda number: db.update(Runner.primary(name="ann"), add_to(Runner.fans, f"f{number}")))
+    chained(lambda number: db.update(Runner.primary(name="ann"), add_to(Runner.fans, f"f{number}")))
     assert db.one(Runner, name="ann").fans == {"x", *(f"f{number}" for number in range(WRITERS))}
 
 
@@ -160,7 +160,7 @@ def test_keys_that_change_leave_one_entry(db: Store) -> None:
             else:
                 db.update(Runner.primary(name="ann"), set_(Runner.team, team), upsert=True)
 
-    assert together(work) == [None] * WRITERS
+    assert chained(work) == [None] * WRITERS
     assert entries(db) == {db.one(Runner, name="ann").team: 1}
 
 
@@ -175,7 +175,7 @@ def test_deletes_and_inserts_agree_with_the_index(db: Store) -> None:
                 gone += db.delete(Runner, name="ann")
         return made, gone
 
-    ways = together(work)
+    ways = chained(work)
     there = db.get(Runner, name="ann")
     assert sum(made for made, _ in ways) - sum(gone for _, gone in ways) == (there is not None)
     assert entries(db) == ({} if there is None else {there.team: 1})
@@ -189,7 +189,7 @@ def test_batches_of_several_writers_agree_with_the_index(db: Store) -> None:
             for name in names:
                 batch.put(Runner(name=name, team=f"t{number}"))
 
-    assert together(work) == [None] * WRITERS
+    assert chained(work) == [None] * WRITERS
     runners = list(db.scan(Runner))
     assert len(runners) == 40
     found = {
