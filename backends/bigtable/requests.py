@@ -1,4 +1,4 @@
-"""From a request of the IR to native requests: every operation as a procedure without I/O.
+"""From a request of the core to native requests: each is a generator without I/O.
 
 A procedure yields native requests, is sent their responses, and returns the response that the request's docstring in
 `odm.protocol.requests` promises.

@@ -1,6 +1,6 @@
 """DynamoDB: one table a schema, secondary patterns on its global and local secondary indexes.
 
-The flow, a file a step: `schema` (Schema → layout of the table, with its `options`) → `requests` (IR → native requests,
+The flow, a file a step: `schema` (Schema → layout of the table, with its `options`) → `requests` (request → native requests,
 which are values of `native`; `writes`, `batches`, `transactions`, `projections` and `tables` hold the procedures,
 `expressions` and `ranges` the texts) → `driver` (I/O, over the clients of `clients`, whose settings are in `policy`,
 `savings`, `profiles` and `sessions`) → `wire` (the JSON of requests and answers, past botocore's

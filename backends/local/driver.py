@@ -1,6 +1,6 @@
 """`Memory` and `LocalFile`, and the connection that performs requests on them.
 
-A native request is the operation of the IR itself: the engine performs it in one step.
+A native request is the request of the core itself: the engine performs it in one step.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The semantics of the bundled engine: answers each operation of the IR on a `Storage`.
+"""The semantics of the bundled engine: answers each request of the core on a `Storage`.
 
 Every write reads the record, judges, builds the new record, and only then changes the storage: no step that can fail
 comes after the first change. A page ends where a cloud's would, after about a megabyte read, so that a long query

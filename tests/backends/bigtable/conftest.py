@@ -28,7 +28,7 @@ def connection(bigtable_emulator: str, schema: Schema) -> Connection[Any]:
 
 @pytest.fixture(params=["sync", "async"])
 async def ask(request: pytest.FixtureRequest, connection: Connection[Any]) -> Any:
-    """Answers requests of the IR on a created table, through the sync or the async clients."""
+    """Answers requests of the core on a created table, through the sync or the async clients."""
 
     async def ask_sync(wanted: Request | Gather) -> Any:
         return perform(connection, wanted)

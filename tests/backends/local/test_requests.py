@@ -1,4 +1,4 @@
-"""The semantics of each operation of the IR, on both storages."""
+"""The semantics of each request of the core, on both storages."""
 
 from collections.abc import Callable
 from decimal import Decimal
