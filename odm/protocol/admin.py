@@ -32,7 +32,7 @@ class TableChange:
     kind: Kind
     what: str
     text: str
-    call: Any = None
+    call: Any = None  # a native request of the backend, which alone makes it
 
     def __str__(self) -> str:
         return f"{self.kind:<8}  {self.what}: {self.text}"

@@ -8,7 +8,7 @@ count nothing on any backend.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from attrs import Factory, frozen
 
@@ -29,6 +29,7 @@ from odm.protocol.requests import (
     Refusals,
     Refused,
     Request,
+    Response,
     Scan,
     Split,
     Transact,
@@ -81,7 +82,7 @@ def summed(parts: Iterable[tuple[str | None, float]], times: int = 1) -> dict[st
     return found
 
 
-def computed(request: Request, answer: Any) -> Units | None:
+def computed(request: Request, answer: Response) -> Units | None:
     """The units of a request by what was sent and answered, for a backend that does not tell.
 
     What a filter dropped, and what stood there before a write, is not seen. None: nothing is known to have been used.
@@ -103,7 +104,7 @@ def computed(request: Request, answer: Any) -> Units | None:
             return None
 
 
-def weights(request: Request, answer: Any, by_key: Mapping[Key, float]) -> dict[str, float]:
+def weights(request: Request, answer: Response, by_key: Mapping[Key, float]) -> dict[str, float]:
     """How the units of a request are split over the patterns that it serves.
 
     DynamoDB tells those of a batch or transaction as a whole: they are split by what the request and its answer tell of
@@ -129,7 +130,7 @@ def weights(request: Request, answer: Any, by_key: Mapping[Key, float]) -> dict[
     return found
 
 
-def _item_reads(request: Get | BatchGet, answer: Any) -> list[float]:
+def _item_reads(request: Get | BatchGet, answer: Response) -> list[float]:
     """The units for each item that was asked for, by what came of it."""
     keys, items = (request.keys, answer) if isinstance(request, BatchGet) else ((request.key,), (answer,))
     found = items if isinstance(items, tuple) else (None,) * len(keys)  # it failed

@@ -16,11 +16,12 @@ from attrs import evolve, frozen
 from odm.errors import Unsupported
 from odm.protocol.capacity import Units
 from odm.protocol.limits import PORTABLE, Limits
-from odm.protocol.requests import Failed, Gather, Query, Request, Sleep
+from odm.protocol.requests import Failed, Gather, Query, Request, Response, Sleep
 from odm.schema.model import Key, Schema
 
 if TYPE_CHECKING:
     from odm.codec import EntityCodec
+    from odm.entities.entity import Entity
     from odm.expressions.nodes import Item
 
 R = TypeVar("R")
@@ -28,14 +29,14 @@ N = TypeVar("N")
 Y = TypeVar("Y")
 
 
-CoreGen: TypeAlias = Generator[Request | Gather | Sleep, Any, R]
-"""Steps of the core: yields its requests, is sent their responses, and returns a result. It does no I/O itself.
+NativeResponse: TypeAlias = Any
+"""What a native request brings: the service's own answer, of a type of its client, which may not be installed."""
 
-What is sent depends on the request (see `odm.protocol.requests`), which the type of a generator cannot say: Any.
-"""
+CoreGen: TypeAlias = Generator[Request | Gather | Sleep, Response, R]
+"""Steps of the core: yields its requests, is sent their responses, and returns a result. It does no I/O itself."""
 
-NativeGen: TypeAlias = Generator[N, Any, R]
-"""Steps of a backend whose native requests are ``N``. What is sent is the service's own response: Any."""
+NativeGen: TypeAlias = Generator[N, NativeResponse, R]
+"""Steps of a backend whose native requests are ``N``: yields them, is sent their responses, and returns a result."""
 
 
 @frozen(cache_hash=True)
@@ -65,7 +66,7 @@ class Rehearsal:
         stored: the rows that they write, as the service's own tool prints them.
     """
 
-    sent: tuple[Any, ...]
+    sent: tuple[object, ...]
     most: int | None
     stored: str = ""
 
@@ -121,18 +122,18 @@ class Connection(ABC, Generic[N]):
         return False
 
     @abstractmethod
-    def steps(self, request: Request) -> NativeGen[N, Any]:
+    def steps(self, request: Request) -> NativeGen[N, Response]:
         """Turn a request into native requests: yields them, is sent native responses, returns the request's response.
 
         A native failure is thrown into the generator, which turns it into an error of `odm.errors`.
         """
 
     @abstractmethod
-    def call(self, native: N) -> Any:
+    def call(self, native: N) -> NativeResponse:
         """Perform one native request and return the native response, blocking."""
 
     @abstractmethod
-    async def acall(self, native: N) -> Any:
+    async def acall(self, native: N) -> NativeResponse:
         """Perform one native request and return the native response without blocking the event loop."""
 
     @abstractmethod
@@ -143,11 +144,11 @@ class Connection(ABC, Generic[N]):
     async def aclose(self) -> None:
         """Release async resources; a connection can be closed twice."""
 
-    def answer(self, request: Request) -> Any:
+    def answer(self, request: Request) -> Response:
         """The response to a request, blocking: runs its `steps` with `call`, or does the same in one call."""
         return run(self.steps(request), self.call)
 
-    def encode(self, codec: "EntityCodec", entity: Any) -> "Item":
+    def encode(self, codec: "EntityCodec", entity: "Entity") -> "Item":
         """Make the item of an entity for a `Put`, in the form in which it is sent where that saves a step.
 
         Args:
@@ -189,7 +190,7 @@ class Connection(ABC, Generic[N]):
         """A twin on the same clients whose requests are measured; by default itself."""
         return self
 
-    def units(self, native: N, response: Any) -> Units | None:
+    def units(self, native: N, response: NativeResponse) -> Units | None:
         """The capacity units that a native request has used; None: the response does not report them.
 
         Without, they are computed from the request and its answer.
@@ -207,7 +208,7 @@ class Connection(ABC, Generic[N]):
         """
         return None
 
-    def failure_of(self, response: Any) -> Exception | None:
+    def failure_of(self, response: NativeResponse) -> Exception | None:
         """The error that followed a response of which only a part arrived; None: it is whole."""
         return None
 
@@ -230,13 +231,13 @@ class ForwardingConnection(Connection[N]):
     def in_process(self) -> bool:
         return self.inner.in_process
 
-    def steps(self, request: Request) -> NativeGen[N, Any]:
+    def steps(self, request: Request) -> NativeGen[N, Response]:
         return self.inner.steps(request)
 
-    def call(self, native: N) -> Any:
+    def call(self, native: N) -> NativeResponse:
         return self.inner.call(native)
 
-    async def acall(self, native: N) -> Any:
+    async def acall(self, native: N) -> NativeResponse:
         return await self.inner.acall(native)
 
     def close(self) -> None:
@@ -245,7 +246,7 @@ class ForwardingConnection(Connection[N]):
     async def aclose(self) -> None:
         await self.inner.aclose()
 
-    def encode(self, codec: "EntityCodec", entity: Any) -> "Item":
+    def encode(self, codec: "EntityCodec", entity: "Entity") -> "Item":
         return self.inner.encode(codec, entity)
 
     def rehearse(self, request: Request) -> Rehearsal:
@@ -260,7 +261,7 @@ class ForwardingConnection(Connection[N]):
     def metered(self) -> Self:
         return evolve(self, inner=self.inner.metered())
 
-    def units(self, native: N, response: Any) -> Units | None:
+    def units(self, native: N, response: NativeResponse) -> Units | None:
         return self.inner.units(native, response)
 
     def index_of(self, request: Request, native: N) -> str | None:
@@ -269,7 +270,7 @@ class ForwardingConnection(Connection[N]):
     def calls_of(self, native: N) -> Sequence[N] | None:
         return self.inner.calls_of(native)
 
-    def failure_of(self, response: Any) -> Exception | None:
+    def failure_of(self, response: NativeResponse) -> Exception | None:
         return self.inner.failure_of(response)
 
 
@@ -287,7 +288,7 @@ class Backend(ABC):
     limits: Limits = PORTABLE
 
     @abstractmethod
-    def connect(self, schema: Schema) -> Connection[Any]:
+    def connect(self, schema: Schema) -> Connection[Any]:  # native requests are the backend's own business
         """Check what this backend cannot do for this schema and open a connection; no request is sent yet.
 
         Raises:
@@ -296,11 +297,11 @@ class Backend(ABC):
         """
 
 
-Watch: TypeAlias = Callable[[Request, Generator[Any, Any, Any]], Generator[Any, Any, Any]]
+Watch: TypeAlias = Callable[[Request, NativeGen[Any, Response]], NativeGen[Any, Response]]
 """Follows the steps of a request, whatever its native requests are: a generator around them, of the same result."""
 
 
-def perform(connection: Connection[Any], request: Request | Gather | Sleep, watch: Watch | None = None) -> Any:
+def perform(connection: Connection[Any], request: Request | Gather | Sleep, watch: Watch | None = None) -> Response:
     """Answer one request of the core; the requests of a `Gather` run in threads. ``watch`` follows its steps."""
     if isinstance(request, Gather):
         return _gathered(connection, request, watch)
@@ -311,7 +312,7 @@ def perform(connection: Connection[Any], request: Request | Gather | Sleep, watc
     return run(watch(request, connection.steps(request)), connection.call)
 
 
-def _gathered(connection: Connection[Any], gather: Gather, watch: Watch | None) -> tuple[Any, ...]:
+def _gathered(connection: Connection[Any], gather: Gather, watch: Watch | None) -> tuple[Response, ...]:
     send = _kept if gather.keep else perform
     if connection.in_process:
         return tuple(send(connection, one, watch) for one in gather.requests)
@@ -321,7 +322,9 @@ def _gathered(connection: Connection[Any], gather: Gather, watch: Watch | None) 
         return tuple(pool.map(lambda one: send(connection, one, watch), gather.requests))
 
 
-async def aperform(connection: Connection[Any], request: Request | Gather | Sleep, watch: Watch | None = None) -> Any:
+async def aperform(
+    connection: Connection[Any], request: Request | Gather | Sleep, watch: Watch | None = None
+) -> Response:
     """Answer one request of the core; the requests of a `Gather` run concurrently. ``watch`` follows its steps."""
     if isinstance(request, Sleep):
         import asyncio
@@ -336,14 +339,14 @@ async def aperform(connection: Connection[Any], request: Request | Gather | Slee
     return await arun(steps if watch is None else watch(request, steps), connection.acall)
 
 
-def _kept(connection: Connection[Any], request: Request, watch: Watch | None = None) -> Any:
+def _kept(connection: Connection[Any], request: Request, watch: Watch | None = None) -> Response:
     try:
         return perform(connection, request, watch)
     except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
         return Failed(error)
 
 
-async def _akept(connection: Connection[Any], request: Request, watch: Watch | None = None) -> Any:
+async def _akept(connection: Connection[Any], request: Request, watch: Watch | None = None) -> Response:
     try:
         return await aperform(connection, request, watch)
     except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means

@@ -7,7 +7,7 @@ the order of Python strings; every range is ``[lo, hi)``.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias, assert_never, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, assert_never, cast
 
 from attrs import AttrsInstance, Factory, field, fields, frozen
 
@@ -232,6 +232,9 @@ Request: TypeAlias = (
     Get | BatchGet | Put | Update | Delete | Transact | BatchWrite | Query | Split | Scan | CreateTables | DropTables
 )
 
+Response: TypeAlias = Any
+"""What a request brings: its docstring says what. A type cannot depend on a value."""
+
 
 def repeatable(request: Request) -> bool:
     """Whether doing the request twice is the same as doing it once, answer included."""
@@ -338,6 +341,7 @@ __all__ = [
     "Refusals",
     "Refused",
     "Request",
+    "Response",
     "Scan",
     "Sleep",
     "Split",

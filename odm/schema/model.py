@@ -22,7 +22,7 @@ from odm.expressions.nodes import Compare, Condition, Item, Path
 from odm.keys import Shards, Template, random_suffix, suffix_of
 from odm.keys.base import Descending
 from odm.schema import faults
-from odm.schema.target import Target
+from odm.schema.target import FieldValue, Target, Values
 
 
 class Key(NamedTuple):
@@ -94,7 +94,7 @@ class PatternSchema:
         """The fields of the partition template."""
         return self.partition.fields
 
-    def key_text(self, field: str, value: Any) -> str:
+    def key_text(self, field: str, value: FieldValue) -> str:
         """How a value of a field is written where the field first appears in the templates.
 
         Raises:
@@ -105,7 +105,7 @@ class PatternSchema:
                 return template.text_of(field, value)
         raise KeyValueError(f"{self.full_name} has no field {field!r}; it has {', '.join(self.fields)}")
 
-    def key(self, values: Mapping[str, Any], random: Random | None = None) -> Key | None:
+    def key(self, values: Values, random: Random | None = None) -> Key | None:
         """The key for these field values; None when a value is None (no entry: that makes an index sparse).
 
         Args:
@@ -121,7 +121,7 @@ class PatternSchema:
             return None
         return Key(partition if self.shards is None else partition + self._suffix(self.shards, values, random), sort)
 
-    def _suffix(self, shards: Shards, values: Mapping[str, Any], random: Random | None) -> str:
+    def _suffix(self, shards: Shards, values: Values, random: Random | None) -> str:
         if self.hashed is not None:
             return suffix_of(shards, self.hashed, values[str(shards.by)])
         assert random is not None
@@ -201,7 +201,7 @@ class EntitySchema:
                 return pattern, isinstance(first.type, Descending)
         return None
 
-    def validate(self, field: str, value: Any) -> Any:
+    def validate(self, field: str, value: FieldValue) -> FieldValue:
         """A value as this field would hold it; see `odm.entities.views.EntityView`."""
         return self.codec.validate(field, value)
 
@@ -212,7 +212,7 @@ class EntitySchema:
         if len(self.codec.record.fields[field].type.kinds) != 1:
             raise BadValue(f"{self.name}.{field} is of several types, which have no order among them")
 
-    def key(self, values: Mapping[str, Any]) -> Key:
+    def key(self, values: Values) -> Key:
         """The primary key for these field values.
 
         Raises:
@@ -224,7 +224,7 @@ class EntitySchema:
             raise KeyValueError(f"{self.name}.{empty[0]} is None, and it is part of the primary key: give it a value")
         return key
 
-    def entries(self, values: Mapping[str, Any], item: Item, random: Random) -> dict[str, Key]:
+    def entries(self, values: Values, item: Item, random: Random) -> dict[str, Key]:
         """The index entries of an item: index name to index key, without those it has not.
 
         Args:
@@ -239,7 +239,7 @@ class EntitySchema:
                 found[str(pattern.index)] = key
         return found
 
-    def call_values(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    def call_values(self, name: str, values: Values) -> dict[str, FieldValue]:
         """The validated values of a pattern call: all partition fields, then leading sort fields.
 
         Raises:
@@ -357,7 +357,7 @@ class Schema:
         except KeyError:
             raise faults.not_of_the_table(self, cls) from None
 
-    def key_of(self, which: Any, key: Mapping[str, Any]) -> Target:
+    def key_of(self, which: object, key: Values) -> Target:
         """The item of ``get(Order, order_id=...)``, or of ``get(Order.primary(order_id=...))``.
 
         Raises:
@@ -367,7 +367,7 @@ class Schema:
         named = self.named(which, key)
         return named if type(named) is Target else self.key_target(named)
 
-    def named(self, which: Any, key: Mapping[str, Any]) -> Any:
+    def named(self, which: object, key: Values) -> object:
         """The item of ``get(Order, order_id=...)``, or what was passed, where it is a key already.
 
         Raises:
@@ -413,7 +413,9 @@ class Schema:
             raise faults.no_single_key(entity, which, missing[0] if missing else None, plain=plain)
         return Target(entity, entity.key(which.values), which.values)
 
-    def decode(self, item: Item, key: Key, *, skip_unknown: bool = False) -> Any:
+    def decode(
+        self, item: Item, key: Key, *, skip_unknown: bool = False
+    ) -> Any:  # an instance of the class that has the tag
         """The entity of a stored item, by its tag.
 
         Args:

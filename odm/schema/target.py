@@ -1,10 +1,17 @@
 """The item that a call is about."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import shown
+
+FieldValue: TypeAlias = Any
+"""A value of a field: of whatever type the user's model declares."""
+
+Values: TypeAlias = Mapping[str, FieldValue]
+"""Values by field name."""
 
 if TYPE_CHECKING:
     from odm.schema.model import EntitySchema, Key
@@ -20,7 +27,7 @@ class Target(NamedTuple):
 
     entity: "EntitySchema"
     key: "Key"
-    values: Any
+    values: Values
     instance: Entity | None = None
 
     def __str__(self) -> str:

@@ -87,11 +87,11 @@ POWERS = [name for name, _ in getmembers(Connection) if not name.startswith("_")
 
 def seen(connection: Connection[str]) -> dict[str, Any]:
     """What each optional part of the contract gives."""
-    codec: Any = None
+    nothing: Any = None
     return {
         "fetches": connection.fetches,
         "in_process": connection.in_process,
-        "encode": connection.encode(codec, None),
+        "encode": connection.encode(nothing, nothing),
         "rehearse": connection.rehearse(GET),
         "transaction_unsupported_reason": connection.transaction_unsupported_reason([]),
         "units": connection.units("native", "response"),

@@ -34,7 +34,7 @@ def test_an_entity_shows_its_tag_roles_and_patterns() -> None:
     assert (loan.tag, loan.revision, loan.ttl) == ("Loan", "version", "until")
     assert (loan.primary.name, loan.primary.index, loan.primary.fields) == ("primary", None, ("reader", "book"))
     assert (by_due.name, by_due.index, by_due.partition_fields) == ("by_due", "by_due", ("due",))
-    assert (by_due.fields, by_due.lossy) == (("due", "book"), {"due"})
+    assert (by_due.fields, by_due.lossy) == (("due", "book"), frozenset({"due"}))
     assert loan.ordered_by("book", ["reader"]) == (loan.primary, False)
     assert loan.ordered_by("due", ["reader"]) is None
 
@@ -69,7 +69,5 @@ def test_fields_that_have_none(field: str) -> None:
 
 
 def test_a_class_without_a_table_has_no_view() -> None:
-    with pytest.raises(
-        SchemaError, match=r"Plain has no table of its own: declare class Plain\(\.\.\., table=\.\.\.\)"
-    ):
+    with pytest.raises(SchemaError, match="Plain has no table of its own: declare class Plain"):
         compiled(Plain)
