@@ -18,8 +18,9 @@ from odm.errors import BackendError
 from odm.keys import next_prefix
 from odm.protocol.admin import Survey, TableChange, Tell
 from odm.protocol.connection import run
+from odm.schema.entity import Key
 from odm.schema.evidence import Stored, judge
-from odm.schema.model import Key, Schema
+from odm.schema.model import Schema
 
 SECONDS = 10.0
 """So long a call is tried again: somebody waits for it."""

@@ -51,7 +51,7 @@ from odm.backends.bigtable.ownership import REMOVED, raw_cells
 from odm.codec import TAG, Draft
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 __all__ = [
     "LISTED",

@@ -49,7 +49,8 @@ from odm.errors import OdmError
 from odm.expressions.nodes import Item
 from odm.protocol.connection import DEFAULT_POLICY, Connection, Rehearsal, RetryPolicy
 from odm.protocol.requests import Request, Sleep
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 
 if TYPE_CHECKING:
     from odm.backends.bigtable import Bigtable

@@ -17,7 +17,8 @@ from odm.backends.bigtable.native import ENTRIES, Row, RowRange
 from odm.errors import BackendError, SchemaError
 from odm.keys import can_go_on_low, next_prefix
 from odm.protocol.requests import Position
-from odm.schema.model import IndexSchema, Key
+from odm.schema.entity import Key
+from odm.schema.model import IndexSchema
 from odm.schema.row_keys import UNAMBIGUOUS
 
 

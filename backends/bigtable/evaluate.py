@@ -14,7 +14,7 @@ from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.protocol.apply_update import apply_update
 from odm.protocol.requests import Check, Delete, Operation, Put, Refused, Update, Written
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 
 @frozen

@@ -9,7 +9,8 @@ from attrs import frozen
 from odm.backends.bigtable.native import RowRange
 from odm.errors import ItemTooLarge
 from odm.keys import next_prefix
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
 
 MAX_ROW_KEY = 4096

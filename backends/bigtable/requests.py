@@ -48,7 +48,8 @@ from odm.protocol.requests import (
     Transact,
     Update,
 )
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 
 
 @frozen

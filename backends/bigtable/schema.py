@@ -6,7 +6,8 @@ from odm.backends.bigtable.columns import SIDE_COLUMNS
 from odm.backends.bigtable.entries import check_entries, index_table
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, CreateTable
 from odm.errors import SchemaError
-from odm.schema.model import EntitySchema, IndexSchema, Schema
+from odm.schema.entity import EntitySchema
+from odm.schema.model import IndexSchema, Schema
 from odm.schema.row_keys import find_ambiguities
 
 TABLE_NAME = re.compile(r"[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}")

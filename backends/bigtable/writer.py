@@ -13,7 +13,8 @@ from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Value
 from odm.protocol.limits import Local
 from odm.protocol.requests import Put
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 
 
 def now_micros() -> int:

@@ -15,7 +15,7 @@ from odm.backends.dynamodb.schema import Layout
 from odm.errors import Throttled
 from odm.expressions.nodes import Item
 from odm.protocol.requests import BatchGet, BatchWrite, Delete, Put
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 MAX_GETS = 100
 """Most keys of one BatchGetItem (AWS: Service, account, and table quotas)."""

@@ -20,7 +20,7 @@ from odm.codec.writers import Spelling, quoted
 from odm.errors import BadValue
 from odm.expressions.nodes import Item, Value
 from odm.protocol.requests import Position, Put
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 
 def to_attribute(value: Value) -> dict[str, Any]:

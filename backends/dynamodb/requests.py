@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any, Final, Literal, assert_never
 
 from odm.backends.dynamodb.batches import batch_get, batch_write
-from odm.backends.dynamodb.codec import read_entries, read_position, write_key, write_position
+from odm.backends.dynamodb.codec import read_entries, read_position, write_position
 from odm.backends.dynamodb.errors import translated
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.loading import AttributesItem, AttributesItems
@@ -91,7 +91,8 @@ def _steps(layout: Layout, request: Request, attempts: int) -> Steps[Any]:
 
 
 def _get(layout: Layout, request: Get) -> Steps[Item | None]:
-    arguments: dict[str, Any] = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
+    key = {name: {"S": text} for name, text in zip(layout.keys, request.key, strict=False)}
+    arguments: dict[str, Any] = {"TableName": layout.table, "Key": key}
     if request.consistent:
         arguments["ConsistentRead"] = True
     response = yield Call("get_item", arguments)

@@ -15,7 +15,8 @@ from odm.backends.dynamodb.attributes import Attributes
 from odm.backends.dynamodb.codec import read_item, read_key
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.errors import BadValue
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 from odm.schema.table import Table
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, And, Condition, Missing, Not, Or, Path, Remove, Set
 from odm.protocol.predicates import ABSENT, EXISTS, every, has_tag, over_own, requires
 from odm.protocol.requests import Check, Delete, Put, Refused, Update, Written, repeatable
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 Arguments: TypeAlias = dict[str, Any]
 """Those of a native request, by name."""

@@ -20,7 +20,7 @@ from odm.protocol.requests import (
     Transact,
     Update,
 )
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 CallName: TypeAlias = Literal[
     "get", "get_many", "query", "scan", "put", "insert", "update", "delete", "batch", "transaction", "create", "drop"

@@ -24,7 +24,8 @@ from odm.backends.local.call_names import (
 )
 from odm.errors import BadValue, OdmError
 from odm.protocol.requests import Request
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity

@@ -8,8 +8,9 @@ from odm.cli.samples import example_key
 from odm.cli.tables import make_console, show_table
 from odm.cli.target import load_target
 from odm.keys import suffixes
+from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lockfile import FORMAT, LockFile, describe, plain
-from odm.schema.model import EntitySchema, PatternSchema, Schema
+from odm.schema.model import Schema
 
 
 def show_schema(target: str, *, as_json: bool) -> None:

@@ -15,7 +15,8 @@ from odm.expressions.nodes import Condition
 from odm.keys import Template, compile_template, next_prefix, suffixes_leaving, suffixes_of, suffixes_read
 from odm.planner.key_conditions import Bound, KeyCondition, flatten, key_condition_of, owner_of
 from odm.protocol.predicates import every, has_tag
-from odm.schema.model import EntitySchema, PatternSchema, Schema
+from odm.schema.entity import EntitySchema, PatternSchema
+from odm.schema.model import Schema
 
 MOST_PARTITIONS: Final = 1000
 """How many partition keys one query may touch."""

@@ -17,7 +17,7 @@ from odm.procedures.unprocessed import send_batch
 from odm.procedures.write import put_request
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.schema.model import EntitySchema, Key
+from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
 
 FLUSH_AT = 1000

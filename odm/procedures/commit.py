@@ -31,7 +31,7 @@ from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_transaction, item_size
 from odm.protocol.predicates import ABSENT, EXISTS
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 _NEVER: Final = And((EXISTS, ABSENT))
 

@@ -46,7 +46,7 @@ from odm.procedures.update import update as update_item
 from odm.procedures.write_intent import WriteIntent, delete_intent, insert_intent, put_intent, update_intent
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.schema.model import EntitySchema
+from odm.schema.entity import EntitySchema
 from odm.schema.target import Target
 
 E = TypeVar("E", bound=Entity)

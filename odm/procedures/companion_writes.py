@@ -22,7 +22,7 @@ from odm.procedures.write import Write
 from odm.procedures.write_intent import WriteIntent, delete_intent, insert_intent, put_intent, update_intent
 from odm.protocol import requests as req
 from odm.protocol.predicates import ABSENT, EXISTS, equals, every, judged, revision_is
-from odm.schema.model import EntitySchema
+from odm.schema.entity import EntitySchema
 from odm.schema.target import Target
 
 Refusal = Callable[[Any], OdmError]

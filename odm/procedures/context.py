@@ -13,8 +13,9 @@ from odm.expressions.nodes import Condition, Item, Not, Or
 from odm.protocol.limits import PORTABLE, Limits
 from odm.protocol.predicates import Now, every, has_tag, of_tags, reading_filter, requires
 from odm.protocol.requests import Position
+from odm.schema.entity import EntitySchema, Key
 from odm.schema.faults import unknown_item
-from odm.schema.model import EntitySchema, Key, Schema
+from odm.schema.model import Schema
 from odm.schema.target import Target
 
 
@@ -93,7 +94,7 @@ class Context:
     def check_known(self, item: Item, key: Key) -> None:
         """Refuse an item that no entity has the tag of. Raises ItemInvalid."""
         if not self.skip_unknown and not self.schema.knows(item):
-            raise unknown_item(self.schema, item, key)
+            raise unknown_item(self.schema.name, item, key)
 
     def stranger(self, target: Target, item: Item | None) -> ItemInvalid | None:
         """The error for a write to the key of an item that another entity, or another program, wrote; None: it is not.

@@ -16,7 +16,8 @@ from attrs import astuple, evolve, has
 from odm.errors import BadCursor
 from odm.procedures.read import Place, Reading, Segment
 from odm.protocol.requests import Part, Position
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 
 _MAC_BYTES = 16
 _DAMAGED = "the cursor is damaged: pass page.cursor back unchanged"

@@ -18,7 +18,7 @@ from odm.procedures.update import ItemUpdate
 from odm.procedures.write_intent import WriteIntent
 from odm.protocol import requests as req
 from odm.protocol.connection import Connection, CoreGen
-from odm.schema.model import EntitySchema
+from odm.schema.entity import EntitySchema
 
 SHOWN = 5
 """Partitions and lines of a request that are shown in full."""

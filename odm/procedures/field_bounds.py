@@ -33,7 +33,7 @@ from odm.expressions.nodes import (
     Size,
 )
 from odm.protocol.predicates import every
-from odm.schema.model import EntitySchema
+from odm.schema.entity import EntitySchema
 
 Sized: TypeAlias = Append | Prepend | AddTo | DiscardFrom
 Bound: TypeAlias = tuple[Comparator, Decimal]

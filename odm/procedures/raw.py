@@ -20,8 +20,8 @@ from odm.procedures.unprocessed import send_batch
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item
+from odm.schema.entity import EntitySchema, Key
 from odm.schema.evidence import same_entry
-from odm.schema.model import EntitySchema, Key
 from odm.schema.target import Target
 
 PAGE: Final = 250

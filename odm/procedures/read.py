@@ -18,7 +18,7 @@ from odm.procedures.unprocessed import send_batch
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.predicates import every, has_tag
-from odm.schema.model import EntitySchema, Key
+from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
 
 MOST_SEGMENTS: Final = 1_000_000

@@ -18,7 +18,7 @@ from odm.procedures.context import Context
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.predicates import has_tag
-from odm.schema.model import EntitySchema
+from odm.schema.entity import EntitySchema
 
 
 @frozen

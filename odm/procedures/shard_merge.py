@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 from odm.expressions.nodes import Item
 from odm.planner.plan import Plan
 from odm.protocol import requests as req
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 
 @frozen

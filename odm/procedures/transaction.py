@@ -20,7 +20,7 @@ from odm.procedures.write_intent import (
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_transaction, item_size, size_at_most
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 E = TypeVar("E", bound=Entity)
 

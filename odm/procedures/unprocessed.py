@@ -6,7 +6,7 @@ from typing import Any
 from odm.errors import Throttled
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 
 def send_batch(request: req.BatchGet | req.BatchWrite, given: Mapping[Key, Any]) -> CoreGen[Any]:

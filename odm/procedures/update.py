@@ -35,7 +35,7 @@ from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item, check_keys
 from odm.protocol.predicates import ABSENT, equals, every, has_tag, judged, revision_is
-from odm.schema.model import EntitySchema, Key, PatternSchema
+from odm.schema.entity import EntitySchema, Key, PatternSchema
 from odm.schema.target import Target
 
 ATTEMPTS = 64

@@ -10,7 +10,7 @@ from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path, Value
 from odm.procedures.context import Context
 from odm.protocol.predicates import equals, every
-from odm.schema.model import EntitySchema, Key
+from odm.schema.entity import EntitySchema, Key
 
 
 def version_is(entity: EntitySchema) -> Condition:

@@ -21,7 +21,7 @@ from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item
 from odm.protocol.predicates import ABSENT, Now, every, has_tag, judged, revision_is
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from odm.schema.target import Target
 
 E = TypeVar("E", bound=Entity)

@@ -8,7 +8,7 @@ from odm.expressions.evaluate import apply
 from odm.expressions.nodes import Item, Value
 from odm.protocol.limits import Local, check_item
 from odm.protocol.requests import Update
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 
 def apply_update(

@@ -17,7 +17,8 @@ from odm.errors import Unsupported
 from odm.protocol.capacity import Units
 from odm.protocol.limits import PORTABLE, Limits
 from odm.protocol.requests import Failed, Gather, Query, Request, Response, Sleep
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 
 if TYPE_CHECKING:
     from odm.codec import EntityCodec

@@ -16,7 +16,7 @@ from odm.codec import TAG, Draft
 from odm.errors import BadValue, ItemTooLarge, KeyValueError
 from odm.expressions.evaluate import kind_of
 from odm.expressions.nodes import Item, Number, Value
-from odm.schema.model import EntitySchema, Key
+from odm.schema.entity import EntitySchema, Key
 
 PARTITION_BYTES: Final = 2048
 SORT_BYTES: Final = 1024

@@ -12,7 +12,8 @@ from attrs import frozen
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Item, Missing, Not, Or, Path, Value
-from odm.schema.model import EntitySchema, Schema
+from odm.schema.entity import EntitySchema
+from odm.schema.model import Schema
 
 EXISTS = Exists(Path((TAG,)))
 ABSENT = Missing(Path((TAG,)))

@@ -14,7 +14,7 @@ from attrs import AttrsInstance, Factory, field, fields, frozen
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition, Item
 from odm.protocol.limits import PORTABLE, Limits
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 
 class _Printed:

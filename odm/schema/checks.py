@@ -7,7 +7,8 @@ from itertools import combinations
 from odm.entities.patterns import Pattern
 from odm.errors import SchemaError
 from odm.keys import Template, can_equal, can_overlap
-from odm.schema.model import EntitySchema, IndexSchema, PatternSchema, Schema
+from odm.schema.entity import EntitySchema, PatternSchema
+from odm.schema.model import IndexSchema, Schema
 
 MAX_INDEXES = 20
 """Global secondary indexes of a DynamoDB table, by default (AWS: Service quotas)."""

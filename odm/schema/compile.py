@@ -24,8 +24,9 @@ from odm.schema.checks import (
     check_local,
     is_shared,
 )
+from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.evolution import find_keep, find_upgrades
-from odm.schema.model import EntitySchema, IndexSchema, PatternSchema, Schema
+from odm.schema.model import IndexSchema, Schema
 from odm.schema.roles import find_roles
 from odm.schema.spread import spread, spread_with
 

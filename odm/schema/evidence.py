@@ -13,8 +13,9 @@ from odm.codec import TAG
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
 from odm.keys import suffixes, suffixes_leaving
+from odm.schema.entity import EntitySchema, Key, PatternSchema
 from odm.schema.lockfile import Finding, Level
-from odm.schema.model import EntitySchema, Key, PatternSchema, Schema
+from odm.schema.model import Schema
 
 
 @frozen

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from odm.codec import Upgrades
 from odm.entities.upgrades import upgrades_of
 from odm.errors import SchemaError
-from odm.schema.model import PatternSchema
+from odm.schema.entity import PatternSchema
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity

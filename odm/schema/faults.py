@@ -1,69 +1,43 @@
 """The errors of calls, keys and stored items that do not fit the schema: what is wrong, and what to write instead."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from odm.codec import TAG
 from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError, SchemaError
 from odm.expressions.nodes import Item
-
-if TYPE_CHECKING:
-    from odm.schema.model import EntitySchema, Key, PatternSchema, Schema
+from odm.schema.entity import EntitySchema, Key
 
 
-def check_names(entity: "EntitySchema", pattern: "PatternSchema", values: Mapping[str, Any]) -> None:
-    """Refuse names that are not the leading fields of a pattern.
+def not_of_the_table(name: str, declared: str, known: Mapping[type, EntitySchema], cls: type) -> SchemaError:
+    """The error for a class that is not an entity of the table.
 
-    Raises:
-        KeyValueError: a name is missing, unknown or leaves a gap.
+    Args:
+        name: of the table on the backend.
+        declared: the name without the store's prefix.
+        known: the entities of the table.
+        cls: the class.
     """
-    fields = pattern.fields
-    required = frozenset(pattern.partition.fields)
-    call = f"{entity.name}.{pattern.name}()"
-    unknown = [given for given in values if given not in fields]
-    if unknown:
-        near = get_close_matches(unknown[0], fields, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise KeyValueError(f"{call} has no key field {unknown[0]!r}: {hint}{_wanted(pattern)}")
-    missing = [field for field in fields if field in required and field not in values]
-    if missing:
-        raise KeyValueError(f"{call} needs {missing[0]!r}: {_wanted(pattern)}")
-    given = [field in values for field in fields]
-    if given != sorted(given, reverse=True):
-        gap = fields[given.index(False)]
-        raise KeyValueError(f"{call} leaves out {gap!r} before a later field: {_wanted(pattern)}")
+    return SchemaError(_not_of_the_table(name, declared, known, cls))
 
 
-def _wanted(pattern: "PatternSchema") -> str:
-    leading = [field for field in pattern.fields if field not in pattern.partition.fields]
-    then = f", then any leading ones of {', '.join(leading)}" if leading else ""
-    return f"give {', '.join(pattern.partition.fields) or 'nothing'}{then}"
-
-
-def not_of_the_table(schema: "Schema", cls: type) -> SchemaError:
-    """The error for a class that is not an entity of the table."""
-    return SchemaError(_not_of_the_table(schema, cls))
-
-
-def _not_of_the_table(schema: "Schema", cls: type) -> str:
-    name, known = cls.__name__, sorted(e.name for e in schema.entities.values())
+def _not_of_the_table(table_name: str, declared: str, by_class: Mapping[type, EntitySchema], cls: type) -> str:
+    name, known = cls.__name__, sorted(entity.name for entity in by_class.values())
     table = getattr(cls, "__odm_table__", None)
-    fault = f"{name} is not an entity of table {schema.name!r}"
-    declared = schema.name.removeprefix(schema.prefix)
+    fault = f"{name} is not an entity of table {table_name!r}"
     if table is not None and table.name != declared:
         return f"{name} belongs to table {table.name!r}, not {declared!r}: use a store of that table"
     if name in known:
         return f"{fault}; it was declared again since: use the new class"
     if table is not None:
         return f"{name} belongs to another Table({declared!r}) than this store: declare both with one Table object"
-    above = [base.__name__ for base in cls.__mro__ if base in schema.by_class]
+    above = [base.__name__ for base in cls.__mro__ if base in by_class]
     if above:
         fix = f"class {name}({above[0]}, table=...) with its own primary key"
         return f"{fault}; it is a subclass of {above[0]} without a table of its own: declare {fix}"
-    below = sorted(entity.__name__ for entity in schema.by_class if issubclass(entity, cls))
+    below = sorted(entity.__name__ for entity in by_class if issubclass(entity, cls))
     if below:
         return f"{fault}; it is the base of some, and not stored itself: name one of {', '.join(below)}"
     return f"{fault}; its entities are {', '.join(known)}. Declare it with class {name}(Entity, table=...)"
@@ -76,25 +50,25 @@ def no_class(which: object, key: Mapping[str, Any]) -> BadValue:
     return BadValue(f"{which!r} is no entity class: give the class itself, as in get(Order, order_id=...)")
 
 
-def no_key(schema: "Schema", which: object) -> BadValue:
+def no_key(by_class: Mapping[type, EntitySchema], which: object) -> BadValue:
     """The error for what is not a key at all."""
     if isinstance(which, Finding):
         which.refuse("key")
-    entity = schema.by_class.get(which) if isinstance(which, type) else None
+    entity = by_class.get(which) if isinstance(which, type) else None
     name, call = (repr(which), "Entity.primary(...)") if entity is None else (entity.name, entity.key_call)
     if callable(which) and not isinstance(which, type):  # Order.primary, Order.latest
         call = f"{name}(...)"
     return BadValue(f"{name} is not a key: write {call} with every key field")
 
 
-def no_single_key(entity: "EntitySchema", query: Query[Any], missing: str | None, *, plain: bool) -> BadValue:
+def no_single_key(entity: EntitySchema, query: Query[Any], missing: str | None, *, plain: bool) -> BadValue:
     """The error for a query that is not the key of one item."""
     why = f"{missing!r} is missing" if missing and plain else "it is a query"
     kind = KeyValueError if missing else BadValue
     return kind(f"{query} is not the key of one item, {why}: write {entity.key_call}")
 
 
-def unknown_item(schema: "Schema", item: Item, key: "Key") -> ItemInvalid:
+def unknown_item(table: str, item: Item, key: Key) -> ItemInvalid:
     """The error for an item that no entity has the tag of."""
     has = (
         f"the tag {item[TAG]!r}, and no entity of the table has: declare one with tag=..."
@@ -102,14 +76,13 @@ def unknown_item(schema: "Schema", item: Item, key: "Key") -> ItemInvalid:
         else f"no tag: did another program write it? Give its attribute {TAG!r} the tag of an entity"
     )
     return ItemInvalid(
-        f"the item under {key} of table {schema.name!r} has {has}, remove the item, or open the store "
-        'with on_unknown="skip"',
+        f'the item under {key} of table {table!r} has {has}, remove the item, or open the store with on_unknown="skip"',
         str(key),
         item,
     )
 
 
-def moved_by_upgrade(entity: "EntitySchema", item: Item, key: "Key", upgraded: "Key") -> ItemInvalid:
+def moved_by_upgrade(entity: EntitySchema, item: Item, key: Key, upgraded: Key) -> ItemInvalid:
     """The error for an item whose upgrade changes its key, where no read looks for it."""
     return ItemInvalid(
         f"a stored {entity.name} under {key} would be under {upgraded} when it is upgraded to version "

@@ -23,7 +23,7 @@ from odm.entities.markers import (
 )
 from odm.errors import SchemaError
 from odm.expressions.nodes import Condition, paths
-from odm.schema.model import PatternSchema
+from odm.schema.entity import PatternSchema
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity

@@ -10,7 +10,8 @@ from typing import Final
 from attrs import frozen
 
 from odm.keys import Slot, heads_can_equal
-from odm.schema.model import EntitySchema, Schema
+from odm.schema.entity import EntitySchema
+from odm.schema.model import Schema
 
 UNAMBIGUOUS: Final = "##"
 """What joins partition and sort so that a row key is read in one way: no component of a key is empty."""

@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 from odm.entities.patterns import Pattern
 from odm.errors import SchemaError
 from odm.keys import Shards, compile_hashed, sharded
-from odm.schema.model import PatternSchema
+from odm.schema.entity import PatternSchema
 
 
 def spread(pattern: PatternSchema, shards: Shards, fields: Mapping[str, FieldInfo]) -> PatternSchema:

@@ -1,20 +1,11 @@
 """The item that a call is about."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import shown
-
-FieldValue: TypeAlias = Any
-"""A value of a field: of whatever type the user's model declares."""
-
-Values: TypeAlias = Mapping[str, FieldValue]
-"""Values by field name."""
-
-if TYPE_CHECKING:
-    from odm.schema.model import EntitySchema, Key
+from odm.schema.entity import EntitySchema, Key, Values
 
 
 class Target(NamedTuple):
@@ -25,8 +16,8 @@ class Target(NamedTuple):
         instance: the entity passed in, or None where a key was.
     """
 
-    entity: "EntitySchema"
-    key: "Key"
+    entity: EntitySchema
+    key: Key
     values: Values
     instance: Entity | None = None
 

@@ -48,7 +48,7 @@ from odm.protocol.requests import (
     Update,
     Written,
 )
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from tests.shop import Counting, Customer, Order, shop
 
 table = Table("meters")

@@ -21,7 +21,7 @@ from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Item, Set
 from odm.protocol import requests as req
 from odm.protocol.requests import Sleep
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from odm.stores.calls import StoreCalls
 
 Stored: TypeAlias = dict[Key, Item]

@@ -14,7 +14,8 @@ from odm import Calls, Gen, Store, Table
 from odm.backends.local import Memory
 from odm.protocol import requests as req
 from odm.protocol.connection import Backend, ForwardingConnection, run
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 from odm.stores.calls import StoreCalls
 
 Program: TypeAlias = Callable[[Calls], Gen[Any]]

@@ -33,7 +33,7 @@ from odm.backends.local import LocalFile, Memory
 from odm.patterns.unique import Unique
 from odm.protocol import requests as req
 from odm.protocol.connection import run
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from odm.stores.calls import StoreCalls
 from odm.testing.stores import Watched
 from odm.testing.suite.unique import Member, check, members

@@ -6,7 +6,7 @@ from odm.errors import Throttled
 from odm.procedures.concurrent import concurrent
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 
 def asks(key: str) -> CoreGen[str]:

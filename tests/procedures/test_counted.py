@@ -8,7 +8,7 @@ from odm import Throttled
 from odm.procedures.concurrent import counted
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, run
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 GET = req.Get(Key("p", "s"))
 

@@ -19,7 +19,7 @@ from odm.procedures.context import Context
 from odm.procedures.retention import trim_after
 from odm.procedures.write import put_request
 from odm.protocol import requests as req
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 table = Table("keeping")
 KEEP = 3

@@ -15,7 +15,7 @@ from odm.expressions.nodes import Item
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Backend, Connection, ForwardingConnection, NativeGen, Rehearsal, RetryPolicy
 from odm.protocol.requests import Get, Query, Request
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from odm.stores.sync import Store
 from odm.testing.stores import Stores, Watched
 from tests.shop import Customer, shop

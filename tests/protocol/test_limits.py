@@ -16,7 +16,7 @@ from odm.errors import ItemTooLarge, KeyValueError
 from odm.procedures.context import Context
 from odm.procedures.write import put_request
 from odm.protocol.limits import TRANSACTION_BYTES, Limits, check_item, check_keys, item_size
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from odm import (
     field,
 )
 from odm.backends.local import Memory
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 Lock = TypeAliasType("Lock", Annotated[int, Revision])
 Hits = TypeAliasType("Hits", Annotated[int, Counter])

@@ -23,8 +23,9 @@ from typing_extensions import TypeAliasType
 
 from odm import BadValue, Entity, PrimaryKey, Table
 from odm.keys import compile_template
+from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lockfile import FORMAT, LockFile, TableLock, compare, describe, plain, read_lock, write_lock
-from odm.schema.model import EntitySchema, PatternSchema, Schema
+from odm.schema.model import Schema
 from tests.schema.lock_models import MODEL, Model, model
 
 ROOT = Path(__file__).parents[2]

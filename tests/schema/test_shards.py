@@ -16,7 +16,7 @@ from odm import AccessPattern, Counter, Entity, PrimaryKey, SchemaError, Shards,
 from odm.backends.bigtable import Bigtable
 from odm.backends.local import Memory
 from odm.keys import suffixes_leaving, suffixes_read
-from odm.schema.model import EntitySchema
+from odm.schema.entity import EntitySchema
 
 PRIMARY = PrimaryKey("CUSTOMER#{customer_id}", "{id}")
 

@@ -35,7 +35,8 @@ from odm.protocol.capacity import Units
 from odm.protocol.connection import Backend, Connection, NativeGen, aperform, perform, run
 from odm.protocol.limits import PORTABLE, check_keys
 from odm.protocol.requests import Sleep
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 from tests.shop import Customer, Order, shop
 
 table = Table("options")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from odm.entities.patterns import AccessPattern, Pattern
 from odm.keys import Shards
-from odm.schema.model import EntitySchema, PatternSchema
+from odm.schema.entity import EntitySchema, PatternSchema
 
 
 def declared(entity: EntitySchema, name: str) -> Pattern:

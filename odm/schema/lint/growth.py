@@ -6,6 +6,7 @@ from math import prod
 from typing import Final
 
 from odm.keys import Literal, Template
+from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lint.declared import declared, sort_of, written
 from odm.schema.lint.finding import (
     FILTERED_READS,
@@ -16,7 +17,7 @@ from odm.schema.lint.finding import (
     found,
 )
 from odm.schema.lint.slots import own_ids, unit, values
-from odm.schema.model import EntitySchema, PatternSchema, Schema
+from odm.schema.model import Schema
 
 _BOUNDED: Final = 10**6
 """Items that a partition of 10 GB holds if they have 10 KB."""

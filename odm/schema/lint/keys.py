@@ -6,11 +6,12 @@ from datetime import timedelta
 from typing import Final
 
 from odm.keys import Slot
+from odm.schema.entity import EntitySchema
 from odm.schema.lint.declared import declared, key_fields, sort_of, written
 from odm.schema.lint.finding import AMBIGUOUS_ROW_KEYS, LOSSY_KEY, NON_UNIQUE_KEY, LintFinding, found
 from odm.schema.lint.mends import spread_out
 from odm.schema.lint.slots import identifies, own_ids, unit, unit_name
-from odm.schema.model import EntitySchema, Schema
+from odm.schema.model import Schema
 from odm.schema.row_keys import find_ambiguities
 
 _FINE: Final = timedelta(milliseconds=1)

@@ -5,10 +5,11 @@ from math import prod
 from typing import Final
 
 from odm.keys import Slot
+from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lint.finding import BOTH, HOT_PARTITION, MONOTONIC_KEY, LintFinding, found
 from odm.schema.lint.mends import in_order, sharded, spread_out
 from odm.schema.lint.slots import choices, grows, is_bucket, spreads, unit, unit_name, values
-from odm.schema.model import EntitySchema, PatternSchema, Schema
+from odm.schema.model import Schema
 
 _FEW: Final = 32
 """As many partitions take 32,000 writes a second together: their number is not at fault then."""

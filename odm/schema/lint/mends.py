@@ -7,9 +7,9 @@ from odm.keys.base import Refused
 from odm.keys.numeric import UuidKey
 from odm.keys.text import StrKey
 from odm.keys.types import key_type
+from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lint.declared import components, declared, holds, sort_of, written
 from odm.schema.lint.slots import is_bucket, own_ids, spreads, unit
-from odm.schema.model import EntitySchema, PatternSchema
 
 _SHARDS: Final = 8
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from odm.schema.model import EntitySchema
+from odm.schema.entity import EntitySchema
 
 _COMMENT: Final = re.compile(r"#\s*odm:\s*ignore\[([\w\s,-]*)\]")
 

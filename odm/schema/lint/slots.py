@@ -12,7 +12,7 @@ from odm.keys.base import Descending, KeyType
 from odm.keys.numeric import BigIntKey, BoolKey, DecimalKey, FloatKey, IntKey
 from odm.keys.text import ChoiceKey
 from odm.keys.times import TimeKey, Unit
-from odm.schema.model import EntitySchema
+from odm.schema.entity import EntitySchema
 
 _BUCKET: Final = timedelta(minutes=1)
 """AWS counts dates rounded to the day, hour or minute among the bad partition keys (bp-partition-key-uniform-load)."""

@@ -1,9 +1,10 @@
 """From a compiled schema to its description: tables, entities, patterns and keys. Fields are in `fields`."""
 
 from odm.keys import Template
+from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lockfile.description import EntityLock, PatternLock, ShardsLock, SlotLock, TableLock, TemplateLock
 from odm.schema.lockfile.fields import describe_fields
-from odm.schema.model import EntitySchema, PatternSchema, Schema
+from odm.schema.model import Schema
 
 
 def describe(schema: Schema) -> TableLock:

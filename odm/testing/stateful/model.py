@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import ConditionFailed, Conflict, ItemExists, ItemNotFound, OdmError, TransactionFailed
-from odm.schema.model import EntitySchema, Schema
+from odm.schema.entity import EntitySchema
+from odm.schema.model import Schema
 
 Identity: TypeAlias = tuple[str, ...]
 

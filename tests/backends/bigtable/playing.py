@@ -10,7 +10,8 @@ from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
 from odm.protocol.requests import Position, Request, Sleep
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 
 EXISTS, ABSENT = Exists(Path(("_t",))), Missing(Path(("_t",)))
 google: Any = exceptions

@@ -26,7 +26,8 @@ from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set
 from odm.protocol.connection import run
 from odm.protocol.predicates import ABSENT, EXISTS
 from odm.protocol.requests import BatchWrite, CreateTables, Delete, DropTables, Page, Put, Query, Request, Sleep, Update
-from odm.schema.model import IndexSchema, Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import IndexSchema, Schema
 
 google: Any = exceptions
 LEASE: Final = 3600.0

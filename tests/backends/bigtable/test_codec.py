@@ -23,7 +23,7 @@ from odm.backends.bigtable.form import Form, Kind
 from odm.backends.bigtable.native import Cell, DeleteColumn, Mutation, Row, SetCell
 from odm.backends.bigtable.ownership import REMOVED, Owned
 from odm.errors import BackendError, BadValue, ItemTooLarge
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from tests.backends.bigtable.values import texts, typed, values
 
 PLAIN = Form({})

@@ -15,7 +15,8 @@ from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.protocol.connection import aperform, perform
 from odm.protocol.requests import BatchWrite, Delete, Get, Put, Query, Request
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 from tests.backends.bigtable.server import Server, entries, rows, scanned, serving
 from tests.backends.bigtable.test_rows import expected_cells, published, vendor_response
 

@@ -23,7 +23,8 @@ from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, Throttled
 from odm.protocol.connection import run
 from odm.protocol.requests import Sleep
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 
 Send = Callable[[Any], Any]
 

@@ -33,7 +33,8 @@ from odm.protocol.requests import (
     Scan,
     Written,
 )
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 from tests.backends.bigtable.conftest import Ask
 
 EXISTS, ABSENT = Exists(Path(("_t",))), Missing(Path(("_t",)))

@@ -23,7 +23,8 @@ from odm.backends.bigtable.native import Cell, Row, RowRange
 from odm.errors import ItemTooLarge, KeyValueError, SchemaError
 from odm.protocol.limits import check_keys
 from odm.protocol.requests import Position
-from odm.schema.model import IndexSchema, Key, PatternSchema
+from odm.schema.entity import Key, PatternSchema
+from odm.schema.model import IndexSchema
 from tests.keys.cases import FIXED, PROPERTY, VARIABLE, Drawn, compiled, components, join, values_of
 from tests.keys.test_spans import bounds_on, contains
 

@@ -30,7 +30,8 @@ from odm.expressions.nodes import Compare, Const, Increment, Missing, Path
 from odm.protocol.connection import run
 from odm.protocol.predicates import EXISTS, every
 from odm.protocol.requests import Delete, Put, Refused, Update, Written
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 from tests.backends.bigtable.stopping import Steps, World
 
 OLD = 1_000_000

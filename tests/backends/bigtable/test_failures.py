@@ -30,7 +30,8 @@ from odm.protocol.requests import (
     Scan,
     Split,
 )
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 from tests.backends.bigtable.server import Delay, Server, Status, done, entries, first, packed, serving
 
 EXISTS, ABSENT = Exists(Path(("_t",))), Missing(Path(("_t",)))

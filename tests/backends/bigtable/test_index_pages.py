@@ -12,7 +12,8 @@ from odm.backends.bigtable.native import ITEM, Cell, Read, ReadRows, Row, RowRan
 from odm.backends.bigtable.requests import Procedures
 from odm.errors import BackendError
 from odm.protocol.requests import Page, Position, Query
-from odm.schema.model import IndexSchema, Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import IndexSchema, Schema
 from tests.backends.bigtable.playing import OPEN, play
 
 INDEX = "by_date"

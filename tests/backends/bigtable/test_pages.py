@@ -11,7 +11,7 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.ownership import Owned
 from odm.protocol.requests import Page, Position, Query, Scan
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from tests.backends.bigtable.playing import GHOST, OPEN, hat, numbered, play, procedures, row, rows
 
 X = {"_t": "Hat", "x": 1}

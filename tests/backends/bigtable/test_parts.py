@@ -12,7 +12,8 @@ from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.native import Read, ReadRows, RowRange, Sample, SampleRowKeys
 from odm.backends.bigtable.parts import cut
 from odm.protocol.requests import Part, Scan, Split
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 from tests.backends.bigtable.playing import BUSY, play, procedures
 
 joined = Table("joined")

@@ -21,7 +21,7 @@ from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.writer import new_id
 from odm.errors import BackendError, ItemTooLarge, Throttled
 from odm.protocol.requests import BatchGet, BatchWrite, Delete, Get, Put, Query, Refused, Request, Sleep, Written
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from tests.backends.bigtable.playing import (
     ABSENT,
     BUSY,

@@ -9,7 +9,7 @@ from odm.backends.bigtable.native import MutateRow, Read, ReadRows, RowRange
 from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OdmError, OutcomeUnknown, Throttled
 from odm.protocol.requests import BatchGet, Delete, Get, Put, Query, Request, Scan, Sleep, Written
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from tests.backends.bigtable.playing import (
     BUSY,
     HAT,

@@ -13,7 +13,8 @@ from odm.backends.bigtable import Bigtable
 from odm.errors import BackendError, BadValue, SchemaError
 from odm.protocol.connection import perform
 from odm.protocol.requests import Get
-from odm.schema.model import IndexSchema, Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import IndexSchema, Schema
 
 CREDENTIALS: Any = AnonymousCredentials
 HERE = Bigtable("project", "instance", endpoint="127.0.0.1:1")

@@ -16,7 +16,7 @@ from odm.backends.bigtable.writer import new_id
 from odm.errors import OutcomeUnknown
 from odm.protocol.connection import RetryPolicy
 from odm.protocol.requests import Page, Query, Request, Written
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from tests.backends.bigtable.stopping import Scene, Steps, World
 
 

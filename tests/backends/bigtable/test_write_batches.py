@@ -20,7 +20,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.ownership import REMOVED
 from odm.errors import BackendError, Throttled
 from odm.protocol.requests import BatchWrite, Delete, Put, Sleep
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from tests.backends.bigtable.playing import BUSY, Clock, google, play, row
 from tests.backends.bigtable.writing import COLOURS, MAKERS, NOTHING, RED, SHELF, SHELF_ROW, done, procedures
 

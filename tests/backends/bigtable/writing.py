@@ -19,7 +19,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.protocol.requests import Sleep
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from tests.backends.bigtable.playing import Clock
 
 shop = Table("shop")

@@ -20,7 +20,8 @@ from odm.codec import Draft, compile_codec
 from odm.expressions.nodes import Compare, Const, Missing, Path, Set
 from odm.protocol.connection import aperform, perform
 from odm.protocol.requests import BatchGet, BatchWrite, Check, Delete, Get, Put, Query, Request, Scan, Transact, Update
-from odm.schema.model import IndexSchema, Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import IndexSchema, Schema
 from tests.backends.dynamodb.canned import Answer, Canned, serving
 from tests.backends.dynamodb.conftest import Ask
 from tests.backends.dynamodb.test_driver import KEY, RICH

@@ -17,7 +17,7 @@ from odm.backends.dynamodb.codec import (
 from odm.backends.dynamodb.schema import Layout
 from odm.errors import BackendError, BadValue
 from odm.protocol.requests import Position, Put
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 _LAYOUT = Layout("shop", ("pk", "sk"), {"by_email": ("by_emailpk", "by_emailsk")})
 

@@ -54,7 +54,8 @@ from odm.protocol.requests import (
     Update,
     Written,
 )
-from odm.schema.model import IndexSchema, Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import IndexSchema, Schema
 from tests.backends.dynamodb.conftest import Ask
 
 KEY = Key("C#1", "O#1")

@@ -57,7 +57,8 @@ from odm.protocol.requests import (
     Sleep,
     Update,
 )
-from odm.schema.model import IndexSchema, Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import IndexSchema, Schema
 from tests.backends.dynamodb.conftest import Ask, described
 
 SHOP = Schema(name="shop", entities={}, indexes={"by_email": IndexSchema("by_email", ())})

@@ -12,7 +12,8 @@ from odm.backends.dynamodb.native import Call, Native
 from odm.expressions.nodes import Compare, Condition, Const, Path
 from odm.protocol.connection import run
 from odm.protocol.requests import CreateTables, Page, Query
-from odm.schema.model import IndexSchema, Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import IndexSchema, Schema
 
 SCHEMA = Schema(
     "shop", {}, {"lean": IndexSchema("lean", (), projection=()), "some": IndexSchema("some", (), projection=("name",))}

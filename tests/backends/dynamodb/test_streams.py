@@ -16,7 +16,7 @@ from odm import TTL, AccessPattern, BadValue, Entity, ItemInvalid, PrimaryKey, S
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.options import Stream as StreamView
 from odm.backends.dynamodb.streams import Change, decode, decode_all
-from odm.schema.model import Key
+from odm.schema.entity import Key
 
 SESSION = boto3.Session(aws_access_key_id="streams", aws_secret_access_key="secret", region_name="eu-west-1")
 PREFIX = f"{uuid.uuid4()}-"

@@ -27,7 +27,8 @@ from odm.protocol.requests import (
     Transact,
     Update,
 )
-from odm.schema.model import Key, Schema
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 from tests.backends.dynamodb.canned import Answer, serving
 from tests.backends.dynamodb.conftest import Ask
 from tests.backends.dynamodb.test_driver import KEY, RICH

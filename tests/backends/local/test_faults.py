@@ -29,7 +29,7 @@ from odm import (
 )
 from odm.backends.local import Faults, Happened, LocalFile, Memory
 from odm.protocol.connection import Backend
-from odm.schema.model import Key
+from odm.schema.entity import Key
 from odm.testing import Clock
 from odm.testing.bridge import blocking
 
