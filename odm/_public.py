@@ -53,8 +53,7 @@ from odm.expressions.nodes import Condition
 from odm.keys import Shards
 from odm.observe.events import RequestInfo
 from odm.observe.meter import Meter, Usage
-from odm.procedures.calls import Calls, Procedure, procedure
-from odm.procedures.companion import Companion
+from odm.procedures.calls import Calls, Companion, Procedure, procedure
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.explain import Explanation
 from odm.procedures.raw import RawItem

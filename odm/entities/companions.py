@@ -3,7 +3,7 @@
 A pointer to the newest order, a claim on an e-mail address, the kept versions of a document: each is stored in items of
 its own, which every write of the entity has to keep right. `odm.Companion` is what such a declaration derives from.
 
-Here is what the compiler needs of one. What it does in a write is above, in `odm.procedures.companion`.
+Here is what the compiler needs of one. What it does in a write is above, in `odm.procedures.calls`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Procedures: steps of several calls, written once and run by either store.
+"""Procedures and companions: what code of the user is handed, to make calls of its own.
 
 A procedure is a generator function that makes its calls with ``yield from do.get(...)``. It does no I/O itself, so
 ``db.run(...)`` of a `odm.Store` runs it, and ``await db.run(...)`` of an `odm.AsyncStore` does.
@@ -7,7 +7,7 @@ A procedure is a generator function that makes its calls with ``yield from do.ge
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import wraps
 from random import Random
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from attrs import frozen
 
@@ -16,16 +16,13 @@ from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
-from odm.procedures.companion import Companion
+from odm.procedures.batch import BatchSteps
+from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.raw import PAGE, RawItem
+from odm.procedures.session import Page
+from odm.procedures.transaction import TransactionSteps
 from odm.procedures.update import Returning
 from odm.protocol.connection import CoreGen
-
-if TYPE_CHECKING:
-    from odm.procedures.batch import BatchSteps
-    from odm.procedures.companion_writes import CompanionWrites
-    from odm.procedures.session import Page
-    from odm.procedures.transaction import TransactionSteps
 
 E = TypeVar("E", bound=Entity)
 P = ParamSpec("P")
@@ -121,7 +118,7 @@ class Calls(Protocol):
 
     def page(
         self, query: Query[E], *, size: int = 25, after: str | None = None, consistent: bool = True
-    ) -> CoreGen["Page[E]"]:
+    ) -> CoreGen[Page[E]]:
         """One page of the results, and the cursor to the next."""
         ...
 
@@ -139,7 +136,7 @@ class Calls(Protocol):
 
     def scan_page(
         self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
-    ) -> CoreGen["Page[RawItem]"]:
+    ) -> CoreGen[Page[RawItem]]:
         """A page of the whole table, or of a part of it, with the items as they are stored."""
         ...
 
@@ -151,11 +148,11 @@ class Calls(Protocol):
         """The key under which an entity is stored: partition and sort, as text."""
         ...
 
-    def batch(self) -> "BatchSteps":
+    def batch(self) -> BatchSteps:
         """A batch: ``batch = do.batch()``, ``batch.put(...)``, and at the end ``yield from batch.send()``."""
         ...
 
-    def transaction(self) -> "TransactionSteps":
+    def transaction(self) -> TransactionSteps:
         """A transaction: ``tx = do.transaction()``, ``tx.put(...)``, and at the end ``yield from tx.commit()``."""
         ...
 
@@ -163,11 +160,11 @@ class Calls(Protocol):
         """The item under a key, with the mark that a companion has put on it; see `CompanionWrites.mark`."""
         ...
 
-    def companion_writes(self, companion: Companion, effect: Effect[Any]) -> "CompanionWrites":
+    def companion_writes(self, companion: "Companion", effect: Effect[Any]) -> CompanionWrites:
         """What a companion writes with an item, for `Companion.without_transaction`."""
         ...
 
-    def write(self, writes: "CompanionWrites") -> CoreGen[None]:
+    def write(self, writes: CompanionWrites) -> CoreGen[None]:
         """Send what a companion writes with an item, one after another.
 
         Raises:
@@ -198,6 +195,58 @@ class Calls(Protocol):
             what takes several calls at the backend, such as a read of an index or a batch on Bigtable.
         """
         ...
+
+
+class Companion(BaseCompanion):
+    """A declaration in an entity's body that keeps items of its own right by every write of the entity.
+
+    Its items are written with every put, insert, update or delete by a store or in a transaction; a batch, which has no
+    conditions, refuses entities that have one. On the class, ``Order.latest`` is what `of` gives.
+
+    Attributes:
+        name: the attribute name.
+        reads: a put needs to know the item as it was, so it is read first, and the write is refused and tried again if
+            it has changed by then. Updates and deletes always do that, inserts never.
+        reads_without_transaction: likewise, where the backend writes one item at a time.
+        deletes: it takes part in deletes.
+    """
+
+    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
+        """Say what is written with an item: ``tx.put(...)``, as in a transaction.
+
+        Raises:
+            BadValue: a value does not fit; nothing is sent.
+        """
+
+    def without_transaction(
+        self, do: Calls, effect: Effect[Any], commit: Callable[..., CoreGen[None]]
+    ) -> CoreGen[None]:
+        """Write an item on a backend that writes one at a time; by default the companion's writes come after it.
+
+        Args:
+            do: the calls of the store.
+            effect: as for `companion_writes`.
+            commit: ``yield from commit()`` writes the item itself, on the condition that it is still as it was read;
+                ``commit(mark=...)`` marks it, see `CompanionWrites.mark`; ``commit(until=...)`` writes it before that
+                instant, in epoch seconds, or not at all. What it raises must be raised on: an `odm.BadValue`,
+                `odm.ConditionFailed`, `odm.ItemExists` or `odm.ItemNotFound` says that it was certainly not written.
+                It is written once at most, so its mark is in no item that comes later.
+        """
+        writes = do.companion_writes(self, effect)
+        yield from commit(mark=writes.marked)
+        yield from do.write(writes)
+
+    def settle(self, do: Calls, effect: Effect[Any]) -> CoreGen[None]:
+        """Do what need not be done together with a write, once it is done; by default nothing.
+
+        Also by transactions, and after a delete that finds no item (``old`` and ``new`` are None): a program that is
+        stopped before it, or within, has left something that does no harm, and that goes by deleting again.
+
+        Args:
+            do: the calls of the store.
+            effect: as for `companion_writes`, but without the mark.
+        """
+        yield from ()
 
 
 @frozen(repr=False)

@@ -14,14 +14,8 @@ from odm.entities.companions import Effect
 from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
 from odm.expressions.nodes import And
 from odm.observe.events import LOG
-from odm.procedures.companion_writes import (
-    UNREAD,
-    IntentWithCompanions,
-    Planned,
-    SideWrite,
-    companion_writes_of,
-    mark_of,
-)
+from odm.procedures.companion_intent import IntentWithCompanions, Planned, companion_writes_of, mark_of
+from odm.procedures.companion_writes import UNREAD, SideWrite
 from odm.procedures.context import Context
 from odm.procedures.retention import trim_after
 from odm.procedures.unprocessed import send_batch

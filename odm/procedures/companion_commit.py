@@ -27,15 +27,8 @@ from odm.expressions.nodes import Action, Condition
 from odm.procedures import write
 from odm.procedures.calls import Calls
 from odm.procedures.commit import commit
-from odm.procedures.companion_writes import (
-    KEEP,
-    UNREAD,
-    CompanionWrites,
-    IntentWithCompanions,
-    Planned,
-    concerned,
-    mark_of,
-)
+from odm.procedures.companion_intent import IntentWithCompanions, Planned, concerned, mark_of
+from odm.procedures.companion_writes import KEEP, UNREAD, CompanionWrites
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
 from odm.procedures.read import Reading, rows_chunk
@@ -183,7 +176,7 @@ def delete_all(context: Context, do: Calls, reading: Reading | None) -> CoreGen[
     return total
 
 
-def write_transaction(context: Context, intents: Sequence[WriteIntent], *, do: Calls) -> CoreGen[None]:
+def write_transaction(context: Context, do: Calls, intents: Sequence[WriteIntent]) -> CoreGen[None]:
     """Apply the operations of a transaction and the writes of their companions, or nothing.
 
     Raises:

@@ -11,7 +11,7 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
 from odm.planner.plan import Plan, make_plan
 from odm.procedures import read, update, write
-from odm.procedures.companion_writes import concerned
+from odm.procedures.companion_intent import concerned
 from odm.procedures.context import Context
 from odm.procedures.session import Session
 from odm.procedures.update import ItemUpdate

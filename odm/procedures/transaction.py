@@ -1,13 +1,12 @@
 """Transactions: operations on several items, collected and checked one by one, then done all together or not at all."""
 
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar, overload
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, Unsupported
 from odm.expressions.nodes import Action, Condition, Item
-from odm.procedures.calls import Calls
-from odm.procedures.companion_commit import write_transaction
 from odm.procedures.context import Context
 from odm.procedures.write_intent import (
     WriteIntent,
@@ -25,6 +24,10 @@ from odm.schema.entity import Key
 E = TypeVar("E", bound=Entity)
 
 
+Commit: TypeAlias = Callable[[Sequence[WriteIntent]], CoreGen[None]]
+"""Applies all operations, or none."""
+
+
 class Operations:
     """What can be said in the block of a transaction; one operation an item, 100 operations, 4 MB of items.
 
@@ -33,8 +36,8 @@ class Operations:
     store would raise, or None. All conditions are judged on the items as they were before the transaction.
     """
 
-    def __init__(self, context: Context, do: Calls) -> None:
-        self._context, self._do = context, do
+    def __init__(self, context: Context, commit: Commit) -> None:
+        self._context, self._commit_all = context, commit
         self._intents: dict[Key, WriteIntent] = {}
         self._items: list[Item] = []
         self._size = 0
@@ -171,14 +174,14 @@ class Operations:
             ItemTooLarge: the items have more than 4 MB together.
         """
         if self._intents:
-            yield from write_transaction(self._context, tuple(self._intents.values()), do=self._do)
+            yield from self._commit_all(tuple(self._intents.values()))
 
 
 class TransactionSteps(Operations):
     """The transaction of a procedure, which is committed by `commit`."""
 
-    def __init__(self, context: Context, do: Calls) -> None:
-        super().__init__(context, do)
+    def __init__(self, context: Context, commit: Commit) -> None:
+        super().__init__(context, commit)
         self._begin()
 
     def commit(self) -> CoreGen[None]:

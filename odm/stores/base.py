@@ -48,7 +48,7 @@ class _Opened:
 
     schema: Schema
     session: Session
-    calls: Calls
+    calls: StoreCalls
     send: Callable[[Any], Any]
     origin: "_Opened | None" = None
 

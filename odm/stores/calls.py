@@ -11,15 +11,16 @@ from odm.errors import ItemNotFound
 from odm.expressions.nodes import Action, Condition
 from odm.procedures import companion_commit, raw, read
 from odm.procedures.batch import BatchSteps
-from odm.procedures.calls import Calls, Procedure, whole_procedure
-from odm.procedures.companion import Companion
-from odm.procedures.companion_writes import CompanionWrites, companion_writes_of
+from odm.procedures.calls import Calls, Companion, Procedure, whole_procedure
+from odm.procedures.companion_intent import companion_writes_of
+from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.concurrent import concurrent, counted
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.reshard import reshard
 from odm.procedures.session import Page, Session
 from odm.procedures.transaction import TransactionSteps
 from odm.procedures.update import Returning
+from odm.procedures.write_intent import WriteIntent
 from odm.protocol.connection import CoreGen
 from odm.protocol.requests import Sleep
 
@@ -132,7 +133,11 @@ class StoreCalls(Calls):
         return BatchSteps(self._context)
 
     def transaction(self) -> TransactionSteps:
-        return TransactionSteps(self._context, self)
+        return TransactionSteps(self._context, self.commit)
+
+    def commit(self, intents: Sequence[WriteIntent]) -> CoreGen[None]:
+        """Apply the operations of a transaction, or none."""
+        return companion_commit.write_transaction(self._context, self, intents)
 
     def marked(self, companion: BaseCompanion, key: Query[Any]) -> CoreGen[tuple[Any, str | None]]:
         return companion_commit.marked(self._context, companion, key)
