@@ -85,12 +85,10 @@ class Engine:
         match request:
             case Get(key):
                 with self.storage.reading() as view:
-                    data = view.get(key)
-                return None if data is None else ItemText(data, decode, self.loader)
+                    return self._item(view.get(key))
             case BatchGet(keys):
                 with self.storage.reading() as view:
-                    found = view.get_many(keys)
-                return tuple(None if data is None else ItemText(data, decode, self.loader) for data in found)
+                    return tuple(map(self._item, view.get_many(keys)))
             case Put() | Update() | Delete():
                 with self.storage.writing() as view:
                     return self._write(view, request)
@@ -116,6 +114,9 @@ class Engine:
                 return self.storage.drop()
             case _:
                 assert_never(request)
+
+    def _item(self, data: bytes | None) -> ItemText | None:
+        return None if data is None else ItemText(data, decode, self.loader)
 
     def _write_all(self, operations: tuple[Put | Delete, ...]) -> None:
         for start in range(0, len(operations), CHUNK):

@@ -6,13 +6,13 @@ anew from the items as they were judged, and the whole is tried again.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from attrs import define, field
 
 from odm.entities.companions import Effect
 from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
-from odm.expressions.nodes import And
+from odm.expressions.nodes import And, Item
 from odm.observe.events import LOG
 from odm.procedures.companion_intent import IntentWithCompanions, Planned, companion_writes_of, mark_of
 from odm.procedures.companion_writes import UNREAD, SideWrite
@@ -26,6 +26,9 @@ from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_transaction, item_size
 from odm.protocol.predicates import ABSENT, EXISTS
 from odm.schema.entity import Key
+
+Items: TypeAlias = Mapping[Key, Item | None]
+"""Items as they were read, by key; None: absent."""
 
 _NEVER: Final = And((EXISTS, ABSENT))
 
@@ -148,12 +151,7 @@ class _Commit:
 
 
 def commit(
-    context: Context,
-    intents: Sequence[WriteIntent],
-    items: Mapping[Key, Any],
-    *,
-    once: bool = False,
-    alone: bool = False,
+    context: Context, intents: Sequence[WriteIntent], items: Items, *, once: bool = False, alone: bool = False
 ) -> CoreGen[list[Effect[Any] | None]]:
     """Apply all operations and the writes of their companions, or nothing.
 

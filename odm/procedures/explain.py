@@ -130,11 +130,8 @@ def explain(
     name = "update" if actions else write_ or "put"
     steps = _write_steps(context, name, what, actions, when)
     change = update.understand(context, what, actions, when, "none") if actions else None
-    intent = WriteIntent(name, change or write.Write(target, req.Delete(target.key)))
-    call, of_all = f"{name} {target}", context.transactions
-    return explain_write(
-        call, steps, connection, target.entity, change, companions=concerned(intent), in_transaction=of_all
-    )
+    companions = concerned(WriteIntent(name, change or write.Write(target, req.Delete(target.key))))
+    return _explain_write(session, f"{name} {target}", steps, target.entity, change, companions)
 
 
 def _write_steps(
@@ -184,27 +181,15 @@ def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explan
     )
 
 
-def explain_write(
+def _explain_write(
+    session: Session,
     call: str,
     steps: CoreGen[Any],
-    connection: Connection[Any],
     entity: EntitySchema,
     change: ItemUpdate | None,
-    *,
-    companions: Sequence[BaseCompanion] = (),
-    in_transaction: bool = True,
+    companions: Sequence[BaseCompanion],
 ) -> Explanation:
-    """What a write will do: its first request, without sending it.
-
-    Args:
-        call: as the user wrote it.
-        steps: of the write of the item itself.
-        connection: of the store.
-        entity: whose item it is.
-        change: what an update was understood as.
-        companions: the companions that it concerns.
-        in_transaction: whether what they write is in one transaction with the item.
-    """
+    """What a write will do: its first request, without sending it."""
     request = next(steps)
     steps.close()
     assert isinstance(request, req.Get | req.Put | req.Update | req.Delete)  # what each write begins with
@@ -217,7 +202,7 @@ def explain_write(
         condition = request.condition
     note = f"{how.format(', '.join(guarded))}, guards them in the write, and tries again when they have changed"
     keep = entity.keep if isinstance(request, req.Put) else None
-    rehearsal = connection.rehearse(request)
+    rehearsal = session.connection.rehearse(request)
     return Explanation(
         call,
         entity.primary.text,
@@ -226,7 +211,7 @@ def explain_write(
         filter=condition,
         requests=None if guarded or keep is not None or companions else rehearsal.most,
         companions=tuple(f"{one.name} ({type(one).__name__})" for one in companions),
-        in_transaction=in_transaction,
+        in_transaction=session.context.transactions,
         writes=True,
         keep=keep,
         note=note if guarded else "",
