@@ -54,13 +54,13 @@ def drop_index(schema: Schema, index_table: str, retry: Retry) -> Steps[None]:
                 "move them to another table, delete them here, and try again"
             )
         row_keys = sorted({cell.value.decode() for row in rows for cell in row.cells})
-        yield from _unlist(schema, index, row_keys, retry)
+        yield from _drop_index(schema, index, row_keys, retry)
         if len(rows) < PAGE_ROWS:
             return
         span = span.beyond(rows[-1].text, reverse=False)
 
 
-def _unlist(schema: Schema, index: str, row_keys: Sequence[str], retry: Retry) -> Steps[None]:
+def _drop_index(schema: Schema, index: str, row_keys: Sequence[str], retry: Retry) -> Steps[None]:
     """Take an index out of the lists of some items, whoever writes to them meanwhile."""
     table, form, pauses = schema.name, Form.of(schema), retry.pauses()
     left = tuple(row_keys)

@@ -1,4 +1,4 @@
-"""The capacity that DynamoDB's answers tell, and the requests that ask for it."""
+"""The capacity that DynamoDB's answers report, and the requests that ask for it."""
 
 from collections.abc import Mapping
 from typing import Any, Final

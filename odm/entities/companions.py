@@ -1,4 +1,4 @@
-"""What a model knows of companions: declarations in its body whose own items are written along with its items.
+"""What a model knows of companions: declarations in its body whose own items are written with its items.
 
 A pointer to the newest order, a claim on an e-mail address, the kept versions of a document: each is stored in items of
 its own, which every write of the entity has to keep right. `odm.Companion` is what such a declaration derives from.

@@ -1,7 +1,7 @@
 """Watching requests from outside: the ``on_request`` hook of a store, its open meters, and the log ``odm``.
 
-An `Observer` stands between the core and a connection, as a generator around the native requests, so it serves both
-colours. Where nobody watches there is none. The log names operations, tables and entities, never values or cursors.
+An `Observer` stands between the core and a connection, as a generator around the native requests, so it serves sync
+and async. Where nobody watches there is none. The log names operations, tables and entities, never values or cursors.
 """
 
 import logging
@@ -24,7 +24,7 @@ LOG: Final = logging.getLogger("odm")
 
 @frozen
 class RequestInfo:
-    """One native request that was sent, as ``Store(on_request=...)`` is told.
+    """One native request that was sent, as ``Store(on_request=...)`` gets it.
 
     Attributes:
         operation: what it was sent for: "Get", "BatchGet", "Put", "Update", "Delete", "Transact", "BatchWrite",
@@ -51,7 +51,7 @@ Hook: TypeAlias = Callable[[RequestInfo], object]
 
 @frozen
 class Observer:
-    """Tells the hook, the meters and the log of every native request.
+    """Reports every native request to the hook, the meters and the log.
 
     Attributes:
         table: the table's name on the backend.

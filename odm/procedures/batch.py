@@ -5,7 +5,7 @@ what is under the keys are read first, unless the table is ``exclusive``. What a
 and the batch is not seen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from odm.entities.entity import Entity
@@ -31,12 +31,17 @@ class Pending:
         open: the batch is inside its ``with`` block, at whose end it will be sent.
     """
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, current: Callable[[], Context]) -> None:
+        self._current = current
         self._operations: dict[Key, req.Put | req.Delete] = {}
         self._given: dict[Key, Entity | Query[Any]] = {}
         self._targets: dict[Key, Target] = {}
         self.open = False
+
+    @property
+    def _context(self) -> Context:
+        """The context of the store now: entities may join the table inside of the block."""
+        return self._current()
 
     def put(self, entity: Entity) -> None:
         """Add a put.
@@ -64,9 +69,10 @@ class Pending:
         Raises:
             BadValue: the batch is not open, or an entity with a Revision is passed, which a batch can not check.
         """
-        self._check_open()
         schema = self._context.schema
-        target = schema.target(schema.named(which, key))
+        named = schema.named(which, key)
+        self._check_open()
+        target = schema.target(named)
         if target.revision is not None:
             raise BadValue(
                 f"{which!r} has a Revision, which a batch can not check: delete() it on its own, or give its key"
@@ -157,8 +163,8 @@ def _names(entity: EntitySchema) -> str:
 class BatchSteps:
     """The batch of a procedure, which is sent by `send`: once, whatever it holds; the last operation on a key wins."""
 
-    def __init__(self, context: Context) -> None:
-        self._pending = Pending(context)
+    def __init__(self, current: Callable[[], Context]) -> None:
+        self._pending = Pending(current)
         self._pending.open = True
 
     def put(self, entity: Entity) -> None:

@@ -34,7 +34,6 @@ class Context:
         skip_unknown: items whose tag no entity has are not there to reads; otherwise each that is met is an error.
         encode: makes the item of an entity, see `Connection.encode`.
         transaction_unsupported_reason: why items cannot be written in one transaction; see `Connection`.
-        hides: a stored item may count as absent: it has expired, or is of no entity and is to be skipped; see `living`.
     """
 
     schema: Schema
@@ -44,9 +43,6 @@ class Context:
     skip_unknown: bool = False
     encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
     transaction_unsupported_reason: Callable[[Sequence[Key]], str | None] = _always_supported
-    hides: bool = field(
-        init=False, default=Factory(lambda self: self.skip_unknown or self.schema.has_ttl, takes_self=True)
-    )
 
     @property
     def transactions(self) -> bool:
@@ -112,6 +108,7 @@ class Context:
             item,
         )
 
+    # Any: an instance of the class that has the item's tag, or None.
     def decode(self, item: Item, key: Key) -> Any:
         """The entity of a stored item, or None for one that is to be skipped; see `Schema.decode`."""
         return self.schema.decode(item, key, skip_unknown=self.skip_unknown)

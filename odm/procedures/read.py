@@ -107,9 +107,9 @@ class _Read:
 def get(context: Context, target: Target, *, consistent: bool = True) -> CoreGen[Any]:
     """The entity under a key, or None."""
     item = yield req.Get(target.key, consistent, pattern=target.entity.primary.full_name)
-    if context.hides:
-        item = context.living(item)
-    return None if item is None else context.schema.decode(item, target.key, skip_unknown=context.skip_unknown)
+    if item is None:
+        return None
+    return context.schema.decode(item, target.key, skip_unknown=context.skip_unknown, living=context.living)
 
 
 def one(context: Context, target: Target, *, consistent: bool = True) -> CoreGen[Any]:

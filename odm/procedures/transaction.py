@@ -36,12 +36,17 @@ class Operations:
     store would raise, or None. All conditions are judged on the items as they were before the transaction.
     """
 
-    def __init__(self, context: Context, commit: Commit) -> None:
-        self._context, self._commit_all = context, commit
+    def __init__(self, current: Callable[[], Context], commit: Commit) -> None:
+        self._current, self._commit_all = current, commit
         self._intents: dict[Key, WriteIntent] = {}
         self._items: list[Item] = []
         self._size = 0
         self._open = False
+
+    @property
+    def _context(self) -> Context:
+        """The context of the store now: entities may join the table inside of the block."""
+        return self._current()
 
     def put(self, entity: E, *, when: Condition | bool | None = None) -> E:
         """Write an entity over whatever is under its key; as `odm.Store.put`.
@@ -180,8 +185,8 @@ class Operations:
 class TransactionSteps(Operations):
     """The transaction of a procedure, which is committed by `commit`."""
 
-    def __init__(self, context: Context, commit: Commit) -> None:
-        super().__init__(context, commit)
+    def __init__(self, current: Callable[[], Context], commit: Commit) -> None:
+        super().__init__(current, commit)
         self._begin()
 
     def commit(self) -> CoreGen[None]:

@@ -1,4 +1,4 @@
-"""What a throttled batch leaves undone, handed back as the caller gave it, to be sent again."""
+"""Reports unprocessed entries of a throttled batch in the caller's terms, to be sent again."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +10,11 @@ from odm.schema.entity import Key
 
 
 def send_batch(request: req.BatchGet | req.BatchWrite, given: Mapping[Key, Any]) -> CoreGen[Any]:
-    """Send a batch; what is left of it is told in terms of what was given.
+    """Send a batch; report what is unprocessed in terms of what was given.
 
     Args:
         request: the batch.
-        given: what the caller gave for each key; what it has nothing for is not told.
+        given: what the caller gave for each key; what it has nothing for is not reported.
 
     Raises:
         Throttled: with ``left`` such.

@@ -26,7 +26,7 @@ def is_name(name: str) -> bool:
 
 
 def check_companions(schema: Schema, *, transactions: bool) -> None:
-    """What is written along with the items of each entity; see `odm.Companion.check`."""
+    """What is written with the items of each entity; see `odm.Companion.check`."""
     for entity in schema.entities.values():
         for companion in entity.companions:
             companion.check(entity.cls, schema, transactions=transactions)

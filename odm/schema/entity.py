@@ -147,7 +147,7 @@ class EntitySchema:
         columns: the fields marked as Columns.
         optional: the fields whose value may be None.
         keep: how many items stay in a partition, the newest; None: all.
-        companions: what is written along with its items.
+        companions: declarations whose items are written with its items.
         local: the local indexes, with what each holds of an item on DynamoDB; see `IndexSchema.held`.
     """
 

@@ -4,12 +4,12 @@ Everything that later stages need is decided here once: compiled templates, whic
 field is called when stored. Backends read `Schema`; the planner reads `EntitySchema`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from attrs import Factory, field, frozen
 
-from odm.codec import TAG, VERSION, NativeItem
+from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, NativeItem
 from odm.codec.texts import TextLoader
 from odm.entities.entity import Entity
 from odm.entities.query import Query
@@ -157,19 +157,28 @@ class Schema:
             raise faults.no_single_key(entity, which, missing[0] if missing else None, plain=plain)
         return Target(entity, entity.key(which.values), which.values)
 
+    # Any: an instance of the class that has the item's tag.
     def decode(
-        self, item: Item, key: Key, *, skip_unknown: bool = False
-    ) -> Any:  # an instance of the class that has the tag
+        self,
+        item: Item,
+        key: Key,
+        *,
+        skip_unknown: bool = False,
+        living: Callable[[Item], Item | None] | None = None,
+    ) -> Any:
         """The entity of a stored item, by its tag.
 
         Args:
             item: as it is stored.
             key: under which it is stored.
             skip_unknown: an item whose tag no entity has is None, and not an error.
+            living: asked about an item that expires at some time: None where it has; without it, none has.
 
         Raises:
             ItemInvalid: the tag is unknown, the attributes do not validate, or they cannot be upgraded.
         """
+        if living is not None and item.get(TTL_ATTRIBUTE) is not None and living(item) is None:
+            return None
         load = getattr(item, "load", None)  # of a NativeItem; to ask for that class takes four times as long
         if load is not None:
             found = load()

@@ -63,9 +63,11 @@ class Table:
         self.row_key_join = row_key_join
         self.exclusive = exclusive
         self._entities: list[tuple[type[Entity], str]] = []
-        self.compiled: Schema | None = None
+        self.newest: Schema | None = (
+            None  # read by stores at every call: None until `compile`, and when an entity joins
+        )
         self._lock = Lock()
-        self._accompanied: set[type[Entity]] = set()
+        self._with_companions: set[type[Entity]] = set()
         self._making = RLock()  # a class that joins while others are made may ask for the schema
 
     def add(self, entity: "type[Entity]", tag: str) -> None:
@@ -77,7 +79,7 @@ class Table:
         with self._lock:
             self._entities = [(e, t) for e, t in self._entities if (e.__module__, e.__qualname__) != name]
             self._entities.append((entity, tag))
-            self.compiled = None
+            self.newest = None
 
     def compile(self) -> Schema:
         """Check all entities and compile them to a key schema. Done once; also at the first use of a store.
@@ -88,13 +90,13 @@ class Table:
         Raises:
             SchemaError: a fault in a model; the message names class, pattern, fault and mend.
         """
-        schema = self.compiled
+        schema = self.newest
         if schema is None:
             self._add_companions()
             with self._lock:
-                schema = self.compiled  # another thread may have been faster
+                schema = self.newest  # another thread may have been faster
                 if schema is None:
-                    schema = self.compiled = compile_schema(
+                    schema = self.newest = compile_schema(
                         self.name,
                         tuple(self._entities),
                         keys=self.keys,
@@ -129,13 +131,13 @@ class Table:
         """Let the companions of every entity make the classes of their own items, which join the table."""
         with self._making:
             for entity, _ in tuple(self._entities):
-                if entity not in self._accompanied:
+                if entity not in self._with_companions:
                     companions = companions_of(entity)
                     if companions:  # they read its annotations
                         complete(entity)
                     for companion in companions:
                         companion.entities(entity)
-                    self._accompanied.add(entity)
+                    self._with_companions.add(entity)
 
     def __repr__(self) -> str:
         return f"Table({self.name!r})"

@@ -36,9 +36,9 @@ class AsyncStore(BaseStore):
         on_unknown: what every call does when it meets a stored item that no entity of the table has the tag of: "raise"
             ItemInvalid, or "skip" it, as if it were not there. Either way no call changes or removes it: a put, insert
             or upsert under its key raises ItemInvalid.
-        on_request: called after every native request with an `odm.RequestInfo`; of requests that are sent together,
-            while others are under way. What it raises is logged, and changes nothing. A request that was cancelled is
-            not told.
+        on_request: called after every native request with an `odm.RequestInfo`; of requests that are sent at the
+            same time, while others are under way. What it raises is logged, and changes nothing. A request that was
+            cancelled is not reported.
         clock: seconds since the epoch, by which items expire; default: the backend's clock, or ``time.time``.
         random: draws what is random; default: ``random.SystemRandom()``.
         timeout: for how many seconds a service on a network may be silent: until there is a connection, and while its
@@ -74,8 +74,8 @@ class AsyncStore(BaseStore):
 
     async def run(self, procedure: Callable[[Calls], CoreGen[R]]) -> R:
         """Run a `odm.procedure`; as `odm.Store.run`."""
-        calls, send = self._call()
-        return await arun(started(procedure, calls), send)
+        _, send = self._call()
+        return await arun(started(procedure, self._current_calls()), send)
 
     async def create(self) -> None:
         """Create the table with its indexes, families and TTL; what exists is left alone."""
@@ -357,7 +357,7 @@ class AsyncStore(BaseStore):
             entity: give only its items; without it, those of every entity.
             conditions: a filter on what was read.
             consistent: False: cheaper, may miss the newest writes.
-            segments: read so many parts of the table together, 1 to 1000.
+            segments: read so many parts of the table at the same time, 1 to 1000.
             segment: read one part alone, as ``(number, of)``: ``(0, 4)`` to ``(3, 4)`` for four workers, which together
                 read every item once.
 

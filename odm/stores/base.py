@@ -1,4 +1,4 @@
-"""What both stores share: settings, the connection, and the steps of each call before its colour matters."""
+"""What both stores share: settings, the connection, and what is open."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ from odm.protocol.limits import PORTABLE
 from odm.schema.checks import NAMES, check_companions, is_name
 from odm.schema.model import Schema
 from odm.schema.table import Table
-from odm.stores.calls import StoreCalls
+from odm.stores.calls import CurrentCalls, StoreCalls
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -37,7 +37,10 @@ E = TypeVar("E", bound=Entity)
 
 @frozen
 class _Opened:
-    """What the first call of a store opens.
+    """What the first call of a store opens, and later ones use until it is closed or entities have joined the table.
+
+    A store with other options opens one on that of its origin, and another one when its origin has another: two threads
+    may both do so, which only takes time.
 
     Attributes:
         schema: as the table compiled it.
@@ -146,6 +149,10 @@ class BaseStore:
         connection, watch = self._watched(opened.session)
         return opened.calls, partial(self._perform, connection, watch=watch)
 
+    def _current_calls(self) -> CurrentCalls:
+        """The calls for what takes several of them, while entities may join the table."""
+        return CurrentCalls(lambda: self._session)
+
     def _watched(self, session: Session) -> tuple[Connection[Any], Observer]:
         """The connection, measured where it is asked for, and who watches it."""
         meters = open_meters(self._origin or self)
@@ -156,7 +163,7 @@ class BaseStore:
 
     def _current(self) -> "_Opened":
         opened, origin = self._opened, self._origin
-        valid = opened is not None and opened.schema is self.table.compiled
+        valid = opened is not None and opened.schema is self.table.newest
         if opened is not None and valid and (origin is None or opened.origin is origin._opened):
             return opened
         return self._open() if origin is None else self._open_twin(origin)

@@ -18,7 +18,7 @@ class Batch:
 
     def __init__(self, store: BaseStore) -> None:
         self._store = store
-        self._pending = Pending(store._session.context)
+        self._pending = Pending(lambda: store._session.context)
 
     def __enter__(self) -> Self:
         self._pending.open = True
@@ -75,7 +75,7 @@ class AsyncBatch:
 
     def __init__(self, store: BaseStore) -> None:
         self._store = store
-        self._pending = Pending(store._session.context)
+        self._pending = Pending(lambda: store._session.context)
 
     async def __aenter__(self) -> Self:
         self._pending.open = True

@@ -1,6 +1,6 @@
 """The calls of a store, as steps of procedures, on its session."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -15,6 +15,7 @@ from odm.procedures.calls import Calls, Companion, Procedure, whole_procedure
 from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.concurrent import concurrent, counted
+from odm.procedures.context import Context
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.reshard import reshard
 from odm.procedures.session import Page, Session
@@ -26,11 +27,18 @@ from odm.protocol.requests import Sleep
 
 
 class StoreCalls(Calls):
-    """See `Calls`, which says what each does."""
+    """See `Calls`, which says what each does; its overloads say the types that are Any here."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
-        self._context = session.context
+        self._opened = session
+
+    @property
+    def _session(self) -> Session:
+        return self._opened
+
+    @property
+    def _context(self) -> Context:
+        return self._session.context
 
     @property
     def transactions(self) -> bool:
@@ -130,10 +138,10 @@ class StoreCalls(Calls):
         return self._context.schema.target(entity).key
 
     def batch(self) -> BatchSteps:
-        return BatchSteps(self._context)
+        return BatchSteps(lambda: self._context)
 
     def transaction(self) -> TransactionSteps:
-        return TransactionSteps(self._context, self.commit)
+        return TransactionSteps(lambda: self._context, self.commit)
 
     def commit(self, intents: Sequence[WriteIntent]) -> CoreGen[None]:
         """Apply the operations of a transaction, or none."""
@@ -156,3 +164,18 @@ class StoreCalls(Calls):
 
     def counted(self, steps: CoreGen[Any]) -> CoreGen[tuple[Any, int]]:
         return counted(steps)
+
+
+class CurrentCalls(StoreCalls):
+    """Those of a procedure, transaction or batch: entities may join the table while it is under way.
+
+    Args:
+        current: the session of the store now.
+    """
+
+    def __init__(self, current: Callable[[], Session]) -> None:
+        self._current = current
+
+    @property
+    def _session(self) -> Session:
+        return self._current()

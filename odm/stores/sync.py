@@ -1,4 +1,4 @@
-"""`Store`: the blocking face of odm. Each method runs one operation; the other colour is `AsyncStore`."""
+"""`Store`: the blocking face of odm. Each method runs one operation; the async one is `AsyncStore`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
@@ -36,8 +36,8 @@ class Store(BaseStore):
         on_unknown: what every call does when it meets a stored item that no entity of the table has the tag of: "raise"
             ItemInvalid, or "skip" it, as if it were not there. Either way no call changes or removes it: a put, insert
             or upsert under its key raises ItemInvalid.
-        on_request: called after every native request with an `odm.RequestInfo`; of requests that are sent together,
-            from several threads. What it raises is logged, and changes nothing.
+        on_request: called after every native request with an `odm.RequestInfo`; of requests that are sent at the
+            same time to a network, from several threads. What it raises is logged, and changes nothing.
         clock: seconds since the epoch, by which items expire; default: the backend's clock, or ``time.time``.
         random: draws what is random, safely from several threads; default: ``random.SystemRandom()``.
         timeout: for how many seconds a service on a network may be silent: until there is a connection, and while its
@@ -83,8 +83,8 @@ class Store(BaseStore):
         Raises:
             OdmError: what its calls raise.
         """
-        calls, send = self._call()
-        return run(started(procedure, calls), send)
+        _, send = self._call()
+        return run(started(procedure, self._current_calls()), send)
 
     def create(self) -> None:
         """Create the table with its indexes, families and TTL; what exists is left alone."""
@@ -363,7 +363,7 @@ class Store(BaseStore):
             entity: give only its items; without it, those of every entity.
             conditions: a filter on what was read.
             consistent: False: cheaper, may miss the newest writes.
-            segments: read so many parts of the table together, 1 to 1000.
+            segments: read so many parts of the table at the same time, 1 to 1000.
             segment: read one part alone, as ``(number, of)``: ``(0, 4)`` to ``(3, 4)`` for four workers, which together
                 read every item once.
 

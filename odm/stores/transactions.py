@@ -16,8 +16,8 @@ class Transaction(Operations):
     """The transaction of a `odm.Store`: ``with db.transaction() as tx:``; committed when the block ends."""
 
     def __init__(self, store: BaseStore) -> None:
-        opened = store._current()
-        super().__init__(opened.session.context, opened.calls.commit)
+        calls = store._current_calls()
+        super().__init__(lambda: store._session.context, calls.commit)
         self._store = store
 
     def __enter__(self) -> Self:
@@ -38,8 +38,8 @@ class AsyncTransaction(Operations):
     """The transaction of an `odm.AsyncStore`: ``async with db.transaction() as tx:``; committed when the block ends."""
 
     def __init__(self, store: BaseStore) -> None:
-        opened = store._current()
-        super().__init__(opened.session.context, opened.calls.commit)
+        calls = store._current_calls()
+        super().__init__(lambda: store._session.context, calls.commit)
         self._store = store
 
     async def __aenter__(self) -> Self:

@@ -8,7 +8,20 @@ from typing import Any, ClassVar
 
 import pytest
 
-from odm import Calls, Companion, Conflict, Effect, Entity, Gen, ItemExists, OdmError, PrimaryKey, Store, Table
+from odm import (
+    Calls,
+    Companion,
+    CompanionWrites,
+    Conflict,
+    Effect,
+    Entity,
+    Gen,
+    ItemExists,
+    OdmError,
+    PrimaryKey,
+    Store,
+    Table,
+)
 from odm.backends.local import Memory
 from odm.testing.clock import Clock
 from tests.patterns.interleaving import OneByOne
@@ -124,3 +137,43 @@ def test_a_transaction_says_that_nothing_was_written_only_where_that_is_so(db: S
     with pytest.raises(ItemExists, match="taken"), db.transaction() as tx:
         tx.put(Memo(name="a"))
     assert db.exists(Memo, name="a")
+
+
+class Freed(Companion):
+    """Deletes an item of its own with the item."""
+
+    deletes: ClassVar[bool] = True
+
+    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
+        self.made: Any = self.make(entity, Entity, {"name": str}, {"primary": PrimaryKey("FREED#{name}")})
+        return [self.made]
+
+    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
+        if effect.new is None and effect.old is not None:
+            tx.delete(self.made.primary(name=effect.old.name))
+
+
+rooms, strangers = Table("rooms"), Table("rooms")
+
+
+class Room(Entity, table=rooms):
+    name: str
+
+    primary = PrimaryKey("ROOM#{name}")
+    freed = Freed()
+
+
+class Stranger(Entity, table=strangers):
+    name: str
+
+    primary = PrimaryKey("FREED#{name}")
+
+
+def test_a_companion_s_delete_passes_over_an_item_of_another_program_that_is_skipped() -> None:
+    backend = OneByOne(Memory())
+    theirs, db = Store(strangers, backend), Store(rooms, backend, on_unknown="skip")
+    db.create()
+    theirs.put(Stranger(name="a"))
+    db.put(Room(name="a"))
+    assert db.delete(Room, name="a") is True
+    assert theirs.exists(Stranger, name="a")

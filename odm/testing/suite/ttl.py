@@ -1,12 +1,16 @@
 """An item whose TTL has passed counts as absent, everywhere, whether or not the service has removed it yet."""
 # ruff: noqa: D101  # a test's name says what it shows
 
+from datetime import datetime
+from typing import Annotated
+
 import pytest
 
-from odm import ConditionFailed, ItemNotFound, increment, missing, remove, set_
+from odm import TTL, ConditionFailed, Entity, ItemNotFound, PrimaryKey, Table, increment, missing, remove, set_
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Contract, Session
+from odm.testing.stores import Stores
 from odm.testing.suite.helpers import FUTURE, PAST, fill
 
 GONE = Session(user="u", session_id="gone", data="old", expires_at=PAST)
@@ -14,6 +18,24 @@ LIVING = Session(user="u", session_id="living", expires_at=FUTURE)
 ENDLESS = Session(user="u", session_id="endless")
 KEY = Session.primary(user="u", session_id="gone")
 ALL = Session.primary(user="u")
+
+
+badges = Table("badges")
+badges_without_ttl = Table("badges")
+
+
+class Badge(Entity, table=badges):
+    holder: str
+    until: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("BADGE#{holder}")
+
+
+class BadgeWithoutTTL(Entity, table=badges_without_ttl, tag="Badge"):
+    holder: str
+    until: datetime | None = None
+
+    primary = PrimaryKey("BADGE#{holder}")
 
 
 class TestExpiredReads:
@@ -25,6 +47,15 @@ class TestExpiredReads:
             db.one(KEY)
         keys = [Session.primary(user="u", session_id=name) for name in ("living", "gone", "endless")]
         assert db.get_many(keys) == [LIVING, None, ENDLESS]
+
+    def test_by_key_after_the_marker_was_taken_away(self, stores: Stores) -> None:
+        stores.open(badges).put(Badge(holder="a", until=PAST))
+        db, key = stores.open(badges_without_ttl), BadgeWithoutTTL.primary(holder="a")
+        assert db.get(key) is None
+        assert db.get_many([key]) == [None]
+        assert db.exists(key) is False
+        with pytest.raises(ItemNotFound):
+            db.one(key)
 
     def test_by_query(self, db: Store) -> None:
         fill(db, [GONE, LIVING, ENDLESS])

@@ -58,8 +58,7 @@ from odm.schema.entity import Key
 from odm.schema.model import IndexSchema, Schema
 from tests.backends.dynamodb.conftest import Ask
 
-KEY = Key("C#1", "O#1")
-TAG, N = Path(("_t",)), Path(("n",))
+KEY, TAG, N = Key("C#1", "O#1"), Path(("_t",)), Path(("n",))
 RICH = {
     "_t": "Order",
     "text": "ü",
