@@ -68,7 +68,8 @@ class TestScanPages:
 
     def test_go_on_in_another_program(self, db: Store, stores: Stores) -> None:
         fill(db, ORDERS)
-        first = db.scan_page(db.parts(2)[0], size=4)
+        # Bigtable's emulator cuts at rows that it draws: one part may be empty, and then the other has them all.
+        first = next(page for part in db.parts(2) if (page := db.scan_page(part, size=4)).cursor is not None)
         assert first.cursor is not None
         another = stores.open(db.table)
         rest = another.scan_page(first.cursor)
