@@ -58,7 +58,7 @@ class StaleRead(Conflict):
 
 
 class SideWriteFailed(OdmError):
-    """A companion's write was refused after the item itself was written: no companion may take it for not written."""
+    """A companion's write was refused after the item itself was written: it is not an error of the item."""
 
     def __init__(self, error: OdmError) -> None:
         super().__init__(str(error))
