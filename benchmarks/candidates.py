@@ -23,7 +23,7 @@ TRANSACTED: Final = 10
 
 
 class Unavailable(Exception):
-    """A candidate can not run here; the message says why."""
+    """A candidate cannot run here; the message says why."""
 
 
 class Candidate:
@@ -128,7 +128,7 @@ class Entry:
         """The candidate with its orders, checked.
 
         Raises:
-            Unavailable: it can not run here.
+            Unavailable: it cannot run here.
         """
         candidate = self.make(size, folder)
         try:

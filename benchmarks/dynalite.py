@@ -34,7 +34,7 @@ def start() -> Server:
     """Run one on a free port of the loopback, installed if it is not there yet.
 
     Raises:
-        Unavailable: node or npm is missing, the package can not be had, or it does not start.
+        Unavailable: node or npm is missing, the package cannot be had, or it does not start.
     """
     program = _install()
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -67,5 +67,5 @@ def _install() -> Path:
     _CACHE.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not installed():
-        raise Unavailable(f"npm can not install dynalite: {done.stderr.strip()[-200:]}")
+        raise Unavailable(f"npm cannot install dynalite: {done.stderr.strip()[-200:]}")
     return _PROGRAM

@@ -1,4 +1,4 @@
-"""What an engine can not be faster than: the least that keeps orders in order and gives models back.
+"""What an engine cannot be faster than: the least that keeps orders in order and gives models back.
 
 They have no conditions, indexes, transactions or limits, and check nothing.
 """

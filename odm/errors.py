@@ -1,15 +1,15 @@
 """Every error that odm raises.
 
-The first split is whose it is to mend: your model, your call, or the store::
+The first split is whose it is to fix: your model, your call, or the store::
 
     OdmError
     ├── SchemaError                 your model: found by Table.compile(), before any request
     ├── BadValue (ValueError)       your call: a value, found before anything is sent
-    │   ├── KeyValueError             a value that can not stand in a key
+    │   ├── KeyValueError             a value that cannot stand in a key
     │   ├── ItemTooLarge              an item or key over the limit
     │   └── BadCursor                 a cursor of another query, or a damaged one
     ├── NoAccessPattern             your call: no declared pattern serves this query
-    ├── Unsupported                 your call: this backend can not keep the guarantee
+    ├── Unsupported                 your call: this backend cannot keep the guarantee
     ├── ItemNotFound                the store's answer: the item is not there
     ├── ItemExists                  the store's answer: the key is taken
     ├── ConditionFailed             the store's answer: the condition did not hold
@@ -32,15 +32,15 @@ class OdmError(Exception):
 
 
 class SchemaError(OdmError):
-    """The models can not be compiled: the message names class, pattern, fault and mend."""
+    """The models cannot be compiled: the message names class, pattern, fault and fix."""
 
 
 class BadValue(OdmError, ValueError):
-    """A value in a call can not be used; nothing was sent."""
+    """A value in a call cannot be used; nothing was sent."""
 
 
 class KeyValueError(BadValue):
-    """A value can not stand in a key; the message names entity, field and value."""
+    """A value cannot stand in a key; the message names entity, field and value."""
 
 
 class ItemTooLarge(BadValue):
@@ -56,7 +56,7 @@ class NoAccessPattern(OdmError):
 
 
 class Unsupported(OdmError):
-    """The backend can not do this with its guarantees kept; the message names the way out."""
+    """The backend cannot do this with its guarantees kept; the message names the way out."""
 
 
 class ItemNotFound(OdmError):

@@ -130,7 +130,7 @@ class AdjacencyList:
     def edges_of(
         self, node: Query[Any], *, out: Iterable[type[Entity]] = (), into: Iterable[type[Entity]] = ()
     ) -> list[Query[Any]]:
-        """The queries for edges of a node, whatever its type; types of edges that it can not have are left out.
+        """The queries for edges of a node, whatever its type; types of edges that it cannot have are left out.
 
         Args:
             node: its key, such as ``User.primary(user_id="ann")``.
@@ -231,8 +231,8 @@ def _check_node(entity: type[Entity], key: PrimaryKey, of_its_shape: type[Entity
             f"{name} and {of_its_shape.__name__} have one partition {key.partition!r}: one can be the node"
         )
     if fields := _fields(key.sort or ""):
-        mend = f"PrimaryKey({key.partition!r}, 'NODE')"
-        raise SchemaError(f"{name}: a node is one item of its partition, and {fields[0]!r} makes it many: write {mend}")
+        fix = f"PrimaryKey({key.partition!r}, 'NODE')"
+        raise SchemaError(f"{name}: a node is one item of its partition, and {fields[0]!r} makes it many: write {fix}")
 
 
 def _check_edge(entity: type[Entity], key: EdgeKey, nodes: dict[str, type[Entity]]) -> None:

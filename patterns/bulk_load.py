@@ -26,9 +26,9 @@ DynamoDB, so that nothing of another program is replaced; no read where the tabl
 | Memory, LocalFile | 1,000 items a request; LocalFile makes 500 of them durable in one step |
 
 Limits: it reads ``window`` items ahead and holds them in memory, and spreads no further than that: where more than
-``window`` items in a row are of one partition, they are written in a row. An entity with a Revision, which a batch can
-not check, is refused, and one with companions, such as unique values. It is not atomic: after a failure, load again; a
-put that is done twice leaves what one leaves. Items of one partition keep their order, so of two with one key the later
+``window`` items in a row are of one partition, they are written in a row. An entity with a Revision, which a batch
+cannot check, is refused, and one with companions, such as unique values. It is not atomic: after a failure, load again;
+an item that is put twice is stored once. Items of one partition keep their order, so of two with one key the later
 wins.
 """
 
@@ -61,7 +61,7 @@ def bulk_load(do: Calls, items: Iterable[Entity], *, window: int = WINDOW) -> Ge
         How many were given.
 
     Raises:
-        BadValue: an entity has a Revision or companions, or can not be stored; what was sent before it is written.
+        BadValue: an entity has a Revision or companions, or cannot be stored; what was sent before it is written.
         Throttled: ``left`` has what the last request did not write; load all again, more slowly.
     """
     waiting = spread(items, lambda entity: do.key_of(entity)[0], window=window)

@@ -123,7 +123,7 @@ class Claims:
     def taken(self, by: Query[Any], values: Values, there: Any, holder: Any = None) -> ItemExists:
         """The error for a value that another item holds, by the claim on it."""
         whose = "another item" if there is None else str(self.owner(there))
-        return ItemExists(f"{self.name}: {by} can not have {shown(values)}, which is that of {whose}", holder)
+        return ItemExists(f"{self.name}: {by} cannot have {shown(values)}, which is that of {whose}", holder)
 
     def claim(self, do: Calls, owner: Query[Any], values: Values) -> Gen[tuple[str, float]]:
         """Claim a value for an item: the id of the attempt, and until when, in epoch seconds, it may be committed.
@@ -144,7 +144,7 @@ class Claims:
             if pause is not None:
                 yield from do.pause(do.random.uniform(0, pause))
         raise Conflict(
-            f"{self.name}: {owner} can not have {shown(values)}: another writer is about to hold or to free it, or was "
+            f"{self.name}: {owner} cannot have {shown(values)}: another writer is about to hold or to free it, or was "
             f"stopped in between; try again later, {LEASE} after that at the latest"
         )
 
@@ -166,7 +166,7 @@ class Claims:
         return True
 
     def free(self, do: Calls, values: Values, mark: str) -> Gen[None]:
-        """Take an id out of a claim. That may come late, so if it can not be done it is logged, and no error."""
+        """Take an id out of a claim. That may come late, so if it cannot be done it is logged, and no error."""
         ids = {mark}
         try:
             for _ in range(TRIES):

@@ -201,7 +201,7 @@ class ShardedCounter(Generic[E]):
             TypeAdapter(cast(Any, Annotated[shard.annotation, shard])).validate_python(self.reads - 1, strict=True)
         except ValidationError as error:
             raise self._fault(
-                f"{self.shard} can not be {self.reads - 1}: write {self.shard}: Annotated[int, Field(ge=0, lt={MOST})]"
+                f"{self.shard} cannot be {self.reads - 1}: write {self.shard}: Annotated[int, Field(ge=0, lt={MOST})]"
             ) from error
 
     def _check_primary(self) -> str:

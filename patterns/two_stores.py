@@ -1,4 +1,4 @@
-"""Steps between two stores, written once and run in both colours, for `odm.patterns.copy` and `odm.patterns.verify`.
+"""Steps between two stores, written once and run sync and async, for `odm.patterns.copy` and `odm.patterns.verify`.
 
 A procedure runs on one store. What reads one store and writes another is a generator too, which yields steps: a
 procedure and the store to run it on, a pause, a function of its own to call, or several generators to run side by side.
@@ -125,7 +125,7 @@ async def _adone(step: Step) -> Any:
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
-                # A thread can not be stopped, and must not write when the next copy has begun.
+                # A thread cannot be stopped, and must not write when the next copy has begun.
                 await asyncio.wait([work])
                 raise
         case Concurrent(steps):

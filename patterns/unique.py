@@ -183,7 +183,7 @@ class Unique(Companion):
         return claims, claims.values(effect.new), None if effect.mark is None else claims.values(effect.old)
 
     def _check_fields(self, entity: type[Entity]) -> list[str]:
-        """Refuse what can not be claimed; the fields of the primary key."""
+        """Refuse what cannot be claimed; the fields of the primary key."""
         name, fields = f"{entity.__name__}.{self.name}", entity.model_fields
         if not self.fields or len(set(self.fields)) < len(self.fields):
             raise SchemaError(f"{name}: {self!r}: name the fields that are unique together, each once")

@@ -180,7 +180,7 @@ class Versioned(Companion):
     def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         """The item first, and its version after it: until the item changes again, it tells that version itself."""
         old, new = effect.old, effect.new
-        writes = do.companion_writes(self, effect)  # refuses what can not be stored before anything is sent
+        writes = do.companion_writes(self, effect)  # refuses what cannot be stored before anything is sent
         if new is None:
             yield from commit()
             return

@@ -34,7 +34,7 @@ def bigtable_emulator() -> Iterator[str]:
 def dynamodb_local() -> Iterator[str]:
     """The endpoint of a DynamoDB Local that runs for the whole session; each access key and region has its own tables.
 
-    Where it can not run the test is skipped, but fails where the environment says CI=true.
+    Where it cannot run the test is skipped, but fails where the environment says CI=true.
     """
     try:
         folder = local.find(os.environ)

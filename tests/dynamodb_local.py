@@ -1,6 +1,6 @@
 """Finds, fetches and runs DynamoDB Local, for the tests and for `.ci/run`.
 
-`python -m tests.dynamodb_local` prints where it is, and exits with 1 if it can not run here; with `fetch` behind it,
+`python -m tests.dynamodb_local` prints where it is, and exits with 1 if it cannot run here; with `fetch` behind it,
 what is missing is fetched before.
 """
 
@@ -34,7 +34,7 @@ program.wait()
 
 
 class DynamoDBLocalMissing(Exception):
-    """DynamoDB Local can not run here; the message says what to do."""
+    """DynamoDB Local cannot run here; the message says what to do."""
 
 
 def find(environ: Mapping[str, str]) -> Path:

@@ -94,7 +94,7 @@ class Bigtable(Backend):
         return self.endpoint or os.environ.get(EMULATOR) or None
 
     def connect(self, schema: Schema) -> Connection[Any]:
-        """Check what Bigtable can not do for this schema, and prepare a connection; sends nothing.
+        """Check what Bigtable cannot do for this schema, and prepare a connection; sends nothing.
 
         Raises:
             SchemaError: the name of the table or of an index is not one for Bigtable, row keys would be ambiguous, or

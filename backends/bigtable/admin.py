@@ -47,7 +47,7 @@ class Admin:
             sample: read at most so many items; 0: none.
 
         Raises:
-            BackendError: the tables can not be described or read.
+            BackendError: the tables cannot be described or read.
         """
         schema = self._schema
         changes = run(plan(schema, self._retry), self._call)

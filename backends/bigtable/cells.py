@@ -58,7 +58,7 @@ def write(value: Value) -> bytes:
     """The cell of a value.
 
     Raises:
-        BadValue: it is no stored value, or text that UTF-8 can not hold.
+        BadValue: it is no stored value, or text that UTF-8 cannot hold.
     """
     try:
         writer = _WRITERS.get(type(value))

@@ -218,7 +218,7 @@ def joined(whole: Value, members: Mapping[str, bytes]) -> Value:
 
 
 def _join_counters(item: dict[str, Value], row: Row) -> None:
-    """Add counters to the numbers from before; what is no number can not be counted, and stays."""
+    """Add counters to the numbers from before; what is no number cannot be counted, and stays."""
     for slot, cell in _cells_of(row).items():
         if isinstance(slot, Count):
             counted, before = read_counter(cell), item.get(slot.name, 0)
@@ -246,7 +246,7 @@ def _shape_of(row: Row) -> Shape:
 
 
 def _unreadable(row: Row) -> str:
-    """The first column whose name or cell can not be read."""
+    """The first column whose name or cell cannot be read."""
     for cell in row.cells:
         try:
             (slot,) = shape_of((Column(cell.family, cell.qualifier),)).slots
@@ -275,7 +275,7 @@ def cells(item: Item, form: Form, row_key: str, now: int) -> tuple[SetCell, ...]
         now: the cells' timestamp, in microseconds.
 
     Raises:
-        BadValue: an attribute's name or value can not be stored.
+        BadValue: an attribute's name or value cannot be stored.
         ItemTooLarge: it has too many cells, or one has too many bytes.
     """
     if not item.get(TAG):
@@ -295,7 +295,7 @@ def attribute_cells(name: str, value: Value, form: Form, row_key: str, now: int)
     """The cells of one attribute.
 
     Raises:
-        BadValue: its name or value can not be stored.
+        BadValue: its name or value cannot be stored.
         ItemTooLarge: a cell has too many bytes.
     """
     made = tuple(_in_parts(name, value, form.kind(name), row_key, now))
@@ -403,6 +403,6 @@ def _listed(entries: Sequence[Listed], now: int) -> tuple[SetCell, ...]:
 
 def _foreign(row: Row, column: str, fault: Exception) -> BackendError:
     return BackendError(
-        f"the row {row.text!r} is not one that odm wrote: its cell {column} can not be read ({fault}). Keep the table "
+        f"the row {row.text!r} is not one that odm wrote: its cell {column} cannot be read ({fault}). Keep the table "
         "to odm, or delete the row or the cell"
     )

@@ -125,7 +125,7 @@ class Work:
         """The attempt that was done although its answer was lost, if the row shows one.
 
         Raises:
-            OutcomeUnknown: somebody else has written since, and it can not be told; or the write could still be done,
+            OutcomeUnknown: somebody else has written since, and it cannot be told; or the write could still be done,
                 and then again when it is sent again: an insert where the item that it makes is deleted in between.
         """
         for attempt in self.lost:
@@ -214,7 +214,7 @@ def settle(writer: Writer, works: Sequence[Work]) -> Steps[str | None]:
 
     Raises:
         OutcomeUnknown: of a write that must not be done twice.
-        OdmError: a write can not be done.
+        OdmError: a write cannot be done.
     """
     pauses = writer.retry.contention()
     while True:
@@ -255,7 +255,7 @@ def _perform(writer: Writer, attempts: Sequence[Attempt]) -> Steps[str | None]:
     """Claim, commit and clean; what was refused is left without an answer. Gives why nothing could be claimed.
 
     Raises:
-        OdmError: a write can not be done; it was not.
+        OdmError: a write cannot be done; it was not.
     """
     claims = _columns(writer, ((one, one.claimed) for one in attempts), claim=True)
     lease = _Lease(writer)
@@ -320,7 +320,7 @@ class _Lease:
 
 
 def _clean(writer: Writer, columns: Rows) -> Steps[None]:
-    """Remove columns of index rows; those that can not be removed are left to `odm scrub`."""
+    """Remove columns of index rows; those that cannot be removed are left to `odm scrub`."""
     try:
         stuck = yield from write_many(columns, writer.retry)
     except OdmError as error:

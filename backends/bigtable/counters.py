@@ -1,6 +1,6 @@
 """Counters: 64-bit numbers that the server adds to, without a read and beside all other writes.
 
-An increment alone is one read-modify-write. It can not have a condition, so it asks for the tag and the revision too,
+An increment alone is one read-modify-write. It cannot have a condition, so it asks for the tag and the revision too,
 by appending nothing to them. An empty tag in the answer means that there was no item. Then the row, a *ghost*, holds an
 empty tag, an empty revision and the counters, next to what other programs keep in it. Its writer *undoes* the
 increment: each counter is set to what it held before, or deleted where that is 0, and the empty tag and revision are
@@ -109,7 +109,7 @@ def count(
 
     Raises:
         OutcomeUnknown: the answer was lost; it is not sent again, because it would count twice. Or it was taken back,
-            and it can not be told whether what somebody else has written since was made of it.
+            and it cannot be told whether what somebody else has written since was made of it.
     """
     asked = asked_version(condition)
     if asked is not None:
@@ -261,7 +261,7 @@ class Guards:
 
     Attributes:
         filters: each leaves one cell if its counter is as it was read.
-        unset: what makes the counters that are not there yet; done before the write, because a predicate can not ask
+        unset: what makes the counters that are not there yet; done before the write, because a predicate cannot ask
             that a cell is absent and another one there.
     """
 

@@ -1,4 +1,4 @@
-"""The connection: the only I/O of this backend, over the official generated clients, in both colours.
+"""The connection: the only I/O of this backend, over the official generated clients, sync and async.
 
 Everything but the awaits is shared: messages are written by `wire`, streams are read into the same collectors. Retries
 are not made here (`retry` decides), so each native request is one attempt with a deadline.

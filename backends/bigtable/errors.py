@@ -67,7 +67,7 @@ _MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
     StatusCode.UNIMPLEMENTED: (Unsupported, "this server does not have it: an emulator, or an old one?"),
     StatusCode.UNAVAILABLE: (
         BackendError,
-        "the server can not be reached: check the network (or the emulator that BIGTABLE_EMULATOR_HOST names)",
+        "the server cannot be reached: check the network (or the emulator that BIGTABLE_EMULATOR_HOST names)",
     ),
     StatusCode.DEADLINE_EXCEEDED: (BackendError, "the server did not answer in time: try again later"),
     StatusCode.ABORTED: (BackendError, "the server gave it up: try again"),

@@ -100,7 +100,7 @@ class Predicate:
     """A condition as a row filter.
 
     Where a field in Columns has members also in its plain cell, written before it was in Columns, the predicate refuses
-    what it can not tell: so judge the condition on the item that is read for a refusal.
+    what it cannot tell: so judge the condition on the item that is read for a refusal.
 
     Attributes:
         filter: the predicate.
@@ -180,7 +180,7 @@ def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "") ->
         row_key: for messages.
 
     Raises:
-        BadValue: a name or value can not be stored.
+        BadValue: a name or value cannot be stored.
         ItemTooLarge: a cell has too many bytes.
     """
     mutations: list[Mutation] = []

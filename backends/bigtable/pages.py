@@ -1,6 +1,6 @@
 """Pages of a query or scan: rows are read on until the limit is full, and filters are evaluated here.
 
-Bigtable's own row filters choose cells, and can not compare numbers in text; what a filter asks of the item is asked of
+Bigtable's own row filters choose cells, and cannot compare numbers in text; what a filter asks of the item is asked of
 the decoded item. What the rows are is a `Source`'s: items themselves here, entries of an index in `index_pages`.
 """
 

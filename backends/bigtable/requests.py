@@ -162,7 +162,7 @@ class Procedures:
     def scan(self, request: Scan) -> Steps[Page]:
         """A page of the whole table.
 
-        Where a row key parts into partition and sort can not be told without its entity, and to go on only the whole is
+        Where a row key parts into partition and sort cannot be told without its entity, and to go on only the whole is
         needed: so the positions of a scan hold the row key as their partition, and no sort.
         """
         span = RowRange() if request.part is None else RowRange(*request.part)

@@ -1,7 +1,7 @@
 """Rows from the chunks of a ReadRows answer, by the published rules, strictly.
 
 A server cuts rows into chunks where it likes: fields that did not change are left out, a long value is split, and a row
-that can not be finished is reset. Both drivers feed their responses here; nothing is guessed, and what breaks a rule
+that cannot be finished is reset. Both drivers feed their responses here; nothing is guessed, and what breaks a rule
 of google.bigtable.v2 (bigtable.proto, CellChunk) is an error.
 
 Nearly all time of a scan is spent in this loop, so a chunk's fields are read in one step, and a column's name only

@@ -1,4 +1,4 @@
-"""From the compiled schema to Bigtable: what it can not hold is refused here, before any request."""
+"""From the compiled schema to Bigtable: what it cannot hold is refused here, before any request."""
 
 import re
 
@@ -15,7 +15,7 @@ TABLE_NAME = re.compile(r"[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}")
 
 
 def check(schema: Schema) -> None:
-    """Refuse what Bigtable can not keep.
+    """Refuse what Bigtable cannot keep.
 
     Raises:
         SchemaError: the name of the table, of an index or of an attribute, row keys that could be read in two
@@ -31,7 +31,7 @@ def check(schema: Schema) -> None:
     for entity in schema.entities.values():
         _check_names(entity)
     for found in find_ambiguities(schema):
-        raise SchemaError(f"table {schema.name!r}: {found.what}: {found.mend}")
+        raise SchemaError(f"table {schema.name!r}: {found.what}: {found.fix}")
 
 
 def _check_names(entity: EntitySchema) -> None:

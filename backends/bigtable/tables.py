@@ -108,7 +108,7 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell) -
 
 
 def _refuse(found: Iterable[TableChange]) -> None:
-    """Raise the first of the changes that can not be made."""
+    """Raise the first of the changes that cannot be made."""
     for change in found:
         if change.kind == "refused":
             raise BackendError(change.text)

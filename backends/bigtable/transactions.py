@@ -1,4 +1,4 @@
-"""What Bigtable can not do all at once, and what to do instead: it changes one row in one step, and only one."""
+"""What Bigtable cannot do all at once, and what to do instead: it changes one row in one step, and only one."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ _INSTEAD = (
 ONCE = (
     "an update with retry_safe=True on Bigtable: where the answer was lost and somebody else has written to the row "
     "since, nobody can tell whether the update was done. Leave retry_safe out, and read the item on an OutcomeUnknown; "
-    "give the item a Revision and update the entity that you read, which can not be done twice; or use "
+    "give the item a Revision and update the entity that you read, which cannot be done twice; or use "
     "DynamoDB or the bundled engine"
 )
 """Why no `odm.protocol.requests.Transact` with ``once`` is done."""

@@ -38,7 +38,7 @@ from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refus
 BLIND_PART = 64
 """The values that an update writes without a read are together at most such a part of what an item may have.
 
-How large the item has become can not be told then, and a read more costs little where values are large.
+How large the item has become cannot be told then, and a read more costs little where values are large.
 """
 
 
@@ -62,8 +62,8 @@ def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
     """Do one write, or a check.
 
     Raises:
-        BadValue: what comes of it can not be stored, or an action does not fit the item.
-        OutcomeUnknown: an answer was lost, and it can not be told whether it was done.
+        BadValue: what comes of it cannot be stored, or an action does not fit the item.
+        OutcomeUnknown: an answer was lost, and it cannot be told whether it was done.
         Throttled: other writers were faster until the time was up; it was not done.
     """
     row_key = writer.row_key(request.key)

@@ -31,7 +31,7 @@ class Admin:
             sample: read at most so many items, and at most 1 MB; 0: none.
 
         Raises:
-            BackendError: the table can not be described or read.
+            BackendError: the table cannot be described or read.
         """
         layout = self._connection.layout
         changes = self._run(plan(layout), Scan())
@@ -49,10 +49,10 @@ class Admin:
         try:
             return run(steps, self._connection.call)
         except Exception as error:
-            mended = translated(error, request, self._connection.layout.table)
-            if mended is None:
+            fixed = translated(error, request, self._connection.layout.table)
+            if fixed is None:
                 raise
-            raise mended from error
+            raise fixed from error
 
 
 def _sample(layout: Layout, most: int) -> Steps[list[Stored]]:

@@ -86,13 +86,13 @@ def _outline(layout: Layout) -> str:
 def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
     """What no request can change: the key of the table, those of its indexes, and local indexes that are not there."""
     types = {definition["AttributeName"]: definition["AttributeType"] for definition in table["AttributeDefinitions"]}
-    what, mend = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
-    yield from _key_conflict(what, what, layout.keys, table["KeySchema"], types, mend)
+    what, fix = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
+    yield from _key_conflict(what, what, layout.keys, table["KeySchema"], types, fix)
     for index in _indexes(table):
         if names := layout.indexes.get(index["IndexName"]):
             part = f"index {index['IndexName']!r}"
-            mend = "remove it from the table, or name another one with AccessPattern(..., index=...)"
-            yield from _key_conflict(part, f"{part} of {what}", names, index["KeySchema"], types, mend)
+            fix = "remove it from the table, or name another one with AccessPattern(..., index=...)"
+            yield from _key_conflict(part, f"{part} of {what}", names, index["KeySchema"], types, fix)
             yield from _projection_conflict(layout, index)
     for name in _absent(layout, table):
         others = [f"{key} is of type {types[key]}" for key in layout.indexes[name] if types.get(key, "S") != "S"]
@@ -118,12 +118,12 @@ def _key_conflict(
     names: tuple[str, ...],
     schema: list[dict[str, str]],
     types: Mapping[str, str],
-    mend: str,
+    fix: str,
 ) -> Iterator[TableChange]:
     needed = [f"{key['AttributeName']} ({key['KeyType']}, S)" for key in key_schema(names)]
     found = [f"{key['AttributeName']} ({key['KeyType']}, {types.get(key['AttributeName'], '?')})" for key in schema]
     if sorted(found) != sorted(needed):
-        text = f"{what} exists with the key {', '.join(found)}, but the models need {', '.join(needed)}: {mend}"
+        text = f"{what} exists with the key {', '.join(found)}, but the models need {', '.join(needed)}: {fix}"
         yield TableChange("refused", part, text)
 
 
@@ -136,7 +136,7 @@ def _projection_conflict(layout: Layout, index: Mapping[str, Any]) -> Iterator[T
     has, needs = (", ".join(names) or "keys" for names in (held.get("NonKeyAttributes", ()), wanted or ("all",)))
     text = (
         f"index {name!r} of table {layout.table!r} exists with the projection {has}, but the models need {needs}, and "
-        "DynamoDB can not change it: give the pattern a new index name with AccessPattern(..., index=...)"
+        "DynamoDB cannot change it: give the pattern a new index name with AccessPattern(..., index=...)"
     )
     yield TableChange("refused", f"index {name!r}", text)
 

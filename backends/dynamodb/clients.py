@@ -116,7 +116,7 @@ class _Slot:
 
 
 class AsyncClients:
-    """The aiobotocore clients of each event loop: their connections can not move to another loop."""
+    """The aiobotocore clients of each event loop: their connections cannot move to another loop."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -208,7 +208,7 @@ def _is_on_this_machine(endpoint_url: str | None) -> bool:
 
 
 def _arguments(settings: Settings, once: bool, policy: RetryPolicy) -> dict[str, Any]:
-    """What a client of either colour is made with."""
+    """What a sync or async client is made with."""
     session = session_of(settings)
     return {
         "region_name": settings.region,

@@ -159,7 +159,7 @@ def _set_attribute(members: frozenset[Value]) -> dict[str, Any]:
     kind = kinds.pop() if len(kinds) == 1 else ""
     if kind not in ("S", "N", "B"):
         raise BadValue(
-            f"the set {set(members)!r} can not be stored in DynamoDB: a set has one or more members, "
+            f"the set {set(members)!r} cannot be stored in DynamoDB: a set has one or more members, "
             "all strings, all numbers or all bytes"
         )
     # Sorted, so that one value always gives one request.

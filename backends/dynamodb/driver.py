@@ -30,7 +30,7 @@ class DynamoDB(Backend):
     """Tables on DynamoDB, or on what speaks its protocol (DynamoDB Local, moto, ScyllaDB Alternator).
 
     Credentials, region and all else that is not given come from where boto3 looks for them: environment, profile, role.
-    The async colour uses the same settings and the session's credentials through aiobotocore.
+    An async client uses the same settings and the session's credentials through aiobotocore.
     ``store.create()`` adds to an existing table what it lacks: indexes, expiry, a stream. An item that was written
     before its model had the access pattern enters the index when it is written again.
 
@@ -41,7 +41,7 @@ class DynamoDB(Backend):
             machine and no credentials or no region are found, "local" and "us-east-1" stand in: DynamoDB Local needs
             some, and keeps the tables of each apart.
         profile: the profile in the AWS configuration; None: as the environment says.
-        config: timeouts, retries, proxies and so on, for the clients of both colours. Its retries are not for writes
+        config: timeouts, retries, proxies and so on, for sync and async clients. Its retries are not for writes
             that must not happen twice (updates, deletes, conditional puts): these are sent again only when they
             certainly did nothing, up to seven times in all. Where no retries are configured, here or for boto3, it is
             seven times for all requests. A store's own ``timeout`` and ``retries`` go before all of these.

@@ -258,11 +258,11 @@ def _ordered(low: Value, high: Value) -> bool:
         return False
 
 
-def _check_limits(what: str, text: str, operator: re.Pattern[str], mend: str) -> None:
+def _check_limits(what: str, text: str, operator: re.Pattern[str], fix: str) -> None:
     size, operators = len(text), sum(1 for _ in operator.finditer(text))
     if size > MAX_BYTES:
-        raise BadValue(f"the {what} is {size} bytes long as a DynamoDB expression, and {MAX_BYTES} are allowed: {mend}")
+        raise BadValue(f"the {what} is {size} bytes long as a DynamoDB expression, and {MAX_BYTES} are allowed: {fix}")
     if operators > MAX_OPERATORS:
         raise BadValue(
-            f"the {what} has {operators} operators and functions, and DynamoDB allows {MAX_OPERATORS}: {mend}"
+            f"the {what} has {operators} operators and functions, and DynamoDB allows {MAX_OPERATORS}: {fix}"
         )

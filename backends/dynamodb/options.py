@@ -68,7 +68,7 @@ def checked_options(billing: object, stream: object) -> Options:
     """The options that a user gave.
 
     Raises:
-        BadValue: one of them can not be used.
+        BadValue: one of them cannot be used.
     """
     if billing is not None and billing != ON_DEMAND and not isinstance(billing, Provisioned):
         raise BadValue(f"billing={billing!r}: write 'on-demand' or Provisioned(read=5, write=5)")

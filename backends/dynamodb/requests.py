@@ -46,7 +46,7 @@ def steps_of(layout: Layout, request: Request, attempts: int) -> Steps[Any]:
     Args:
         layout: of the table.
         request: the request.
-        attempts: how often in all what botocore can not send again is sent.
+        attempts: how often in all what botocore cannot send again is sent.
 
     Raises:
         OdmError: what a failure of the service means.

@@ -214,6 +214,6 @@ def _check_attributes(schema: Schema) -> None:
             )
 
 
-def _check_name(what: str, name: str, mend: str) -> None:
+def _check_name(what: str, name: str, fix: str) -> None:
     if not is_name(name):
-        raise SchemaError(f"DynamoDB does not allow the {what} name {name!r}, only {NAMES}: {mend}")
+        raise SchemaError(f"DynamoDB does not allow the {what} name {name!r}, only {NAMES}: {fix}")

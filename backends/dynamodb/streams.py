@@ -108,7 +108,7 @@ def decode_all(
 ) -> Iterator[Change]:
     """The changes of a whole Lambda event, or of an answer of ``get_records``, in order; one by one, as you take them.
 
-    A record that can not be decoded raises when its turn comes. To report it alone and keep what was done before,
+    A record that cannot be decoded raises when its turn comes. To report it alone and keep what was done before,
     take the records one by one with `decode` instead.
 
     Args:

@@ -128,7 +128,7 @@ def _settle(layout: Layout, kinds: Collection[Kind], pauses: Iterable[float], te
 
 
 def _refuse(found: Iterable[TableChange]) -> None:
-    """Raise the first of the changes that can not be made."""
+    """Raise the first of the changes that cannot be made."""
     for change in found:
         if change.kind == "refused":
             raise BackendError(change.text)

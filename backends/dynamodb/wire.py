@@ -73,7 +73,7 @@ class AttributesText(LazyDict):
 
 
 def text_of(value: Any) -> str:
-    """The JSON text of attributes, or of other arguments of a request; TypeError for what these can not hold."""
+    """The JSON text of attributes, or of other arguments of a request; TypeError for what these cannot hold."""
     kind = type(value)
     if kind is str:
         return quoted(value)
@@ -93,14 +93,14 @@ def text_of(value: Any) -> str:
 
 
 class Bodies:
-    """The handlers of some clients of one colour."""
+    """The handlers of some clients, all sync or all async."""
 
     def __init__(self) -> None:
         self._proved = False
 
     def register(self, client: Any) -> None:
         """Let a client send what is written here."""
-        # Under an id of its own, a handler can not be there twice. Those of the shortest event are called last.
+        # Under an id of its own, a handler cannot be there twice. Those of the shortest event are called last.
         client.meta.events.register_last("before-parameter-build", self.before_build, "odm-before-parameter-build")
         for operation in WRITTEN:  # those of the longest are first, so that others see what is sent
             event = f"before-call.dynamodb.{operation}"
@@ -158,12 +158,12 @@ def _plain(value: Any) -> Any:
 
 
 def read_bytes(client: Any) -> None:
-    """Let a client, of either colour, decode the answers of `READING` from their bytes; those of errors it parses.
+    """Let a client, sync or async, decode the answers of `READING` from their bytes; those of errors it parses.
 
     A call whose last answer is none raises DamagedAnswer.
     """
     hooks = _Hooks()
-    # Under an id of its own, a handler can not be there twice.
+    # Under an id of its own, a handler cannot be there twice.
     client.meta.events.register("before-parse.dynamodb", hooks.before_parse, "odm-before-parse")
     client.meta.events.register("after-call.dynamodb", hooks.after_call, "odm-after-call")
 

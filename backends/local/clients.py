@@ -49,7 +49,7 @@ class Connections:
             create: the file may be new.
 
         Raises:
-            BackendError: the file can not be opened, is not odm's, or is new.
+            BackendError: the file cannot be opened, is not odm's, or is new.
         """
         with self._state:
             while self._forking:
@@ -124,14 +124,14 @@ class Connections:
         while self.idle:
             self.idle.pop().close()
         for connection in self._lent:
-            _strand(connection, self.path)
+            _abandon(connection, self.path)
         self._lent = set()
         self._lock.after_fork()
 
     def _open(self, create: bool) -> Connection:
         if self.path in _STRANDED:
             raise BackendError(
-                f"file {self.path}: this process was forked while another thread used the file, so it can not use it; "
+                f"file {self.path}: this process was forked while another thread used the file, so it cannot use it; "
                 "fork before there are threads, or start processes with multiprocessing's 'spawn'"
             )
         return open_file(self.path, self._timeout, create=create)
@@ -143,7 +143,7 @@ _STRANDED: Final[set[Path]] = set()
 """Files to which this process has a connection of a thread of its parent, which can be neither used nor closed."""
 
 
-def _strand(connection: Connection, path: Path) -> None:
+def _abandon(connection: Connection, path: Path) -> None:
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))  # or the end of the process would close it

@@ -52,7 +52,7 @@ def encode(item: Item) -> bytes:
     try:
         return to_json(written)
     except PydanticSerializationError as error:
-        raise BadValue(f"the item can not be stored: {error}; it holds text that is not valid Unicode") from error
+        raise BadValue(f"the item cannot be stored: {error}; it holds text that is not valid Unicode") from error
 
 
 def decode(data: bytes) -> dict[str, Value]:
@@ -163,7 +163,7 @@ def _tagged(value: Value) -> Any:
             return value
         case _:
             raise BadValue(
-                f"{value!r} of type {type(value).__name__} can not be stored; stored values are None, bool, int, "
+                f"{value!r} of type {type(value).__name__} cannot be stored; stored values are None, bool, int, "
                 "Decimal, str, bytes, list, dict and frozenset"
             )
 

@@ -23,7 +23,7 @@ _FULL: Final = "the disk is full, or a limit on file sizes is reached; make room
 _HANDLES: Final = "this process has too many files open; close stores that are not used, or raise the limit"
 _READ_ONLY: Final = "the file or its folder may not be written; it can only be read"
 _UNREADABLE: Final = (
-    "it can not be opened; check that the file, its -wal and -shm, and the folder may be read and written"
+    "it cannot be opened; check that the file, its -wal and -shm, and the folder may be read and written"
 )
 
 _SQLITE: Final[Mapping[int, _What]] = {

@@ -127,7 +127,7 @@ def _act(act: Callable[[], object]) -> None:
         if iscoroutine(answer):
             answer.close()
         raise BadValue(
-            f"{act!r} is an async function, and a Store can not await it: give a plain one, or use AsyncStore"
+            f"{act!r} is an async function, and a Store cannot await it: give a plain one, or use AsyncStore"
         )
 
 

@@ -70,7 +70,7 @@ def open_file(path: Path, timeout: float, *, create: bool) -> Connection:
 
     Raises:
         BackendError: it is not odm's, too new, not there, empty, or a folder.
-        sqlite3.Error: it can not be opened or is damaged.
+        sqlite3.Error: it cannot be opened or is damaged.
     """
     _check_place(path, create)
     writable = create or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK))
@@ -102,7 +102,7 @@ def open_file(path: Path, timeout: float, *, create: bool) -> Connection:
 
 
 def roll_back(connection: Connection) -> None:
-    """End the transaction without a trace; a connection that can not is not kept, see `Connections.give`."""
+    """End the transaction without a trace; a connection that cannot is not kept, see `Connections.give`."""
     with suppress(sqlite3.Error):
         if connection.in_transaction:
             connection.execute("ROLLBACK")

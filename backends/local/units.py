@@ -63,7 +63,7 @@ class _Tally:
 
     @property
     def needs_items(self) -> bool:
-        """Whether the index that is read can not judge the filter by what it holds."""
+        """Whether the index that is read cannot judge the filter by what it holds."""
         held, filter_ = self.engine.held.get(self.index or ""), getattr(self.request, "filter", None)
         return held is not None and filter_ is not None and not all(path.root in held for path in paths(filter_))
 

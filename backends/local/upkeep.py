@@ -94,7 +94,7 @@ def _put_in_place(part: Path, to: Path) -> None:
         if os.path.lexists(to):
             raise _taken(to) from None
         part.rename(to)
-    with suppress(OSError):  # Windows can not open folders, and needs not
+    with suppress(OSError):  # Windows cannot open folders, and needs not
         _sync(to.parent)
 
 

@@ -4,8 +4,10 @@ It holds the rows that it is given by MutateRow and MutateRows, and answers from
 it is not what takes the time. It prints its port, and ends when whoever started it does.
 """
 
+import socket
 import subprocess
 import sys
+import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,9 @@ from google.cloud.bigtable_v2 import types
 
 PACKED: Final = 250
 """Rows of a message."""
+
+START_SECONDS: Final = 30
+"""How long the server may take until it accepts connections."""
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -100,13 +105,30 @@ def running() -> Iterator[str]:
     command = [sys.executable, "-m", "benchmarks.bigtable.server"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
-        yield f"127.0.0.1:{int(process.stdout.readline())}"
+        port = int(process.stdout.readline())
+        _await(port, process)
+        yield f"127.0.0.1:{port}"
         process.communicate()
+
+
+def _await(port: int, process: subprocess.Popen[str]) -> None:
+    """Wait until the server accepts connections: on a busy machine that is later than it knows its port."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError as error:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the server on port {port} does not accept connections") from error
+            time.sleep(0.05)
+        else:
+            return
 
 
 def main() -> None:
     """Serve until the standard input ends."""
-    server = grpc.server(ThreadPoolExecutor(2))
+    # Without SO_REUSEPORT no other server can be given the same port.
+    server = grpc.server(ThreadPoolExecutor(2), options=(("grpc.so_reuseport", 0),))
     server.add_generic_rpc_handlers((_handlers(Rows()),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()

@@ -1,4 +1,4 @@
-"""What reading orders can not be faster than: bytes, pydantic's JSON parser, code written for this one class, Pydantic.
+"""What reading orders cannot be faster than: bytes, pydantic's JSON parser, code written for this one class, Pydantic.
 
 There is no botocore in it, and nothing is checked or looked up.
 """

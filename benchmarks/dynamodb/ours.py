@@ -1,4 +1,4 @@
-"""odm as a user has it: a store on `DynamoDB`, in both colours."""
+"""odm as a user has it: a store on `DynamoDB`, sync and async."""
 
 from typing import Any
 

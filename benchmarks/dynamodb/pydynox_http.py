@@ -1,4 +1,4 @@
-"""pydynox's models, over its own HTTP client, in both colours."""
+"""pydynox's models, over its own HTTP client, sync and async."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,6 +1,6 @@
 """Where the command `odm` starts: what goes wrong becomes one clear line and an exit code, never a traceback.
 
-Exit codes: 0 done; 1 the answer is no, or something failed; 2 the command line can not be run as it was written.
+Exit codes: 0 done; 1 the answer is no, or something failed; 2 the command line cannot be run as it was written.
 """
 
 import errno
@@ -58,10 +58,10 @@ def _run() -> int:
 
 def _said_by_system(error: OSError) -> str:
     if error.filename is not None:
-        return f"{error.filename} can not be used: {error.strerror}"
+        return f"{error.filename} cannot be used: {error.strerror}"
     if error.errno == errno.ENOENT:
         return "the current folder is not there any more; change to another one"
-    return f"the output can not be written: {error.strerror}"
+    return f"the output cannot be written: {error.strerror}"
 
 
 def _give_up_output() -> None:

@@ -42,7 +42,7 @@ class Cloud:
         """What the table there can be asked.
 
         Raises:
-            BadUsage: an option is of another cloud, is lacking or can not be used.
+            BadUsage: an option is of another cloud, is lacking or cannot be used.
             SchemaError: the models are not for this cloud.
         """
         self._check()

@@ -68,14 +68,14 @@ def demo(
 def lock(
     target: Target,
     file: Lock = LOCK,
-    accept: Annotated[bool, typer.Option("--accept", help="Write it even if stored data is stranded.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Write it even if stored data is orphaned.")] = False,
     json: Json = False,
 ) -> None:
     """Write down where and how a table's items are stored, in a file to commit.
 
     The file holds tags, key templates, encodings, indexes, stored names, types
     and limits. Run it again after each change of the models: it says what the
-    change does to stored data, and leaves the file alone if some is stranded.
+    change does to stored data, and leaves the file alone if some is orphaned.
     """
     from odm.cli import lock as command
 
@@ -87,7 +87,7 @@ def check(target: Target, file: Lock = LOCK, json: Json = False) -> None:
     """Compare the models with the lock file: for a continuous integration job.
 
     Ends with exit code 0 if they are equal. Otherwise with 1, and a line for
-    each change: "strands" if the new models lose or misread stored data,
+    each change: "orphans" if the new models lose or misread stored data,
     "backfill" if stored items must be written again, "safe" if neither. Each
     line says what to do. Once that is seen to, run odm lock.
     """

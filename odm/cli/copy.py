@@ -49,8 +49,8 @@ def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) 
         The exit code: 1 if the two sides are not the same afterwards.
 
     Raises:
-        BadUsage: there is no such table among the models, or a place can not be understood.
-        OdmError: the models do not compile, or an item can not be read or written.
+        BadUsage: there is no such table among the models, or a place cannot be understood.
+        OdmError: the models do not compile, or an item cannot be read or written.
     """
     table = load_target(target).table
     with store_at(source, table) as here, store_at(to, table) as there:

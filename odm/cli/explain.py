@@ -39,7 +39,7 @@ def explain(target: str, expression: str, backend: BackendName, *, as_json: bool
 
     Raises:
         BadUsage: the expression is no Python expression, or fails.
-        OdmError: the table can not be loaded, or the call would raise this.
+        OdmError: the table cannot be loaded, or the call would raise this.
     """
     found = load_target(target)
     with redirect_stdout(sys.stderr):  # what the module's code prints is no part of the answer
@@ -85,7 +85,7 @@ def _evaluate(target: Target, expression: str, store: Store) -> Explanation:
         raise BadUsage(f"{expression!r} is no Python expression: {error.msg}") from error
     except BaseException as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise BadUsage(f"{expression!r} can not be evaluated: {reason}") from error
+        raise BadUsage(f"{expression!r} cannot be evaluated: {reason}") from error
     return explanation
 
 

@@ -28,7 +28,7 @@ def lint(target: str, ignore: Sequence[str], backend: Cloud | None, *, as_json: 
 
     Raises:
         BadUsage: there is no such rule.
-        OdmError: the table can not be loaded or does not compile.
+        OdmError: the table cannot be loaded or does not compile.
     """
     found = load_target(target)
     try:

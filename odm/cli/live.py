@@ -33,7 +33,7 @@ Drop = Annotated[
     bool,
     typer.Option("--drop", help="Remove indexes that no model has; on Bigtable also older values of cells."),
 ]
-Accept = Annotated[bool, typer.Option("--accept", help="Do not refuse because of stranded data.")]
+Accept = Annotated[bool, typer.Option("--accept", help="Do not refuse because of orphaned data.")]
 Sample = Annotated[int, typer.Option("--sample", min=0, max=10_000, help="Compare the keys of so many items.")]
 Lock = Annotated[Path, typer.Option("--file", metavar="PATH", help="The lock file, if there is one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -71,7 +71,7 @@ def plan(
     Prints a line for each thing to create, add or change; "extra" is what no
     model has, "refused" what cannot be made, "problem" what must be fixed, and
     how. On Bigtable some rows of the indexes are read. The keys of some stored items are
-    read, and compared with those that the models make: "strands" if they
+    read, and compared with those that the models make: "orphans" if they
     differ, "backfill" if index entries are lacking. Exit code 0: nothing to do.
     """
     from odm.cli.clouds import Cloud

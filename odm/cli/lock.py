@@ -18,7 +18,7 @@ from odm.schema.table import Table
 
 
 def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
-    """Write the description of a table into a lock file, unless stored data would be stranded.
+    """Write the description of a table into a lock file, unless stored data would be orphaned.
 
     Args:
         target: ``module:table``.
@@ -27,10 +27,10 @@ def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
         as_json: print the findings as JSON.
 
     Returns:
-        The exit code: 1 when nothing was written, because a change strands stored data.
+        The exit code: 1 when nothing was written, because a change orphans stored data.
 
     Raises:
-        BadValue: the file can not be read or written, or is no lock file.
+        BadValue: the file cannot be read or written, or is no lock file.
     """
     found = load_target(target)
     old, new = read_file(file), describe(found.schema)
@@ -39,7 +39,7 @@ def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
     findings = compare(found.table.name, before, new, gone_tables(found, tables))
     if before is None:  # that it is new here is why the command is run
         findings = tuple(finding for finding in findings if finding.level != "safe")
-    refused = any(finding.level == "strands" for finding in findings) and not accept
+    refused = any(finding.level == "orphans" for finding in findings) and not accept
     changed = before != new
     if changed and not refused:
         _write(file, LockFile(format=FORMAT, tables={**tables, found.table.name: new}))
@@ -73,7 +73,7 @@ def check(target: str, file: Path, *, as_json: bool) -> int:
         The exit code: 0 when the two are equal, otherwise 1.
 
     Raises:
-        BadValue: the file is not there, can not be read, or is no lock file.
+        BadValue: the file is not there, cannot be read, or is no lock file.
     """
     found = load_target(target)
     old, new = read_file(file), describe(found.schema)
@@ -87,7 +87,7 @@ def check(target: str, file: Path, *, as_json: bool) -> int:
     else:
         echo(f"table {found.table.name} is as {file} says: {_size(new)}")
     if findings:
-        accept = " --accept" if any(finding.level == "strands" for finding in findings) else ""
+        accept = " --accept" if any(finding.level == "orphans" for finding in findings) else ""
         echo(
             f"odm: table {found.table.name} is not as {file} says: {_count(findings)}; "
             f"once that is seen to, run odm lock {target}{accept}",
@@ -105,7 +105,7 @@ def read_file(file: Path) -> LockFile | None:
     except UnicodeDecodeError as error:
         raise BadValue(f"{file} is not a lock file of odm: it is no text; choose another path with --file") from error
     except OSError as error:
-        raise BadValue(f"{file} can not be read: {error.strerror}; choose another path with --file") from error
+        raise BadValue(f"{file} cannot be read: {error.strerror}; choose another path with --file") from error
 
 
 def _write(file: Path, lock: LockFile) -> None:
@@ -117,7 +117,7 @@ def _write(file: Path, lock: LockFile) -> None:
     except OSError as error:
         with suppress(OSError):
             part.unlink(missing_ok=True)
-        raise BadValue(f"{file} can not be written: {error.strerror}; choose another path with --file") from error
+        raise BadValue(f"{file} cannot be written: {error.strerror}; choose another path with --file") from error
 
 
 def _print_findings(findings: Sequence[Finding]) -> None:
@@ -132,10 +132,10 @@ def _print_json(target: Target, file: Path, findings: Sequence[Finding], **resul
 
 
 def _count(findings: Sequence[Finding]) -> str:
-    """Such as "1 change strands stored data, 2 need a backfill"."""
+    """Such as "1 change orphans stored data, 2 need a backfill"."""
     levels = Counter(finding.level for finding in findings)
     words: dict[Level, str] = {
-        "strands": "strands stored data" if levels["strands"] == 1 else "strand stored data",
+        "orphans": "orphans stored data" if levels["orphans"] == 1 else "orphan stored data",
         "backfill": "needs a backfill" if levels["backfill"] == 1 else "need a backfill",
         "safe": "is safe" if levels["safe"] == 1 else "are safe",
     }

@@ -38,7 +38,7 @@ class Plan:
         changes: of the table; one that is extra is left alone unless it is to be dropped.
         findings: what a change of the models does to stored data, by the lock file and by stored keys.
         read: how many items were compared; None: none.
-        accept: stranded data is no reason to stop.
+        accept: orphaned data is no reason to stop.
         drop: changes are to be made that are extra or a problem.
     """
 
@@ -70,8 +70,8 @@ class Plan:
     @property
     def refusals(self) -> list[TableChange | Finding]:
         """Why nothing may be made."""
-        stranded = [] if self.accept else [finding for finding in self.findings if finding.level == "strands"]
-        return [*(change for change in self.changes if change.kind == "refused"), *stranded]
+        orphaned = [] if self.accept else [finding for finding in self.findings if finding.level == "orphans"]
+        return [*(change for change in self.changes if change.kind == "refused"), *orphaned]
 
 
 def plan(target: str, options: Options, *, as_json: bool) -> int:
@@ -86,8 +86,8 @@ def plan(target: str, options: Options, *, as_json: bool) -> int:
         The exit code: 0 when there is nothing to do, otherwise 1.
 
     Raises:
-        BadUsage: an option can not be used.
-        OdmError: the models do not compile, or the table can not be read.
+        BadUsage: an option cannot be used.
+        OdmError: the models do not compile, or the table cannot be read.
     """
     _, made = _look(target, options)
     if as_json:
@@ -112,15 +112,15 @@ def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
         The exit code: 1 when it was refused, by the table or by who was asked.
 
     Raises:
-        BadUsage: an option can not be used.
-        OdmError: the models do not compile, or the table can not be read or changed.
+        BadUsage: an option cannot be used.
+        OdmError: the models do not compile, or the table cannot be read or changed.
     """
     admin, made = _look(target, options)
     if not as_json:
         _print(made)
     stop = ""
     if made.refusals:
-        accept = "; to make the changes all the same, add --accept" if _only_stranded(made) else ""
+        accept = "; to make the changes all the same, add --accept" if _only_orphaned(made) else ""
         stop = f"table {made.table} stays as it is: {_count(made)}{accept}"
     elif made.to_make and not yes and not _agreed(made):
         stop = f"table {made.table} stays as it is: nobody said yes; where nobody is asked, add --yes"
@@ -147,7 +147,7 @@ def _look(target: str, options: Options) -> tuple[Admin, Plan]:
 
 
 def _locked(found: Target, file: Path, survey: Survey) -> tuple[Finding, ...]:
-    """What was changed about keys since the models were locked; a table without items has nothing to strand."""
+    """What was changed about keys since the models were locked; a table without items has nothing to orphan."""
     lock = read_file(file)
     empty = survey.read == 0 or any(change.kind == "create" for change in survey.changes)
     if lock is None or found.table.name not in lock.tables or empty:
@@ -157,7 +157,7 @@ def _locked(found: Target, file: Path, survey: Survey) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if finding.change in OF_KEYS and finding.level != "safe")
 
 
-def _only_stranded(made: Plan) -> bool:
+def _only_orphaned(made: Plan) -> bool:
     return all(isinstance(refusal, Finding) for refusal in made.refusals)
 
 
@@ -176,7 +176,7 @@ def _tell(change: TableChange) -> None:
 def _next(made: Plan) -> str:
     """What to do about a plan."""
     if made.refusals:
-        return "see to the stored data first" if _only_stranded(made) else "see to what is refused"
+        return "see to the stored data first" if _only_orphaned(made) else "see to what is refused"
     if made.to_make:
         return "odm apply with the same options makes them"
     return "see to the problems" if made.problems else "write the items again"
@@ -205,7 +205,7 @@ def _count(made: Plan) -> str:
     words = [
         (refused, "refused"),
         (len(made.problems), "problem" if len(made.problems) == 1 else "problems"),
-        (levels["strands"], "strands stored data" if levels["strands"] == 1 else "strand stored data"),
+        (levels["orphans"], "orphans stored data" if levels["orphans"] == 1 else "orphan stored data"),
         (levels["backfill"], "needs a backfill" if levels["backfill"] == 1 else "need a backfill"),
     ]
     said = [f"{number} {text}" for number, text in words if number]

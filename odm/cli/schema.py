@@ -21,7 +21,7 @@ def show_schema(target: str, *, as_json: bool) -> None:
         as_json: print it as it stands in a lock file.
 
     Raises:
-        OdmError: the table can not be loaded or does not compile.
+        OdmError: the table cannot be loaded or does not compile.
     """
     schema = load_target(target).schema
     if as_json:

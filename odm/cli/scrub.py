@@ -37,7 +37,7 @@ def scrub(
 
     Raises:
         BadUsage: there is no such table among the models.
-        OdmError: the models do not compile, or the tables can not be read or changed.
+        OdmError: the models do not compile, or the tables cannot be read or changed.
     """
     from odm.backends.bigtable import scrub as procedure  # loads Google's packages
 

@@ -44,7 +44,7 @@ def load_target(text: str) -> Target:
 
     Raises:
         BadUsage: there is no such module or table.
-        BadValue: the module can not be imported.
+        BadValue: the module cannot be imported.
         SchemaError: the table does not compile.
     """
     name, colon, path = text.partition(":")
@@ -76,8 +76,8 @@ def _import(name: str) -> ModuleType:
 
 
 def _broken(name: str, error: BaseException, folder: str) -> BadValue:
-    """The error that a module was found and can not be imported."""
-    return BadValue(f"module {name!r} can not be imported: {_reason(error, folder)}")
+    """The error that a module was found and cannot be imported."""
+    return BadValue(f"module {name!r} cannot be imported: {_reason(error, folder)}")
 
 
 def _reason(error: BaseException, folder: str) -> str:
@@ -106,7 +106,7 @@ def _walk(module: ModuleType, path: str) -> Table:
         except (OdmError, KeyboardInterrupt):
             raise
         except BaseException as error:
-            raise BadValue(f"{so_far}{name} can not be read: {_reason(error, str(Path.cwd()))}") from error
+            raise BadValue(f"{so_far}{name} cannot be read: {_reason(error, str(Path.cwd()))}") from error
         so_far += f"{name}."
     if not isinstance(found, Table):
         raise BadUsage(f"{module.__name__}:{path} is {_article(found)}, not a Table{_instead(module)}")

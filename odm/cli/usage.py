@@ -1,7 +1,7 @@
-"""The error of a command line that can not be run as it was written."""
+"""The error of a command line that cannot be run as it was written."""
 
 from odm.errors import BadValue
 
 
 class BadUsage(BadValue):
-    """An argument of a command can not be used; the program ends with exit code 2."""
+    """An argument of a command cannot be used; the program ends with exit code 2."""

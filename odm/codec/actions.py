@@ -68,7 +68,7 @@ class ActionLowering:
         """The action over stored names and values.
 
         Raises:
-            BadValue: the path leads nowhere, the value does not fit, or the field can not take the action.
+            BadValue: the path leads nowhere, the value does not fit, or the field cannot take the action.
         """
         place = self.resolver.resolve(action.path)
         match action:

@@ -1,7 +1,7 @@
 """From annotations to stored types: what a field's declared type says about how its values are stored.
 
 Works on the types that pydantic resolved (`model_fields`), once per entity. Every type that could not be read back
-equal is refused here, naming class, field, fault and mend.
+equal is refused here, naming class, field, fault and fix.
 """
 
 import ipaddress
@@ -117,7 +117,7 @@ class TypeCompiler:
         """The record type of an entity.
 
         Raises:
-            SchemaError: a field can not be stored.
+            SchemaError: a field cannot be stored.
         """
         record = self._record(cls)
         for check in self._checks:
@@ -231,7 +231,7 @@ class TypeCompiler:
         schema = complete(cls)
         inner = self._type(cls.model_fields["root"].annotation, place)
         if inner.kinds == SET:
-            raise place.fault(cls, "can not be stored: an empty set is stored as absence", "declare the field as a set")
+            raise place.fault(cls, "cannot be stored: an empty set is stored as absence", "declare the field as a set")
         return RootType(cls.__name__, inner.kinds, cls, inner, schema.early)
 
     def _alias(self, alias: TypeAliasType, place: Place) -> StoredType:
@@ -252,7 +252,7 @@ class TypeCompiler:
         if ANY in inner:
             return ANY
         if "SET" in found.kinds and (with_none or found.kinds != SET):
-            why = "can not be stored: an empty set is stored as absence, and so could not be told from None"
+            why = "cannot be stored: an empty set is stored as absence, and so could not be told from None"
             raise place.fault(annotation, why, "declare set[...] = set()")
         if isinstance(found, UnionType):
             self._checks.append(partial(_check_union, found, annotation, place))
@@ -292,7 +292,7 @@ def _enum(cls: type[Enum], place: Place) -> StoredType:
     try:
         return enum_type(cls, by_value=place.configured("use_enum_values"))
     except Unfit as unfit:
-        raise place.fault(cls, f"has the value {unfit.value!r}, which can not be stored", _SIMPLE) from None
+        raise place.fault(cls, f"has the value {unfit.value!r}, which cannot be stored", _SIMPLE) from None
 
 
 def _literal(annotation: Any, values: tuple[Any, ...], place: Place) -> StoredType:
@@ -302,7 +302,7 @@ def _literal(annotation: Any, values: tuple[Any, ...], place: Place) -> StoredTy
     try:
         literal = literal_type(present)
     except Unfit as unfit:
-        raise place.fault(annotation, f"has the value {unfit.value!r}, which can not be stored", _SIMPLE) from None
+        raise place.fault(annotation, f"has the value {unfit.value!r}, which cannot be stored", _SIMPLE) from None
     return literal if len(present) == len(values) else nullable(literal)
 
 
@@ -315,8 +315,8 @@ def _bound(variable: TypeVar) -> Any:
 
 def _unknown(annotation: Any, place: Place) -> SchemaError:
     if annotation is pydantic.NaiveDatetime:
-        return place.fault(annotation, "is no moment and can not be stored", "declare AwareDatetime")
-    return place.fault(annotation, "can not be stored", _STORABLE)
+        return place.fault(annotation, "is no moment and cannot be stored", "declare AwareDatetime")
+    return place.fault(annotation, "cannot be stored", _STORABLE)
 
 
 def _check_metadata(metadata: Any, annotation: Any, place: Place) -> None:
@@ -333,5 +333,5 @@ def _check_union(found: UnionType, annotation: Any, place: Place) -> None:
     for one, other in combinations(found.members, 2):
         if not can_stand_together(one, other):
             why = f"has members that are stored alike, {one.text} and {other.text}, so that it could not be read back"
-            mend = "declare one of them, or models with a Literal field that tells them apart"
-            raise place.fault(annotation, why, mend)
+            fix = "declare one of them, or models with a Literal field that tells them apart"
+            raise place.fault(annotation, why, fix)

@@ -68,7 +68,7 @@ class EnumType(StoredType):
 
 
 def enum_type(cls: type[Enum], *, by_value: bool) -> EnumType:
-    """The stored type of an Enum; raises `Unfit` for a member whose value can not be stored."""
+    """The stored type of an Enum; raises `Unfit` for a member whose value cannot be stored."""
     stored = {member: plain_scalar(member.value) for member in cls.__members__.values()}
     members = {(type(value), value): member for member, value in stored.items()}
     return EnumType(cls.__name__, _kinds(stored.values()), cls, by_value, stored, members)
@@ -122,7 +122,7 @@ class LiteralType(StoredType):
 
 
 def literal_type(values: tuple[Any, ...]) -> LiteralType:
-    """The stored type of a Literal; raises `Unfit` for a value that can not be stored."""
+    """The stored type of a Literal; raises `Unfit` for a value that cannot be stored."""
     stored = {(type(v), v): plain_scalar(v.value if isinstance(v, Enum) else v) for v in values}
     loaded = {(type(form), form): value for (_, value), form in stored.items()}
     return LiteralType(f"Literal[{', '.join(map(repr, values))}]", _kinds(stored.values()), stored, loaded)

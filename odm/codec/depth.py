@@ -18,7 +18,7 @@ def converted(convert: Callable[[Any], Value], value: Any, level: int = 1) -> Va
     """The stored form of a value that will stand on this level; raises `Unfit` if it leads below level 32."""
     try:
         stored = convert(value)
-    except RecursionError:  # so deep, or holding itself, that it can not even be walked through
+    except RecursionError:  # so deep, or holding itself, that it cannot even be walked through
         raise Unfit(TOO_DEEP) from None
     check_levels(stored, level)
     return stored

@@ -133,7 +133,7 @@ class EntityCodec:
             key: the key it is stored under, for messages.
 
         Raises:
-            ItemInvalid: it does not validate, or can not be upgraded; pydantic's or the upgrade's error is the cause.
+            ItemInvalid: it does not validate, or cannot be upgraded; pydantic's or the upgrade's error is the cause.
         """
         stored = item
         if item.get(VERSION, 1) != self.upgrades.version:
@@ -211,7 +211,7 @@ class EntityCodec:
         """The action over stored names and values, without the companion that the TTL field needs.
 
         Raises:
-            BadValue: the path leads nowhere, the value does not fit, or the field can not take the action.
+            BadValue: the path leads nowhere, the value does not fit, or the field cannot take the action.
         """
         return self._actions.lower(action)
 
@@ -273,7 +273,7 @@ class EntityCodec:
                     raise unfit.under(name).bad_value(self.cls.__name__) from None
 
     def _refuse_depth(self, entity: Any) -> None:
-        """Name the field that can not even be walked through."""
+        """Name the field that cannot even be walked through."""
         for name, _ in self._nesting:
             if getattr(entity, name, None) is not None:
                 self.value(name, getattr(entity, name))
@@ -288,7 +288,7 @@ class EntityCodec:
     def _invalid(self, error: ValidationError, item: Item, key: str) -> ItemInvalid:
         under = f" under {key}" if key else ""
         message = (
-            f"a stored {self.cls.__name__}{under} does not fit the model: {_reasons(error)}; mend the stored item, or "
+            f"a stored {self.cls.__name__}{under} does not fit the model: {_reasons(error)}; fix the stored item, or "
             "let the model accept it"
         )
         return ItemInvalid(message, key, item)
@@ -303,7 +303,7 @@ def compile_codec(cls: type[BaseModel], tag: str, upgrades: Upgrades = FIRST) ->
         upgrades: its version, and how older items come to it.
 
     Raises:
-        SchemaError: a field can not be stored so that it reads back equal; names class, field, type and mend.
+        SchemaError: a field cannot be stored so that it reads back equal; names class, field, type and fix.
     """
     record = TypeCompiler().compile(cls)
     stored = {name: found.stored for name, found in record.fields.items()}

@@ -20,7 +20,7 @@ _LONGEST = 80
 
 
 class Unfit(Exception):
-    """A value that can not be stored.
+    """A value that cannot be stored.
 
     Attributes:
         reason: goes on after the value in the message: "is not of type str: ...".

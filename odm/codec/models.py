@@ -25,10 +25,10 @@ class Place:
     cls: type[Any]
     field: str
 
-    def fault(self, annotation: Any, why: str, mend: str) -> SchemaError:
-        """The error that the field's type can not be stored."""
+    def fault(self, annotation: Any, why: str, fix: str) -> SchemaError:
+        """The error that the field's type cannot be stored."""
         shown = annotation.__name__ if type(annotation) is type else str(annotation).replace("typing.", "")
-        return SchemaError(f"{self.cls.__name__}.{self.field}: {shown} {why}; {mend}")
+        return SchemaError(f"{self.cls.__name__}.{self.field}: {shown} {why}; {fix}")
 
     def configured(self, option: str) -> bool:
         """Whether the model's configuration sets a flag."""
@@ -39,7 +39,7 @@ def complete(cls: type[BaseModel]) -> ModelSchema:
     """The core schema of a model, whose forward references are resolved now at the latest.
 
     Raises:
-        SchemaError: a name is not defined, or the class can not be given its fields by name.
+        SchemaError: a name is not defined, or the class cannot be given its fields by name.
     """
     try:
         cls.model_rebuild()

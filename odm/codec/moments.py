@@ -64,7 +64,7 @@ class TimeType(StoredType):
             raise unfit("time", value)
         offset = value.utcoffset()
         if offset is not None and offset % timedelta(minutes=1):
-            raise Unfit("has an offset that is not of whole minutes, which can not be stored: round it", value)
+            raise Unfit("has an offset that is not of whole minutes, which cannot be stored: round it", value)
         return value.isoformat(timespec="microseconds")
 
     def load(self, value: Value) -> Any:

@@ -92,5 +92,5 @@ class Resolver:
             raise unfit.bad_value(self.entity) from None
 
     def fault(self, path: Path, reason: str) -> BadValue:
-        """The error that something can not be done with what stands at the path."""
+        """The error that something cannot be done with what stands at the path."""
         return BadValue(f"{self.entity}.{path}: {reason}")

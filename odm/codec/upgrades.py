@@ -46,7 +46,7 @@ class Upgrades:
         stored: Any = item.get(VERSION, 1)
         what = f"a stored {name}{f' under {key}' if key else ''}"
         if type(stored) is not int or stored < 1:
-            raise ItemInvalid(f"{what} has the version {show(stored)}, which is none: remove or mend it", key, item)
+            raise ItemInvalid(f"{what} has the version {show(stored)}, which is none: remove or fix it", key, item)
         if stored > self.version:
             raise ItemInvalid(
                 f"{what} has version {stored}, and the model is version {self.version}: it was written by a later "

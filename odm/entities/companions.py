@@ -84,7 +84,7 @@ class BaseCompanion:
 
         Raises:
             SchemaError: the declaration does not fit the entity.
-            Unsupported: it can not be kept right on such a backend; the message says what to do.
+            Unsupported: it cannot be kept right on such a backend; the message says what to do.
         """
 
     def sources(self, entity: "type[Entity]") -> frozenset[str] | None:

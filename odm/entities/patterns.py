@@ -33,7 +33,7 @@ class Pattern:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields that its templates name, each once; none where one can not be read, as compiling it says."""
+        """The fields that its templates name, each once; none where one cannot be read, as compiling it says."""
         with suppress(ValueError):
             parts = [part for template in (self.partition, self.sort or "") for part in Formatter().parse(template)]
             return tuple(dict.fromkeys(name for _, name, _, _ in parts if name))

@@ -17,7 +17,7 @@ E_co = TypeVar("E_co", bound=ReferringModel, covariant=True)
 
 
 class Finding:
-    """Base of what makes calls of its own to find something: it can not stand where a key or a query is asked for."""
+    """Base of what makes calls of its own to find something: it cannot stand where a key or a query is asked for."""
 
     __slots__ = ()
 

@@ -90,8 +90,8 @@ def apply(actions: Sequence[Action], item: Item) -> dict[str, Value]:
         item: the stored item; empty for an absent one.
 
     Raises:
-        BadValue: the parent of a path is not there or of another type, the attribute is of a type that the action can
-            not work on, or a number leaves the range of 38 digits and 1E-130 to 9.99E+125.
+        BadValue: the parent of a path is not there or of another type, the attribute has a type that the action
+             cannot change, or a number leaves the range of 38 digits and 1E-130 to 9.99E+125.
     """
     new: dict[str, Value] = {name: _copied(value) for name, value in item.items()}
     results = [(action.path, _result(action, item)) for action in sorted(actions, key=_place)]
@@ -282,7 +282,7 @@ def _parent(path: Path, item: Item) -> Any:
         return parent
     above = Path(path.segments[:-1])
     found = "is not there" if parent is _ABSENT else f"is a {kind_of(parent)}"
-    raise BadValue(f"{path} can not be changed: {above} {found}; set {above} as a whole")
+    raise BadValue(f"{path} cannot be changed: {above} {found}; set {above} as a whole")
 
 
 def _write(parent: Any, segment: str | int, value: Value) -> None:

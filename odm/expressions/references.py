@@ -33,7 +33,7 @@ class _Comparable:
     def __init__(self, operand: Path | Size) -> None:
         object.__setattr__(self, "_odm_operand", operand)
 
-    def __reduce__(self) -> tuple[type, tuple[Path | Size]]:  # attributes can not be set, so copies are built anew
+    def __reduce__(self) -> tuple[type, tuple[Path | Size]]:  # attributes cannot be set, so copies are built anew
         return type(self), (self._odm_operand,)
 
     def __eq__(self, other: object) -> Condition:  # type: ignore[override]
@@ -85,7 +85,7 @@ class Reference(_Comparable):
         *above, last = path_of(self).segments
         function = _FUNCTIONS.get(str(last)) if above else None
         if function is None:
-            raise TypeError(f"{self!r} is a reference to a field, not its value, and can not be called")
+            raise TypeError(f"{self!r} is a reference to a field, not its value, and cannot be called")
         field = repr(Reference(Path(tuple(above), path_of(self).owner)))
         raise TypeError(f"{field} is a reference to a field, not its value: write {function}({field}, ...)")
 

@@ -15,7 +15,7 @@ from odm.keys.shapes import Shape
 
 
 class Refused(ValueError):
-    """Why something can not be used, with the mend; the template turns it into the public error."""
+    """Why something cannot be used, with the fix; the template turns it into the public error."""
 
 
 def wrong_type(value: object, wanted: str) -> Refused:

@@ -45,7 +45,7 @@ def parse(text: str, fields: Mapping[str, FieldInfo]) -> tuple[Part, ...]:
     """The parts of a template, in order; no two literals are neighbours.
 
     Raises:
-        Refused: the template breaks a rule of keys, or names a field that can not stand in one.
+        Refused: the template breaks a rule of keys, or names a field that cannot stand in one.
     """
     _check_literals(text)
     pieces = re.split(r"(\{[^{}]*\})", text)
@@ -58,12 +58,10 @@ def parse(text: str, fields: Mapping[str, FieldInfo]) -> tuple[Part, ...]:
 
 def _check_literals(text: str) -> None:
     if bad := re.search(r"[^ -~]|\$", re.sub(r"\{\w+", "{", text)):
-        raise Refused(f"{bad[0]!r} can not be used in it; literals are printable ASCII without $ {{ }}")
+        raise Refused(f"{bad[0]!r} cannot be used in it; literals are printable ASCII without $ {{ }}")
     bare = re.sub(r"\{[^{}]*\}", "x", text)
     if low := re.search(r"[ !\"]", bare):
-        raise Refused(
-            f"{low[0]!r} can not be used in it: it sorts below '#', between a key and what is stored under it"
-        )
+        raise Refused(f"{low[0]!r} cannot be used in it: it sorts below '#', between a key and what is stored under it")
     if brace := re.search(r"[{}]", bare):
         raise Refused(f"a {brace[0]!r} has no partner; placeholders are {{field}} or {{field:format}}")
     if "" in bare.split("#"):
@@ -81,7 +79,7 @@ def _slot(placeholder: str, follow: str, fields: Mapping[str, FieldInfo]) -> Slo
         type_ = key_type(fields[name], form, descending)
         if type_.variable and follow and follow[0] != "#":
             raise Refused(
-                f"its texts vary in width, so {follow!r} can not follow; put '#' between, or pad a str with :<N"
+                f"its texts vary in width, so {follow!r} cannot follow; put '#' between, or pad a str with :<N"
             )
         return Slot(name, type_, follow)
     except Refused as why:

@@ -93,7 +93,7 @@ def suffix_of(shards: Shards, hashed: Template, value: Any) -> str:
         value: of the field, not None.
 
     Raises:
-        KeyValueError: the value can not stand in a key.
+        KeyValueError: the value cannot stand in a key.
     """
     return _numbered(shards.count)[_hash(shards, hashed, value) % shards.count]
 
@@ -116,7 +116,7 @@ def compile_hashed(shards: Any, partition: Template, fields: Mapping[str, FieldI
     """Check the declaration of shards; the template that writes the field ``by``, or None where it has none.
 
     Raises:
-        SchemaError: the counts or the field can not be used.
+        SchemaError: the counts or the field cannot be used.
     """
     if not isinstance(shards, Shards):
         raise SchemaError(f"{owner}: shards={shards!r} is no Shards: write shards=Shards(8) or Shards(8, by=...)")

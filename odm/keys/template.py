@@ -34,7 +34,7 @@ def compile_template(text: str, fields: Mapping[str, FieldInfo], *, owner: str) 
         owner: the entity and its pattern, e.g. ``"Order.by_date"``; every error starts with it.
 
     Raises:
-        SchemaError: the template breaks a rule of keys, or a field can not stand in a key.
+        SchemaError: the template breaks a rule of keys, or a field cannot stand in a key.
     """
     try:
         return Template(text, owner, parse(text, fields))
@@ -93,7 +93,7 @@ class Template:
             The key, or None if one of the values is None: the item has no entry here.
 
         Raises:
-            KeyValueError: a value can not stand in a key.
+            KeyValueError: a value cannot stand in a key.
         """
         lines, text = [], ""
         names: dict[str, Any] = {"Refused": Refused, "refuse": self._refuse}
@@ -115,7 +115,7 @@ class Template:
         return cast("Callable[[Mapping[str, Any]], str | None]", names["encode"])
 
     def _refuse(self, values: Mapping[str, Any]) -> None:
-        """Raise the KeyValueError that names the value which can not stand in a key."""
+        """Raise the KeyValueError that names the value which cannot stand in a key."""
         for slot in self.slots:
             self._write(slot, values[slot.name])
 
@@ -123,7 +123,7 @@ class Template:
         """How a value is written in the first slot of a field.
 
         Raises:
-            KeyValueError: it can not stand in a key.
+            KeyValueError: it cannot stand in a key.
         """
         return self._write(next(slot for slot in self.slots if slot.name == field), value)
 
@@ -136,7 +136,7 @@ class Template:
                 the field's own bounds counts as below or above everything. "prefix" is for text and bytes.
 
         Raises:
-            KeyValueError: a value can not stand in a key, or a bound is of another type.
+            KeyValueError: a value cannot stand in a key, or a bound is of another type.
             ValueError: `given` is no leading run, or `bounds` has no slot left to bind (a fault of the caller).
         """
         known = self._leading(given)
@@ -164,7 +164,7 @@ class Template:
 
         Raises:
             BadValue: the bounds are open at an end, or touch more than `most` units.
-            KeyValueError: a value can not stand in a key, or a bound is of another type.
+            KeyValueError: a value cannot stand in a key, or a bound is of another type.
             ValueError: `field` is no time field of the template, or another one is missing (a fault of the caller).
         """
         missing = set(self.fields) - {field} - given.keys()
@@ -210,7 +210,7 @@ class Template:
         known = next((at for at, name in enumerate(self.fields) if name not in given), len(self.fields))
         if stray := given.keys() - set(self.fields[:known]):
             raise ValueError(
-                f"{self.owner}: {', '.join(sorted(stray))} can not be given without all fields before it; "
+                f"{self.owner}: {', '.join(sorted(stray))} cannot be given without all fields before it; "
                 f"the order of {self.text!r} is {', '.join(self.fields)}"
             )
         return known
@@ -240,7 +240,7 @@ class Template:
             raise self._refusal(slot.name, value, why) from None
 
     def _refusal(self, name: str, value: Any, why: Refused) -> KeyValueError:
-        return KeyValueError(f"{self.owner}: {name}={_show(value)} can not stand in the key {self.text!r}: {why}")
+        return KeyValueError(f"{self.owner}: {name}={_show(value)} cannot stand in the key {self.text!r}: {why}")
 
 
 def _show(value: Any) -> str:

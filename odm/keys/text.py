@@ -19,7 +19,7 @@ _finds_to_escape = _TO_ESCAPE.search
 
 
 def escape(value: str) -> str:
-    """The escaped form of a text; `Refused` for a lone surrogate, which UTF-8 can not hold."""
+    """The escaped form of a text; `Refused` for a lone surrogate, which UTF-8 cannot hold."""
     if _TO_ESCAPE.search(value) is None:
         return value if type(value) is str else str.__str__(value)
     return _TO_ESCAPE.sub(_escaped, value)

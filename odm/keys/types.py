@@ -46,7 +46,7 @@ def key_type(info: FieldInfo, form: str, descending: bool) -> KeyType:
         descending: whether the placeholder asks for the opposite order.
 
     Raises:
-        Refused: the type can not be ordered in a key, or not in this format.
+        Refused: the type cannot be ordered in a key, or not in this format.
     """
     annotation, metadata = stripped(info.annotation, info.metadata)
     made = _make(annotation, list(_flatten(metadata)), form)
@@ -128,7 +128,7 @@ def _choices(annotation: Any, choices: list[Any]) -> ChoiceKey:
         try:
             StrKey().encode(value)
         except Refused as why:
-            raise Refused(f"the value {value!r} of {_name(annotation)} can not stand in a key: {why}") from None
+            raise Refused(f"the value {value!r} of {_name(annotation)} cannot stand in a key: {why}") from None
     return ChoiceKey(tuple(choices))
 
 

@@ -47,13 +47,13 @@ class Pending:
         """Add a put.
 
         Raises:
-            BadValue: the batch is not open, or the entity has a Revision, which a batch can not check.
+            BadValue: the batch is not open, or the entity has a Revision, which a batch cannot check.
         """
         self._check_open()
         target, _, request = put_request(self._context, entity, batched=True)
         if target.entity.revision is not None:
             raise BadValue(
-                f"{target.entity.name} has a Revision, and a batch can not check it, so it could overwrite somebody "
+                f"{target.entity.name} has a Revision, and a batch cannot check it, so it could overwrite somebody "
                 "else's change: put() it on its own"
             )
         if target.entity.companions:
@@ -67,7 +67,7 @@ class Pending:
         """Add a delete of an entity, or of a key.
 
         Raises:
-            BadValue: the batch is not open, or an entity with a Revision is passed, which a batch can not check.
+            BadValue: the batch is not open, or an entity with a Revision is passed, which a batch cannot check.
         """
         schema = self._context.schema
         named = schema.named(which, key)
@@ -75,7 +75,7 @@ class Pending:
         target = schema.target(named)
         if target.revision is not None:
             raise BadValue(
-                f"{which!r} has a Revision, which a batch can not check: delete() it on its own, or give its key"
+                f"{which!r} has a Revision, which a batch cannot check: delete() it on its own, or give its key"
             )
         if any(one.deletes for one in target.entity.companions):
             raise BadValue(

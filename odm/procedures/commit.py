@@ -73,13 +73,13 @@ class _Commit:
             return one.plan(self.context, item)
         try:
             return one.plan(self.context, item)
-        except (BadValue, ItemInvalid) as error:  # what comes of it can not be stored; what is there can not be read
+        except (BadValue, ItemInvalid) as error:  # what comes of it cannot be stored; what is there cannot be read
             return error
 
     def own(self, plan: Planned | OdmError, intent: WriteIntent, marks: Mapping[str, Any]) -> req.Operation:
         """The operation on the entity's item.
 
-        One that can not be done on its item as it was read is sent as a check that never holds: the store judges it
+        One that cannot be done on its item as it was read is sent as a check that never holds: the store judges it
         again, with all others at one moment, and the reasons are complete.
         """
         if isinstance(plan, OdmError):
@@ -211,6 +211,6 @@ def _failed(intents: Sequence[WriteIntent], reasons: Sequence[OdmError | None]) 
         if reason is not None
     ]
     return TransactionFailed(
-        f"nothing was written, because {len(failed)} of {len(intents)} operations can not be done: {'; '.join(failed)}",
+        f"nothing was written, because {len(failed)} of {len(intents)} operations cannot be done: {'; '.join(failed)}",
         reasons,
     )

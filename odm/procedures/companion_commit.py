@@ -261,7 +261,7 @@ def _settle(do: Calls, intent: WriteIntent, effect: Effect[Any] | None) -> CoreG
 
 
 def _without_transaction(context: Context, do: Calls, one: IntentWithCompanions, item: Any) -> CoreGen[Effect[Any]]:
-    """Do one operation, each companion within the one before; raises why it can not be done."""
+    """Do one operation, each companion within the one before; raises why it cannot be done."""
     target = one.intent.target
     if item is UNREAD and one.reads(context, in_transaction=False):
         item = yield req.Get(target.key, pattern=target.entity.primary.full_name)

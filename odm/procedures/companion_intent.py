@@ -49,8 +49,8 @@ class IntentWithCompanions:
         """What is written for the item as it was read or judged (`UNREAD`: neither), or why nothing can be.
 
         Raises:
-            BadValue: what comes of it can not be stored.
-            ItemInvalid: what is stored can not be read.
+            BadValue: what comes of it cannot be stored.
+            ItemInvalid: what is stored cannot be read.
         """
         if not self.companions:
             plain = self.intent.first(context) if item is UNREAD else self.intent.next(context, item)

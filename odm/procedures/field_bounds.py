@@ -67,7 +67,7 @@ def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple
 
 
 def check_steps(entity: EntitySchema, actions: Iterable[Action]) -> None:
-    """Refuse what could leave an item that can not be read again, and that no condition prevents.
+    """Refuse what could leave an item that cannot be read again, and that no condition prevents.
 
     Raises:
         BadValue: a step is no multiple of the field's ``multiple_of``, or has more than its ``decimal_places``; the

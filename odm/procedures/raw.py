@@ -39,7 +39,7 @@ class RawItem:
         partition: its partition key.
         sort: its sort key; "" in a table without.
         stale: the names of the indexes in which it has another entry than the model makes of it, or none where it
-            should have one, or the other way round. `odm.Store.put_raw` mends that.
+            should have one, or the other way round. `odm.Store.put_raw` fixes that.
     """
 
     entity: Entity
@@ -111,7 +111,7 @@ def _raw(context: Context, entity: Entity, item: Item, stored: Key, entries: Map
     if known and key != stored:
         raise ItemInvalid(
             f"a stored {schema.name} lies under {stored}, and its model looks for it under {key}: read it with the "
-            "model that wrote it; `odm plan` tells what else is stranded",
+            "model that wrote it; `odm plan` tells what else is orphaned",
             str(stored),
             item,
         )

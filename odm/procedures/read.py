@@ -268,7 +268,7 @@ def begin_scan(
     """Understand a scan.
 
     Raises:
-        BadValue: conditions without the entity that they are about, or numbers of segments that can not be.
+        BadValue: conditions without the entity that they are about, or numbers of segments that cannot be.
     """
     parts = tuple(map(Segment, _segments(segments, segment)))
     entity = None if cls is None else context.schema.entity(cls)

@@ -55,7 +55,7 @@ class Operations:
             The entity as it will be stored: the same object, or with a Revision a copy that counts one more.
 
         Raises:
-            BadValue: a value can not be stored, the item is in this transaction already, there are 100 operations, or
+            BadValue: a value cannot be stored, the item is in this transaction already, there are 100 operations, or
                 the block has ended.
         """
         stored: E = self._add(put_intent(self._context, entity, when))
@@ -157,13 +157,13 @@ class Operations:
         return intent.stored
 
     def _check_supported(self, intent: WriteIntent) -> None:
-        """Refuse an operation on an item that the backend can not write together with the others."""
+        """Refuse an operation on an item that the backend cannot write together with the others."""
         if not self._intents:
             return
         reason = self._context.transaction_unsupported_reason((*self._intents, intent.target.key))
         if reason is not None:
             others = ", ".join(str(one.target) for one in self._intents.values())
-            raise Unsupported(f"{intent.target} can not be in a transaction with {others}: {reason}")
+            raise Unsupported(f"{intent.target} cannot be in a transaction with {others}: {reason}")
 
     def _close(self) -> None:
         """End the block: what has not been committed is dropped."""

@@ -118,7 +118,7 @@ def _tried(context: Context, change: ItemUpdate, base: Item | None, *, retry_saf
 
 
 def check_returning(returning: str, *, retry_safe: bool) -> None:
-    """Refuse what an update can not give back. Raises BadValue."""
+    """Refuse what an update cannot give back. Raises BadValue."""
     if returning not in ("none", "old", "new"):
         raise BadValue(f"returning={returning!r}: say 'none', 'old' or 'new'")
     if retry_safe and returning != "none":
@@ -202,7 +202,7 @@ def _check_call(entity: EntitySchema, actions: Sequence[Action]) -> None:
         root = action.path.root
         if root in entity.primary.fields:
             raise BadValue(
-                f"{entity.name}.{root} is part of the primary key and can not be changed: "
+                f"{entity.name}.{root} is part of the primary key and cannot be changed: "
                 "insert an item under the new key and delete this one"
             )
         if root == entity.revision:
@@ -279,7 +279,7 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None) -> req.Upda
     `fault` must have found ``base`` good, where it was read.
 
     Raises:
-        BadValue: what the actions make of ``base`` can not be stored.
+        BadValue: what the actions make of ``base`` cannot be stored.
     """
     if base is None and change.upsert:
         return _creation(context, change)
@@ -392,7 +392,7 @@ def fault(context: Context, change: ItemUpdate, item: Item | None) -> OdmError |
     ``item`` is the living item as it was judged.
 
     Raises:
-        ItemInvalid: the item is of an older version and can not be upgraded.
+        ItemInvalid: the item is of an older version and cannot be upgraded.
     """
     target = change.target
     if item is None:

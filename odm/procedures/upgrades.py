@@ -25,7 +25,7 @@ def up_to_date(context: Context, entity: EntitySchema, item: Item, key: Key) -> 
     Attributes that the model does not know stay.
 
     Raises:
-        ItemInvalid: it can not be upgraded, or has no tag.
+        ItemInvalid: it cannot be upgraded, or has no tag.
     """
     if entity.codec.upgrades.current(item) and TAG in item:
         return item

@@ -229,7 +229,7 @@ def refusal(
 
 
 def as_it_was(context: Context, item: Item, key: Key) -> Any:
-    """The entity that an error carries; None if it can not be read, which must not hide the error."""
+    """The entity that an error carries; None if it cannot be read, which must not hide the error."""
     try:
         return context.decode(item, key)
     except ItemInvalid:

@@ -53,7 +53,7 @@ class WriteIntent:
         base = context.living(item)
         try:
             return fault(context, self.work, base) or attempt(context, self.work, base)
-        except (BadValue, ItemInvalid) as error:  # what comes of it can not be stored; what is there can not be read
+        except (BadValue, ItemInvalid) as error:  # what comes of it cannot be stored; what is there cannot be read
             return error
 
     def stranger(self, context: Context, item: Item | None) -> ItemInvalid | None:

@@ -25,7 +25,7 @@ class TableChange:
             asks for, which is only removed on demand; "problem": something is wrong, and a change of it, if there is
             one, is only made on demand; "refused": it cannot be made.
         what: the part of the table, such as ``index 'by_email'``.
-        text: what it is and will be, or why it can not be.
+        text: what it is and will be, or why it cannot be.
         call: the native request that makes it; None where there is none.
     """
 
@@ -67,7 +67,7 @@ class Admin(Protocol):
             sample: read at most so many items; 0: none.
 
         Raises:
-            OdmError: the table can not be described or read.
+            OdmError: the table cannot be described or read.
         """
         ...
 

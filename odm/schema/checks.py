@@ -105,7 +105,7 @@ def check_indexes(schema: Schema) -> None:
         if not is_name(index.name):
             pattern = index.patterns[0]
             raise SchemaError(
-                f"{pattern.entity}.{pattern.name}: {index.name!r} can not name an index; a name has {NAMES}: "
+                f"{pattern.entity}.{pattern.name}: {index.name!r} cannot name an index; a name has {NAMES}: "
                 'give it one with index="..."'
             )
     of_indexes = {key for index in schema.indexes.values() for key in index.keys}

@@ -111,7 +111,7 @@ class PatternSchema:
             random: draws the shard, where no field tells it.
 
         Raises:
-            KeyValueError: a value can not stand in a key.
+            KeyValueError: a value cannot stand in a key.
         """
         partition = self.partition.encode(values)
         sort = "" if self.sort is None else self.sort.encode(values)
@@ -214,7 +214,7 @@ class EntitySchema:
         """The primary key for these field values.
 
         Raises:
-            KeyValueError: a value is None or can not stand in a key.
+            KeyValueError: a value is None or cannot stand in a key.
         """
         key = self.primary.key(values)
         if key is None:

@@ -35,7 +35,7 @@ class _Tally:
     where: str
     change: str
     effect: str
-    mend: str
+    fix: str
     was: str
     now: str
     count: int = 0
@@ -49,7 +49,7 @@ def judge(schema: Schema, items: Iterable[Stored]) -> tuple[Finding, ...]:
         items: of the table, as many as were read.
 
     Returns:
-        A finding a pattern and kind, with an example and counts, worst first: "strands" for keys that differ,
+        A finding a pattern and kind, with an example and counts, worst first: "orphans" for keys that differ,
         "backfill" for entries that are lacking, "safe" for items that tell nothing, because no model can read them.
     """
     tallies: dict[tuple[str, str], _Tally] = {}
@@ -62,12 +62,12 @@ def judge(schema: Schema, items: Iterable[Stored]) -> tuple[Finding, ...]:
             tally = tallies.setdefault((seen.where, seen.change), seen)
             tally.count += 1
     found = [_finding(tally, read[tally.where.split(".")[0]]) for tally in tallies.values()]
-    return tuple(sorted(found, key=lambda finding: ("strands", "backfill", "safe").index(finding.level)))
+    return tuple(sorted(found, key=lambda finding: ("orphans", "backfill", "safe").index(finding.level)))
 
 
 def _finding(tally: _Tally, read: int) -> Finding:
     effect = f"{tally.count} of {read} that were read {tally.effect}"
-    return Finding(tally.level, tally.where, tally.change, tally.was, tally.now, effect, tally.mend)
+    return Finding(tally.level, tally.where, tally.change, tally.was, tally.now, effect, tally.fix)
 
 
 def _unknown(stored: Stored) -> _Tally:
@@ -84,12 +84,12 @@ def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
         current = entity.codec.upgrades.current(stored.item)
         entries = entity.entries(values, stored.item if current else entity.codec.encode(made), Random(0))
     except OdmError as error:
-        yield _Tally("safe", entity.name, "unreadable", f"can not be read ({error})", "", _text(stored.key), "")
+        yield _Tally("safe", entity.name, "unreadable", f"cannot be read ({error})", "", _text(stored.key), "")
         return
     if key != stored.key:
         effect = "are stored under another key, where they are not found, and a put writes a second item"
-        mend = "read them with the old model and put them with the new one"
-        yield _Tally("strands", _where(entity.primary), "stored key", effect, mend, _text(stored.key), _text(key))
+        fix = "read them with the old model and put them with the new one"
+        yield _Tally("orphans", _where(entity.primary), "stored key", effect, fix, _text(stored.key), _text(key))
     for pattern in entity.patterns.values():
         yield from _compare_entry(pattern, stored, entries.get(str(pattern.index)))
 
@@ -100,8 +100,8 @@ def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> 
         return
     if found is not None and made is not None and _has_not_moved(pattern, found, made):
         effect = f"have their entry in index {pattern.index!r} in a shard that was (such as {_text(stored.key)})"
-        mend = "before was= goes, move them with db.reshard()"
-        yield _Tally("backfill", _where(pattern), "entry to move", effect, mend, _text(found), _text(made))
+        fix = "before was= goes, move them with db.reshard()"
+        yield _Tally("backfill", _where(pattern), "entry to move", effect, fix, _text(found), _text(made))
         return
     states: dict[str, Any] = {"was": _text(found), "now": _text(made)}
     again = f"put() every stored {pattern.entity} again"
@@ -110,8 +110,8 @@ def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> 
         yield _Tally("backfill", _where(pattern), "lacking entry", effect, again, **states)
         return
     effect = f"have another entry in index {pattern.index!r} than the models make (such as {_text(stored.key)})"
-    mend = f"{again}, or give the pattern a new index name and fill that"
-    yield _Tally("strands", _where(pattern), "stored entry", effect, mend, **states)
+    fix = f"{again}, or give the pattern a new index name and fill that"
+    yield _Tally("orphans", _where(pattern), "stored entry", effect, fix, **states)
 
 
 def same_entry(pattern: PatternSchema, found: Key | None, made: Key | None) -> bool:

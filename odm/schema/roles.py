@@ -39,7 +39,7 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: En
         _check_number(cls, name, cls.model_fields[name])
         if name in keyed:
             raise SchemaError(
-                f"{cls.__name__}.{name}: a Counter or Revision changes by itself and can not decide about a key; "
+                f"{cls.__name__}.{name}: a Counter or Revision changes by itself and cannot decide about a key; "
                 "take it out of the template, when= or shards=, or take the marker away"
             )
     for name in columns:

@@ -23,13 +23,13 @@ class Ambiguity:
 
     Attributes:
         what: the fault, in words.
-        mend: what to do about it.
+        fix: what to do about it.
     """
 
     one: EntitySchema
     other: EntitySchema
     what: str
-    mend: str
+    fix: str
 
 
 def find_ambiguities(schema: Schema) -> Iterator[Ambiguity]:
@@ -46,8 +46,8 @@ def find_ambiguities(schema: Schema) -> Iterator[Ambiguity]:
             "a partition of one would hold rows of the other"
         )
         apart = one if isinstance(a.parts[0], Slot) else other  # what begins with a value can begin like anything
-        mend = (
+        fix = (
             f'begin one of them with a literal of its own, such as "{apart.name.upper()}#{apart.primary.partition.text}'
             f'", or declare Table("{schema.name}", row_key_join="{UNAMBIGUOUS}")'
         )
-        yield Ambiguity(one, other, what, mend)
+        yield Ambiguity(one, other, what, fix)

@@ -15,7 +15,7 @@ def spread(pattern: PatternSchema, shards: Shards, fields: Mapping[str, FieldInf
     """The pattern with its partitions spread over shards.
 
     Raises:
-        SchemaError: the shards can not be used, or not on a primary key.
+        SchemaError: the shards cannot be used, or not on a primary key.
     """
     owner = f"{pattern.entity}.{pattern.name}"
     if pattern.kind == "primary" and isinstance(shards, Shards):
@@ -56,7 +56,7 @@ def spread_with(pattern: PatternSchema, primary: PatternSchema, declared: Patter
     """
     if declared.shards is not None:
         raise SchemaError(
-            f"{pattern.entity}.{pattern.name}: a local index has the partitions of the table, so it can not have "
+            f"{pattern.entity}.{pattern.name}: a local index has the partitions of the table, so it cannot have "
             "shards of its own: drop local=True or shards="
         )
     return evolve(

@@ -34,7 +34,7 @@ class Table:
             wrote is neither replaced nor removed, and every call that meets one reports it.
 
     Raises:
-        SchemaError: the name or an option can not be used.
+        SchemaError: the name or an option cannot be used.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Table:
             The frozen schema.
 
         Raises:
-            SchemaError: a fault in a model; the message names class, pattern, fault and mend.
+            SchemaError: a fault in a model; the message names class, pattern, fault and fix.
         """
         schema = self.newest
         if schema is None:

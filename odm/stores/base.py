@@ -118,7 +118,7 @@ class BaseStore:
             retries: likewise.
             retry_safe: True: an update may be sent again when its answer was lost, and is done once all the same: for
                 an increment that must count exactly. On DynamoDB such an update is a transaction, at twice the write
-                units; it goes with ``returning="none"`` only. Bigtable can not do that: Unsupported. None: as it is in
+                units; it goes with ``returning="none"`` only. Bigtable cannot do that: Unsupported. None: as it is in
                 this store.
 
         Raises:
@@ -224,7 +224,7 @@ class BaseStore:
         """The key under which an entity is stored: partition and sort, as text; "" where there is no sort.
 
         Raises:
-            KeyValueError: a field of it is None or can not stand in a key.
+            KeyValueError: a field of it is None or cannot stand in a key.
         """
         return self._session.context.schema.target(entity).key
 
@@ -255,7 +255,7 @@ class BaseStore:
 def _check_options(
     table: Table, prefix: object, limits: str, on_unknown: str, callables: Mapping[str, object], random: object
 ) -> None:
-    """Refuse options that can not be used. Raises BadValue."""
+    """Refuse options that cannot be used. Raises BadValue."""
     if not isinstance(prefix, str) or (prefix and not is_name(prefix + table.name)):
         raise BadValue(f"prefix={prefix!r}: the name of a table with its prefix has {NAMES}")
     if limits not in ("portable", "native"):

@@ -37,7 +37,7 @@ class Batch:
         """Write an entity over whatever is under its key.
 
         Raises:
-            BadValue: it has a Revision, or a value that can not be stored; or the batch is not in its block.
+            BadValue: it has a Revision, or a value that cannot be stored; or the batch is not in its block.
         """
         self._pending.put(entity)
         self._flush_if_full()
@@ -94,7 +94,7 @@ class AsyncBatch:
         """Write an entity over whatever is under its key.
 
         Raises:
-            BadValue: it has a Revision, or a value that can not be stored; or the batch is not in its block.
+            BadValue: it has a Revision, or a value that cannot be stored; or the batch is not in its block.
         """
         self._pending.put(entity)
         await self._flush_if_full()

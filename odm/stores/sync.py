@@ -30,7 +30,7 @@ class Store(BaseStore):
         backend: where: ``Memory()``, ``LocalFile(...)``, ``DynamoDB(...)`` or ``Bigtable(...)``.
         prefix: comes before the table's name on the backend, as in ``prefix="prod-"``; a cursor of a store with another
             prefix is refused.
-        cursor_secret: signs cursors, so that a client can not forge one.
+        cursor_secret: signs cursors, so that a client cannot forge one.
         limits: "portable": keys and items that every backend can hold, checked on all of them alike; "native": what
             this backend can, which another may not be able to take over.
         on_unknown: what every call does when it meets a stored item that no entity of the table has the tag of: "raise"
@@ -48,7 +48,7 @@ class Store(BaseStore):
 
     Raises:
         TypeError: table or backend are none.
-        BadValue: an option can not be used.
+        BadValue: an option cannot be used.
     """
 
     _perform = staticmethod(perform)
@@ -158,7 +158,7 @@ class Store(BaseStore):
         Raises:
             ConditionFailed: ``when`` does not hold; nothing was written.
             Conflict: somebody else wrote the item since it was read (Revision).
-            BadValue: a value can not be stored; nothing was sent.
+            BadValue: a value cannot be stored; nothing was sent.
         """
         calls, send = self._call()
         return run(calls.put(entity, when=when), send)
@@ -368,7 +368,7 @@ class Store(BaseStore):
                 read every item once.
 
         Raises:
-            BadValue: a condition does not fit the model, or numbers of segments that can not be.
+            BadValue: a condition does not fit the model, or numbers of segments that cannot be.
             Unsupported: ``segment`` on Bigtable, which cuts a table otherwise each time: use ``segments``.
         """
         chunks = self._session.begin_scan(entity, conditions, consistent=consistent, segments=segments, segment=segment)

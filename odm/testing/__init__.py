@@ -22,8 +22,8 @@ module, which imports the suite and gives two fixtures::
     def capabilities():
         return Capabilities(indexes=False)  # what it refuses, so far
 
-Each test is written once and runs in both colours, on `odm.Store` and on `odm.AsyncStore`; a module that defines a
-fixture ``colour`` of its own (returning "sync" or "async") runs in that one alone. Each test works on tables of its
+Each test is written once and runs sync and async, on `odm.Store` and on `odm.AsyncStore`; a module that defines a
+fixture ``mode`` of its own (returning "sync" or "async") runs in that one alone. Each test works on tables of its
 own, which are dropped at its end, so tests may share a service. What a flag denies is not skipped: the tests that need
 it pass by raising `odm.Unsupported`.
 

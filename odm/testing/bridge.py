@@ -1,4 +1,4 @@
-"""A blocking face over `odm.AsyncStore`, so that one test runs in both colours."""
+"""A blocking face over `odm.AsyncStore`, so that one test runs sync and async."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator

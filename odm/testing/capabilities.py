@@ -32,7 +32,7 @@ class Capabilities:
         units: a meter knows what was read and written, and not only what was sent and answered;
             and a write is one call.
         faults: what the *service behind* the backend is known to get wrong: name of a test to the reason. The test must
-            fail, so that the entry goes when the service is mended.
+            fail, so that the entry goes when the service is fixed.
     """
 
     conditions: bool = True

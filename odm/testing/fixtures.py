@@ -8,12 +8,12 @@ from odm.protocol.connection import Backend
 from odm.stores.sync import Store
 from odm.testing import entities, spreading
 from odm.testing.capabilities import Capabilities
-from odm.testing.stores import Colour, Stores
+from odm.testing.stores import Mode, Stores
 
 
 @pytest.fixture(params=["sync", "async"])
-def colour(request: pytest.FixtureRequest) -> Colour:
-    """The colour of the stores."""
+def mode(request: pytest.FixtureRequest) -> Mode:
+    """Whether the stores are sync or async."""
     return "sync" if request.param == "sync" else "async"
 
 
@@ -26,9 +26,9 @@ def known_faults(request: pytest.FixtureRequest, capabilities: Capabilities) -> 
 
 
 @pytest.fixture
-def stores(backend: Backend, colour: Colour) -> Iterator[Stores]:
+def stores(backend: Backend, mode: Mode) -> Iterator[Stores]:
     """Opens stores on the backend under test."""
-    with Stores(backend, colour) as opened:
+    with Stores(backend, mode) as opened:
         yield opened
 
 
@@ -69,4 +69,4 @@ def offline(stores: Stores) -> Iterator[Store]:
     assert stores.requests == []
 
 
-__all__ = ["colour", "db", "indexed", "known_faults", "lean", "local", "offline", "sharded", "stores"]
+__all__ = ["db", "indexed", "known_faults", "lean", "local", "mode", "offline", "sharded", "stores"]

@@ -36,7 +36,7 @@ class OpenStore:
             options: those of the store, such as ``cursor_secret``.
         """
         with Store(table, self.backend, **options) as store:
-            store.create()  # blocking in both colours: an event loop is not needed, nor ready, where fixtures are made
+            store.create()  # blocking sync and async: an event loop is not needed, nor ready, where fixtures are made
         opened = kind(table, self.backend, **options)
         self._opened.append(opened)
         return opened

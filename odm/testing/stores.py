@@ -21,7 +21,7 @@ from odm.stores.asynchronous import AsyncStore
 from odm.stores.sync import Store
 from odm.testing.bridge import blocking
 
-Colour: TypeAlias = Literal["sync", "async"]
+Mode: TypeAlias = Literal["sync", "async"]
 
 WRITES = (req.Put, req.Update, req.Delete, req.Transact, req.BatchWrite)
 
@@ -86,16 +86,16 @@ class WatchedConnection(ForwardingConnection[Any]):
 
 
 class Stores:
-    """Opens stores in one colour for one test; at the end their tables are dropped.
+    """Opens stores sync or async for one test; at the end their tables are dropped.
 
     Args:
         backend: the backend under test.
-        colour: "async" stores are given a blocking face.
+        mode: "async" stores are given a blocking face.
     """
 
-    def __init__(self, backend: Backend, colour: Colour) -> None:
+    def __init__(self, backend: Backend, mode: Mode) -> None:
         self._watched = Watched(backend, uuid4().hex[:12])
-        self._runner = asyncio.Runner() if colour == "async" else None
+        self._runner = asyncio.Runner() if mode == "async" else None
         self._opened: list[Store] = []
 
     def __enter__(self) -> Self:

@@ -110,7 +110,7 @@ def test_a_missing_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("package", ["typer", "rich", "vega_datasets"])
-def test_what_is_not_installed_is_named_with_the_mend(package: str, tmp_path: Path) -> None:
+def test_what_is_not_installed_is_named_with_the_fix(package: str, tmp_path: Path) -> None:
     blocked = f"import sys; sys.modules[{package!r}] = None\n{RUN}"
     message = failure(odm(tmp_path, "demo", run=blocked))
     assert package in message
@@ -152,7 +152,7 @@ def test_what_can_not_be_run_as_written_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["--help"], ["copy", "--help"], ["demo"]])
 def test_output_that_can_not_be_written_is_one_line(arguments: list[str], first: str, folder: Path) -> None:
     full = f"import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 1)\n{RUN}"
-    assert failure(odm(folder, *arguments, run=full)) == "odm: the output can not be written: No space left on device\n"
+    assert failure(odm(folder, *arguments, run=full)) == "odm: the output cannot be written: No space left on device\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not remove the folder of a process")

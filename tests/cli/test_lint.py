@@ -29,20 +29,20 @@ error    lossy-key  Reading.primary  phones.py:13
     what  two Reading items of one millisecond (at) have the same key
     why   a put of the one replaces the other, without an error
     see   https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.CoreComponents.html
-    mend  primary = PrimaryKey("BATTERY#{user}", "{at:ms}")
+    fix   primary = PrimaryKey("BATTERY#{user}", "{at:ms}")
 
 warning  hot-partition  Reading.primary  phones.py:13
     what  every Reading has the same partition key
     why   a partition of DynamoDB takes 1,000 writes and 3,000 reads a second, whatever the table takes; on Bigtable \
 rows sort by a time there, and what is written now goes to one node
     see   https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-uniform-load.html
-    mend  primary = PrimaryKey("BATTERY#{user}", "{at:ms}")
+    fix   primary = PrimaryKey("BATTERY#{user}", "{at:ms}")
 
 advice   missing-ttl  Reading.primary  phones.py:13
     what  a time series by at, of which nothing ever goes
     why   it is stored, and paid for, for ever
     see   https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html
-    mend  expires_at: Annotated[datetime, TTL]
+    fix   expires_at: Annotated[datetime, TTL]
           or keep the newest: class Reading(..., keep=1000)
 """
 
@@ -64,8 +64,8 @@ def test_the_hot_key_of_the_phone_batteries(run: Run, phones: Application) -> No
         "# odm: ignore[lossy-key]\n"
     )
     phones.write(PHONES.replace(*PROMOTED), "phones.py")
-    mended = run("lint", "phones:phones", "--ignore", "missing-ttl")
-    assert mended == (0, "table phones: nothing found\n", "")
+    fixed = run("lint", "phones:phones", "--ignore", "missing-ttl")
+    assert fixed == (0, "table phones: nothing found\n", "")
 
 
 def test_a_comment_a_rule_and_a_cloud_are_left_out(run: Run, phones: Application) -> None:
@@ -93,7 +93,7 @@ def test_json(run: Run, phones: Application) -> None:
             "what": "every Reading has the same partition key",
             "why": answer["findings"][0]["why"],
             "source": "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-uniform-load.html",
-            "mend": 'primary = PrimaryKey("BATTERY#{user}", "{at:ms}")',
+            "fix": 'primary = PrimaryKey("BATTERY#{user}", "{at:ms}")',
             "backends": ["dynamodb", "bigtable"],
             "file": "phones.py",
             "line": 13,

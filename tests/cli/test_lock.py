@@ -30,19 +30,19 @@ def test_the_day_of_a_developer(run: Run, application: Application) -> None:
     checked = run("check", "shop:shop")
     assert checked.code == 1
     assert checked.out == (
-        'strands   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}": entries of '
+        'orphans   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}": entries of '
         "stored items stay under the old template, where queries do not look; put() every stored Customer again, or "
         "give the pattern a new index name and fill that\n"
     )
     assert checked.line == (
-        "odm: table shop is not as odm.lock says: 1 strands stored data; "
+        "odm: table shop is not as odm.lock says: 1 orphans stored data; "
         "once that is seen to, run odm lock shop:shop --accept\n"
     )
     refused = run("lock", "shop:shop")
     assert refused.code == 1
     assert refused.out == checked.out
     assert refused.line == (
-        "odm: odm.lock stays as it is: 1 strands stored data; to lock the model all the same, add --accept\n"
+        "odm: odm.lock stays as it is: 1 orphans stored data; to lock the model all the same, add --accept\n"
     )
     assert (application.folder / "odm.lock").read_bytes() == written
 
@@ -53,7 +53,7 @@ def test_the_day_of_a_developer(run: Run, application: Application) -> None:
 
 
 @pytest.mark.parametrize(("change", "level"), [(WITH_STATUS, "backfill"), (WITH_NOTE, "safe")])
-def test_what_strands_nothing_must_be_locked_too(
+def test_what_orphans_nothing_must_be_locked_too(
     change: tuple[str, str], level: str, run: Run, application: Application
 ) -> None:
     run("lock", "shop")
@@ -82,11 +82,11 @@ def test_json(run: Run, application: Application) -> None:
     found = json.loads(checked.out)
     assert found["ok"] is False
     assert [(f["level"], f["where"], f["change"]) for f in found["findings"]] == [
-        ("strands", "Customer.by_email", "template"),
+        ("orphans", "Customer.by_email", "template"),
         ("backfill", "Order.by_status", "new pattern"),
     ]
     assert checked.line.startswith(
-        "odm: table shop is not as odm.lock says: 1 strands stored data, 1 needs a backfill; "
+        "odm: table shop is not as odm.lock says: 1 orphans stored data, 1 needs a backfill; "
     )
     refused = run("lock", "shop", "--json")
     assert refused.code == 1
@@ -158,17 +158,17 @@ def test_a_path_that_can_not_be_used(run: Run, application: Application) -> None
     for command in ("lock", "check"):
         done = run(command, "shop", "--file", "folder")
         assert done.code == 1
-        assert re.search(r"folder can not be read: .+; choose another path with --file", done.line)
+        assert re.search(r"folder cannot be read: .+; choose another path with --file", done.line)
     done = run("lock", "shop", "--file", "missing/odm.lock")
     assert done.code == 1
-    assert re.search(r"missing.odm.lock can not be written: .+; choose another path with --file", done.line)
+    assert re.search(r"missing.odm.lock cannot be written: .+; choose another path with --file", done.line)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the folder is one of Linux")
 def test_a_folder_that_can_not_be_written(run: Run) -> None:
     done = run("lock", "shop", "--file", "/sys/odm.lock")  # where root is refused, too
     assert (done.code, done.out) == (1, "")
-    assert re.search(r"^odm: /sys/odm.lock can not be written: .+; choose another path with --file$", done.line)
+    assert re.search(r"^odm: /sys/odm.lock cannot be written: .+; choose another path with --file$", done.line)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of files")
@@ -177,7 +177,7 @@ def test_what_can_not_be_written_in_full_leaves_the_file_as_it_was(run: Run, app
     path.write_text('{"format": 1, "tables": {}}', encoding="utf-8")
     limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)); signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
     limited = f"import resource, signal; {limit}\n{RUN}"
-    assert "odm.lock can not be written: " in failure(odm(application.folder, "lock", "shop", run=limited))
+    assert "odm.lock cannot be written: " in failure(odm(application.folder, "lock", "shop", run=limited))
     assert path.read_text(encoding="utf-8") == '{"format": 1, "tables": {}}'
     assert sorted(file.name for file in application.folder.iterdir()) == ["odm.lock", "shop.py"]
 
@@ -197,4 +197,4 @@ def test_as_a_program(application: Application) -> None:
     succeeded(odm(folder, "lock", "shop:shop", PYTHONHASHSEED="5"))
     assert (folder / "odm.lock").read_bytes() == text
     application.change(EMAIL_MOVED)
-    assert "1 strands stored data" in failure(odm(folder, "check", "shop:shop", PYTHONIOENCODING="ascii"))
+    assert "1 orphans stored data" in failure(odm(folder, "check", "shop:shop", PYTHONIOENCODING="ascii"))

@@ -111,19 +111,19 @@ def test_a_key_that_changed_under_data_is_refused(
     planned, refused = cloud("plan"), cloud("apply", "--yes")
     assert planned.out == refused.out
     assert planned.code == refused.code == 1
-    assert "strands   Customer.primary: stored key" in refused.out
-    assert "strands   Customer.by_email: stored entry" in refused.out
+    assert "orphans   Customer.primary: stored key" in refused.out
+    assert "orphans   Customer.by_email: stored entry" in refused.out
     assert "2 of 2 that were read have another entry in index 'by_email'" in refused.out
     assert "put() every stored Customer again" in refused.out
-    assert ('strands   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}"' in refused.out) is locked
-    strands = 4 if locked else 2
+    assert ('orphans   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}"' in refused.out) is locked
+    orphans = 4 if locked else 2
     backfill = ", 1 needs a backfill" * locked
     assert refused.line == (
-        f"odm: table {prefix}shop stays as it is: 1 change, {strands} strand stored data{backfill}; "
+        f"odm: table {prefix}shop stays as it is: 1 change, {orphans} orphan stored data{backfill}; "
         "to make the changes all the same, add --accept\n"
     )
-    assert planned.line.endswith(f"{strands} strand stored data{backfill}; see to the stored data first\n")
-    left = f"table {prefix}shop is as the models ask, its items are not: {strands} strand stored data{backfill}\n"
+    assert planned.line.endswith(f"{orphans} orphan stored data{backfill}; see to the stored data first\n")
+    left = f"table {prefix}shop is as the models ask, its items are not: {orphans} orphan stored data{backfill}\n"
     for err in ("... add index 'by_status'\n", ""):  # the second time the table has nothing to change
         accepted = cloud("apply", "--yes", "--accept")
         assert (accepted.code, accepted.err) == (0, err)
@@ -138,7 +138,7 @@ def test_a_lock_of_other_keys_refuses_nothing_where_there_is_no_data(
     assert cloud("plan").out.startswith("create ")
     assert cloud("apply", "--yes").code == 0
     assert cloud("plan").code == 0
-    assert "strands   Customer.by_email: template" in cloud("plan", "--sample", "0").out
+    assert "orphans   Customer.by_email: template" in cloud("plan", "--sample", "0").out
 
 
 def test_entries_that_lack_are_named_until_they_are_written(
@@ -190,7 +190,7 @@ def test_items_that_no_model_can_read_are_named_and_refuse_nothing(
     assert planned.code == 0
     said = "safe      Customer: unreadable (CUSTOMER#c"
     assert planned.out.startswith(said)
-    assert "2 of 2 that were read can not be read" in planned.out
+    assert "2 of 2 that were read cannot be read" in planned.out
     assert planned.out.endswith(f"table {prefix}shop is as the models ask\n")
 
 

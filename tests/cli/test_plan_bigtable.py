@@ -160,14 +160,14 @@ def test_a_key_that_changed_under_data_is_refused(
     planned, refused = cloud("plan"), cloud("apply", "--yes")
     assert planned.out == refused.out
     assert planned.code == refused.code == 1
-    assert "strands   Customer.primary: stored key CUSTOMER#c0 | PROFILE → C#c0 | PROFILE" in refused.out
-    assert "strands   Customer.by_email: stored entry" in refused.out
+    assert "orphans   Customer.primary: stored key CUSTOMER#c0 | PROFILE → C#c0 | PROFILE" in refused.out
+    assert "orphans   Customer.by_email: stored entry" in refused.out
     assert "2 of 2 that were read have another entry in index 'by_email'" in refused.out
-    assert ('strands   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}"' in refused.out) is locked
-    strands = 4 if locked else 2
+    assert ('orphans   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}"' in refused.out) is locked
+    orphans = 4 if locked else 2
     backfill = ", 1 needs a backfill" * locked
     assert refused.line == (
-        f"odm: table {prefix}shop stays as it is: 1 change, {strands} strand stored data{backfill}; "
+        f"odm: table {prefix}shop stays as it is: 1 change, {orphans} orphan stored data{backfill}; "
         "to make the changes all the same, add --accept\n"
     )
     accepted = cloud("apply", "--yes", "--accept")

@@ -65,7 +65,7 @@ def test_a_module_that_can_not_be_imported(source: str, why: str, run: Run, appl
     application.write(source)
     done = run("schema", "shop:shop")
     assert (done.code, done.out) == (1, "")
-    assert "module 'shop' can not be imported: " in done.line
+    assert "module 'shop' cannot be imported: " in done.line
     assert why.format(folder=application.folder) in done.line
 
 
@@ -73,7 +73,7 @@ def test_an_attribute_that_raises(run: Run, application: Application) -> None:
     application.write("def __getattr__(name):\n    raise ValueError(f'no {name}')\n")
     done = run("schema", "shop:late")
     assert (done.code, done.out) == (1, "")
-    assert done.line == f"odm: shop:late can not be read: ValueError: no late ({application.folder}/shop.py, line 2)\n"
+    assert done.line == f"odm: shop:late cannot be read: ValueError: no late ({application.folder}/shop.py, line 2)\n"
 
 
 def test_a_model_that_does_not_compile(run: Run, application: Application) -> None:

@@ -1,4 +1,4 @@
-"""Types that can not be stored are refused when the entity is compiled: class, field, type and mend are named."""
+"""Types that cannot be stored are refused when the entity is compiled: class, field, type and fix are named."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -91,15 +91,15 @@ REFUSED: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "shown", "mend"), REFUSED, ids=[str(n) for n in range(len(REFUSED))])
-def test_a_type_that_can_not_come_back(annotation: Any, shown: str, mend: str) -> None:
+@pytest.mark.parametrize(("annotation", "shown", "fix"), REFUSED, ids=[str(n) for n in range(len(REFUSED))])
+def test_a_type_that_can_not_come_back(annotation: Any, shown: str, fix: str) -> None:
     model = create_model("Order", value=(annotation, ...))
     with pytest.raises(SchemaError) as caught:
         compile_codec(model, "Order")
     message = str(caught.value)
     assert "Order.value: " in message
     assert shown in message
-    assert mend in message
+    assert fix in message
 
 
 def test_a_fault_in_a_nested_model_names_that_model() -> None:

@@ -1,4 +1,4 @@
-"""The suite on DynamoDB in the sync colour, against moto in this process."""
+"""The suite on DynamoDB in the sync mode, against moto in this process."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from tests.conformance.moto import FAULTS
 
 
 @pytest.fixture  # type: ignore[no-redef]  # in place of both
-def colour() -> str:
+def mode() -> str:
     return "sync"
 
 

@@ -1,4 +1,4 @@
-"""The suite on DynamoDB in the async colour, against moto as a server: aiobotocore can not be answered in process."""
+"""The suite on DynamoDB in the async mode, against moto as a server: aiobotocore cannot be answered in process."""
 
 import boto3
 import pytest
@@ -11,7 +11,7 @@ from tests.conformance.moto import FAULTS
 
 
 @pytest.fixture  # type: ignore[no-redef]  # in place of both
-def colour() -> str:
+def mode() -> str:
     return "async"
 
 

@@ -1,4 +1,4 @@
-"""The suite on DynamoDB in both colours, against DynamoDB Local."""
+"""The suite on DynamoDB sync and async, against DynamoDB Local."""
 
 import boto3
 import pytest

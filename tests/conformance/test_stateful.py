@@ -1,4 +1,4 @@
-"""Random calls on both forms of the bundled engine, in both colours, and on a dict: they agree after every step.
+"""Random calls on both forms of the bundled engine, sync and async, and on a dict: they agree after every step.
 
 ``ODM_STATEFUL_STEPS=100000 pytest tests/conformance/test_stateful.py`` is the long run.
 """

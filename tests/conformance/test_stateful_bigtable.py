@@ -1,4 +1,4 @@
-"""Random calls on Google's Bigtable emulator in both colours, on memory, and on a dict: they agree after every step.
+"""Random calls on Google's Bigtable emulator sync and async, on memory, and on a dict: they agree after every step.
 
 ``ODM_STATEFUL_BIGTABLE_STEPS=2000 pytest tests/conformance/test_stateful_bigtable.py`` is the long run.
 """

@@ -1,4 +1,4 @@
-"""Random calls on DynamoDB Local in both colours, and on a dict: they agree after every step.
+"""Random calls on DynamoDB Local sync and async, and on a dict: they agree after every step.
 
 ``ODM_STATEFUL_DYNAMODB_STEPS=2000 pytest tests/conformance/test_stateful_dynamodb_local.py`` is the long run.
 """
@@ -22,7 +22,7 @@ LENGTH = 20
 
 
 class OnDynamoDB(StoreMachine):
-    """A table a colour."""
+    """A table a mode."""
 
     backend: ClassVar[DynamoDB]
 

@@ -80,7 +80,7 @@ def db(request: pytest.FixtureRequest) -> Any:
 
 
 async def outcome(of: Any) -> object:
-    """What a call of either colour gives."""
+    """What a call sync or async gives."""
     return await of if hasattr(of, "__await__") else of
 
 

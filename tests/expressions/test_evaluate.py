@@ -248,9 +248,9 @@ def test_apply(before: dict[str, Any], actions: list[Action], after: dict[str, A
 
 
 REFUSED: list[tuple[Action, str]] = [
-    (Set(path("gone", "a"), 1), "gone.a can not be changed: gone is not there; set gone as a whole"),
-    (Set(path("n", "a"), 1), "n.a can not be changed: n is a number"),
-    (Set(path("map", 0), 1), r"map\[0\] can not be changed: map is a map"),
+    (Set(path("gone", "a"), 1), "gone.a cannot be changed: gone is not there; set gone as a whole"),
+    (Set(path("n", "a"), 1), "n.a cannot be changed: n is a number"),
+    (Set(path("map", 0), 1), r"map\[0\] cannot be changed: map is a map"),
     (Set(path("list", "a"), 1), "list is a list"),
     (Set(path("map", "deep", "gone", "a"), 1), "map.deep.gone is not there"),
     (SetIfMissing(path("gone", "a"), 1), "gone is not there"),

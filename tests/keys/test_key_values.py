@@ -1,4 +1,4 @@
-"""Values that can not stand in a key: the message names the entity, the field, the value and the mend."""
+"""Values that cannot stand in a key: the message names the entity, the field, the value and the fix."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -13,7 +13,7 @@ NAIVE = datetime(2024, 1, 1)
 
 
 @pytest.mark.parametrize(
-    ("placeholder", "value", "fault", "mend"),
+    ("placeholder", "value", "fault", "fix"),
     [
         ("text", "", "empty", "one character"),
         ("text", "a\ud800", "lone surrogate U+D800", "UTF-8"),
@@ -60,7 +60,7 @@ NAIVE = datetime(2024, 1, 1)
         ("ratio", True, "of type bool", "a float"),
     ],
 )
-def test_a_bad_value_is_a_key_value_error(placeholder: str, value: Any, fault: str, mend: str) -> None:
+def test_a_bad_value_is_a_key_value_error(placeholder: str, value: Any, fault: str, fix: str) -> None:
     template = compiled(f"T#{{{placeholder}}}")
     name = template.fields[0]
     for call in (template.encode, template.span):
@@ -68,7 +68,7 @@ def test_a_bad_value_is_a_key_value_error(placeholder: str, value: Any, fault: s
             call({name: value})
         message = str(caught.value)
         assert message.startswith(f"Everything.pattern: {name}={repr(value)[:80]}")
-        for part in (template.text, fault, mend):
+        for part in (template.text, fault, fix):
             assert part in message
 
 
@@ -78,7 +78,7 @@ def test_none_can_not_be_asked_for() -> None:
 
 
 def test_a_value_too_long_to_print_is_named_by_its_type() -> None:
-    with pytest.raises(KeyValueError, match="number=<int> can not stand"):
+    with pytest.raises(KeyValueError, match="number=<int> cannot stand"):
         compiled("{number}").encode({"number": 10**5000})
     with pytest.raises(KeyValueError) as caught:
         compiled("{symbol:<5}").encode({"symbol": "x" * 1000})

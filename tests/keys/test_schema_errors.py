@@ -1,4 +1,4 @@
-"""Templates that can not be compiled: the message names the pattern, the template, the placeholder and the mend."""
+"""Templates that cannot be compiled: the message names the pattern, the template, the placeholder and the fix."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -46,7 +46,7 @@ FIELDS: Mapping[str, Any] = Order.model_fields
 
 
 @pytest.mark.parametrize(
-    ("template", "placeholder", "fault", "mend"),
+    ("template", "placeholder", "fault", "fix"),
     [
         ("A#{custmer_id}", "{custmer_id}", "no field 'custmer_id'", "did you mean customer_id?"),
         ("A#{zzz}", "{zzz}", "no field 'zzz'", "the fields are customer_id, placed_at, day"),
@@ -67,10 +67,10 @@ FIELDS: Mapping[str, Any] = Order.model_fields
         ("{customer_id:<5:desc}", "{customer_id:<5:desc}", "no opposite order", "drop desc"),
         ("{blob:desc}", "{blob:desc}", "no opposite order", "drop desc"),
         ("{status:desc}", "{status:desc}", "no opposite order", "drop desc"),
-        ("{customer_id}v", "{customer_id}", "'v' can not follow", "put '#' between"),
-        ("{customer_id}{quantity}", "{customer_id}", "'{quantity}' can not follow", "put '#' between"),
-        ("{status}x#{quantity}", "{status}", "'x#' can not follow", "put '#' between"),
-        ("{blob}-", "{blob}", "'-' can not follow", "put '#' between"),
+        ("{customer_id}v", "{customer_id}", "'v' cannot follow", "put '#' between"),
+        ("{customer_id}{quantity}", "{customer_id}", "'{quantity}' cannot follow", "put '#' between"),
+        ("{status}x#{quantity}", "{status}", "'x#' cannot follow", "put '#' between"),
+        ("{blob}-", "{blob}", "'-' cannot follow", "put '#' between"),
         ("{placed_at:%m%d}", "{placed_at:%m%d}", "'%m%d' does not sort", "starts with %Y"),
         ("{placed_at:%Y%d}", "{placed_at:%Y%d}", "'%Y%d' does not sort", "in the order %Y %m %d"),
         ("{placed_at:%Y%j}", "{placed_at:%Y%j}", "'%Y%j' does not sort", "no other"),
@@ -89,22 +89,22 @@ FIELDS: Mapping[str, Any] = Order.model_fields
         ("#A", "", "a component is empty", "put text"),
         ("A#", "", "a component is empty", "put text"),
         ("A##{customer_id}", "", "a component is empty", "put text"),
-        ("A$#{customer_id}", "", "'$' can not be used", "printable ASCII"),
-        ("A b#{customer_id}", "", "' ' can not be used", "sorts below '#'"),
-        ("A!#{customer_id}", "", "'!' can not be used", "sorts below '#'"),
-        ("Ä#{customer_id}", "", "'Ä' can not be used", "printable ASCII"),
-        ("A\n#{customer_id}", "", "'\\n' can not be used", "printable ASCII"),
+        ("A$#{customer_id}", "", "'$' cannot be used", "printable ASCII"),
+        ("A b#{customer_id}", "", "' ' cannot be used", "sorts below '#'"),
+        ("A!#{customer_id}", "", "'!' cannot be used", "sorts below '#'"),
+        ("Ä#{customer_id}", "", "'Ä' cannot be used", "printable ASCII"),
+        ("A\n#{customer_id}", "", "'\\n' cannot be used", "printable ASCII"),
         ("A{customer_id", "", "'{' has no partner", "placeholders are"),
         ("A}#{customer_id}", "", "'}' has no partner", "placeholders are"),
         ("{{customer_id}}", "", "'{' has no partner", "placeholders are"),
     ],
 )
-def test_a_bad_template_is_a_schema_error(template: str, placeholder: str, fault: str, mend: str) -> None:
+def test_a_bad_template_is_a_schema_error(template: str, placeholder: str, fault: str, fix: str) -> None:
     with pytest.raises(SchemaError) as caught:
         compile_template(template, FIELDS, owner="Order.by_date")
     message = str(caught.value)
     assert message.startswith(f"Order.by_date: key template {template!r}: ")
-    for part in (placeholder, fault, mend):
+    for part in (placeholder, fault, fix):
         assert part in message
 
 

@@ -188,7 +188,7 @@ def test_two_bounds_are_exact_only_if_both_are() -> None:
 
 @pytest.mark.parametrize("known", [{"other": "a"}, {"text": "a", "symbol": "b"}])
 def test_gaps_and_strangers_are_refused(known: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"Everything\.pattern: (other|symbol) can not be given .* text, other"):
+    with pytest.raises(ValueError, match=r"Everything\.pattern: (other|symbol) cannot be given .* text, other"):
         compiled("{text}#{other}").span(known)
 
 

@@ -1,7 +1,7 @@
 """Explores what writers make of one store when their requests come in any order, and each may stop for good anywhere.
 
 The writers are real procedures on a dict of items that, as Bigtable does, writes one item at a time. Every order is
-played from the start: generators can not be copied.
+played from the start: generators cannot be copied.
 """
 
 from collections.abc import Callable, Iterator, Sequence

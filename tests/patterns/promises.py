@@ -208,7 +208,7 @@ class Promises(Model):
             write.on_model(self)
 
     def _trial(self, write: Write) -> tuple[OdmError | None, set[Any], set[Any]]:
-        """Why a write alone can not be done, what the item claims before, and after."""
+        """Why a write alone cannot be done, what the item claims before, and after."""
         old = self.find(write.which)
         held = set(self.claimed(old)) if old is not None else set()
         trial = Promises(self._clock)

@@ -101,13 +101,13 @@ def items(db: Store) -> dict[tuple[str, str], RawItem]:
 
 
 class TestCopy:
-    @pytest.mark.parametrize("colour", ["sync", "async"])
+    @pytest.mark.parametrize("mode", ["sync", "async"])
     @pytest.mark.parametrize("to", BACKENDS)
-    def test_every_item_arrives_as_it_is(self, to: str, colour: str, open_backend: Open, source: Store) -> None:
+    def test_every_item_arrives_as_it_is(self, to: str, mode: str, open_backend: Open, source: Store) -> None:
         backend = open_backend(to)
         with Store(zoo, backend) as there:
             there.create()
-            done = copy(source, there) if colour == "sync" else asyncio.run(self.moved(source.backend, backend))
+            done = copy(source, there) if mode == "sync" else asyncio.run(self.moved(source.backend, backend))
             assert done.items == 100
             assert done.verified is not None
             assert done.verified.same
@@ -236,8 +236,8 @@ class TestStops:
             done = await acopy(here, there, size=5, state=tmp_path / "state")
             assert (done.items, await averify(here, there)) == (100, done.verified)
 
-    @pytest.mark.parametrize("colour", ["sync", "async"])
-    def test_one_that_fails_stops_the_others(self, colour: str, source: Store) -> None:
+    @pytest.mark.parametrize("mode", ["sync", "async"])
+    def test_one_that_fails_stops_the_others(self, mode: str, source: Store) -> None:
         faults = Faults()
         backend = Memory(faults=faults)
         with Store(zoo, backend) as there:
@@ -249,7 +249,7 @@ class TestStops:
                 "async": lambda: asyncio.run(self.copied(source.backend, backend)),
             }
             with pytest.raises(Throttled):
-                run[colour]()  # the others have many seconds to wait
+                run[mode]()  # the others have many seconds to wait
             assert time.monotonic() - begun < 10
             assert len(items(there)) < 40
 

@@ -1,4 +1,4 @@
-"""Pointers: declarations that can not be right, writers that race, and a pointer that can not be written."""
+"""Pointers: declarations that cannot be right, writers that race, and a pointer that cannot be written."""
 
 import asyncio
 from collections.abc import Callable

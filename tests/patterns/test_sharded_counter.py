@@ -1,4 +1,4 @@
-"""Sharded counters: declarations that can not be right, answers that are lost, and writers that race."""
+"""Sharded counters: declarations that cannot be right, answers that are lost, and writers that race."""
 
 import asyncio
 from collections.abc import Callable
@@ -56,8 +56,8 @@ def entity(key: str = "HITS#{shard}#{page}", **fields: Any) -> type[Entity]:
         (entity(), {"shards": 8, "shard": "part"}, "no field 'part'"),
         (entity(), {"shards": 8, "count": "page"}, "= 0"),
         (entity(count=Annotated[int, Field(ge=0)]), {"shards": 8}, "bounds"),
-        (entity(shard=Annotated[int, Field(ge=0, lt=8)]), {"shards": 8, "reads": 9}, "can not be 8"),
-        (entity(shard=str), {"shards": 8}, "can not be 7"),
+        (entity(shard=Annotated[int, Field(ge=0, lt=8)]), {"shards": 8, "reads": 9}, "cannot be 8"),
+        (entity(shard=str), {"shards": 8}, "cannot be 7"),
         (entity("HITS#{page}"), {"shards": 8}, r"\{shard\}"),
     ],
     ids=range(11),

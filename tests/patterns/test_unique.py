@@ -1,4 +1,4 @@
-"""Unique values: declarations that can not be right, and writers that race for one value."""
+"""Unique values: declarations that cannot be right, and writers that race for one value."""
 
 import asyncio
 from collections.abc import Callable

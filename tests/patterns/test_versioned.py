@@ -1,4 +1,4 @@
-"""Versioned: declarations that can not be right, what of an entity its versions have, and writers that race."""
+"""Versioned: declarations that cannot be right, what of an entity its versions have, and writers that race."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What an upgrade is given, and updates of older items that can not be done."""
+"""What an upgrade is given, and updates of older items that cannot be done."""
 
 from typing import Any
 

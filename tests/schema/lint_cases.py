@@ -28,7 +28,7 @@ BATTERY = "at: datetime; user: str; percent: int"
 TRACK = "device: str; at: datetime"
 
 CASES = [
-    Case(  # the case of the phone batteries, mended by field promotion
+    Case(  # the case of the phone batteries, fixed by field promotion
         "hot-partition",
         "Reading.primary",
         BATTERY,

@@ -1,4 +1,4 @@
-"""Every fault of a model is a SchemaError that names class, pattern or field, fault and mend."""
+"""Every fault of a model is a SchemaError that names class, pattern or field, fault and fix."""
 
 import re
 from collections.abc import Callable
@@ -99,7 +99,7 @@ def empty_component(table: Table) -> None:
         primary = PrimaryKey("ORDER##{id}")
 
 
-@fault("Order.primary", "{first}", "'{second}' can not follow", "put '#' between")
+@fault("Order.primary", "{first}", "'{second}' cannot follow", "put '#' between")
 def two_texts_without_a_break(table: Table) -> None:
     class Order(Entity, table=table):
         first: str
@@ -142,7 +142,7 @@ def indexes_21(table: Table) -> None:
         declare_entity(table, {"id": str}, f"Entity{number}", primary=primary, **{f"by_{number}": pattern})
 
 
-@fault("Order.by_id", "'by id'", "can not name an index", 'index="..."')
+@fault("Order.by_id", "'by id'", "cannot name an index", 'index="..."')
 def index_name(table: Table) -> None:
     class Order(Entity, table=table):
         id: str
@@ -375,7 +375,7 @@ def no_entities(table: Table) -> None:
 
 
 @pytest.mark.parametrize(("declare", "says"), FAULTS)
-def test_a_fault_is_named_with_its_mend(declare: Declare, says: tuple[str, ...]) -> None:
+def test_a_fault_is_named_with_its_fix(declare: Declare, says: tuple[str, ...]) -> None:
     table = Table("shop")
     declare(table)
     with pytest.raises(SchemaError, match="(?s)" + ".*".join(map(re.escape, says))):
@@ -391,7 +391,7 @@ def test_a_field_that_an_attribute_of_the_class_hides(name: str) -> None:
         table.compile()
 
 
-def test_a_fault_is_found_again_at_every_use_until_it_is_mended() -> None:
+def test_a_fault_is_found_again_at_every_use_until_it_is_fixed() -> None:
     table = Table("shop")
     declare_entity(table, {"id": str})
     for _ in range(2):

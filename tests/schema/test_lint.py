@@ -1,4 +1,4 @@
-"""The linter: for each rule a table that breaks it and one that just does not; and its mends are right."""
+"""The linter: for each rule a table that breaks it and one that just does not; and its fixes are right."""
 
 import importlib.util
 import re
@@ -77,16 +77,16 @@ def test_every_rule_is_tried() -> None:
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_the_line_to_change_is_right(case: Case, load: LoadTable) -> None:
     finding = next(one for one in load(case.source(case.has)).lint() if one.rule == case.rule)
-    lines = [line for line in finding.mend.splitlines() if re.match(r"\w+ = (PrimaryKey|AccessPattern)\(", line)]
+    lines = [line for line in finding.fix.splitlines() if re.match(r"\w+ = (PrimaryKey|AccessPattern)\(", line)]
     assert finding.file is not None
     assert finding.line is not None
     source = Path(finding.file).read_text(encoding="utf-8").splitlines()
     if lines:
         assert source[finding.line - 1].startswith(f"    {finding.where.split('.')[1]} = ")
         source[finding.line - 1] = "\n".join(f"    {line}" for line in lines)
-        mended = load("\n".join(source) + "\n")
-        assert case.rule not in dict(rules(mended))
-        new = {rule for rule, _ in rules(mended)} - {rule for rule, _ in rules(load(case.source(case.has)))}
+        fixed = load("\n".join(source) + "\n")
+        assert case.rule not in dict(rules(fixed))
+        new = {rule for rule, _ in rules(fixed)} - {rule for rule, _ in rules(load(case.source(case.has)))}
         assert new <= {"missing-ttl"}  # of what is a plain time series only now
     else:
         assert case.rule in ("hot-partition", "monotonic-key", "long-names", "missing-ttl")
@@ -138,8 +138,8 @@ def test_ambiguous_row_keys_are_those_that_bigtable_refuses(
         return
     with pytest.raises(SchemaError) as refused:
         check(table.compile())
-    assert told[0].mend in str(refused.value)
-    partition = re.search(r'such as "(.+?)"', told[0].mend)
+    assert told[0].fix in str(refused.value)
+    partition = re.search(r'such as "(.+?)"', told[0].fix)
     assert partition is not None
     name = partition[1].split("#")[0].title()
     source = two(
@@ -216,7 +216,7 @@ LISTED = 'primary = PrimaryKey("{order_id}"); listed = AccessPattern('
 
 
 @pytest.mark.parametrize(
-    ("source", "mend"),
+    ("source", "fix"),
     [
         (order(f'{LISTED}"ALL", when=field("order_id") > "a", index="gsi1")'), 'index="gsi1", when=...'),
         (order(f'{LISTED}"ALL", "{{placed_at}}", projection="keys")'), ", by=\"order_id\"), projection='keys'"),
@@ -266,9 +266,9 @@ LISTED = 'primary = PrimaryKey("{order_id}"); listed = AccessPattern('
         ),
     ],
 )
-def test_the_mend_fits_what_is_asked(source: str, mend: str, load: LoadTable) -> None:
-    mends = [one.mend for one in load(source).lint() if one.rule in ("hot-partition", "monotonic-key")]
-    assert [mend in one for one in mends] == [True]
+def test_the_fix_fits_what_is_asked(source: str, fix: str, load: LoadTable) -> None:
+    fixes = [one.fix for one in load(source).lint() if one.rule in ("hot-partition", "monotonic-key")]
+    assert [fix in one for one in fixes] == [True]
 
 
 def test_on_bigtable_a_hot_partition_is_one_that_sorts_by_time(load: LoadTable) -> None:
@@ -317,10 +317,10 @@ def test_the_newest_are_not_kept_where_shards_are(load: LoadTable) -> None:
     fields = "at: datetime; user: str"
     salted = 'primary = PrimaryKey("SERIES", "{at}#{user}", shards=Shards(3, by="at"))'
     [finding] = load(order(salted, fields)).lint()
-    assert (finding.rule, finding.mend) == ("missing-ttl", "expires_at: Annotated[datetime, TTL]")
+    assert (finding.rule, finding.fix) == ("missing-ttl", "expires_at: Annotated[datetime, TTL]")
     listed = 'primary = PrimaryKey("ALL", "{order_id}")'
     kept, free = (
-        next(one.mend for one in load(order(listed, "order_id: str", options)).lint() if one.rule == "hot-partition")
+        next(one.fix for one in load(order(listed, "order_id: str", options)).lint() if one.rule == "hot-partition")
         for options in (", keep=9", "")
     )
     assert "shards=" in free
@@ -330,7 +330,7 @@ def test_the_newest_are_not_kept_where_shards_are(load: LoadTable) -> None:
 def test_short_names_are_free_ones(load: LoadTable) -> None:
     long = "; ".join(f"{letter * 130}_b: str" for letter in "ac")
     [finding] = load(order('primary = PrimaryKey("{ab}")', f"ab: str; {long}; {'a' * 129}_b: str")).lint()
-    assert [line.split("Stored")[1] for line in finding.mend.splitlines()] == ['("ab2")]', '("cb")]', '("ab3")]']
+    assert [line.split("Stored")[1] for line in finding.fix.splitlines()] == ['("ab2")]', '("cb")]', '("ab3")]']
 
 
 def test_the_worst_of_all_entities_comes_first(load: LoadTable) -> None:

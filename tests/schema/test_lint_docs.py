@@ -1,4 +1,4 @@
-"""docs/lint.md has every rule, and its examples are what it says: before the mend, and after it."""
+"""docs/lint.md has every rule, and its examples are what it says: before the fix, and after it."""
 
 import re
 from typing import Any
@@ -27,7 +27,7 @@ def test_each_rule_has_a_section_with_its_severity_and_its_source() -> None:
         assert f"({RULES[name].source})" in said, name
 
 
-def test_before_the_mend_a_rule_finds_it_and_afterwards_nothing_does() -> None:
+def test_before_the_fix_a_rule_finds_it_and_afterwards_nothing_does() -> None:
     [first] = [block.text for block in blocks(PAGE) if block.language == "python first"]
     for name, (start, end) in sections().items():
         shown = [block for block in blocks(PAGE) if start < block.line < end]

@@ -36,7 +36,7 @@ def test_a_change_gives_exactly_its_findings(change: Change) -> None:
 @named(CHANGES)
 def test_a_finding_says_what_to_do(change: Change) -> None:
     for finding in findings(change):
-        assert finding.level == "safe" or (finding.effect and finding.mend)
+        assert finding.level == "safe" or (finding.effect and finding.fix)
         assert "\n" not in str(finding)
         assert finding.was != finding.now or not finding.was
 
@@ -84,7 +84,7 @@ def is_seen(change: Change) -> bool:
 
 
 @named(SAFE)
-def test_what_is_safe_strands_nothing(change: Change) -> None:
+def test_what_is_safe_orphans_nothing(change: Change) -> None:
     assert not is_seen(change)
 
 
@@ -95,7 +95,7 @@ def test_what_is_not_safe_is_seen(change: Change) -> None:
 
 def test_a_removed_field_is_dropped_by_the_next_put() -> None:
     change = Change("", [('    note: str = ""\n', ""), ('        note="late",\n', "")], [])
-    assert [(f.level, f.change) for f in findings(change)] == [("strands", "removed field")]
+    assert [(f.level, f.change) for f in findings(change)] == [("orphans", "removed field")]
     old, now = model(), model(*change.new)
     memory = Memory()
     before, after = Store(old.table, memory), Store(now.table, memory)
@@ -122,7 +122,7 @@ def test_a_revision_that_was_added_needs_an_update_before_a_put() -> None:
 @pytest.mark.parametrize(
     "name", ["new pattern", "pattern moved to a new index", "TTL added", "index template", "when", "format of a key"]
 )
-def test_putting_again_is_the_mend(name: str) -> None:
+def test_putting_again_is_the_fix(name: str) -> None:
     [change] = [change for change in CHANGES if change.name == name]
     now = model(*change.new)
     db = stored_as(change, model_of_items=model(), model_now=now)
@@ -134,13 +134,13 @@ def test_putting_again_is_the_mend(name: str) -> None:
 
 
 def test_what_the_shards_were_can_go_once_the_entries_have_moved() -> None:
-    """The lock file can not know whether they have, so it asks."""
+    """The lock file cannot know whether they have, so it asks."""
     was, grown = sharded("8, by='order_id'"), sharded("16, by='order_id', was=8")
     change = Change("", [sharded("16, by='order_id'")], [], [grown])
     [finding] = findings(change)
-    assert (finding.level, finding.change, finding.was) == ("strands", "shards", "16 by order_id as str, 8 before")
-    assert finding.mend == "keep was=8 until db.reshard() has given 0 for every partition"
-    assert "say was=8" in findings(Change("", [sharded("16, by='order_id'")], [], [was]))[0].mend
+    assert (finding.level, finding.change, finding.was) == ("orphans", "shards", "16 by order_id as str, 8 before")
+    assert finding.fix == "keep was=8 until db.reshard() has given 0 for every partition"
+    assert "say was=8" in findings(Change("", [sharded("16, by='order_id'")], [], [was]))[0].fix
     growing, after = model(grown), model(*change.new)
     db = stored_as(change, model_of_items=model(was), model_now=growing)
     now = Store(after.table, db.backend)
@@ -178,18 +178,18 @@ def test_what_the_bundled_engine_can_not_show() -> None:
         return [(f.level, f.where, f.change) for f in findings(Change("", new, [], old))]
 
     table = 'Table("shop")'
-    assert found([], [(table, 'Table("shop", keys=("PK", "SK"))')]) == [("strands", "table shop", "key names")]
+    assert found([], [(table, 'Table("shop", keys=("PK", "SK"))')]) == [("orphans", "table shop", "key names")]
     named = """Table("shop", index_keys={"by_email": ("GSI1PK", "GSI1SK")})"""
-    assert found([], [(table, named)]) == [("strands", "index by_email", "key names")]
-    assert found([(table, named)], []) == [("strands", "index by_email", "key names")]
+    assert found([], [(table, named)]) == [("orphans", "index by_email", "key names")]
+    assert found([(table, named)], []) == [("orphans", "index by_email", "key names")]
     where = 'AccessPattern("EMAIL#{email}"'
     keys, note = (f"{where}, projection={held}" for held in ('"keys"', '("note",)'))
     narrower = [("safe", "Customer.by_email", "projection")]
-    wider = [("strands", "Customer.by_email", "projection")]
+    wider = [("orphans", "Customer.by_email", "projection")]
     assert found([], [(where, keys)]) == found([], [(where, note)]) == narrower
     assert found([(where, note)], [(where, keys)]) == narrower
     assert found([(where, keys)], []) == found([(where, note)], []) == found([(where, keys)], [(where, note)]) == wider
-    assert found([], [(table, 'Table("shop", row_key_join="##")')]) == [("strands", "table shop", "row_key_join")]
+    assert found([], [(table, 'Table("shop", row_key_join="##")')]) == [("orphans", "table shop", "row_key_join")]
     counter = ("visits: int", "visits: Annotated[int, Counter]")
     assert found([], [counter]) == [("backfill", "Customer.visits", "Counter")]
     assert found([counter], []) == [("backfill", "Customer.visits", "Counter")]
@@ -221,7 +221,7 @@ def test_a_sort_key_that_came_to_the_table_moves_the_items_without_one() -> None
     second = ("ITEMS = [", 'class Tag(Entity, table=shop):\n    primary = PrimaryKey("TAGS", "ALL")\n\nITEMS = [')
     now = model(second, source=SINGLE)
     found = compare("shop", lock(old), lock(now))
-    assert [(f.level, f.change) for f in found] == [("strands", "sort key"), ("safe", "new entity")]
+    assert [(f.level, f.change) for f in found] == [("orphans", "sort key"), ("safe", "new entity")]
     db = stored_as(Change("", [], []), model_of_items=old, model_now=now)
     assert db.get(now.names["Note"], note_id="n1") is None
 
@@ -229,7 +229,7 @@ def test_a_sort_key_that_came_to_the_table_moves_the_items_without_one() -> None
 def test_the_new_name_of_a_class_is_guessed_from_its_key() -> None:
     [change] = [change for change in STRANDS if change.name == "class renamed without its tag"]
     [removed] = [finding for finding in findings(change) if finding.change == "removed entity"]
-    assert "keep the tag: class Purchase(Entity, ..., tag='Order')" in removed.mend
+    assert "keep the tag: class Purchase(Entity, ..., tag='Order')" in removed.fix
 
 
 def test_a_table_that_is_not_locked_is_one_finding() -> None:
@@ -261,17 +261,17 @@ ORDER_ID = {"field": "order_id", "encoding": "str"}
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        (None, {"count": 8, "by": ORDER_ID}, "strands   Order.by_date: shards none → 8 by order_id as str: "),
-        ({"count": 8}, {"count": 16}, "strands   Order.by_date: shards 8 at random → 16 at random: "),
+        (None, {"count": 8, "by": ORDER_ID}, "orphans   Order.by_date: shards none → 8 by order_id as str: "),
+        ({"count": 8}, {"count": 16}, "orphans   Order.by_date: shards 8 at random → 16 at random: "),
         ({"count": 8}, {"count": 10}, "safe      Order.by_date: shards 8 at random → 10 at random: "),
-        ({"count": 8}, {"count": 7}, "strands   Order.by_date: shards 8 at random → 7 at random: "),
+        ({"count": 8}, {"count": 7}, "orphans   Order.by_date: shards 8 at random → 7 at random: "),
         (
             {"count": 8, "by": ORDER_ID},
             {"count": 10, "by": ORDER_ID},
-            "strands   Order.by_date: shards 8 by order_id as str",
+            "orphans   Order.by_date: shards 8 by order_id as str",
         ),
         ({"count": 8, "by": ORDER_ID}, {"count": 8}, "safe      Order.by_date: shards 8 by order_id as str → 8 at "),
-        ({"count": 8, "by": ORDER_ID}, None, "strands   Order.by_date: shards 8 by order_id as str → none: "),
+        ({"count": 8, "by": ORDER_ID}, None, "orphans   Order.by_date: shards 8 by order_id as str → none: "),
     ],
 )
 def test_shards(old: object, new: object, expected: str) -> None:
@@ -283,11 +283,11 @@ def test_shards(old: object, new: object, expected: str) -> None:
 def test_the_kind_of_an_index() -> None:
     """The bundled engine keeps both kinds alike."""
     [finding] = compare("shop", lock(model()), altered("Order.dated", kind="local"))
-    assert str(finding).startswith("strands   Order.by_date: kind global → local: the index dated exists as a global")
+    assert str(finding).startswith("orphans   Order.by_date: kind global → local: the index dated exists as a global")
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "level"), [(None, 9, "strands"), (9, 5, "strands"), (5, 9, "safe"), (9, None, "safe")]
+    ("old", "new", "level"), [(None, 9, "orphans"), (9, 5, "orphans"), (5, 9, "safe"), (9, None, "safe")]
 )
 def test_how_many_items_are_kept(old: int | None, new: int | None, level: str) -> None:
     [finding] = compare("shop", altered("Order", keep=old), altered("Order", keep=new))
@@ -305,7 +305,7 @@ def test_keeping_fewer_items_removes_some_at_the_next_put() -> None:
         for keep in ("", ", keep=1")
     )
     [finding] = compare("shop", lock(old), lock(now))
-    assert (finding.level, finding.where, finding.now) == ("strands", "Visit", "newest 1")
+    assert (finding.level, finding.where, finding.now) == ("orphans", "Visit", "newest 1")
     db = stored_as(Change("", [], []), model_of_items=old, model_now=now)
     visit = now.names["Visit"]
     db.put(visit(customer_id="c1", number=18))
@@ -320,4 +320,4 @@ def test_a_version_that_grew_upgrades_fields_but_not_keys() -> None:
         ("safe", "Order", "version"),
     ]
     [fell] = compare("shop", altered("Order", version=2), lock(model()))
-    assert (fell.level, fell.change) == ("strands", "version")
+    assert (fell.level, fell.change) == ("orphans", "version")

@@ -1,4 +1,4 @@
-"""Shards and local indexes as declared: what they compile to, and every fault with its mend."""
+"""Shards and local indexes as declared: what they compile to, and every fault with its fix."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -57,7 +57,7 @@ FAULTS: list[Any] = [
     (AccessPattern("A#{id}", shards=Shards(8, by="id")), "'id' stands in the partition key", "random shards"),
     (
         AccessPattern("CUSTOMER#{customer_id}", "{number}", local=True, shards=Shards(8)),
-        "can not have shards",
+        "cannot have shards",
         "drop local=True or shards=",
     ),
     (AccessPattern("A", shards=Shards(8, was=0)), "Shards(8, was=0)", "an int from 1, for none, to 1000"),
@@ -70,7 +70,7 @@ FAULTS: list[Any] = [
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: repr(fault[1]))
-def test_faults_name_the_pattern_and_the_mend(fault: tuple[Any, ...]) -> None:
+def test_faults_name_the_pattern_and_the_fix(fault: tuple[Any, ...]) -> None:
     pattern, *says = fault
     with pytest.raises(SchemaError) as raised:
         declared(pattern)
@@ -109,7 +109,7 @@ KEY_FAULTS: list[Any] = [
 
 
 @pytest.mark.parametrize("fault", KEY_FAULTS, ids=lambda fault: repr(fault[1]))
-def test_faults_of_a_primary_key_name_the_mend(fault: tuple[Any, ...]) -> None:
+def test_faults_of_a_primary_key_name_the_fix(fault: tuple[Any, ...]) -> None:
     primary, *says = fault
     with pytest.raises(SchemaError) as raised:
         spread(primary)

@@ -148,8 +148,8 @@ class Answers(Connection[Any]):
     async def aclose(self) -> None: ...
 
 
-@pytest.mark.parametrize("colour", ["sync", "async"])
-def test_the_hook_is_told_of_each_native_request_but_pauses(colour: str) -> None:
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_the_hook_is_told_of_each_native_request_but_pauses(mode: str) -> None:
     told: list[RequestInfo] = []
     connection, threads = Answers(), set[int]()
 
@@ -159,7 +159,7 @@ def test_the_hook_is_told_of_each_native_request_but_pauses(colour: str) -> None
 
     watch = Observer("t", connection, hook)
     both = req.Gather((req.Get(Key("a")), req.Get(Key("b"))))
-    if colour == "sync":
+    if mode == "sync":
         assert perform(connection, both, watch) == ("second", "second")
         assert get_ident() not in threads
     else:

@@ -91,7 +91,7 @@ def pages_of_airports() -> Query[Airport]:
 def customers_by_name() -> Query[Customer]:
     """Which Spanish customers have a name that begins with "Studio #"?
 
-    Keys hold "#" and spaces of values escaped, as $S and $P, so a value can not pass for another key.
+    Keys hold "#" and spaces of values escaped, as $S and $P, so a value cannot pass for another key.
     """
     spanish = Customer.by_name(country="ES")
     return spanish.where(starts_with(Customer.name, "Studio #"))

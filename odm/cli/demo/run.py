@@ -21,8 +21,8 @@ def run(file: Path, *, reset: bool) -> None:
         reset: load the data again even if it is there.
 
     Raises:
-        BackendError: the file can not be used, such as one of another program.
-        Unsupported: the data can not be loaded, because the airports are not installed.
+        BackendError: the file cannot be used, such as one of another program.
+        Unsupported: the data cannot be loaded, because the airports are not installed.
     """
     console = make_console()
     with Store(models.demo, LocalFile(file)) as db:

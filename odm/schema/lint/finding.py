@@ -45,9 +45,9 @@ class LintFinding:
         what: what is the matter.
         why: what comes of it.
         source: where that is written.
-        mend: the declaration as it could be, or what else to do.
+        fix: the declaration as it could be, or what else to do.
         backends: where it matters, of "dynamodb" and "bigtable".
-        file, line: where the declaration stands; None where its source can not be found.
+        file, line: where the declaration stands; None where its source cannot be found.
     """
 
     rule: str
@@ -56,15 +56,15 @@ class LintFinding:
     what: str
     why: str
     source: str
-    mend: str
+    fix: str
     backends: tuple[Cloud, ...] = BOTH
     file: str | None = None
     line: int | None = None
 
     def __str__(self) -> str:
         place = "" if self.file is None else f"  {self.file}:{self.line}"
-        mend = self.mend.replace("\n", f"\n{'':10}")
-        parts = ("what", self.what), ("why", self.why), ("see", self.source), ("mend", mend)
+        fix = self.fix.replace("\n", f"\n{'':10}")
+        parts = ("what", self.what), ("why", self.why), ("see", self.source), ("fix", fix)
         lines = (f"    {name:<4}  {text}" for name, text in parts if text)
         return "\n".join((f"{self.severity:<7}  {self.rule}  {self.where}{place}", *lines))
 
@@ -99,7 +99,7 @@ RULES: Final[Mapping[str, Rule]] = {
 
 
 def found(
-    rule: Rule, where: str, *, what: str, why: str, mend: str, backends: tuple[Cloud, ...] = BOTH, source: str = ""
+    rule: Rule, where: str, *, what: str, why: str, fix: str, backends: tuple[Cloud, ...] = BOTH, source: str = ""
 ) -> LintFinding:
     """A finding of a rule; ``source`` where it is another than the rule's."""
-    return LintFinding(rule.name, rule.severity, where, what, why, source or rule.source, mend, backends)
+    return LintFinding(rule.name, rule.severity, where, what, why, source or rule.source, fix, backends)

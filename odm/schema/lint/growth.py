@@ -40,8 +40,8 @@ def unbounded_collection(schema: Schema, entity: EntitySchema) -> Iterator[LintF
         local.full_name,
         what=f'nothing bounds how many {entity.name} items come under one "{entity.primary.partition.text}"',
         why="with a local index, items and index entries of a partition key are 10 GB at most: then DynamoDB refuses "
-        "writes to it, and a local index can not be removed from a table",
-        mend=f"{written(declared(entity, local.name), local=False)}\nor bound the items with keep= or a TTL",
+        "writes to it, and a local index cannot be removed from a table",
+        fix=f"{written(declared(entity, local.name), local=False)}\nor bound the items with keep= or a TTL",
         backends=("dynamodb",),
     )
 
@@ -60,7 +60,7 @@ def filtered_reads(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding
             pattern.full_name,
             what=f"its ranges hold items of {listed} too, which a query reads and leaves out",
             why="a filter is applied to what was read, and what was read is paid for",
-            mend=_set_apart(entity, pattern, listed),
+            fix=_set_apart(entity, pattern, listed),
         )
 
 
@@ -114,7 +114,7 @@ def long_names(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
         entity.name,
         what=f"the names of its {len(stored)} attributes have {total} bytes, and every item holds them",
         why="names count with the item: its 400 KB, and the capacity of every read and write",
-        mend="\n".join(f'{field}: Annotated[..., Stored("{short}")]' for field, short in _short(entity, longest)),
+        fix="\n".join(f'{field}: Annotated[..., Stored("{short}")]' for field, short in _short(entity, longest)),
     )
 
 
@@ -144,5 +144,5 @@ def missing_ttl(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
         entity.primary.full_name,
         what=f"a time series by {first.name}, of which nothing ever goes",
         why="it is stored, and paid for, for ever",
-        mend="expires_at: Annotated[datetime, TTL]" + keep * (entity.primary.shards is None),
+        fix="expires_at: Annotated[datetime, TTL]" + keep * (entity.primary.shards is None),
     )

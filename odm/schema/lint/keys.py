@@ -9,7 +9,7 @@ from odm.keys import Slot
 from odm.schema.entity import EntitySchema
 from odm.schema.lint.declared import declared, key_fields, sort_of, written
 from odm.schema.lint.finding import AMBIGUOUS_ROW_KEYS, LOSSY_KEY, NON_UNIQUE_KEY, LintFinding, found
-from odm.schema.lint.mends import spread_out
+from odm.schema.lint.fixes import spread_out
 from odm.schema.lint.slots import identifies, own_ids, unit, unit_name
 from odm.schema.model import Schema
 from odm.schema.row_keys import find_ambiguities
@@ -28,8 +28,8 @@ def ambiguous_row_keys(schema: Schema, entity: EntitySchema) -> Iterator[LintFin
                 AMBIGUOUS_ROW_KEYS,
                 entity.primary.full_name,
                 what=pair.what,
-                why="Store(..., Bigtable(...)) raises SchemaError, so the table can not move there",
-                mend=pair.mend,
+                why="Store(..., Bigtable(...)) raises SchemaError, so the table cannot move there",
+                fix=pair.fix,
                 backends=("bigtable",),
             )
 
@@ -46,7 +46,7 @@ def non_unique_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding
         entity.primary.full_name,
         what=f"two {entity.name} items of another {ids[0]} have the same key if their {told} is the same",
         why=_OVERWRITES,
-        mend=written(declared(entity, entity.primary.name), sort=sort),
+        fix=written(declared(entity, entity.primary.name), sort=sort),
     )
 
 
@@ -67,7 +67,7 @@ def lossy_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
             primary.full_name,
             what=f"two {entity.name} items of one {unit_name(slot)} ({slot.name}){same} have the same key",
             why=_OVERWRITES,
-            mend=spread_out(entity, primary) if _is_meant(slot, alone=False) else _written_whole(entity, slot),
+            fix=spread_out(entity, primary) if _is_meant(slot, alone=False) else _written_whole(entity, slot),
         )
         return
 

@@ -83,6 +83,6 @@ def _unused(entity: EntitySchema, places: Places, used: list[Comment]) -> Iterat
             where,
             what=f"the comment ignore[{names}] silences nothing",
             why="a comment that stays would hide the next one",
-            mend="take the comment away",
+            fix="take the comment away",
         )
         yield evolve(finding, file=comment.file, line=comment.line)

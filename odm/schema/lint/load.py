@@ -7,7 +7,7 @@ from typing import Final
 from odm.keys import Slot
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lint.finding import BOTH, HOT_PARTITION, MONOTONIC_KEY, LintFinding, found
-from odm.schema.lint.mends import in_order, sharded, spread_out
+from odm.schema.lint.fixes import in_order, sharded, spread_out
 from odm.schema.lint.slots import choices, grows, is_bucket, spreads, unit, unit_name, values
 from odm.schema.model import Schema
 
@@ -35,7 +35,7 @@ def hot_partition(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]
             pattern.full_name,
             what=_said(entity, pattern, few),
             why=why,
-            mend=spread_out(entity, pattern) if pattern.kind == "primary" else sharded(entity, pattern),
+            fix=spread_out(entity, pattern) if pattern.kind == "primary" else sharded(entity, pattern),
             backends=BOTH if how else ("dynamodb",),
         )
 
@@ -63,7 +63,7 @@ def monotonic_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]
             pattern.full_name,
             what=f"its row keys begin with {{{slot.name}}}, {how}{shards}",
             why="Bigtable keeps rows in the order of their keys, so all that is written now goes to one node",
-            mend=in_order(entity, pattern, slot),
+            fix=in_order(entity, pattern, slot),
             backends=("bigtable",),
         )
 

@@ -1,7 +1,7 @@
 """Where declarations stand in the source, and what the comments beside them silence.
 
 ``# odm: ignore[hot-partition]`` on a line of a declaration silences the rule there; on the line of the class, for
-all of the entity. Source that can not be found (a notebook, classes made at run time) has neither place nor comments.
+all of the entity. Source that cannot be found (a notebook, classes made at run time) has neither place nor comments.
 """
 
 import ast
@@ -49,7 +49,7 @@ class Places:
 
 
 def find_places(entity: EntitySchema) -> Places:
-    """Look up the class and its bases; what can not be found is left out."""
+    """Look up the class and its bases; what cannot be found is left out."""
     places = Places()
     for base in reversed(entity.cls.__mro__):  # the nearest declaration of a name comes last
         if base.__module__.partition(".")[0] not in ("odm", "pydantic", "builtins") or base is entity.cls:

@@ -1,4 +1,4 @@
-"""The lock file: what decides where and how a table's items are stored, as text to commit, and what a change strands.
+"""The lock file: what decides where and how a table's items are stored, as text to commit, and what a change orphans.
 
 `describe` turns a compiled `Schema` into a `TableLock`; `read_lock` and `write_lock` go from text to lock files and
 back; `compare` says what lies between two descriptions, as `Finding` values. No I/O: the command line does that.

@@ -43,29 +43,29 @@ def compare(
 
 def _renamed(was: str, now: str) -> Finding:
     effect = f"if this is the new name of {was}, its stored items stay in {was}, where nothing looks for them"
-    mend = f'keep Table("{was}"), or copy them'
+    fix = f'keep Table("{was}"), or copy them'
     return Finding(
-        "backfill", f"table {now}", "not locked yet, and one with the same entities is gone", was, now, effect, mend
+        "backfill", f"table {now}", "not locked yet, and one with the same entities is gone", was, now, effect, fix
     )
 
 
 def _compare_tables(where: str, old: TableLock, new: TableLock) -> Iterator[Finding]:
     if old.keys != new.keys:
-        effect = "on DynamoDB items are stored under key attributes of the old names, and a table's can not be changed"
-        yield Finding("strands", where, "key names", ", ".join(old.keys), ", ".join(new.keys), effect, _ANEW)
+        effect = "on DynamoDB items are stored under key attributes of the old names, and a table's cannot be changed"
+        yield Finding("orphans", where, "key names", ", ".join(old.keys), ", ".join(new.keys), effect, _ANEW)
     for index in sorted(_indexes(old) & _indexes(new)):
         was, now = (", ".join(side.index_keys.get(index, (f"{index}pk", f"{index}sk"))) for side in (old, new))
         if was != now:
             effect = "on DynamoDB entries of stored items are under attributes of the old names, which no query reads"
-            mend = "name them as before in Table(index_keys=...), or give the patterns a new index and fill that"
-            yield Finding("strands", f"index {index}", "key names", was, now, effect, mend)
+            fix = "name them as before in Table(index_keys=...), or give the patterns a new index and fill that"
+            yield Finding("orphans", f"index {index}", "key names", was, now, effect, fix)
     if old.hash_only != new.hash_only:
         was, now = ("no sort key" if side.hash_only else "with sort key" for side in (old, new))
-        effect = "items without a sort template are stored under another key, and DynamoDB's tables can not be changed"
-        yield Finding("strands", where, "sort key", was, now, effect, _ANEW)
+        effect = "items without a sort template are stored under another key, and DynamoDB's tables cannot be changed"
+        yield Finding("orphans", where, "sort key", was, now, effect, _ANEW)
     if old.row_key_join != new.row_key_join:
         effect = "on Bigtable every stored item has a row key of the old form and is no longer found"
-        yield Finding("strands", where, "row_key_join", old.row_key_join, new.row_key_join, effect, _ANEW)
+        yield Finding("orphans", where, "row_key_join", old.row_key_join, new.row_key_join, effect, _ANEW)
 
 
 def _indexes(table: TableLock) -> set[str]:
@@ -93,18 +93,18 @@ def _added(tag: str, entity: EntityLock, old: TableLock) -> Finding:
     if owner is None:
         return Finding("safe", entity.name, "new entity", now=f"tag {tag!r}")
     effect = f"what it keeps of items comes with their writes, so it has nothing of those {owner} that are stored"
-    mend = "put each stored item again, as it is read"
-    return Finding("backfill", entity.name, "new companion", "", f"tag {tag!r}", effect, mend)
+    fix = "put each stored item again, as it is read"
+    return Finding("backfill", entity.name, "new companion", "", f"tag {tag!r}", effect, fix)
 
 
 def _removed(tag: str, entity: EntityLock, new: TableLock) -> Finding:
     effect = "its stored items have a tag that no entity has: scans and collections raise ItemInvalid or skip them"
-    mend = "delete its items with the old model first"
+    fix = "delete its items with the old model first"
     for other in new.entities.values():
         same_sort = other.primary.sort == entity.primary.sort
         if same_sort and other.primary.partition.same_bytes(entity.primary.partition):
-            mend = f"if {other.name} is its new name, keep the tag: class {other.name}(Entity, ..., tag={tag!r})"
-    return Finding("strands", entity.name, "removed entity", f"tag {tag!r}", "", effect, mend)
+            fix = f"if {other.name} is its new name, keep the tag: class {other.name}(Entity, ..., tag={tag!r})"
+    return Finding("orphans", entity.name, "removed entity", f"tag {tag!r}", "", effect, fix)
 
 
 def _details(old: EntityLock, new: EntityLock) -> Finding:
@@ -130,7 +130,7 @@ def _kept(old: EntityLock, new: EntityLock) -> Finding:
     if new.keep is None or (old.keep is not None and new.keep > old.keep):
         return Finding("safe", new.name, "keep", was, now)
     effect = "the next put into a partition removes the older items in it"
-    return Finding("strands", new.name, "keep", was, now, effect, "copy what must stay to another table first")
+    return Finding("orphans", new.name, "keep", was, now, effect, "copy what must stay to another table first")
 
 
 def _compare_version(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
@@ -138,9 +138,9 @@ def _compare_version(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
         effect = "stored items are upgraded when they are read, and rewritten when they are put"
         yield Finding("safe", new.name, "version", str(old.version), str(new.version), effect)
     if new.version < old.version:
-        effect = "stored items of the newer version can not be read"
-        mend = f"keep version={old.version}, or raise it"
-        yield Finding("strands", new.name, "version", str(old.version), str(new.version), effect, mend)
+        effect = "stored items of the newer version cannot be read"
+        fix = f"keep version={old.version}, or raise it"
+        yield Finding("orphans", new.name, "version", str(old.version), str(new.version), effect, fix)
 
 
 def _upgraded(finding: Finding) -> Finding:
@@ -148,7 +148,7 @@ def _upgraded(finding: Finding) -> Finding:
     if finding.level == "safe":
         return finding
     effect = "the upgrade functions must give a stored item its new form, which conditions see once it is written"
-    return evolve(finding, level="backfill", effect=effect, mend="put() every stored item again")
+    return evolve(finding, level="backfill", effect=effect, fix="put() every stored item again")
 
 
 def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
@@ -157,14 +157,14 @@ def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
     was, now = old.ttl or "none", new.ttl or "none"
     if old.ttl is not None and old.ttl != new.ttl:
         effect = f"stored items go on to expire at the moment that {was} gave"
-        yield Finding("strands", new.name, "TTL", was, now, effect, again)
+        yield Finding("orphans", new.name, "TTL", was, now, effect, again)
     elif old.ttl != new.ttl:
         yield Finding("backfill", new.name, "TTL", was, now, "stored items do not expire yet", again)
     was, now = old.revision or "none", new.revision or "none"
     if new.revision is not None and old.revision != new.revision:
         effect = "stored items read as revision 0, and a put at 0 is an insert, which raises ItemExists"
-        mend = f"update() every stored {new.name} once by its key"
-        yield Finding("backfill", new.name, "Revision", was, now, effect, mend)
+        fix = f"update() every stored {new.name} once by its key"
+        yield Finding("backfill", new.name, "Revision", was, now, effect, fix)
     elif old.revision != new.revision:
         yield Finding("safe", new.name, "Revision", was, now, "a write of a stale copy is no longer refused")
     yield from _compare_forms(old, new, "Counter", old.counters, new.counters)
@@ -184,5 +184,5 @@ def _compare_forms(
             )
             if now == "plain":
                 effect += "; conditions and updates without it look at the plain form alone"
-            mend = f"on Bigtable, stop programs with the old model, then put() every stored {new.name} again"
-            yield Finding("backfill", f"{new.name}.{name}", marker, was, now, effect, mend)
+            fix = f"on Bigtable, stop programs with the old model, then put() every stored {new.name} again"
+            yield Finding("backfill", f"{new.name}.{name}", marker, was, now, effect, fix)

@@ -49,21 +49,21 @@ def _name(stored: str, field: FieldLock) -> str:
 
 def _stored_elsewhere(where: str, old: str, new: str) -> Finding:
     effect = "stored values are under the old name and are not read"
-    mend = f'keep it with Annotated[..., Stored("{old}")], or read with the old model and put with the new one'
-    return Finding("strands", where, "stored name", old, new, effect, mend)
+    fix = f'keep it with Annotated[..., Stored("{old}")], or read with the old model and put with the new one'
+    return Finding("orphans", where, "stored name", old, new, effect, fix)
 
 
 def _added(where: str, field: FieldLock) -> Finding:
     if field.absent != "error":
         return Finding("safe", where, "new field", "", field.type)
     effect = "stored items lack it and raise ItemInvalid"
-    return Finding("strands", where, "new field without default", "", field.type, effect, "give it a default")
+    return Finding("orphans", where, "new field without default", "", field.type, effect, "give it a default")
 
 
 def _removed(where: str, stored: str, field: FieldLock) -> Finding:
     effect = "stored values are no longer read, and the next put drops them"
-    mend = f'if it was renamed, keep the stored name with Annotated[..., Stored("{stored}")]'
-    return Finding("strands", where, "removed field", field.type, "", effect, mend)
+    fix = f'if it was renamed, keep the stored name with Annotated[..., Stored("{stored}")]'
+    return Finding("orphans", where, "removed field", field.type, "", effect, fix)
 
 
 def _changed(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
@@ -83,8 +83,8 @@ def _retyped(where: str, old: FieldLock, new: FieldLock) -> Finding:
     if old.type in _WIDER.get(new.type, ()) and new.values is None:
         return Finding("safe", where, "type", old.type, new.type, "stored values read as before")
     effect = "stored values have the old form, and may raise ItemInvalid or read as something else"
-    mend = "convert them: read with the old model and put with the new one"
-    return Finding("strands", where, "type", old.type, new.type, effect, mend)
+    fix = "convert them: read with the old model and put with the new one"
+    return Finding("orphans", where, "type", old.type, new.type, effect, fix)
 
 
 def _revalued(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
@@ -96,7 +96,7 @@ def _revalued(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
         yield Finding("safe", where, "allowed values", was, now)
     else:
         effect = "items stored with a value that is gone raise ItemInvalid"
-        yield Finding("strands", where, "allowed values", was, now, effect, "change them with the old model first")
+        yield Finding("orphans", where, "allowed values", was, now, effect, "change them with the old model first")
 
 
 def _limited(where: str, old: _Limits, new: _Limits) -> Iterator[Finding]:
@@ -108,7 +108,7 @@ def _limited(where: str, old: _Limits, new: _Limits) -> Iterator[Finding]:
         yield Finding("safe", where, "limits", was, now)
     else:
         effect = "values stored outside the new limits raise ItemInvalid, or read as others"
-        yield Finding("strands", where, "limits", was, now, effect, "change those with the old model first, if any")
+        yield Finding("orphans", where, "limits", was, now, effect, "change those with the old model first, if any")
 
 
 def _is_looser(name: str, old: _Limit | None, new: _Limit) -> bool:
@@ -125,13 +125,13 @@ def _absent(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
     was, now = (_default(side) for side in (old, new))
     if new.absent == "error" and old.absent != "error":
         effect = "items stored without it raise ItemInvalid"
-        mend = "keep the default, or put() every stored item again with the old model first"
+        fix = "keep the default, or put() every stored item again with the old model first"
         if old.absent == "none":
-            mend = "keep the default, or give every stored item a value first"
-        yield Finding("strands", where, "default", was, now, effect, mend)
+            fix = "keep the default, or give every stored item a value first"
+        yield Finding("orphans", where, "default", was, now, effect, fix)
     elif old.optional and not new.optional and old.absent != "none":
         effect = "items stored with None in it raise ItemInvalid"
-        yield Finding("strands", where, "type", f"{old.type} | None", new.type, effect, "give them a value first")
+        yield Finding("orphans", where, "type", f"{old.type} | None", new.type, effect, "give them a value first")
     elif old.absent == "none" and new.absent == "default":
         effect = "items stored with None read as the default, and indexes learn of it when they are written again"
         yield Finding("backfill", where, "default", was, now, effect, "put() every stored item again")

@@ -21,13 +21,13 @@ def compare_primary(old: EntityLock, new: EntityLock, *, same_sorts: bool) -> It
     sorts_differ = _differ(was.sort, now.sort) and (same_sorts or not came_or_went)
     if _differ(was.partition, now.partition) or sorts_differ:
         effect = "stored items stay under their old keys: they are not found, and a put writes a second item"
-        mend = "read them with the old model and put them with the new one"
-        yield Finding("strands", _where(new, now), "primary key", *_keys(was, now), effect, mend)
+        fix = "read them with the old model and put them with the new one"
+        yield Finding("orphans", _where(new, now), "primary key", *_keys(was, now), effect, fix)
     if was.shards != now.shards:
         effect = "stored items stay in their old shards: they are not found, and a put writes a second item"
-        mend = "create a table of another name, and put everything that is read with the old model there"
+        fix = "create a table of another name, and put everything that is read with the old model there"
         shards = _shards(was.shards), _shards(now.shards)
-        yield Finding("strands", _where(new, now), "shards", *shards, effect, mend)
+        yield Finding("orphans", _where(new, now), "shards", *shards, effect, fix)
 
 
 def compare_patterns(old: EntityLock, new: EntityLock, table: TableLock) -> Iterator[Finding]:
@@ -48,14 +48,14 @@ def _changed(entity: EntityLock, index: str, old: PatternLock, new: PatternLock)
     where = _where(entity, new)
     again = f"put() every stored {entity.name} again, or give the pattern a new index name and fill that"
     if old.kind != new.kind:
-        effect = f"the index {index} exists as a {old.kind} one, which DynamoDB can not change"
-        yield Finding("strands", where, "kind", old.kind, new.kind, effect, "give the pattern a new index name")
+        effect = f"the index {index} exists as a {old.kind} one, which DynamoDB cannot change"
+        yield Finding("orphans", where, "kind", old.kind, new.kind, effect, "give the pattern a new index name")
     if _differ(old.partition, new.partition) or _differ(old.sort, new.sort):
         effect = "entries of stored items stay under the old template, where queries do not look"
-        yield Finding("strands", where, "template", *_keys(old, new), effect, again)
+        yield Finding("orphans", where, "template", *_keys(old, new), effect, again)
     if old.when != new.when:
         effect = "stored items are in the index, or missing from it, by the old condition"
-        yield Finding("strands", where, "when", old.when or "none", new.when or "none", effect, again)
+        yield Finding("orphans", where, "when", old.when or "none", new.when or "none", effect, again)
     if old.projection != new.projection:
         yield _projected(where, old.projection, new.projection)
     if old.shards != new.shards:
@@ -67,8 +67,8 @@ def _projected(where: str, old: tuple[str, ...] | None, new: tuple[str, ...] | N
     if old is None or (new is not None and {*new} <= {*old}):
         effect = "on DynamoDB the index goes on to hold more; items are fetched by key all the same"
         return Finding("safe", where, "projection", was, now, effect, "give the pattern a new index name to save room")
-    effect = "on DynamoDB the index lacks what the new model reads from it, and its projection can not be changed"
-    return Finding("strands", where, "projection", was, now, effect, "give the pattern a new index name and fill that")
+    effect = "on DynamoDB the index lacks what the new model reads from it, and its projection cannot be changed"
+    return Finding("orphans", where, "projection", was, now, effect, "give the pattern a new index name and fill that")
 
 
 def _resharded(where: str, old: ShardsLock | None, new: ShardsLock | None, again: str) -> Finding:
@@ -80,11 +80,11 @@ def _resharded(where: str, old: ShardsLock | None, new: ShardsLock | None, again
         effect = "entries of stored items stay in their old shards, where queries may not look"
         if new is not None and _looks_at(ShardsLock(count=new.count, by=new.by, was=count), count, by):
             again = f"say was={count}, so that queries look there too, or {again}"
-        return Finding("strands", where, "shards", was, now, effect, again)
+        return Finding("orphans", where, "shards", was, now, effect, again)
     if before is not None and not _looks_at(new, before, by):
         effect = "entries that have not moved stay in the shards that were, where queries no longer look"
-        mend = f"keep was={before} until db.reshard() has given 0 for every partition"
-        return Finding("strands", where, "shards", was, now, effect, mend)
+        fix = f"keep was={before} until db.reshard() has given 0 for every partition"
+        return Finding("orphans", where, "shards", was, now, effect, fix)
     effect = "queries look at all shards where stored entries may be"
     if new is not None and new.was is not None:
         effect += ", those that were too; db.reshard() moves the entries, and was= can go when it finds none"
@@ -114,7 +114,7 @@ def _moved(entity: EntityLock, pattern: PatternLock, old: str, new: str, table: 
     if not others:
         return Finding("backfill", _where(entity, pattern), "index", old, new, effect, _fill(entity))
     effect += f", where queries of {others} meet them"
-    return Finding("strands", _where(entity, pattern), "index", old, new, effect, _fill(entity))
+    return Finding("orphans", _where(entity, pattern), "index", old, new, effect, _fill(entity))
 
 
 def _removed(entity: EntityLock, pattern: PatternLock, index: str, table: TableLock) -> Finding:
@@ -122,7 +122,7 @@ def _removed(entity: EntityLock, pattern: PatternLock, index: str, table: TableL
     if not others:
         return Finding("safe", where, "removed pattern", was, "", "no other pattern uses its index")
     effect = f"entries of stored items stay in the index, where queries of {others} meet them"
-    return Finding("strands", where, "removed pattern", was, "", effect, f"put() every stored {entity.name} again")
+    return Finding("orphans", where, "removed pattern", was, "", effect, f"put() every stored {entity.name} again")
 
 
 def _sharers(index: str, table: TableLock) -> str:

@@ -146,11 +146,11 @@ def read_lock(text: str, name: str) -> LockFile:
     Raises:
         BadValue: the text is no lock file, a damaged one, or one of a newer odm.
     """
-    mend = "restore it from version control, or remove it and write it anew with odm lock"
+    fix = "restore it from version control, or remove it and write it anew with odm lock"
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadValue(f"{name} is not a lock file of odm, or it is damaged: {error}; {mend}") from error
+        raise BadValue(f"{name} is not a lock file of odm, or it is damaged: {error}; {fix}") from error
     version = found.get("format") if isinstance(found, dict) else None
     if type(version) is int and version > FORMAT:
         raise BadValue(
@@ -162,5 +162,5 @@ def read_lock(text: str, name: str) -> LockFile:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the top"
         raise BadValue(
-            f"{name} is not a lock file of odm, or it is damaged: at {where}: {first['msg']}; {mend}"
+            f"{name} is not a lock file of odm, or it is damaged: at {where}: {first['msg']}; {fix}"
         ) from error

@@ -4,10 +4,10 @@ from typing import Final, Literal
 
 from attrs import frozen
 
-Level = Literal["strands", "backfill", "safe"]
+Level = Literal["orphans", "backfill", "safe"]
 
-LEVELS: Final[tuple[Level, ...]] = ("strands", "backfill", "safe")
-"""Worst first. "strands": stored data is lost to the new model, or read wrongly. "backfill": all is there, but stored
+LEVELS: Final[tuple[Level, ...]] = ("orphans", "backfill", "safe")
+"""Worst first. "orphans": stored data is lost to the new model, or read wrongly. "backfill": all is there, but stored
 items must be written again before the new model does all that it says. "safe": nothing to do but to review."""
 
 OF_KEYS: Final = frozenset(
@@ -29,7 +29,7 @@ class Finding:
         change: the kind of change, a few words that stay the same from release to release.
         was, now: the two states, as text; empty on a side where there is nothing.
         effect: what the change does to stored data.
-        mend: what to do about it.
+        fix: what to do about it.
     """
 
     level: Level
@@ -38,11 +38,11 @@ class Finding:
     was: str = ""
     now: str = ""
     effect: str = ""
-    mend: str = ""
+    fix: str = ""
 
     def __str__(self) -> str:
         states = f" {self.was} → {self.now}"
         if not (self.was and self.now):
             states = f" ({self.was or self.now})" if self.was or self.now else ""
-        tail = "; ".join(part for part in (self.effect, self.mend) if part)
+        tail = "; ".join(part for part in (self.effect, self.fix) if part)
         return f"{self.level:<8}  {self.where}: {self.change}{states}{f': {tail}' if tail else ''}"

@@ -7,7 +7,7 @@ import pytest
 # Before they are imported: the asserts of the suite are to explain themselves.
 pytest.register_assert_rewrite(*(module.name for module in iter_modules(__path__, f"{__name__}.")))
 
-from odm.testing.fixtures import colour, db, indexed, known_faults, lean, local, offline, sharded, stores
+from odm.testing.fixtures import db, indexed, known_faults, lean, local, mode, offline, sharded, stores
 from odm.testing.suite.actions import (
     TestIncrement,
     TestLists,
@@ -198,13 +198,13 @@ __all__ = [
     "TestWhen",
     "archive",
     "clock",
-    "colour",
     "db",
     "indexed",
     "joined",
     "known_faults",
     "lean",
     "local",
+    "mode",
     "offline",
     "pointed",
     "sharded",

@@ -72,7 +72,7 @@ class TestInvalidItems:
         assert later.delete_all(ALL) == 3
 
     @needs("updates")
-    def test_can_be_mended_by_an_update(self, later: Store) -> None:
+    def test_can_be_fixed_by_an_update(self, later: Store) -> None:
         later.update(BAD, set_(SheetV2.title, 2))
         assert later.one(BAD).title == 2
 

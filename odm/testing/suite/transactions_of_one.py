@@ -46,7 +46,7 @@ class TestTransactionOfSeveral:
     def test_is_taken_or_refused_at_the_call(self, offline: Store, capabilities: Capabilities, second: Call) -> None:
         answer: AbstractContextManager[object] = nullcontext()
         if not capabilities.transactions:
-            both = r"Order\.primary\(.*, order_id='o'\) can not .* with Account\.primary\(name='ann'\): .*batch\(\)"
+            both = r"Order\.primary\(.*, order_id='o'\) cannot .* with Account\.primary\(name='ann'\): .*batch\(\)"
             answer = pytest.raises(Unsupported, match=both)
         with pytest.raises(ZeroDivisionError), offline.transaction() as tx:  # noqa: PT012  # left without a commit
             tx.check(ANN)
@@ -232,7 +232,7 @@ class TestTransactionOfOneIndexes:
             assert kinds(failed(indexed, update(which, set_(Ticket.assignee, "bob")))) == [ItemNotFound]
             assert not any(entries(indexed).values())
 
-    def test_a_rival_that_mends_what_was_read_lets_it_pass(self, indexed: Store, stores: Stores) -> None:
+    def test_a_rival_that_fixes_what_was_read_lets_it_pass(self, indexed: Store, stores: Stores) -> None:
         stores.rival_puts(TICKET)
         with indexed.transaction() as tx:
             tx.update(KEY, set_(Ticket.assignee, "bob"))

@@ -1,4 +1,4 @@
-"""A table on the emulator, fresh for each test, in either colour."""
+"""A table on the emulator, fresh for each test, sync or async."""
 
 from collections.abc import Awaitable, Callable
 from itertools import count

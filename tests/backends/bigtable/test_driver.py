@@ -162,15 +162,15 @@ def test_who_forgot_to_start_an_emulator_waits_less_than_for_a_cloud_that_is_bus
 
 @pytest.mark.parametrize("case", published(), ids=lambda case: str(case["description"]))
 @pytest.mark.parametrize("together", [True, False], ids=["one response", "a response a chunk"])
-@pytest.mark.parametrize("colour", ["sync", "async"])
+@pytest.mark.parametrize("mode", ["sync", "async"])
 async def test_published_case(
-    case: dict[str, Any], together: bool, colour: str, connection: BigtableConnection, server: Server
+    case: dict[str, Any], together: bool, mode: str, connection: BigtableConnection, server: Server
 ) -> None:
     chunks = case.get("chunks", [])
     server.script = [[vendor_response(*chunks)] if together else [vendor_response(chunk) for chunk in chunks]]
     read, failed = None, False
     try:
-        read = connection.call(ReadRows("t")) if colour == "sync" else await connection.acall(ReadRows("t"))
+        read = connection.call(ReadRows("t")) if mode == "sync" else await connection.acall(ReadRows("t"))
     except BackendError:
         failed = True
     await connection.aclose()

@@ -1,4 +1,4 @@
-"""What becomes of calls that fail, on the emulator behind a server that fails on purpose, in both colours."""
+"""What becomes of calls that fail, on the emulator behind a server that fails on purpose, sync and async."""
 
 import asyncio
 import threading
@@ -76,23 +76,23 @@ def connection(server: Server, schema: Schema, bigtable_emulator: str) -> Iterat
     connection.close()
 
 
-def asking(connection: Connection[Any], colour: str) -> Ask:
-    """Answers requests in one of the colours."""
+def asking(connection: Connection[Any], mode: str) -> Ask:
+    """Answers requests sync or async."""
 
     async def ask(wanted: Request) -> Any:
-        return perform(connection, wanted) if colour == "sync" else await aperform(connection, wanted)
+        return perform(connection, wanted) if mode == "sync" else await aperform(connection, wanted)
 
     return ask
 
 
 @pytest.fixture(params=["sync", "async"])
-def colour(request: pytest.FixtureRequest) -> str:
+def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-async def ask(connection: BigtableConnection, colour: str) -> AsyncIterator[Ask]:
-    yield asking(connection, colour)
+async def ask(connection: BigtableConnection, mode: str) -> AsyncIterator[Ask]:
+    yield asking(connection, mode)
     await connection.aclose()
 
 
@@ -136,9 +136,9 @@ class TestReads:
         server.scripts["ReadRows"] = [(packed(4),), (packed(250),)]
         assert (await ask(Query("p"))).items == (await ask(Scan())).items == (ITEM,) * 10
 
-    async def test_an_attempt_that_hangs_is_given_up(self, connection: Any, server: Server, colour: str) -> None:
+    async def test_an_attempt_that_hangs_is_given_up(self, connection: Any, server: Server, mode: str) -> None:
         server.scripts["ReadRows"] = [(Delay(30),), (first(10), Delay(30))]
-        ask = asking(connection.with_retry_policy(RetryPolicy(timeout=0.3)), colour)
+        ask = asking(connection.with_retry_policy(RetryPolicy(timeout=0.3)), mode)
         begun = time.monotonic()
         assert sorts(await ask(Query("p"))) == LETTERS
         assert time.monotonic() - begun < 5
@@ -156,8 +156,8 @@ class TestReads:
 
 class TestPatience:
     @pytest.mark.parametrize("retries", [0, 1, 3])
-    async def test_retries_are_counted(self, connection: Any, server: Server, colour: str, retries: int) -> None:
-        ask = asking(connection.with_retry_policy(RetryPolicy(retries=retries)), colour)
+    async def test_retries_are_counted(self, connection: Any, server: Server, mode: str, retries: int) -> None:
+        ask = asking(connection.with_retry_policy(RetryPolicy(retries=retries)), mode)
         for wanted in (Get(Key("p", "a")), Put(Key("p", "a"), ITEM), BatchWrite((Put(Key("p", "a"), ITEM),))):
             server.calls.clear()
             server.script = [(StatusCode.UNAVAILABLE,)] * 20
@@ -166,22 +166,22 @@ class TestPatience:
             assert len(server.calls) == retries + 1
         await connection.aclose()
 
-    async def test_the_last_attempt_may_succeed(self, connection: Any, server: Server, colour: str) -> None:
+    async def test_the_last_attempt_may_succeed(self, connection: Any, server: Server, mode: str) -> None:
         server.script = [(StatusCode.UNAVAILABLE,)] * 3
-        assert await asking(connection.with_retry_policy(RetryPolicy(retries=3)), colour)(Get(Key("p", "a"))) == ITEM
+        assert await asking(connection.with_retry_policy(RetryPolicy(retries=3)), mode)(Get(Key("p", "a"))) == ITEM
         await connection.aclose()
 
-    async def test_attempts_end_when_the_time_is_up(self, connection: Any, server: Server, colour: str) -> None:
+    async def test_attempts_end_when_the_time_is_up(self, connection: Any, server: Server, mode: str) -> None:
         server.script = [(StatusCode.UNAVAILABLE,)] * 500
         begun = time.monotonic()
         with pytest.raises(BackendError, match="UNAVAILABLE"):
-            await asking(connection, colour)(Get(Key("p", "a")))
+            await asking(connection, mode)(Get(Key("p", "a")))
         assert 0.2 < time.monotonic() - begun < 4
         await connection.aclose()
 
-    async def test_a_twin_shares_the_clients(self, connection: Any, server: Server, colour: str) -> None:
+    async def test_a_twin_shares_the_clients(self, connection: Any, server: Server, mode: str) -> None:
         twin = connection.with_retry_policy(RetryPolicy(timeout=2.0, retries=1))
-        assert await asking(twin, colour)(Get(Key("p", "a"))) == ITEM
+        assert await asking(twin, mode)(Get(Key("p", "a"))) == ITEM
         assert (server.calls[0].seconds or 0) < 3.1
         assert connection._clients is twin._clients
         await connection.aclose()
@@ -207,11 +207,11 @@ class TestBatches:
             assert all(sum(len(entry.mutations) for entry in request.entries) <= 100_000 for request in sent)
             assert len(sent) > 1
 
-    async def test_what_is_left_is_attached(self, connection: Any, server: Server, colour: str) -> None:
+    async def test_what_is_left_is_attached(self, connection: Any, server: Server, mode: str) -> None:
         server.scripts["MutateRows"] = [(StatusCode.UNAVAILABLE,)] * 3
         operations = tuple(Put(Key("p", letter), ITEM) for letter in "xyz")
         with pytest.raises(Throttled, match="3 of 3") as raised:
-            await asking(connection.with_retry_policy(RetryPolicy(retries=2)), colour)(BatchWrite(operations))
+            await asking(connection.with_retry_policy(RetryPolicy(retries=2)), mode)(BatchWrite(operations))
         assert raised.value.left == operations
         await connection.aclose()
 
@@ -251,9 +251,9 @@ class TestWritesThatMustNotHappenTwice:
             await ask(wanted)
         assert len(server.sent("CheckAndMutateRow")) == 1
 
-    async def test_one_that_hangs(self, connection: Any, server: Server, colour: str) -> None:
+    async def test_one_that_hangs(self, connection: Any, server: Server, mode: str) -> None:
         server.scripts["CheckAndMutateRow"] = [(Delay(30),)]
-        ask = asking(connection.with_retry_policy(RetryPolicy(timeout=0.3)), colour)
+        ask = asking(connection.with_retry_policy(RetryPolicy(timeout=0.3)), mode)
         wanted = Put(Key("p", "a"), {"_t": "Pet", "age": 4}, condition=EXISTS)
         with pytest.raises(OutcomeUnknown, match="DEADLINE_EXCEEDED"):
             await ask(wanted)
@@ -274,9 +274,9 @@ class Page(Entity, table=pages):
     visits: Annotated[int, Counter] = 0
 
 
-async def visit(backend: Bigtable, colour: str, path: str) -> None:
+async def visit(backend: Bigtable, mode: str, path: str) -> None:
     """Count a visit of a page."""
-    if colour == "sync":
+    if mode == "sync":
         with Store(pages, backend) as db:
             db.update(Page.primary(path=path), increment(Page.visits))
     else:
@@ -288,16 +288,16 @@ class TestIncrements:
     @pytest.mark.parametrize("status", [*TRANSIENT, StatusCode.INTERNAL, StatusCode.UNKNOWN])
     @pytest.mark.parametrize("applied", [False, True], ids=["not applied", "applied"])
     async def test_are_sent_once(
-        self, server: Server, bigtable_emulator: str, colour: str, status: Any, applied: bool
+        self, server: Server, bigtable_emulator: str, mode: str, status: Any, applied: bool
     ) -> None:
-        path = f"{colour}{status}{applied}"
+        path = f"{mode}{status}{applied}"
         direct = Store(pages, Bigtable("project", "instance", endpoint=bigtable_emulator))
         direct.create()
         direct.put(Page(path=path, visits=5))
         server.scripts["ReadModifyWriteRow"] = [((done, status) if applied else (status,))]
         backend = Bigtable("project", "instance", endpoint=server.address)
         with pytest.raises(OutcomeUnknown):
-            await visit(backend, colour, path)
+            await visit(backend, mode, path)
         assert [call.method for call in server.calls if call.method != "ReadRows"] == ["ReadModifyWriteRow"]
         assert direct.one(Page, path=path).visits == 5 + applied
         direct.close()
@@ -318,8 +318,8 @@ EVERY: dict[str, Request] = {
 
 class TestNothingRawEscapes:
     @pytest.mark.parametrize("name", EVERY)
-    async def test_whatever_the_status(self, connection: Any, server: Server, colour: str, name: str) -> None:
-        ask = asking(connection.with_retry_policy(RetryPolicy(retries=0)), colour)
+    async def test_whatever_the_status(self, connection: Any, server: Server, mode: str, name: str) -> None:
+        ask = asking(connection.with_retry_policy(RetryPolicy(retries=0)), mode)
         for code in StatusCode:
             if code is StatusCode.OK:
                 continue
@@ -330,19 +330,19 @@ class TestNothingRawEscapes:
         await connection.aclose()
 
     @pytest.mark.parametrize("name", EVERY)
-    async def test_when_the_server_is_gone(self, connection: Any, server: Server, colour: str, name: str) -> None:
-        ask = asking(connection.with_retry_policy(RetryPolicy(timeout=2.0, retries=1)), colour)
+    async def test_when_the_server_is_gone(self, connection: Any, server: Server, mode: str, name: str) -> None:
+        ask = asking(connection.with_retry_policy(RetryPolicy(timeout=2.0, retries=1)), mode)
         await ask(Get(Key("p", "a")))
         server.stop()
         with pytest.raises(OdmError, match=r"UNAVAILABLE|connect"):
             await ask(EVERY[name])
         await connection.aclose()
 
-    async def test_when_the_server_goes_while_it_answers(self, connection: Any, server: Server, colour: str) -> None:
+    async def test_when_the_server_goes_while_it_answers(self, connection: Any, server: Server, mode: str) -> None:
         server.scripts["ReadRows"] = [(first(5), Delay(30))]
         threading.Timer(0.3, server.stop).start()
         with pytest.raises(BackendError, match=r"UNAVAILABLE|CANCELLED"):
-            await asking(connection.with_retry_policy(RetryPolicy(retries=1)), colour)(Query("p"))
+            await asking(connection.with_retry_policy(RetryPolicy(retries=1)), mode)(Query("p"))
         await connection.aclose()
 
 

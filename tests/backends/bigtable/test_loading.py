@@ -291,7 +291,7 @@ def test_the_item_is_its_row() -> None:
 
 def test_a_cell_that_can_not_be_read_is_told() -> None:
     found = RowItem(Row(b"k", (Cell("d", b"_t", b"M"), Cell("d", b"n", b"\xff"))), LOADER)
-    with pytest.raises(BackendError, match="its cell d:n can not be read"):
+    with pytest.raises(BackendError, match="its cell d:n cannot be read"):
         found.get("n")
 
 

@@ -92,7 +92,7 @@ class TestOneRow:
 
     @pytest.mark.parametrize("exists", [False, True])
     def test_delete_if_absent_deletes_nothing(self, exists: bool) -> None:
-        """Whether there is an item is judged there, so the call can not match."""
+        """Whether there is an item is judged there, so the call cannot match."""
         sent, answer = play(Delete(HAT, ABSENT), False, Read((ROW_OF_HAT,) if exists else ()))
         assert [type(one) for one in sent] == [CheckAndMutateRow, ReadRows]
         assert answer == (Refused({"_t": "Hat", "price": 9}) if exists else Written(existed=False))

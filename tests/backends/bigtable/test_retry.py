@@ -111,7 +111,7 @@ def test_a_read_that_broke_off_behind_its_last_row_is_done(request_: Request, re
 
 
 def test_a_read_that_never_gets_through() -> None:
-    with pytest.raises(BackendError, match=r"can not be reached.*BIGTABLE_EMULATOR_HOST") as raised:
+    with pytest.raises(BackendError, match=r"cannot be reached.*BIGTABLE_EMULATOR_HOST") as raised:
         play(Get(HAT), *[Read(failure=BUSY)] * 100)
     assert raised.value.__cause__ is BUSY
 

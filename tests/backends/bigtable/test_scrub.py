@@ -1,4 +1,4 @@
-"""Scrub: what goes and what stays, in which order it looks, how it goes on, in both colours."""
+"""Scrub: what goes and what stays, in which order it looks, how it goes on, sync and async."""
 
 import time
 import uuid
@@ -178,7 +178,7 @@ Do = Callable[..., Awaitable[Scrubbed]]
 
 @pytest.fixture(params=["sync", "async"])
 def do(request: pytest.FixtureRequest, backend: Bigtable, prefix: str, db: Store) -> Do:
-    """Scrub in either colour, so many hours from now."""
+    """Scrub sync or async, so many hours from now."""
 
     async def scrubbed(hours: float = 2, **options: Any) -> Scrubbed:
         options = {"prefix": prefix, "clock": lambda: time.time() + hours * HOUR, **options}

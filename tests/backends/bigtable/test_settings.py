@@ -68,7 +68,7 @@ def tenants(join: Literal["#", "##"], second: str = "TENANT#{tenant}#USER#{user}
     return table.compile()
 
 
-def test_partitions_that_begin_alike_are_refused_with_both_mends() -> None:
+def test_partitions_that_begin_alike_are_refused_with_both_fixes() -> None:
     with pytest.raises(SchemaError) as raised:
         HERE.connect(tenants("#"))
     for words in (

@@ -133,7 +133,7 @@ def test_a_cell_of_a_declared_text_is_read_as_text(cell: bytes, value: Any) -> N
 
 def test_a_cell_that_is_not_text_is_reported() -> None:
     for cell in (b"\xff", b"'\xff"):
-        with pytest.raises(BackendError, match="its cell d:code can not be read"):
+        with pytest.raises(BackendError, match="its cell d:code cannot be read"):
             decode(row(code=cell), FORM)
 
 

@@ -127,7 +127,7 @@ class TestUpdate:
         assert answer == Refused(None)
 
     def test_that_was_refused_and_could_be_done_now_is_tried_on(self) -> None:
-        """Between the refusal and the read somebody else has mended what was in the way."""
+        """Between the refusal and the read somebody else has fixed what was in the way."""
         update = Update(HAT, (Set(Path(("price",)), 3),), condition=every(EXISTS, price_is(4)))
         sent, answer = play(update, False, stored("r7", price=b"4"), True, on=procedures())
         assert str(sent[2].predicate) == "(d:~r | cells-per-column=1 | value = 'r7')"
@@ -278,7 +278,7 @@ class TestCounters:
         assert isinstance(sent[2], Sleep)
 
     def test_that_the_item_lacks_are_made_first(self) -> None:
-        """A predicate can not ask that one cell is there and another is not."""
+        """A predicate cannot ask that one cell is there and another is not."""
         update = Update(HAT, (Add(Path(("worn",)), 3, 4),), condition=EXISTS)
         sent, answer = play(update, stored(), False, True, on=procedures())
         assert sent[1].unmatched == (SetCell("worn", FOUR, 5000, "c"),)

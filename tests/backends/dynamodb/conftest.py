@@ -1,4 +1,4 @@
-"""Real parts only: moto's server answers both colours, botocore and aiobotocore run as they are."""
+"""Real parts only: moto's server answers sync and async, botocore and aiobotocore run as they are."""
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -43,7 +43,7 @@ async def connection(backend: DynamoDB, schema: Schema) -> AsyncIterator[DynamoD
 
 @pytest.fixture(params=["sync", "async"])
 def send(request: pytest.FixtureRequest, connection: DynamoDBConnection) -> Ask:
-    """Ask the connection in one of the colours."""
+    """Ask the connection sync or async."""
 
     async def sync(asked: Request) -> Any:
         return perform(connection, asked)

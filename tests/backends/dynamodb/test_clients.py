@@ -1,4 +1,4 @@
-"""Both colours use the user's session, region, endpoint and config."""
+"""Sync and async use the user's session, region, endpoint and config."""
 
 import asyncio
 import gc
@@ -23,14 +23,14 @@ from botocore.exceptions import NoCredentialsError, ParamValidationError
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
 
 
-class Colours:
-    """One call in each colour, as it would go over the wire."""
+class BothClients:
+    """One call in each mode, as it would go over the wire."""
 
     def __init__(self) -> None:
         self.closing: list[Any] = []
 
     async def sent(self, settings: Settings) -> list[Any]:
-        """The requests that a call in each colour sends to the service."""
+        """The requests that a call sends in each mode to the service."""
         requests: list[Any] = []
 
         def note(request: Any, **_more: Any) -> None:
@@ -48,10 +48,10 @@ class Colours:
 
 
 @pytest.fixture
-async def colours() -> AsyncIterator[Colours]:
-    colours = Colours()
-    yield colours
-    for client in colours.closing:
+async def both() -> AsyncIterator[BothClients]:
+    both = BothClients()
+    yield both
+    for client in both.closing:
         if isinstance(client, AsyncClients):
             await client.aclose()
         else:
@@ -67,28 +67,28 @@ def _signer(request: Any) -> str:
     return f"{found[1]} in {found[2]}"
 
 
-async def test_the_session_given(colours: Colours, endpoint: str) -> None:
+async def test_the_session_given(both: BothClients, endpoint: str) -> None:
     session = boto3.Session("mine", "secret", region_name="eu-west-1")
-    sent = await colours.sent(Settings(session, endpoint_url=endpoint))
+    sent = await both.sent(Settings(session, endpoint_url=endpoint))
     assert [_signer(request) for request in sent] == ["mine in eu-west-1"] * 2
 
 
-async def test_the_region_and_config_given(colours: Colours, endpoint: str) -> None:
+async def test_the_region_and_config_given(both: BothClients, endpoint: str) -> None:
     session = boto3.Session("mine", "secret", region_name="eu-west-1")
     settings = Settings(session, "us-west-2", endpoint, Config(user_agent_extra="shop/1"))
-    sent = await colours.sent(settings)
+    sent = await both.sent(settings)
     assert [_signer(request) for request in sent] == ["mine in us-west-2"] * 2
     assert all("shop/1" in str(request.headers["User-Agent"]) for request in sent)
 
 
 async def test_what_the_config_says_wins_over_what_makes_calls_cheaper(
-    colours: Colours, endpoint: str, monkeypatch: pytest.MonkeyPatch
+    both: BothClients, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SDK_UA_APP_ID", "till")
     session = boto3.Session("mine", "secret", region_name="eu-west-1")
 
     async def agents(config: Config | None) -> list[str]:
-        sent = await colours.sent(Settings(session, endpoint_url=endpoint, config=config))
+        sent = await both.sent(Settings(session, endpoint_url=endpoint, config=config))
         agents = [request.headers["User-Agent"] for request in sent]
         return [agent.decode() if isinstance(agent, bytes) else agent for agent in agents]
 
@@ -106,7 +106,7 @@ async def test_what_the_config_says_wins_over_what_makes_calls_cheaper(
     await other.aclose()
 
 
-async def test_a_profile(colours: Colours, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_profile(both: BothClients, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "config"
     file.write_text(
         f"[profile shop]\nregion = eu-north-1\nendpoint_url = {endpoint}\n"
@@ -114,17 +114,17 @@ async def test_a_profile(colours: Colours, endpoint: str, tmp_path: Path, monkey
     )
     monkeypatch.setenv("AWS_CONFIG_FILE", str(file))
     for settings in (Settings(boto3.Session(profile_name="shop")), Settings(profile="shop")):
-        sent = await colours.sent(settings)
+        sent = await both.sent(settings)
         assert [_signer(request) for request in sent] == ["profiled in eu-north-1"] * 2
         assert all(request.url.startswith(endpoint) for request in sent)
 
 
-async def test_what_the_environment_says(colours: Colours, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_the_environment_says(both: BothClients, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "surroundings")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-south-1")
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
-    sent = await colours.sent(Settings())
+    sent = await both.sent(Settings())
     assert [_signer(request) for request in sent] == ["surroundings in eu-south-1"] * 2
 
 
@@ -140,20 +140,20 @@ def nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("nothing_configured")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_a_service_on_this_machine_needs_nothing_configured(colours: Colours, endpoint: str, host: str) -> None:
-    sent = await colours.sent(Settings(endpoint_url=endpoint.replace("127.0.0.1", host)))
+async def test_a_service_on_this_machine_needs_nothing_configured(both: BothClients, endpoint: str, host: str) -> None:
+    sent = await both.sent(Settings(endpoint_url=endpoint.replace("127.0.0.1", host)))
     assert [_signer(request) for request in sent] == ["local in us-east-1"] * 2
 
 
 @pytest.mark.usefixtures("nothing_configured")
 async def test_what_is_configured_is_used_on_this_machine_too(
-    colours: Colours, endpoint: str, monkeypatch: pytest.MonkeyPatch
+    both: BothClients, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = await colours.sent(Settings(region="eu-west-1", endpoint_url=endpoint))
+    sent = await both.sent(Settings(region="eu-west-1", endpoint_url=endpoint))
     assert [_signer(request) for request in sent] == ["local in eu-west-1"] * 2
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "surroundings")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    sent = await colours.sent(Settings(endpoint_url=endpoint))
+    sent = await both.sent(Settings(endpoint_url=endpoint))
     assert [_signer(request) for request in sent] == ["surroundings in us-east-1"] * 2
 
 
@@ -175,7 +175,7 @@ async def test_elsewhere_nothing_stands_in(url: str | None) -> None:
     await asynchronous.aclose()
 
 
-async def test_credentials_that_expire_are_refreshed_in_both_colours(colours: Colours, endpoint: str) -> None:
+async def test_credentials_that_expire_are_refreshed_sync_and_async(both: BothClients, endpoint: str) -> None:
     numbers = count(1)
     threads: list[int] = []
 
@@ -196,10 +196,10 @@ async def test_credentials_that_expire_are_refreshed_in_both_colours(colours: Co
     core = botocore.session.get_session()
     core.register_component("credential_provider", Provider())
     session = boto3.Session(botocore_session=core, region_name="eu-west-1")
-    sent = await colours.sent(Settings(session, endpoint_url=endpoint))
+    sent = await both.sent(Settings(session, endpoint_url=endpoint))
     assert len({_signer(request) for request in sent}) == 2
     threads.clear()
-    client = await colours.closing[-1].get()
+    client = await both.closing[-1].get()
     await client.list_tables()
     assert threads
     assert threading.get_ident() not in threads  # a refresh is I/O, and the event loop does not wait for it

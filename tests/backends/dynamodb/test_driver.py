@@ -1,4 +1,4 @@
-"""Every request of the core against a running DynamoDB (moto's), in both colours."""
+"""Every request of the core against a running DynamoDB (moto's), sync and async."""
 
 import asyncio
 import subprocess

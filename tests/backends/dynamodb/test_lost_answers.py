@@ -1,4 +1,4 @@
-"""A line to the service that is cut: nothing is lost or done twice, in both colours, over real sockets."""
+"""A line to the service that is cut: nothing is lost or done twice, sync and async, over real sockets."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A service that refuses, over real sockets and in both colours: one clear error each, and nothing done twice."""
+"""A service that refuses, over real sockets and sync and async: one clear error each, and nothing done twice."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Requests whose bodies the backend writes: a server gets what botocore would have sent, in both colours."""
+"""Requests whose bodies the backend writes: a server gets what botocore would have sent, sync and async."""
 
 import json
 from collections.abc import AsyncIterator, Iterator

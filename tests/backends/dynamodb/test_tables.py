@@ -171,14 +171,14 @@ def test_what_stored_keys_say(address: str) -> None:
 
     changed = survey(backend, models(name, mail="MAIL#{email}", key="U#{user}")).findings
     assert [(finding.level, finding.where, finding.change) for finding in changed] == [
-        ("strands", "User.primary", "stored key"),
-        ("strands", "User.by_email", "stored entry"),
+        ("orphans", "User.primary", "stored key"),
+        ("orphans", "User.by_email", "stored entry"),
     ]
     assert "USER#" in changed[0].was
     assert changed[0].effect.startswith("6 of 6 that were read are stored under another key")
     assert "MAIL#u" in changed[1].now
     assert changed[1].effect.startswith("5 of 6 that were read have another entry in index 'by_email'")
-    assert changed[1].mend.startswith("put() every stored User again")
+    assert changed[1].fix.startswith("put() every stored User again")
 
     moved = survey(backend, models(name, index="by_mail")).findings
     assert [(finding.level, finding.where) for finding in moved] == [("backfill", "User.by_email")]

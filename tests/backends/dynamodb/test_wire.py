@@ -1,4 +1,4 @@
-"""Answers decoded from their bytes hold what botocore's parser would have made of them, in both colours."""
+"""Answers decoded from their bytes hold what botocore's parser would have made of them, sync and async."""
 
 import json
 from typing import Any

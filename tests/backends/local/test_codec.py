@@ -56,7 +56,7 @@ def test_items_that_could_be_mistaken(item: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("value", [1.5, (1,), {1: 2}.keys(), object(), [{"a": {"b": 0.5}}], "\ud800"])
 def test_what_is_not_a_stored_value_is_refused(value: Any) -> None:
-    with pytest.raises(BadValue, match="can not be stored"):
+    with pytest.raises(BadValue, match="cannot be stored"):
         encode({"a": value})
 
 

@@ -161,7 +161,7 @@ def test_only_create_makes_a_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="open files can not be removed")
+@pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be removed")
 def test_a_file_that_was_removed_or_replaced_takes_no_writes(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     connection = opened(path)
