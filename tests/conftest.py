@@ -9,11 +9,37 @@ from hypothesis import settings
 from moto.server import ThreadedMotoServer
 
 from tests import dynamodb_local as local
-from tests import emulator
+from tests import effort, emulator
 
 # Properties are judged by what they find, not by how busy the machine is.
 settings.register_profile("odm", deadline=None, print_blob=True)
 settings.load_profile("odm")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("odm")
+    group.addoption("--full", action="store_true", help="Run everything at full length: see tests/effort.py.")
+    group.addoption("--times", type=int, default=1, help="With --full: so many times as many examples and steps.")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads its variable
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "full: runs only with --full; see tests/effort.py")
+    if config.getoption("--full"):
+        os.environ[effort.FULL] = str(config.getoption("--times"))
+        os.environ["PYTEST_TIMEOUT"] = str(900 * int(config.getoption("--times")))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not effort.full():
+        _deselect(config, items, [item for item in items if item.get_closest_marker("full")])
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], out: list[pytest.Item]) -> None:
+    if out:
+        config.hook.pytest_deselected(items=out)
+        gone = set(out)
+        items[:] = [item for item in items if item not in gone]
 
 
 @pytest.fixture(scope="session")

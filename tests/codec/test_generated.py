@@ -16,6 +16,7 @@ from odm.codec.generate import generated_dump
 from odm.errors import BadValue
 from tests.codec.test_laws import CODEC, Wide, moments, wides
 from tests.codec.test_texts import DIRECT, Direct, anatomy, directs
+from tests.effort import times
 
 
 class Text(str):
@@ -109,7 +110,7 @@ def check_generated(codec: EntityCodec, entity: BaseModel) -> None:
     assert anatomy(made) == anatomy({"_t": codec.tag, **codec._record.dump(entity)})
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(60, 300))
 @given(wides | directs, st.data())
 def test_the_generated_dump_is_the_dump(entity: Wide | Direct, data: st.DataObject) -> None:
     codec = CODEC if isinstance(entity, Wide) else DIRECT
@@ -117,7 +118,7 @@ def test_the_generated_dump_is_the_dump(entity: Wide | Direct, data: st.DataObje
     check_generated(codec, changed(entity, data.draw(changes_of(type(entity)))))
 
 
-@settings(max_examples=500)
+@settings(max_examples=times(100, 500))
 @given(changes_of(Sure))
 def test_what_needs_no_check_can_be_read_back(changes: dict[str, Any]) -> None:
     assert SURE.sure

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field, JsonValue
 from odm.codec import compile_codec
 from odm.codec.numbers import canonical
 from odm.entities.markers import TTL, Stored
+from tests.effort import times
 
 
 class Color(Enum):
@@ -168,7 +169,7 @@ def is_stored_value(value: Any) -> bool:
     return type(value) in {type(None), bool, str, bytes}
 
 
-@settings(max_examples=2000)
+@settings(max_examples=times(400, 2000))
 @given(wides)
 def test_stored_values_are_documented_ones_and_come_back_equal(entity: Wide) -> None:
     item = CODEC.encode(entity)
@@ -179,7 +180,7 @@ def test_stored_values_are_documented_ones_and_come_back_equal(entity: Wide) -> 
     assert CODEC.read(item, Wide.model_fields) == {name: getattr(entity, name) for name in Wide.model_fields}
 
 
-@settings(max_examples=500)
+@settings(max_examples=times(100, 500))
 @given(wides)
 def test_every_field_alone_is_stored_as_within_the_entity(entity: Wide) -> None:
     item = CODEC.encode(entity)

@@ -28,6 +28,7 @@ from odm.entities.markers import TTL, Stored
 from odm.errors import ItemInvalid
 from tests.backends.local.test_codec import VALUES
 from tests.codec.test_laws import decimals, floats, moments, texts, whole, zones
+from tests.effort import times
 
 
 class Color(Enum):
@@ -155,7 +156,7 @@ def codec_of(entity: BaseModel) -> EntityCodec:
     return DIRECT if isinstance(entity, Direct) else OTHER
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(60, 300))
 @given(directs | others)
 def test_a_text_loads_as_its_item_does(entity: BaseModel) -> None:
     item = codec_of(entity).encode(entity)
@@ -176,7 +177,7 @@ def test_a_page_loads_as_its_items_do(entities: list[BaseModel]) -> None:
     assert loaded == (None if None in alone else alone)
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(60, 300))
 @given(directs, st.dictionaries(st.sampled_from([*Direct.model_fields, "unknown"]), VALUES, min_size=1, max_size=3))
 def test_what_somebody_else_stored_loads_as_its_item_does_or_not_at_all(
     entity: Direct, foreign: dict[str, Any]
@@ -262,7 +263,7 @@ PRICES = TextLoader([PRICED])
         _Root,
         Annotated[set[int], Field(default_factory=lambda: {1})],
     ],
-    ids=str,
+    ids=lambda value: str(value).split(" at 0x")[0],
 )
 def test_what_json_might_read_otherwise_is_left_to_the_item(type_: Any) -> None:
     model = create_model("M", value=type_)

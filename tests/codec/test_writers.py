@@ -22,6 +22,7 @@ from odm.expressions.nodes import Item
 from tests.codec.test_generated import SURE, Sure, changed, changes_of
 from tests.codec.test_laws import CODEC, Wide, wides
 from tests.codec.test_texts import DIRECT, Direct, anatomy, directs
+from tests.effort import times
 
 
 def plainly(codec: EntityCodec, entity: BaseModel) -> Any:
@@ -43,7 +44,7 @@ def check_written(codec: EntityCodec, entity: BaseModel) -> None:
     assert anatomy(read_text(text)) == anatomy(codec.encode(entity))
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(60, 300))
 @given(wides | directs, st.data())
 def test_what_is_written_is_what_the_long_way_writes(entity: Wide | Direct, data: st.DataObject) -> None:
     codec = CODEC if isinstance(entity, Wide) else DIRECT
@@ -55,7 +56,7 @@ def test_what_is_written_is_what_the_long_way_writes(entity: Wide | Direct, data
     check_written(codec, changed(entity, data.draw(changes_of(type(entity)))))
 
 
-@settings(max_examples=500)
+@settings(max_examples=times(100, 500))
 @given(changes_of(Sure))
 def test_what_was_assigned_unchecked_is_written_alike_or_not_at_all(changes: dict[str, Any]) -> None:
     entity = changed(Sure(text=""), changes)

@@ -1,9 +1,8 @@
 """What odm evaluates by itself, conditions and actions, is what DynamoDB Local makes of them on the same item.
 
-``ODM_EVALUATOR_EXAMPLES=5000 pytest tests/conformance/test_evaluator_dynamodb_local.py`` is the long run.
+``pytest --full --times 50 tests/conformance/test_evaluator_dynamodb_local.py`` is the long run.
 """
 
-import os
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -45,8 +44,9 @@ from odm.expressions.nodes import (
 from odm.protocol import requests as req
 from odm.protocol.connection import Connection, perform
 from odm.schema.model import Schema
+from tests.effort import times
 
-EXAMPLES = int(os.environ.get("ODM_EVALUATOR_EXAMPLES", "100"))
+EXAMPLES = times(50, 100)
 KEY = req.Key("a", "b")
 
 NUMBERS: st.SearchStrategy[Any] = st.one_of(

@@ -1,10 +1,9 @@
 """Random calls on both forms of the bundled engine, sync and async, and on a dict: they agree after every step.
 
-``ODM_STATEFUL_STEPS=100000 pytest tests/conformance/test_stateful.py`` is the long run.
+``pytest --full --times 50 tests/conformance/test_stateful.py`` makes 100,000 calls.
 """
 
 import asyncio
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +14,9 @@ from odm import AsyncStore, Backend, Store
 from odm.backends.local import LocalFile, Memory
 from odm.testing.bridge import blocking
 from odm.testing.stateful import StoreMachine, table
+from tests.effort import times
 
-STEPS = int(os.environ.get("ODM_STATEFUL_STEPS", "2000"))
+STEPS = times(600, 2000)
 LENGTH = 40
 
 

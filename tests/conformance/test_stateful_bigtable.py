@@ -1,10 +1,9 @@
 """Random calls on Google's Bigtable emulator sync and async, on memory, and on a dict: they agree after every step.
 
-``ODM_STATEFUL_BIGTABLE_STEPS=2000 pytest tests/conformance/test_stateful_bigtable.py`` is the long run.
+``pytest --full --times 10 tests/conformance/test_stateful_bigtable.py`` is the long run.
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import ClassVar
@@ -18,8 +17,9 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.local import Memory
 from odm.testing.bridge import blocking
 from odm.testing.stateful import StoreMachine, table
+from tests.effort import times
 
-STEPS = int(os.environ.get("ODM_STATEFUL_BIGTABLE_STEPS", "240"))
+STEPS = times(80, 240)
 LENGTH = 20
 
 

@@ -1,10 +1,9 @@
 """Random calls on DynamoDB Local sync and async, and on a dict: they agree after every step.
 
-``ODM_STATEFUL_DYNAMODB_STEPS=2000 pytest tests/conformance/test_stateful_dynamodb_local.py`` is the long run.
+``pytest --full --times 25 tests/conformance/test_stateful_dynamodb_local.py`` is the long run.
 """
 
 import asyncio
-import os
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -16,8 +15,9 @@ from odm import AsyncStore, Store
 from odm.backends.dynamodb import DynamoDB
 from odm.testing.bridge import blocking
 from odm.testing.stateful import StoreMachine, table
+from tests.effort import times
 
-STEPS = int(os.environ.get("ODM_STATEFUL_DYNAMODB_STEPS", "80"))
+STEPS = times(40, 80)
 LENGTH = 20
 
 

@@ -1,7 +1,6 @@
 """Templates and values for the properties of keys, with an oracle per placeholder that does not encode."""
 
 import functools
-import os
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -15,13 +14,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from odm.keys import Op, Template, compile_template
+from tests.effort import times
 
 _HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large]
-_QUICK = os.environ.get("ODM_HYPOTHESIS") == "quick"
 
-# The three laws are what everything stands on: they are tried as often on a laptop as in CI.
-LAW = settings(max_examples=200 if _QUICK else 10_000, deadline=None, suppress_health_check=_HEALTH)
-PROPERTY = settings(LAW, max_examples=10_000 if os.environ.get("CI") == "true" else 200 if _QUICK else 1_000)
+LAW = settings(max_examples=times(300, 10_000), deadline=None, suppress_health_check=_HEALTH)
+PROPERTY = settings(LAW, max_examples=times(150, 10_000))
 
 
 class Color(StrEnum):

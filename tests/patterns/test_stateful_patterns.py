@@ -3,10 +3,9 @@
 What the patterns promise is said here once more, over objects in a dict: the highest value so far, who holds what,
 which versions are kept. After each call the answers are compared, and then all items, those of the patterns among them.
 
-``ODM_STATEFUL_STEPS=100000 pytest tests/patterns/test_stateful_patterns.py`` is the long run.
+``pytest --full --times 300 tests/patterns/test_stateful_patterns.py`` is the long run.
 """
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -35,6 +34,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
 from odm.testing.stateful.model import Change, Predicate, Write
+from tests.effort import times
 from tests.patterns.promises import (
     EPOCH,
     HELD,
@@ -426,7 +426,7 @@ def opened(machine: PatternMachine, backends: Sequence[Any], prefix: str = "") -
 
 def run(machine: type[PatternMachine], steps: int, length: int) -> None:
     often = settings(
-        max_examples=int(os.environ.get("ODM_STATEFUL_STEPS", steps)) // length,
+        max_examples=steps // length,
         stateful_step_count=length,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
@@ -435,15 +435,15 @@ def run(machine: type[PatternMachine], steps: int, length: int) -> None:
 
 
 def test_on_the_bundled_engine() -> None:
-    run(OnEngine, 300, 30)
+    run(OnEngine, times(150, 300), 30)
 
 
 def test_on_dynamodb(dynamodb_local: str) -> None:
     session = boto3.Session(aws_access_key_id="patterns", aws_secret_access_key="x", region_name="eu-west-1")
     OnService.backend = DynamoDB(session, endpoint_url=dynamodb_local)
-    run(OnService, 40, 20)
+    run(OnService, times(20, 40), 20)
 
 
 def test_on_bigtable(bigtable_emulator: str) -> None:
     OnBigtable.backend = Bigtable("project", "patterns", endpoint=bigtable_emulator)
-    run(OnBigtable, 100, 20)
+    run(OnBigtable, times(40, 100), 20)

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Store, Table, between, collection, select, starts_with
 from odm.backends.local import Memory
+from tests.effort import times
 
 table = Table("random")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -196,7 +197,7 @@ def pages(db: Store, query: Query[Visit], size: int) -> list[Visit]:
         cursor = page.cursor
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(60, 300))
 @given(VISITS, st.data(), st.integers(1, 7))
 def test_queries_are_what_a_list_comprehension_gives(visits: list[Visit], data: st.DataObject, size: int) -> None:
     db = loaded(visits)
@@ -209,7 +210,7 @@ def test_queries_are_what_a_list_comprehension_gives(visits: list[Visit], data: 
         assert db.first(case.query) == (expected[0] if expected else None)
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(60, 300))
 @given(VISITS, st.data(), SITES, TIMES, TIMES, st.integers(1, 7))
 def test_what_the_planner_picks_gives_the_same_items(
     visits: list[Visit], data: st.DataObject, site: str, low: datetime, high: datetime, size: int
@@ -227,7 +228,7 @@ def test_what_the_planner_picks_gives_the_same_items(
     assert db.count(query) == len(expected)
 
 
-@settings(max_examples=100)
+@settings(max_examples=times(30, 100))
 @given(VISITS, SITES)
 def test_a_collection_is_the_partition_in_order(visits: list[Visit], site: str) -> None:
     db = loaded(visits)

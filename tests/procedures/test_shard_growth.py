@@ -17,6 +17,7 @@ from odm.backends.local import Memory
 from odm.procedures import read
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, perform, run
+from tests.effort import times
 
 IDS = [f"t{number:02}" for number in range(30)]
 
@@ -115,7 +116,7 @@ def pages(db: Store, query: Query[Any], size: int) -> list[Values]:
 WRITE = st.tuples(st.sampled_from(["old", "old", "new", "change", "delete"]), TASK)
 
 
-@settings(max_examples=120)
+@settings(max_examples=times(30, 120))
 @given(st.sampled_from([*GROWN, *OTHERS]), st.lists(st.lists(WRITE, max_size=12), min_size=1, max_size=4), st.data())
 def test_reads_over_old_and_new_shards_are_those_of_a_dict(
     shards: tuple[Shards | None, Shards], phases: list[list[tuple[str, Values]]], data: st.DataObject
@@ -160,7 +161,7 @@ def answered(live: Live, steps: CoreGen[Any], between: Callable[[], None], order
     return run(steps, send)
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(30, 150))
 @given(
     st.sampled_from(GROWN),
     st.lists(TASK, min_size=4, max_size=30, unique_by=lambda values: values["id"]),

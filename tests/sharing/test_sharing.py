@@ -1,9 +1,8 @@
 """Nothing of another program's changes, whatever a store does on the same table: random calls on every backend.
 
-``ODM_SHARING_STEPS=2000 pytest tests/sharing`` makes more of them.
+``pytest --full --times 10 tests/sharing`` makes more of them.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
@@ -28,10 +27,10 @@ from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin
 from odm.backends.local import LocalFile, Memory
 from odm.protocol.admin import silent
 from odm.protocol.connection import Backend
+from tests.effort import times
 from tests.sharing.programs import Boto3, GoogleClient, Models
 from tests.sharing.walk import NOON, shared, walk
 
-STEPS = int(os.environ.get("ODM_SHARING_STEPS", "0"))
 SESSION = boto3.Session(aws_access_key_id="sharing", aws_secret_access_key="x", region_name="eu-west-1")
 
 Unknown = Literal["raise", "skip"]
@@ -59,7 +58,7 @@ def _refused(failures: dict[str, int]) -> None:
 def test_on_the_engine(tmp_path: Path, kind: str, on_unknown: Unknown, seed: int) -> None:
     backend = Memory() if kind == "memory" else LocalFile(tmp_path / "shared.db")
     with _store(backend, on_unknown) as db:
-        _refused(walk(db, Models(backend), STEPS or 300, seed))
+        _refused(walk(db, Models(backend), times(150, 300), seed))
 
 
 @pytest.mark.parametrize("address", ["moto_server", "dynamodb_local"])
@@ -71,7 +70,7 @@ def test_on_dynamodb(request: pytest.FixtureRequest, address: str, on_unknown: U
         client = SESSION.client("dynamodb", endpoint_url=endpoint)
         admin = DynamoDBAdmin(backend, evolve(shared.compile(), name=f"{prefix}shared", prefix=prefix))
         more = (partial(admin.apply, drop=True, tell=silent), partial(admin.survey, 50))
-        _refused(walk(db, Boto3(client, f"{prefix}shared"), STEPS or 100, 1, *more))
+        _refused(walk(db, Boto3(client, f"{prefix}shared"), times(60, 100), 1, *more))
 
 
 @pytest.fixture
@@ -88,7 +87,9 @@ def test_on_bigtable(bigtable_emulator: str, google: BigtableDataClient, on_unkn
     backend = Bigtable("p", "i", endpoint=bigtable_emulator)
     with _store(backend, on_unknown, prefix) as db:
         _add_family(bigtable_emulator, f"{prefix}shared", f"{prefix}shared.by_status")
-        _refused(walk(db, GoogleClient(google, "i", f"{prefix}shared"), STEPS or 150, seed, *_sweeps(backend, prefix)))
+        _refused(
+            walk(db, GoogleClient(google, "i", f"{prefix}shared"), times(75, 150), seed, *_sweeps(backend, prefix))
+        )
 
 
 def _sweeps(backend: Bigtable, prefix: str) -> list[Callable[[], object]]:

@@ -130,7 +130,7 @@ class TestAttributes:
             {"text": 5},
             {"words": {1}},
             {"anything": {"x": set()}},
-            {"anything": object()},
+            {"anything": ...},
             {"anything": {1: "x"}},
             {"anything": {"a": {"": 1}}},
             {"table_": {"": []}},

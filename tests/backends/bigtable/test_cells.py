@@ -23,6 +23,7 @@ from odm.backends.bigtable.cells import (
 )
 from odm.errors import BadValue
 from tests.backends.bigtable.values import numbers, texts, typed, values
+from tests.effort import times
 
 LIKE_OTHERS = [
     *["0", "-1", "12.5", "01", "1.0", "-0", "1e5", "+1", ".5", "5.", "--1", "-", "1\n", "\u0661"],
@@ -31,7 +32,7 @@ LIKE_OTHERS = [
 ]
 
 
-@settings(max_examples=1000)
+@settings(max_examples=times(200, 1000))
 @example(Decimal("1E-130"))
 @example(int(Decimal("9.99E+125")))
 @example(-Decimal("9.9999999999999999999999999999999999999E-92"))

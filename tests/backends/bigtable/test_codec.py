@@ -25,6 +25,7 @@ from odm.backends.bigtable.ownership import REMOVED, Owned
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.schema.entity import Key
 from tests.backends.bigtable.values import texts, typed, values
+from tests.effort import times
 
 PLAIN = Form({})
 FORM = Form({"views": "counter", "tags": "columns", "prices": "columns"})
@@ -58,7 +59,7 @@ names = (texts | fields | st.text("#$S", max_size=3)).filter(lambda name: name n
 
 
 class TestItems:
-    @settings(max_examples=500)
+    @settings(max_examples=times(100, 500))
     @example({"a": "1", "b": 1, "c": b"1", "d": True, "e": "true", "f": None, "g": "null"})
     @example({"views": 5, "tags": frozenset({"a#b", ""}), "prices": {"": "", "#": {"": 1}}})
     @example({"views": None, "tags": frozenset({b"\xff", b""}), "prices": {}})

@@ -1,9 +1,8 @@
 """What the emulator makes of a compiled predicate is what the evaluator says of the item.
 
-``ODM_PREDICATE_EXAMPLES=20000 pytest tests/backends/bigtable/test_predicates.py`` is the long run.
+``pytest --full --times 200 tests/backends/bigtable/test_predicates.py`` is the long run.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import product
@@ -57,8 +56,9 @@ from odm.expressions.nodes import (
 from odm.protocol.connection import Connection
 from odm.schema.model import Schema
 from tests.backends.bigtable import values as at_large
+from tests.effort import times
 
-EXAMPLES = int(os.environ.get("ODM_PREDICATE_EXAMPLES", "100"))
+EXAMPLES = times(50, 100)
 
 TABLE = "predicates"
 PLAIN = Form({})

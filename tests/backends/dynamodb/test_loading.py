@@ -158,10 +158,10 @@ class Uids(RootModel[list[UUID]]):
         (dict[Side, list[list[Decimal | None]]], {"left": [[1, None], []]}),
         (Uids, [str(UUID(int=5))]),
         (Annotated[list[bytes] | None, BeforeValidator(lambda value: value)], None),
-        (Annotated[dict[str, frozenset[bytes]], BeforeValidator(lambda v: v)], {"a": frozenset({b"x", b"y"})}),
+        (Annotated[dict[str, frozenset[bytes]], BeforeValidator(lambda v: v)], {"a": frozenset({b"x"})}),
         (Annotated[tuple[UUID, ...], BeforeValidator(lambda value: value)], [str(UUID(int=5))]),
     ],
-    ids=str,
+    ids=lambda value: str(value).split(" at 0x")[0],
 )
 def test_types_that_are_not_of_one_kind_load_in_both_forms(type_: Any, value: Any) -> None:
     for form in forms({"value": value}):

@@ -1,4 +1,4 @@
-"""A short run of `kills`; ``ODM_KILLS=200`` makes it a long one."""
+"""A short run of `kills`; ``pytest --full --times 10`` makes it a long one."""
 
 import os
 import subprocess
@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import times
+
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is neither fork nor SIGKILL")
 def test_nothing_acknowledged_is_lost_and_nothing_is_half_written() -> None:
-    kills = os.environ.get("ODM_KILLS", "20")
+    kills = str(times(8, 20))
     done = subprocess.run(
         [sys.executable, "-m", "tests.backends.local.kills", "--kills", kills],
         cwd=ROOT,

@@ -1,0 +1,29 @@
+"""How much the tests try: little by default, much with ``pytest --full``, more with ``pytest --full --times 50``.
+
+The default run is for people who wait for it; CI runs both. What differs:
+
+* properties and random walks try fewer examples and steps (`times`);
+* the conformance suite runs once on each backend, sync or async, not in both (tests/conformance/conftest.py);
+* tests marked ``full`` run only with ``--full``: each repeats on another service, or at length, what others show.
+"""
+
+import os
+from typing import Final
+
+FULL: Final = "ODM_TESTS_FULL"
+"""Environment variable with the factor of ``--times``, set by ``--full``; subprocesses and workers inherit it."""
+
+
+def full() -> bool:
+    """Whether ``--full`` was given."""
+    return FULL in os.environ
+
+
+def times(light: int, many: int) -> int:
+    """How many examples or steps to try.
+
+    Args:
+        light: by default.
+        many: with ``--full``, multiplied by ``--times``.
+    """
+    return many * int(os.environ[FULL]) if full() else light
