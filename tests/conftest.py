@@ -31,15 +31,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not effort.full():
-        _deselect(config, items, [item for item in items if item.get_closest_marker("full")])
-
-
-def _deselect(config: pytest.Config, items: list[pytest.Item], out: list[pytest.Item]) -> None:
+    if effort.full():
+        return
+    out = {item for item in items if item.get_closest_marker("full") or _on_moto(item)}
     if out:
-        config.hook.pytest_deselected(items=out)
-        gone = set(out)
-        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=list(out))
+        items[:] = [item for item in items if item not in out]
+
+
+def _on_moto(item: pytest.Item) -> bool:
+    """Whether a test that is parametrized by its service runs on moto, and on DynamoDB Local as well."""
+    parameters = item.nodeid.partition("[")[2].rstrip("]").split("-")
+    return "moto_server" in parameters and local.available()
 
 
 @pytest.fixture(scope="session")

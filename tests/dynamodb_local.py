@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import IO
@@ -57,6 +58,16 @@ def find(environ: Mapping[str, str]) -> Path:
         "no DynamoDB Local: run `python -m tests.dynamodb_local fetch` (with Maven), or unpack the archive that AWS "
         f"offers and set {VARIABLE} to its folder"
     )
+
+
+@cache
+def available() -> bool:
+    """Whether it can run here."""
+    try:
+        find(os.environ)
+    except DynamoDBLocalMissing:
+        return False
+    return True
 
 
 def fetch() -> None:

@@ -8,8 +8,6 @@ With ``--full`` all modules run sync and async. By default:
 * DynamoDB is DynamoDB Local; where there is none, moto.
 """
 
-import os
-from functools import cache
 from pathlib import Path
 from zlib import crc32
 
@@ -34,19 +32,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _by_default(item: pytest.Item) -> bool:
     module = item.path.stem
     if module in {"test_dynamodb", "test_dynamodb_async"}:
-        return module == "test_dynamodb" and not _local()
+        return module == "test_dynamodb" and not dynamodb_local.available()
     name, _, parameters = item.nodeid.partition("[")
     modes = {"sync", "async"}.intersection(parameters.rstrip("]").split("-"))
     return module == "test_memory" or not modes or modes == {("sync", "async")[crc32(name.encode()) % 2]}
-
-
-@cache
-def _local() -> bool:
-    try:
-        dynamodb_local.find(os.environ)
-    except dynamodb_local.DynamoDBLocalMissing:
-        return False
-    return True
 
 
 @pytest.fixture(scope="session")

@@ -200,8 +200,14 @@ def pair(store: Store, before: str, one: list[str], two: list[str]) -> int:
     return explore(store, start(store, *STARTS[before]), *works)
 
 
+SLOW = (PAIRS[2], PAIRS[-1])
+"""Those with so many orders that they are left to ``--full``."""
+
+
 @pytest.mark.parametrize(
-    ("before", "one", "two"), PAIRS, ids=lambda one: one if isinstance(one, str) else ",".join(one)
+    ("before", "one", "two"),
+    [pytest.param(*pair, marks=[pytest.mark.full] if pair in SLOW else []) for pair in PAIRS],
+    ids=lambda one: one if isinstance(one, str) else ",".join(one),
 )
 def test_two_writers(store: Store, before: str, one: list[str], two: list[str]) -> None:
     assert pair(store, before, one, two) > 50

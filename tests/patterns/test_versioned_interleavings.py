@@ -148,7 +148,13 @@ CROWDS: dict[str, tuple[Program, Sequence[Program]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CROWDS)
+LONG = {"put and more puts than are kept", "first after a delete, and another paper"}
+"""Crowds with so many orders that they are left to ``--full``."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in CROWDS]
+)
 def test_every_order(name: str, make: Any) -> None:
     before, programs = CROWDS[name]
     for crowd in every_order(make(before, *programs)):

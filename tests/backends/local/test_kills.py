@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is neither fork nor SIGKILL")
 def test_nothing_acknowledged_is_lost_and_nothing_is_half_written() -> None:
-    kills = str(times(8, 20))
+    kills = str(times(20, 40))
     done = subprocess.run(
         [sys.executable, "-m", "tests.backends.local.kills", "--kills", kills],
         cwd=ROOT,
