@@ -23,11 +23,11 @@ def blocks(page: Path = README) -> list[Block]:
     return [Block(m[1], m[2], text.count("\n", 0, m.start()) + 2) for m in found]
 
 
-def command(marker: str, language: str = "sh") -> str:
-    """What stands in the block under the comment ``<!-- marker -->``."""
-    found = re.search(rf"<!-- {marker} -->\n```{language}\n(.+?)\n```", README.read_text(encoding="utf-8"), re.DOTALL)
+def command(marker: str, language: str = "sh", page: Path = README) -> str:
+    """The text of the block under the comment ``<!-- marker -->``."""
+    found = re.search(rf"<!-- {marker} -->\n```{language}\n(.+?)\n```", page.read_text(encoding="utf-8"), re.DOTALL)
     if found is None:
-        raise LookupError(f"the README has no command under <!-- {marker} -->")
+        raise LookupError(f"{page.name} has no command under <!-- {marker} -->")
     return found[1]
 
 

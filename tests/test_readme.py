@@ -1,4 +1,4 @@
-"""The README is true: its examples run, print what it says, and its tables name what exists."""
+"""The README and the pages of docs/ are true: their examples run and print what they show, and their links work."""
 
 import ast
 import contextlib
@@ -7,78 +7,123 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 import odm
 from odm.backends.local import Memory
 from tests.cli.command_line import odm as odm_command
-from tests.readme import README, blocks, command
+from tests.readme import README, Block, blocks, command
 
+ROOT = README.parent
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+SHOP = ROOT / "docs" / "model.md"
+AFTER_SHOP = [
+    ROOT / "docs" / f"{name}.md" for name in ("dynamodb", "evolve", "operate", "query", "test", "transactions", "write")
+]
+"""Pages whose examples use the shop: they run after its first block."""
+
+ENGINE_ALONE = ["Memory(", "LocalFile("]
 UNFIT = {
-    "moto_server": [".meter()"],  # moto 5.2 tells other units
+    "memory": [],
+    "moto_server": [".meter()"],  # moto 5.2 reports other units
+    "dynamodb_local": [],
     "bigtable_emulator": ["transaction()", ".meter()"],  # Unsupported; a page of an index is two requests
 }
 """What the examples of blocks that do not run on a service have."""
 
-DYNAMODB = README.parent / "docs" / "dynamodb.md"
-
 LINE = 'backend = LocalFile("shop.db")'
 
 
-def test_examples_run_and_print_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "__main__"}
+def examples(page: Path) -> list[Block]:
+    """The Python of a page and what it prints, after the shop if it uses that."""
+    before = [block for block in blocks(SHOP) if block.language == "python"][:1] if page in AFTER_SHOP else []
+    return [*before, *(block for block in blocks(page) if block.language in {"python", "text"})]
+
+
+def run(shown: Sequence[Block], names: dict[str, Any]) -> None:
+    """Run examples one after another, and compare what each prints with the text below it."""
     printed = ""
-    ran = 0
-    for block in blocks():
-        if block.language == "python":
-            source = "\n" * (block.line - 1) + block.text
-            with contextlib.redirect_stdout(io.StringIO()) as output:
-                exec(compile(source, "README.md", "exec"), names)
-            printed = output.getvalue()
-            ran += 1
-        elif block.language == "text":
+    for block in shown:
+        if block.language == "text":
             assert printed == block.text
-    assert ran >= 5
+            continue
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            exec(compile("\n" * (block.line - 1) + block.text, "page.md", "exec"), names)
+        printed = output.getvalue()
 
 
-def test_examples_of_the_page_on_dynamodb_run_after_those_of_the_shop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("page", [README, SHOP, *AFTER_SHOP], ids=lambda page: page.stem)
+def test_examples_run_and_print_what_the_page_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    shown = examples(page)
+    assert [block for block in shown if block.language == "python"]
     names: dict[str, Any] = {"__name__": "__main__"}
-    shown = [block for block in blocks(DYNAMODB) if block.language == "python"]
-    assert shown
-    for text in (
-        next(block.text for block in blocks() if block.language == "python"),
-        *(block.text for block in shown),
-    ):
-        exec(compile(text, "dynamodb.md", "exec"), names)
+    run(shown, names)
     names["db"].close()
 
 
-@pytest.mark.parametrize("service", ["memory", "moto_server", "dynamodb_local", "bigtable_emulator"])
+def test_every_page_with_python_is_run() -> None:
+    """Those not here have tests of their own: of patterns, of Bigtable, of the linter and of moving data."""
+    own = {"bigtable.md", "copy.md", "lint.md", "own_patterns.md", "patterns.md"}
+    run_here = {page.name for page in (SHOP, *AFTER_SHOP)}
+    golden = {"bigtable_requests.md", "dynamodb_cases.md", "dynamodb_requests.md"}
+    with_python = {page.name for page in PAGES if any(block.language == "python" for block in blocks(page))}
+    assert with_python - own - golden == run_here
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 200
+
+
+@pytest.mark.parametrize(
+    "page", [README, *PAGES, ROOT / "examples" / "README.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose)):
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall("^#+ (.*)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^a-z0-9_ -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [README, SHOP, *AFTER_SHOP], ids=lambda page: page.stem)
+@pytest.mark.parametrize("service", list(UNFIT))
 def test_examples_run_on_another_backend_after_a_change_of_one_line(
-    service: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: str, page: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("AWS_")]:  # nothing is configured
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # there may be one where the tests run
-    shown = [block.text for block in blocks() if block.language == "python"]
-    lines = "".join(shown).splitlines()
-    assert lines.count(LINE) == 1
+    shown = [block.text for block in examples(page) if block.language == "python"]
+    assert "".join(shown).splitlines().count(LINE) == 1
     names: dict[str, Any] = {"__name__": "__main__", "Memory": Memory}
-    # What is about the bundled engine alone names it again.
-    for text in (text.replace(LINE, switched(service, request)) for text in shown):
-        unfit = any(part in text for part in UNFIT.get(service, ()))
-        if not unfit and "Memory(" not in text.replace("backend = Memory()", "") and "LocalFile(" not in text:
-            with contextlib.redirect_stdout(io.StringIO()):
-                exec(compile(text, "README.md", "exec"), names)
+    unfit = [*ENGINE_ALONE, *UNFIT[service]]
+    prefix = f'Store(shop, backend, prefix="{uuid4().hex[:8]}-"'  # services are shared by the tests
+    for text in shown:
+        if any(part in text.replace(LINE, "") for part in unfit):
+            continue
+        here = text.replace(LINE, switched(service, request)).replace("Store(shop, backend", prefix)
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(here, "page.md", "exec"), names)
     names["db"].close()
     assert not list(tmp_path.iterdir())  # no file of the bundled engine
 
@@ -96,8 +141,9 @@ def switched(service: str, request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("command", ["lock", "lint"])
 def test_commands_print_what_the_readme_shows(command: str, tmp_path: Path) -> None:
-    model = next(block.text for block in blocks() if block.language == "python")
-    [shown] = [block.text for block in blocks() if block.language == "console" and f"$ odm {command}" in block.text]
+    model = next(block.text for block in blocks(SHOP) if block.language == "python")
+    page = ROOT / "docs" / {"lock": "evolve.md", "lint": "operate.md"}[command]
+    [shown] = [block.text for block in blocks(page) if block.language == "console" and f"$ odm {command}" in block.text]
     (tmp_path / "shop.py").write_text(model, encoding="utf-8")
     printed = ""
     for line in shown.splitlines():
@@ -114,9 +160,10 @@ def test_commands_print_what_the_readme_shows(command: str, tmp_path: Path) -> N
 
 
 def test_what_is_not_run_at_least_parses() -> None:
-    for block in blocks():
-        if block.language.startswith("python "):
-            ast.parse(block.text)
+    for page in (README, *PAGES):
+        for block in blocks(page):
+            if block.language.startswith("python "):
+                ast.parse(block.text)
 
 
 def test_set_up_is_two_commands() -> None:
@@ -125,7 +172,7 @@ def test_set_up_is_two_commands() -> None:
 
 
 def test_errors_named_exist() -> None:
-    text = README.read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
     section = text.split("## Errors")[1].split("\n## ")[0]
     named = set(re.findall(r"`([A-Z][A-Za-z]+)`", section))
     assert named
@@ -133,9 +180,11 @@ def test_errors_named_exist() -> None:
 
 
 def test_the_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
-    shown = [*blocks(), *blocks(DYNAMODB)]
-    source = "\n".join(block.text for block in shown if block.language == "python")
-    (tmp_path / "shown.py").write_text(source, encoding="utf-8")
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", str(tmp_path / "shown.py")]
-    checked = subprocess.run(command, cwd=README.parent, capture_output=True, text=True, check=False)
+    written = []
+    for page in (README, SHOP, *AFTER_SHOP):
+        source = "\n".join(block.text for block in examples(page) if block.language == "python")
+        written.append(tmp_path / f"shown_{page.stem.lower()}.py")
+        written[-1].write_text(source, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", *map(str, written)]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout

@@ -17,7 +17,7 @@ def upgrade(*, from_: int) -> Callable[[F], F]:
     """Declare how stored items of an older version of the entity become those of the next.
 
     For a function in the body of ``class Order(Entity, table=shop, version=2)``; make it a static method. It is given
-    the attributes of a stored item by *stored* name, with stored values (moments are text, see the README), in a dict
+    the attributes of a stored item by *stored* name, with stored values (timestamps are text), in a dict
     of its own, and returns those that an item of the next version has. Functions from 1 to the version before the
     class's make a chain. An item is upgraded whenever it is read, and rewritten when it is put or updated; it must keep
     its primary key. The stored version is the attribute ``_v``, absent in version 1.

@@ -13,7 +13,9 @@ from odm import Store
 from odm.backends.dynamodb import DynamoDB
 from odm.cli.target import load_target
 from tests.cli.conftest import Application, Done, Run
-from tests.readme import blocks
+from tests.readme import README, blocks
+
+DOCS = README.parent / "docs"
 
 WITH_STATUS = ("    by_date", '    by_status = AccessPattern("STATUS#{status}")\n    by_date')
 EMAIL_MOVED = ('"EMAIL#{email}"', '"MAIL#{email}"')
@@ -162,9 +164,10 @@ def test_entries_that_lack_are_named_until_they_are_written(
     assert cloud("plan").code == 0
 
 
-def test_it_prints_what_the_readme_shows(cloud: Run, application: Application, address: str, prefix: str) -> None:
-    [shown] = [block.text for block in blocks() if block.text.startswith("$ odm plan")]
-    application.write(next(block.text for block in blocks() if block.language == "python").split("\nbackend = ")[0])
+def test_it_prints_what_the_page_shows(cloud: Run, application: Application, address: str, prefix: str) -> None:
+    [shown] = [block.text for block in blocks(DOCS / "operate.md") if block.text.startswith("$ odm plan")]
+    shop = next(block.text for block in blocks(DOCS / "model.md") if block.language == "python")
+    application.write(shop.split("\nbackend = ")[0])
     renamed = ("    by_date =", "    by_day =")
     application.change(renamed)
     cloud("apply", "--yes")

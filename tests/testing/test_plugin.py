@@ -10,6 +10,7 @@ from tests.readme import blocks
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 STRICT = [
     "-W",
     "error",
@@ -230,11 +231,10 @@ def test_not_loaded():
     pytester.runpytest_subprocess(*STRICT, *LOADED).assert_outcomes(passed=1)
 
 
-def test_the_readmes_tests_pass(pytester: pytest.Pytester) -> None:
-    parts = blocks()
-    [end] = [n for n, block in enumerate(parts) if block.language == "python pytest"]
-    source = [block.text for block in parts[:end] if block.language == "python"]
-    pytester.makepyfile("\n".join([*source, parts[end].text]))
+def test_the_tests_of_the_page_pass(pytester: pytest.Pytester) -> None:
+    shop = next(block.text for block in blocks(DOCS / "model.md") if block.language == "python")
+    [tests] = [block.text for block in blocks(DOCS / "test.md") if block.language == "python pytest"]
+    pytester.makepyfile(f"{shop}\n{tests}")
     result = pytester.runpytest_subprocess(*STRICT, *LOADED, "-o", "asyncio_mode=auto")
     result.assert_outcomes(passed=2)
 
