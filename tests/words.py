@@ -24,7 +24,7 @@ INSTEAD: Final = {
     r"tells?|telling|told": "report, return, say",
     r"beside": "next to",
     r"aside from": "except",
-    r"(?:is|are|was|were) none": "is not one",
+    r"(?<!there )(?:is|are|was|were) none": "is not one",
     r"(?<!there )(?<!There )(?:is|was) no(?= [a-z])(?! longer| more| less)": "is not a",
     r"moments?": "timestamp, instant",
     r"(?:go|goes|went|going) along|along with": "is written with, with",
