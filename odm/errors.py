@@ -26,6 +26,8 @@ No exception class of a vendor is a base of these, and none reaches the user unw
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import odm._installation  # noqa: F401  # its check comes first, and every module of odm imports this one
+
 
 class OdmError(Exception):
     """The base of every error that odm raises."""

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from email.message import Message
 from email.parser import Parser
@@ -98,6 +99,49 @@ def test_an_installed_odm_brings_its_pytest_plugin(wheel: zipfile.Path, tmp_path
     for options, outcome in (("", "2 passed"), ("-p no:odm", "1 passed, 1 error")):
         code = f"import sys, pytest; sys.exit(pytest.main('-W error -p no:asyncio {options} {tests}'.split()))"
         assert outcome in run(code, tmp_path / "installed").stdout
+
+
+def test_next_to_the_other_odm_it_says_what_to_do(wheel: zipfile.Path, tmp_path: Path) -> None:
+    wheel.root.extractall(tmp_path)
+    assert run("from odm import Store", tmp_path).returncode == 0
+    (tmp_path / "odm-2.0.0.dist-info").mkdir()
+    for code in ("from odm import Store", "import odm.backends.local", "from odm.cli.app import main"):
+        assert "ImportError" in (failed := run(code, tmp_path).stderr)
+        assert "has odm-2.0.0 and single-table-odm" in failed
+    (tmp_path / "odm" / "__init__.py").write_text('"""The other one."""')
+    assert "pip uninstall odm single-table-odm" in run("import odm.backends.local", tmp_path).stderr
+
+
+def test_the_list_of_packages_is_complete() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    modules = (Path(name) for name in files_of_tree() if name.endswith(".py"))
+    assert listed == sorted({".".join(module.parent.parts) for module in modules})
+
+
+@pytest.mark.skipif(shutil.which("git") is None or not (ROOT / ".git").exists(), reason="the tree is no clone")
+def test_a_clone_without_symbolic_links_installs(tmp_path: Path) -> None:
+    """As on Windows, where `odm/backends` and `odm/patterns` arrive as text files."""
+    clone, target = tmp_path / "clone", tmp_path / "target"
+    subprocess.run(["git", "clone", "-q", "-c", "core.symlinks=false", str(ROOT), str(clone)], check=True)
+    shutil.copy(ROOT / "pyproject.toml", clone)  # as it is now, committed or not
+    assert (clone / "odm" / "backends").is_file()
+    pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "-q"]
+    code = "import odm.backends.dynamodb, odm.patterns.pointer, sys; sys.stdout.write(odm.backends.__file__)"
+    plain = subprocess.run([*pip, "--target", str(target), str(clone)], capture_output=True, text=True, check=False)
+    assert plain.returncode == 0, plain.stderr
+    assert run(code, target).stdout == str(target / "odm" / "backends" / "__init__.py")
+    (tmp_path / "editable").mkdir()
+    editable = [*pip, "--target", str(tmp_path / "editable"), "--editable", str(clone)]
+    done = subprocess.run(editable, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # Only this installation of odm is looked at, not the one that runs the tests.
+    alone = f"""
+import site, sys
+sys.path = [path for path in sys.path if path != {str(ROOT)!r}]
+sys.meta_path = [finder for finder in sys.meta_path if "editable" not in repr(finder).lower()]
+site.addsitedir({str(tmp_path / "editable")!r})
+"""
+    assert run(alone + code, tmp_path).stdout == str(clone / "backends" / "__init__.py")
 
 
 def test_metadata_names_extras_and_license(metadata: Message) -> None:
