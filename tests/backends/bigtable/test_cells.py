@@ -126,7 +126,7 @@ def test_a_counter_comes_back(value: int) -> None:
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
 def test_a_counter_has_64_bits(value: int) -> None:
-    with pytest.raises(BadValue, match=f"{value} is no 64-bit number"):
+    with pytest.raises(BadValue, match=f"{value} is not a 64-bit number"):
         write_counter(value)
 
 

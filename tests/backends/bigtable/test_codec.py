@@ -172,7 +172,7 @@ class TestReading:
         ],
     )
     def test_a_cell_of_somebody_else_is_told(self, column: str, value: bytes, named: str) -> None:
-        with pytest.raises(BackendError, match=f"the row 'k' is not one that odm wrote: its cell {named}"):
+        with pytest.raises(BackendError, match=f"odm did not write the row 'k': its cell {named}"):
             decode(hat((column, value)), FORM)
 
     def test_a_member_of_somebody_else_is_told(self) -> None:

@@ -242,7 +242,7 @@ class TestEvaluated:
         assert 55 < clock.now <= 60
 
     def test_a_row_that_something_else_wrote(self) -> None:
-        with pytest.raises(BackendError, match="has no d:~r"):
+        with pytest.raises(BackendError, match="has no cell d:~r"):
             play(PUT_RED, stored(""), done(), on=procedures())
 
     def test_the_local_semantics_of_a_change_that_does_not_fit(self) -> None:

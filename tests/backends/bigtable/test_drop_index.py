@@ -94,7 +94,7 @@ def test_an_item_that_somebody_else_writes_meanwhile_keeps_what_he_wrote(send: S
 
 def test_it_gives_up_when_others_are_always_faster(send: Send) -> None:
     put(send, 1)
-    with pytest.raises(Throttled, match="other writers of 'p#0001' were faster"):
+    with pytest.raises(Throttled, match="other writers kept changing 'p#0001'"):
         run(
             drop_index(SCHEMA, DAY, Retry(overall=0)),
             lambda native: False if isinstance(native, CheckAndMutateRow) else send(native),
@@ -116,5 +116,5 @@ def test_a_cell_of_another_program_stops_it(send: Send, row_key: str, cell: SetC
     """The table would be deleted with it."""
     put(send, 1)
     send(MutateRow(DAY, Entry(row_key, (cell,))))
-    with pytest.raises(BackendError, match=f"has cells that odm did not write in row '{row_key}'"):
+    with pytest.raises(BackendError, match=f"row '{row_key}' has cells that odm did not write"):
         run(drop_index(SCHEMA, DAY, Retry()), send)

@@ -162,7 +162,7 @@ def test_an_index_in_which_padding_would_break_the_order_is_refused() -> None:
         primary = PrimaryKey("SYMBOL#{symbol}")
         by_name = AccessPattern("ALL", "{symbol:<6}", index="names")
 
-    with pytest.raises(SchemaError, match=r"Name\.by_name .* Symbol\.by_name .* index of its own"):
+    with pytest.raises(SchemaError, match=r"Name\.by_name .* Symbol\.by_name .* its own index"):
         Bigtable("project", "instance").connect(stock.compile())
 
 

@@ -112,7 +112,7 @@ def test_a_part_is_a_range() -> None:
 
 
 def test_a_part_alone_is_refused_before_anything_is_sent() -> None:
-    with pytest.raises(Unsupported, match="all parts in one call"):
+    with pytest.raises(Unsupported, match="all segments in one call"):
         procedures().steps(Scan(segment=(0, 4)))
     nowhere = Bigtable("project", "instance", endpoint="127.0.0.1:1")
     with Store(joined, nowhere) as db, pytest.raises(Unsupported, match="segments=4"):

@@ -267,7 +267,7 @@ class TestGoingOn:
         assert rest == [4, 3, 1]
 
     async def test_a_place_of_another_table_is_refused(self, do: Do) -> None:
-        with pytest.raises(BadValue, match="pass what an earlier scrub gave"):
+        with pytest.raises(BadValue, match="pass the `following` of an earlier scrub"):
             await do(after="other:x")
 
     async def test_a_rate_is_kept(self, do: Do, db: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,13 +93,13 @@ def test_partitions_that_are_told_apart(join: Literal["#", "##"], second: str) -
 
 @pytest.mark.parametrize(("project", "instance"), [("", "i"), ("p", ""), ("projects/p", "i"), ("p", "p/i")])
 def test_project_and_instance_are_ids(project: str, instance: str) -> None:
-    with pytest.raises(BadValue, match="give the id alone"):
+    with pytest.raises(BadValue, match="pass only the id"):
         Bigtable(project, instance)
 
 
 def test_the_address_of_an_emulator_is_no_url(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = Schema(name="shop", entities={}, indexes={})
-    with pytest.raises(BadValue, match="'http://localhost:8086': give the host and port alone, as in localhost:8086"):
+    with pytest.raises(BadValue, match="'http://localhost:8086': pass only host and port, as in localhost:8086"):
         Bigtable("p", "i", endpoint="http://localhost:8086").connect(schema)
     monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", "https://localhost:8086/")
     with pytest.raises(BadValue, match="BIGTABLE_EMULATOR_HOST"):
@@ -107,7 +107,7 @@ def test_the_address_of_an_emulator_is_no_url(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_credentials_are_not_sent_to_an_emulator() -> None:
-    with pytest.raises(BadValue, match="unencrypted"):
+    with pytest.raises(BadValue, match="not encrypted"):
         Bigtable("p", "i", endpoint="localhost:8086", credentials=CREDENTIALS())
 
 

@@ -131,7 +131,7 @@ def test_what_can_not_be_done_is_handed_back(where: str, monkeypatch: pytest.Mon
     clock = Clock()
     request = BatchWrite((put("a"), put("b"), put("c"), put("d")))
     alone = BatchWrite((*request.operations[:3], delete("d")))
-    with pytest.raises(Throttled, match="operations of the batch are not known to be done") as raised:
+    with pytest.raises(Throttled, match="operations of the batch are not known to be applied") as raised:
         play(alone, *first, *stuck[where], on=procedures(clock), clock=clock)
     assert raised.value.left[0] == put("c")
     assert put("a") not in raised.value.left
