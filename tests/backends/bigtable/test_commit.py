@@ -3,25 +3,31 @@
 import pytest
 from attrs import evolve
 
+from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.loading import Loader, RowItem
 from odm.backends.bigtable.native import (
+    Cell,
     CheckAndMutateRow,
     Concurrent,
     DeleteColumn,
     Mutated,
     MutateRows,
+    Read,
     ReadRows,
+    Row,
     SetCell,
     Status,
 )
 from odm.backends.bigtable.ownership import REMOVED
+from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.wire import Wire
-from odm.errors import BackendError, Throttled
+from odm.errors import BackendError, ItemTooLarge, Throttled
 from odm.expressions.nodes import Compare, Const, Increment, Path, Remove, Set
 from odm.protocol.predicates import ABSENT, EXISTS
 from odm.protocol.requests import Delete, Put, Refused, Sleep, Update, Written
+from odm.schema.entity import Key
 from tests.backends.bigtable.playing import BUSY, Clock, google, play
 from tests.backends.bigtable.writing import (
     ANN,
@@ -254,6 +260,35 @@ class TestEvaluated:
         update = Update(HAT, (Set(Path(("note",)), "n" * 410_000),), condition=EXISTS)
         with pytest.raises(ValueError, match="409600 are the most"):
             play(update, stored(), on=procedures())
+
+    @pytest.mark.parametrize("over", [0, 1])
+    def test_the_keys_of_a_local_index_count_once(self, over: int) -> None:
+        """A local index has the item's partition key, so only its sort key counts, and the copy of the item's keys."""
+        table = Table("notes")
+
+        class Note(Entity, table=table):
+            owner: str
+            name: str
+            text: str = ""
+
+            primary = PrimaryKey("{owner}", "{name}")
+            by_text = AccessPattern("{owner}", "N#{name}", local=True, projection="keys")
+
+        owner, index_key = "o" * 1000, len("by_textsk") + len("N#n")
+        size = len("pksk") + len("n") + index_key + len("_tNote") + len("owner") + len("name") + len("n") + len("text")
+        size += 2 * len(owner)  # in the key and as a field
+        size += len("pksk") + len(owner) + len("n") + index_key  # in the index
+        update = Update(
+            Key(owner, "n"), (Set(Path(("text",)), "x" * (400 * 1024 - size + over)),), {}, EXISTS, returning="new"
+        )
+        cells = {"_t": "Note", "owner": owner, "name": "n", "~r": "r0", "_ix": f'[["by_text", "{owner}", "N#n", "q"]]'}
+        row = Row(f"{owner}#n".encode(), (Cell("d", name.encode(), text.encode()) for name, text in cells.items()))
+        on = Procedures(table.compile())
+        if over:
+            with pytest.raises(ItemTooLarge, match="409601 bytes"):
+                play(update, Read((row,)), on=on)
+        else:
+            assert play(update, Read((row,)), True, on=on)[1].item["text"] == update.actions[0].value
 
 
 class TestClaims:

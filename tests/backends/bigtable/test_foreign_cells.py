@@ -424,7 +424,7 @@ def test_an_index_of_items_of_no_entity_is_not_removed(place: Place) -> None:
     db.put(Alien(page="a"))
     before = place.cells(), place.cells(f"{place.schema.name}.by_page")
     retry = Retry(overall=5)
-    with pytest.raises(BackendError, match=r"index 'by_page'.*was not deleted: row 'ALIEN#a#X' has an entry in it and the tag 'Alien'"):
+    with pytest.raises(BackendError, match=r"index 'by_page'.*not deleted: row 'ALIEN#a#X' .* tag 'Alien'"):
         run(apply(place.schema, retry, drop=True, tell=silent), place.backend.connect(place.schema).call)
     assert (place.cells(), place.cells(f"{place.schema.name}.by_page")) == before
     db.drop()

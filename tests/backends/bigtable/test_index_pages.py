@@ -1,20 +1,22 @@
 """Pages of secondary patterns: the reads that they send, and which hits are kept; no I/O."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from odm.backends.bigtable import pages
+from odm.backends.bigtable import bulk, pages
 from odm.backends.bigtable.codec import LISTED, REVISION
 from odm.backends.bigtable.index_pages import LIST_ONLY, ROW_ONLY
 from odm.backends.bigtable.native import ITEM, Cell, Read, ReadRows, Row, RowRange
 from odm.backends.bigtable.requests import Procedures
+from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError
 from odm.protocol.requests import Page, Position, Query
 from odm.schema.entity import Key
 from odm.schema.model import IndexSchema, Schema
-from tests.backends.bigtable.playing import OPEN, play
+from tests.backends.bigtable.playing import BUSY, OPEN, Clock, play
 
 INDEX = "by_date"
 
@@ -158,3 +160,30 @@ def test_count_with_a_filter_reads_items() -> None:
 def test_a_row_that_odm_did_not_write_is_named() -> None:
     with pytest.raises(BackendError, match=r"'someone', which odm did not write"):
         ask(query(), (Row(b"someone", (Cell("i", b"q", b""),)),))
+
+
+def test_a_slow_reader_continues_while_each_read_of_a_block_of_items_makes_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The items of a page are read in blocks of keys. 40 seconds pass in each read, and calls are retried for 60."""
+    monkeypatch.setattr(bulk, "READ_BYTES", 4 * 4 * len("C#a"))
+    clock = Clock()
+
+    def read(*names: str, failure: Exception | None = BUSY) -> Callable[[], Read]:
+        def answer() -> Read:
+            clock.now += 40
+            found = tuple(item(name, str(ord(name))) for name in names)
+            return Read(found, f"C#{names[-1]}" if names else None, failure)
+
+        return answer
+
+    names = "ijklmnop"
+    index_rows = Read(tuple(entry(str(ord(name)), name) for name in names))
+    reads = [read(name, failure=None if name in "lp" else BUSY) for name in names]
+    on = Procedures(shop().schema, Retry(clock=clock, jitter=lambda: 1.0))
+    sent, page = play(query(), index_rows, *reads, on=on, clock=clock)
+    keys = ["".join(key[2:] for key in one.keys) for one in sent if isinstance(one, ReadRows) and one.keys]
+    assert keys == ["ijkl", "jkl", "kl", "l", "mnop", "nop", "op", "p"]
+    assert [position.key.sort for position in page.positions] == list(names)
+    with pytest.raises(BackendError, match="UNAVAILABLE"):
+        play(query(), index_rows, read(), read(), read(), on=on, clock=clock)

@@ -172,6 +172,17 @@ class TestBatches:
         sent, _ = play(deletes("a", "b"), done(0), done(0))
         assert [entry.key for entry in sent[2].entries] == ["b#1"]
 
+    def test_a_large_batch_is_answered_partly_eight_times_in_a_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each answer has one row of four. No row is lost or sent again; a full answer makes pauses short again."""
+        monkeypatch.setattr(bulk, "WRITE_BYTES", 4 * (2 * 64 + 4 * 3))
+        names = "abcdefghijklmn"
+        answers = [*[done(0)] * 8, done(0, 1, 2, 3), done(0), done(0)]
+        sent, _ = play(deletes(*names), *answers)
+        written = [[entry.key[0] for entry in one.entries] for one in sent if isinstance(one, MutateRows)]
+        assert written == [list(names[at : at + 4]) for at in range(9)] + [["m", "n"], ["n"]]
+        pauses = [one.seconds for one in sent if isinstance(one, Sleep)]
+        assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 0.05])
+
     def test_after_all_retries_what_is_left_is_handed_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bulk, "WRITE_BYTES", 2 * (64 + 4 * 3))
         busy = Mutated({0: Status(14, "busy")})

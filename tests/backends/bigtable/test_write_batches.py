@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from odm.backends.bigtable import batches
+from odm.backends.bigtable.commit import COMMIT_WITHIN
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
     Concurrent,
@@ -22,7 +23,7 @@ from odm.errors import BackendError, Throttled
 from odm.protocol.requests import BatchWrite, Delete, Put, Sleep
 from odm.schema.entity import Key
 from tests.backends.bigtable.playing import BUSY, Clock, google, play, row
-from tests.backends.bigtable.writing import COLOURS, MAKERS, NOTHING, RED, SHELF, SHELF_ROW, done, procedures
+from tests.backends.bigtable.writing import COLOURS, MAKERS, NOTHING, RED, SHELF, SHELF_ROW, Wall, done, procedures
 
 ALL = ("a", "b", "c")
 
@@ -117,6 +118,25 @@ def test_commits_so_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odm.backends.bigtable.commit.COMMITS", 2)
     sent, _ = play(BatchWrite(tuple(map(put, ALL))), NOTHING, done(3), (False, False), False, on=procedures())
     assert [type(one) for one in sent] == [ReadRows, MutateRows, Concurrent, CheckAndMutateRow]
+
+
+@pytest.mark.parametrize("late", [899, 901])
+def test_a_claim_is_not_committed_after_a_quarter_of_the_lease(late: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first commits of a group take so long that the claim of the last one is too old; it is claimed again."""
+    monkeypatch.setattr("odm.backends.bigtable.commit.COMMITS", 2)
+    wall = Wall()
+
+    def committed() -> tuple[bool, bool]:
+        wall.now += late
+        return False, False
+
+    again = [done(), NOTHING, done()] if late > COMMIT_WITHIN else []
+    request = BatchWrite(tuple(map(put, ALL)))
+    sent, _ = play(request, NOTHING, done(3), committed, *again, False, on=procedures(wall=wall), clock=wall)
+    assert sent[-1].key == "HAT#c#Hat"
+    assert f"d:~r=id{4 if again else 3}" in str(sent[-1])
+    claimed = [entries(one) for one in sent if isinstance(one, MutateRows)][1:]
+    assert claimed == ([[red("c", "id3", gone=True)], [red("c", "id4")]] if again else [])
 
 
 @pytest.mark.parametrize("where", ["claims", "commits", "answers"])
