@@ -1,4 +1,4 @@
-"""Pages of secondary patterns: the reads that they send, and which hits are kept; no I/O."""
+"""Pages of an index: the reads that they send, and which hits are returned; without I/O."""
 
 import json
 from collections.abc import Callable
@@ -26,12 +26,12 @@ def shop(*, hash_only: bool = False) -> Procedures:
 
 
 def entry(sort: str, item: str) -> Row:
-    """An index row, as it comes without a value."""
+    """An index row, read without its value."""
     return Row(f"P##{sort}##C##{item}".encode(), (Cell("i", b"q", b""),))
 
 
 def item(name: str, *sorts: str, partition: str = "P", index: str = INDEX, **values: str) -> Row:
-    """An item that lists these entries."""
+    """The row of an item that lists these entries."""
     listed = json.dumps([[index, partition, sort, "another"] for sort in sorts])
     cells = {"_t": "Order", REVISION: "r", LISTED: listed, **values}
     return Row(f"C#{name}".encode(), tuple(Cell("d", key.encode(), text.encode()) for key, text in cells.items()))
@@ -80,11 +80,11 @@ def test_without_sort_keys_of_items() -> None:
     ],
     ids=["no row", "no entries", "another sort", "another partition", "another index", "a ghost", "a ghost's tag"],
 )
-def test_a_hit_that_the_item_does_not_list_is_none(found: tuple[Row, ...]) -> None:
+def test_a_hit_that_the_item_does_not_list_is_dropped(found: tuple[Row, ...]) -> None:
     assert ask(query(), (entry("1", "a"),), found)[1] == Page()
 
 
-def test_the_column_does_not_count() -> None:
+def test_the_qualifier_does_not_matter() -> None:
     row = Row(b"P##1##C##a", (Cell("i", b"mine", b""), Cell("i", b"yours", b"")))
     assert len(ask(query(), (row,), (item("a", "1"),))[1].items) == 1
 
@@ -106,7 +106,7 @@ def test_a_page_does_not_end_because_hits_were_dropped() -> None:
     assert answer.next == at("4", "d")
 
 
-def test_the_next_page_begins_behind_the_last_row_that_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_page_begins_after_the_last_examined_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "PAGE_ROWS", 2)
     _, answer = ask(query(), (entry("1", "a"), entry("2", "b")), (item("a", "1"),))
     assert (answer.positions, answer.next) == ((at("1", "a"),), at("2", "b"))
@@ -118,12 +118,12 @@ def test_the_next_page_begins_behind_the_last_row_that_was_looked_at(monkeypatch
     ("reverse", "left"),
     [(False, RowRange("P##2##C##b", "P##4", open=True)), (True, RowRange("P##1", "P##2##C##b"))],
 )
-def test_after_goes_on_behind_an_entry(reverse: bool, left: RowRange) -> None:
+def test_after_continues_after_an_entry(reverse: bool, left: RowRange) -> None:
     sent, _ = ask(query("1", "4", after=at("2", "b"), reverse=reverse), ())
     assert (sent[0].range, sent[0].reverse) == (left, reverse)
 
 
-def test_a_filter_is_asked_of_the_item() -> None:
+def test_a_filter_is_evaluated_on_the_item() -> None:
     rows = tuple(entry(sort, f"i{sort}") for sort in "123")
     found = tuple(
         item(f"i{sort}", sort, status=status) for sort, status in zip("123", ("open", "no", "open"), strict=True)
@@ -134,7 +134,7 @@ def test_a_filter_is_asked_of_the_item() -> None:
     assert answer.next is None
 
 
-def test_reads_behind_a_filter_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_with_a_filter_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "FIRST_ROWS", 2)
     monkeypatch.setattr(pages, "PAGE_ROWS", 5)
     rows = [entry(f"{n:02}", "a") for n in range(20)]
@@ -145,7 +145,7 @@ def test_reads_behind_a_filter_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer == Page()
 
 
-def test_count_asks_the_items_for_their_lists_alone() -> None:
+def test_count_reads_only_the_lists_of_the_items() -> None:
     sent, answer = ask(query(count=True), (entry("1", "a"), entry("2", "b")), (item("a", "1"), item("b", "7")))
     assert [one.filter for one in sent] == [ROW_ONLY, LIST_ONLY]
     assert answer == Page(count=1, strangers=1), "the schema has no entities"
