@@ -278,9 +278,8 @@ class TestEvaluated:
         size = len("pksk") + len("n") + index_key + len("_tNote") + len("owner") + len("name") + len("n") + len("text")
         size += 2 * len(owner)  # in the key and as a field
         size += len("pksk") + len(owner) + len("n") + index_key  # in the index
-        update = Update(
-            Key(owner, "n"), (Set(Path(("text",)), "x" * (400 * 1024 - size + over)),), {}, EXISTS, returning="new"
-        )
+        text = "x" * (400 * 1024 - size + over)
+        update = Update(Key(owner, "n"), (Set(Path(("text",)), text),), {}, EXISTS, returning="new")
         cells = {"_t": "Note", "owner": owner, "name": "n", "~r": "r0", "_ix": f'[["by_text", "{owner}", "N#n", "q"]]'}
         row = Row(f"{owner}#n".encode(), (Cell("d", name.encode(), text.encode()) for name, text in cells.items()))
         on = Procedures(table.compile())
@@ -288,7 +287,7 @@ class TestEvaluated:
             with pytest.raises(ItemTooLarge, match="409601 bytes"):
                 play(update, Read((row,)), on=on)
         else:
-            assert play(update, Read((row,)), True, on=on)[1].item["text"] == update.actions[0].value
+            assert play(update, Read((row,)), True, on=on)[1].item["text"] == text
 
 
 class TestClaims:
