@@ -290,7 +290,8 @@ def _commit(
 ) -> Steps[None]:
     """Commit the attempts at the same time, and sort them by their answers.
 
-    Applied attempts are added to one list, refused and failed ones to the other; those without an answer to their work.
+    Applied attempts are added to ``done``, refused and failed ones to the second list, with errors in ``failures``;
+    attempts without an answer are added to their work.
     """
     calls = [attempt.call(writer) for attempt in attempts]
     answers = yield from all_of(calls)

@@ -21,8 +21,8 @@ ATTEMPT_SECONDS = 20.0
 """The deadline of one attempt, including a whole stream; the same as in Google's clients."""
 
 OVERALL_SECONDS = 60.0
-"""For how long calls are retried. An attempt that makes progress, such as a read that returns rows, starts this time
-again; Google's clients continue a read or bulk write for 600 seconds in all."""
+"""For how long calls are retried after the first failure. A read that returns rows, or a bulk write that is answered
+completely, starts this time again; Google's clients continue a read or bulk write for 600 seconds in all."""
 
 
 @frozen
