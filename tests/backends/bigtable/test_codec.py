@@ -232,14 +232,18 @@ class TestGone:
 @pytest.mark.parametrize(
     ("item", "error", "message"),
     [
-        ({"n" * (MAX_QUALIFIER + 1): "x"}, BadValue, "'nnn.* the column 'nnn.* of 16385 bytes"),
-        ({"tags": frozenset({"é" * (MAX_QUALIFIER // 2)})}, BadValue, "'tags' .* the column 'tags#é.* of 16389 bytes"),
+        ({"n" * (MAX_QUALIFIER + 1): "x"}, BadValue, "'nnn.* the column qualifier 'nnn.* of 16385 bytes"),
+        (
+            {"tags": frozenset({"é" * (MAX_QUALIFIER // 2)})},
+            BadValue,
+            "'tags' .* qualifier 'tags#é.* of 16389 bytes",
+        ),
         ({"a": "x" * (MAX_CELL + 1)}, ItemTooLarge, "'a' of the item 'c1#o1' has 104857601 bytes"),
         ({str(number): "" for number in range(MAX_CELLS)}, ItemTooLarge, "99991 cells"),
         ({"tags": frozenset(range(MAX_CELLS - 1))}, ItemTooLarge, "99991 cells"),
         ({"a": 1.5}, BadValue, "'a' of the item 'c1#o1': 1.5 is a float"),
         ({"a": [1.5]}, BadValue, "'a' of the item 'c1#o1': 1.5 is a float"),
-        ({"views": 2**63}, BadValue, "'views' of the item 'c1#o1': 9223372036854775808 is no 64-bit number"),
+        ({"views": 2**63}, BadValue, "'views' of the item 'c1#o1': 9223372036854775808 is not a 64-bit number"),
         ({"~r": "x"}, BadValue, "'~r': that name is reserved"),
         ({"_ix": "x"}, BadValue, "'_ix': that name is reserved"),
         ({"_t": ""}, BadValue, "'c1#o1' has no tag"),

@@ -134,11 +134,11 @@ def test_a_failure_keeps_whole_rows_and_drops_the_current_one() -> None:
         ([response(chunk(A, A, valueSize=2), chunk(A, A, **COMMIT))], False, "begins inside another"),
         ([response({"rowKey": A, "value": A, **COMMIT})], False, "has no column"),
         ([response({"resetRow": True})], False, "outside of a row"),
-        ([response(chunk(A, A), {"resetRow": True, "value": B})], False, "carries data"),
+        ([response(chunk(A, A), {"resetRow": True, "value": B})], False, "a reset with data"),
         ([response(chunk(A, A), {"familyName": "e", "value": B, **COMMIT})], False, "without a qualifier"),
         ([response(chunk(A, A), chunk(B, A, **COMMIT))], False, "without a commit"),
         ([response(chunk(A, A))], False, "ends inside the row"),
-        ([response({"value": A, **COMMIT})], False, "without its key"),
+        ([response({"value": A, **COMMIT})], False, "without a row key"),
     ],
 )
 def test_a_broken_rule_is_an_error(responses: list[Any], reverse: bool, rule: str) -> None:

@@ -305,9 +305,9 @@ class TestWhatIsNotThere:
         ("code", "message", "call", "said"),
         [
             (StatusCode.NOT_FOUND, "Requested column family not found", ReadRows("shop"), "lacks a column family"),
-            (StatusCode.FAILED_PRECONDITION, "protected", DeleteTable("shop"), "--no-deletion-protection first"),
+            (StatusCode.FAILED_PRECONDITION, "protected", DeleteTable("shop"), "first run .* --no-deletion-protection"),
             (StatusCode.NOT_FOUND, "no", ListTables("shop"), "the instance or its project does not exist"),
-            (StatusCode.PERMISSION_DENIED, "no", CreateTable("shop", {}), "roles/bigtable.user .to make tables"),
+            (StatusCode.PERMISSION_DENIED, "no", CreateTable("shop", {}), "roles/bigtable.user .to create tables"),
         ],
     )
     def test_messages_by_status_and_call(self, code: StatusCode, message: str, call: Any, said: str) -> None:
