@@ -1,12 +1,13 @@
 """Bigtable: tables on Google Cloud, or on an emulator of it.
 
-An operation becomes a native request (`native`) in a procedure without I/O (`requests`), which the `driver` sends
-through the official generated clients. Nothing of Google's packages is imported before `Bigtable.connect`.
+A procedure without I/O (`requests`) turns an operation into native requests (`native`). The `driver` sends them through
+Google's generated clients. `Bigtable.connect` is the first to import Google's packages.
 
-A table is stored one item a row: the row key is the item's partition, ``#`` and sort; each attribute is one cell.
-An index is a table of its own (`entries`). `tables` makes them, by the `changes` between the models and what is there;
-`admin` does that for the command line.
-Writes change one row in one step (`writes`), and what they add to indexes before, and take away after it (`commit`).
+Each item is one row: the row key is the item's partition key, ``#`` and its sort key; each attribute is one cell. Each
+index is a table of its own (`entries`). `changes` compares the models with the existing tables, `tables` creates and
+changes tables, and `admin` does so for the command line.
+
+A write changes one row atomically (`writes`). Index rows are added before it and removed after it (`commit`).
 """
 
 import os
@@ -31,42 +32,42 @@ EMULATOR = "BIGTABLE_EMULATOR_HOST"
 
 
 _ROW_KEY: Final = MAX_ROW_KEY - 2
-"""Of a row key, two bytes may join partition and sort, and six those of an index key and of the item's."""
+"""Up to two bytes of a row key join partition and sort. In an index row key, six bytes join its four parts."""
 
 NATIVE: Final = Limits(
     _ROW_KEY,
     _ROW_KEY,
     entry_bytes=MAX_ROW_KEY - 6,
-    item_bytes=MAX_CELL,  # a row is to stay below what one cell may have
-    actions=None,  # a transaction has one operation, which the connection checks
+    item_bytes=MAX_CELL,  # Google recommends that a row is not larger than this
+    actions=None,  # the connection checks that a transaction has one operation
     transaction_bytes=None,
     key_bytes=_ROW_KEY,
     copies=False,
 )
-"""What Bigtable itself can hold."""
+"""Bigtable's own limits."""
 
 
 @frozen
 class Bigtable(Backend):
-    """Settings of a Bigtable instance; the connection is made at the first request.
+    """Settings of a Bigtable instance; odm connects at the first request.
 
-    An attempt at a request has 20 seconds. One that may safely be sent again is, until 60 seconds (10, on an emulator)
-    brought nothing. A store's own ``timeout`` (of an attempt, a stream of rows included) and ``retries`` go before
-    these.
+    Each attempt at a request times out after 20 seconds. Requests that are safe to repeat are retried until there was
+    no progress for 60 seconds (10 on an emulator). A store's ``timeout`` (for one attempt, including a whole stream of
+    rows) and ``retries`` take precedence over these values.
 
     Attributes:
         project: the Google Cloud project.
         instance: the Bigtable instance in it.
-        app_profile: the app profile of every request; None for the instance's default. It must route to a single
-            cluster and allow transactional writes. Conditional writes, updates and single deletes need that, and all
-            writes of entities with access patterns. Without it, only batches of the other entities work, and in an
-            ``exclusive`` table their plain puts.
-        endpoint: "host:port" of an emulator, reached without encryption or credentials; by default the environment's
-            ``BIGTABLE_EMULATOR_HOST``, and Google Cloud where that is not set.
-        credentials: for Google Cloud; by default those that the environment offers.
+        app_profile: the app profile of every request; None for the instance's default. It must use single-cluster
+            routing and allow single-row transactions, which conditional writes, updates, single deletes and all writes
+            of entities with access patterns need. Without them, only the other entities can be written: in batches,
+            and in an ``exclusive`` table with plain puts.
+        endpoint: "host:port" of an emulator, which odm calls without encryption or credentials. Defaults to the
+            environment variable ``BIGTABLE_EMULATOR_HOST``; if that is not set, odm connects to Google Cloud.
+        credentials: for Google Cloud; defaults to the application default credentials.
 
     Raises:
-        BadValue: project or instance is empty, or credentials were given for an emulator.
+        BadValue: project or instance is empty or contains a slash, or credentials were given with an endpoint.
     """
 
     name = "bigtable"
@@ -81,11 +82,11 @@ class Bigtable(Backend):
     def __attrs_post_init__(self) -> None:
         for name, value in (("project", self.project), ("instance", self.instance)):
             if not value or "/" in value:
-                raise BadValue(f"Bigtable({name}={value!r}): give the id alone, as in Bigtable('my-project', 'shop')")
+                raise BadValue(f"Bigtable({name}={value!r}): pass only the id, as in Bigtable('my-project', 'shop')")
         if self.endpoint is not None and self.credentials is not None:
             raise BadValue(
-                f"Bigtable(endpoint={self.endpoint!r}): an endpoint is an emulator, which is reached unencrypted, so "
-                "credentials are not sent there: leave out one of the two"
+                f"Bigtable(endpoint={self.endpoint!r}): an endpoint is an emulator. Connections to it are not "
+                "encrypted, so odm does not send credentials there: remove endpoint= or credentials="
             )
 
     @property
@@ -94,11 +95,11 @@ class Bigtable(Backend):
         return self.endpoint or os.environ.get(EMULATOR) or None
 
     def connect(self, schema: Schema) -> Connection[Any]:
-        """Check what Bigtable cannot do for this schema, and prepare a connection; sends nothing.
+        """Check that Bigtable can store this schema, and prepare a connection; sends no request.
 
         Raises:
-            SchemaError: the name of the table or of an index is not one for Bigtable, row keys would be ambiguous, or
-                the entries of an index not in order.
+            SchemaError: the name of the table or of an index is not valid on Bigtable, row keys would be ambiguous, or
+                the entries of an index would not sort correctly.
             BadValue: the address of the emulator is a URL.
             Unsupported: google-cloud-bigtable is not installed.
         """
@@ -112,12 +113,12 @@ class Bigtable(Backend):
 
 
 def _check_address(emulator: str | None) -> None:
-    """A URL would be looked up as if it were a host, with an answer that names only that."""
+    """Refuse a URL: gRPC would look it up as a host name, and its error would not say what is wrong."""
     scheme, url, rest = (emulator or "").partition("://")
     if url and scheme in {"http", "https"}:
         raise BadValue(
-            f"Bigtable(endpoint=...), or {EMULATOR} in the environment, is {emulator!r}: give the host and port alone, "
-            f"as in {rest.rstrip('/')}"
+            f"Bigtable(endpoint=...), or the environment variable {EMULATOR}, is {emulator!r}: pass only host and "
+            f"port, as in {rest.rstrip('/')}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What the command line asks of Bigtable; see `odm.protocol.admin`."""
+"""Bigtable's part of the command line; see `odm.protocol.admin`."""
 
 from collections.abc import Sequence
 
@@ -23,17 +23,17 @@ from odm.schema.evidence import Stored, judge
 from odm.schema.model import Schema
 
 SECONDS = 10.0
-"""So long a call is tried again: somebody waits for it."""
+"""For how long a call is retried, in seconds: short, because a person waits for it."""
 
 FEW_ROWS = 20
-"""So many rows of each index table are read to see whether odm has written them."""
+"""How many rows of each index table are read to check whether odm wrote them."""
 
 SHARE = 10
-"""A sample has at most this part of its rows of one kind, as far as there are others."""
+"""At most one in this many rows of a sample is of one kind, if there are enough kinds."""
 
 
 class Admin:
-    """The tables of one schema, to look at and to change."""
+    """Inspects and changes the tables of one schema."""
 
     def __init__(self, backend: Bigtable, schema: Schema) -> None:
         self._call = backend.connect(schema).call
@@ -41,10 +41,10 @@ class Admin:
         self._retry = Retry(overall=SECONDS)
 
     def survey(self, sample: int) -> Survey:
-        """Compare the models with the tables, and with the keys and entries of some of their items.
+        """Compare the models with the tables, and with the keys and index entries of some items.
 
         Args:
-            sample: read at most so many items; 0: none.
+            sample: the most items to read; 0: none.
 
         Raises:
             BackendError: the tables cannot be described or read.
@@ -52,7 +52,7 @@ class Admin:
         schema = self._schema
         changes = run(plan(schema, self._retry), self._call)
         if not sample or any(change.what == f"table {schema.name!r}" for change in changes):
-            return Survey(changes)  # no table, or one that holds something else
+            return Survey(changes)  # the table does not exist, or belongs to another program
         rows = run(_sample(schema.name, sample, self._retry), self._call)
         form = Form.of(schema)
         items = [found for row in rows if (found := _stored(schema, form, row)) is not None]
@@ -67,9 +67,9 @@ class Admin:
 def _entries(
     writer: Writer, rows: Sequence[Row], items: int, changes: Sequence[TableChange]
 ) -> Steps[list[TableChange]]:
-    """What is wrong with the tables of indexes: entries that sampled items list and that are missing, foreign rows."""
+    """Problems of index tables: missing entries that sampled items list, and rows of other programs."""
     known = {f"index {index!r}": index for index in writer.schema.indexes}
-    absent = {known[change.what] for change in changes if change.what in known}  # to be made, or something else
+    absent = {known[change.what] for change in changes if change.what in known}  # missing, or of another program
     lost = yield from missing(writer, rows, absent)
     found: list[TableChange] = []
     for what, index in known.items():
@@ -84,18 +84,19 @@ def _entries(
 
 
 def _foreign(writer: Writer, what: str, index: str) -> Steps[list[TableChange]]:
-    """Rows of an index table, of the first ones, that have cells of other programs."""
+    """Whether the first rows of an index table have cells of other programs."""
     call = ReadRows(index_table(writer.table, index), limit=FEW_ROWS, filter=Newest())
     rows = yield from read_all(call, writer.retry)
     foreign = [row.text for row in rows if not is_odms(row, writer.layout)]
     if not foreign:
         return []
     read = f"{len(foreign)} of {len(rows)} rows that were read"
-    return [TableChange("extra", what, f"{read} are not odm's, such as {foreign[0]!r}; they are left alone")]
+    text = f"{read} were not written by odm, such as {foreign[0]!r}; they are left alone"
+    return [TableChange("extra", what, text)]
 
 
 def _sample(table: str, most: int, retry: Retry) -> Steps[list[Row]]:
-    """Some rows: a few of every kind, told by the first component of their keys, then those at the start."""
+    """Some rows: a few of each kind, which is the first component of their keys, then rows from the start."""
     found: dict[bytes, Row] = {}
     span = RowRange()
     while len(found) < most and not span.empty:
@@ -112,11 +113,11 @@ def _sample(table: str, most: int, retry: Retry) -> Steps[list[Row]]:
 
 
 def _stored(schema: Schema, form: Form, row: Row) -> Stored | None:
-    """The item of a row with all of its keys; None if there is no item in it."""
+    """The item of a row with its key and index keys; None if the row does not hold an item."""
     try:
         found = stored(row, form)
     except BackendError:
-        return Stored(Key(row.text), {}, {})  # not written by odm: it has the tag of no model
+        return Stored(Key(row.text), {}, {})  # not written by odm; counts as an item without a tag
     if found is None:
         return None
     key = key_of(schema, row.text, str(found.item.get(TAG, ""))) or Key(row.text)

@@ -1,4 +1,4 @@
-"""Native requests about tables in Google's messages, and the answers back."""
+"""Native requests of the table admin service as Google's messages, and their responses."""
 
 from typing import Any, NamedTuple, assert_never
 
@@ -28,7 +28,7 @@ def write(call: AdminCall, instance: str) -> AdminMessage:
         call: the request.
         instance: the full name of the instance.
     """
-    from google.cloud.bigtable_admin_v2 import types  # slow to import, and seldom needed
+    from google.cloud.bigtable_admin_v2 import types  # slow to import, and rarely needed
 
     name = f"{instance}/tables/{call.table}"
     match call:
@@ -55,7 +55,7 @@ def write(call: AdminCall, instance: str) -> AdminMessage:
 
 
 def read(call: AdminCall, response: Any) -> Families | Tables | None:
-    """The native response in what the client answered."""
+    """The native response, from the client's response."""
     match call:
         case GetTable():
             families = type(response).pb(response).column_families
@@ -67,7 +67,7 @@ def read(call: AdminCall, response: Any) -> Families | Tables | None:
 
 
 def _collected(rule: Any) -> str:
-    """A garbage collection rule, as ``cbt setgcpolicy`` takes it."""
+    """A garbage collection rule as ``cbt setgcpolicy`` writes it."""
     match rule.WhichOneof("rule"):
         case "max_num_versions":
             return f"maxversions={rule.max_num_versions}"

@@ -1,7 +1,7 @@
-"""Batches: puts and deletes without conditions, each by itself, none dropped.
+"""Batches: puts and deletes without conditions, each applied by itself, none dropped.
 
-What has no index entries is written in bulk, whatever is there. The others go through `commit` in groups: one read, one
-claim an index table, commits at the same time, one cleaning an index table.
+Operations that affect no index entries are written in bulk, without a look at the stored rows. The others go through
+`commit` in groups: one read, one claim for each index table, concurrent commits, one cleaning for each index table.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ from odm.errors import Throttled
 from odm.protocol.requests import Delete, Put
 
 GROUP = 256
-"""So many writes go through `commit` together."""
+"""The most writes that go through `commit` together."""
 
 
 def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[None]:
-    """Write rows, each by itself, until all are done.
+    """Write rows, each by itself, until all are written.
 
     Raises:
-        Throttled: ``left`` has the operations that are not known to be done.
-        OdmError: the server refused a row for good.
+        Throttled: ``left`` has the operations that are not known to be applied.
+        OdmError: the server refused a row with an error that is not retried.
     """
     bulk = {writer.row_key(one.key): one for one in operations if _in_bulk(writer, one)}
     stuck = yield from write_many({writer.table: [_entry(writer, key, one) for key, one in bulk.items()]}, writer.retry)
@@ -40,13 +40,13 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
         works = [Work(one, writer.row_key(one.key)) for one in group]
         try:
             reason = yield from settle(writer, works)
-        except Throttled as error:  # it does not know the batch
+        except Throttled as error:  # its `left` does not have the operations of the batch
             reason = str(error)
         left += [one for one, work in zip(group, works, strict=True) if work.answer is None]
     if reason is not None:
         raise Throttled(
-            f"table {writer.table!r}: after all retries {len(left)} of {len(operations)} operations of the batch are "
-            f"not known to be done ({reason}): they are attached as `left`, to be sent again",
+            f"table {writer.table!r}: after all retries, {len(left)} of {len(operations)} operations of the batch are "
+            f"not known to be applied ({reason}): send the operations in the error's `left` again",
             left,
         )
 

@@ -1,4 +1,4 @@
-"""Many rows at once, each by itself: cut into requests that the server takes, sent again until all are done."""
+"""Reads and writes of many rows: divided into requests that the server accepts, and retried until all are complete."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +17,13 @@ from odm.errors import OdmError
 _LOG = logging.getLogger("odm.bigtable")
 
 READ_BYTES = 256 * 1024
-"""Bytes of the row keys in one read of many rows."""
+"""The most bytes of row keys in one read of many rows."""
 
 WRITE_BYTES = 4 * 1024 * 1024
-"""Bytes of one write of many rows; a single row that is larger goes alone."""
+"""The most bytes in one write of many rows; a larger row is sent alone."""
 
 MUTATION_BYTES = 64
-"""What a mutation counts beyond its data; it also keeps a write of many rows below Bigtable's 100,000 mutations."""
+"""The size of a mutation without its data. It also keeps a request below Bigtable's limit of 100,000 mutations."""
 
 T = TypeVar("T")
 
@@ -33,8 +33,8 @@ class Stuck:
     """The time was up before all rows were written.
 
     Attributes:
-        left: by table, the entries that are not known to be written.
-        reason: the last answer of the server.
+        left: the entries that are not known to be written, by table.
+        reason: the server's last message.
     """
 
     left: Mapping[str, tuple[Entry, ...]]
@@ -42,13 +42,13 @@ class Stuck:
 
 
 def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
-    """Rows by key, those that are there: one request unless the keys are very many.
+    """Read rows by key; in one request unless there are very many keys. Missing rows are left out.
 
     Args:
         table: the table's name.
-        row_keys: none twice.
-        retry: how long to try.
-        wanted: which cells of them.
+        row_keys: the row keys, without duplicates.
+        retry: how long to retry.
+        wanted: which cells to read.
     """
     found: dict[str, Row] = {}
     left = row_keys
@@ -61,12 +61,13 @@ def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filte
 
 
 def write_many(work: Mapping[str, Sequence[Entry]], retry: Retry) -> Steps[Stuck | None]:
-    """Write the entries of each table, those of several tables at the same time; None when all are written.
+    """Write entries, to several tables at the same time. Returns None when all are written.
 
-    Entries may be applied twice.
+    The entries must be idempotent, because one may be applied twice.
 
     Raises:
-        OdmError: the server refused an entry for good; all others are written or given up.
+        OdmError: the server refused an entry with an error that is not retried. The others were written, or retried
+            until the time was up.
     """
     left = {table: tuple(entries) for table, entries in work.items() if entries}
     refusals: list[OdmError] = []
@@ -83,7 +84,7 @@ def write_many(work: Mapping[str, Sequence[Entry]], retry: Retry) -> Steps[Stuck
         if not again:
             pauses = retry.pauses()
         elif (wait := next(pauses, None)) is not None:
-            _LOG.warning("Bigtable has not done %d rows: trying again in %.2f s", len(again), wait.seconds)
+            _LOG.warning("Bigtable did not write %d rows: trying again in %.2f s", len(again), wait.seconds)
             yield wait
         elif not refusals:
             return Stuck(left, next(iter(again.values())))
@@ -95,9 +96,9 @@ def write_many(work: Mapping[str, Sequence[Entry]], retry: Retry) -> Steps[Stuck
 
 
 def _undone(call: MutateRows, answer: Mutated | Exception, refusals: list[OdmError]) -> dict[Entry, str]:
-    """The entries to send again, and why: those not answered, and those that the server could not do now.
+    """The entries to send again, and why: those without an answer, and those with a temporary error.
 
-    What it refused for good goes to ``refusals``.
+    Other errors are added to ``refusals``.
     """
     mutated = Mutated(failure=answer) if isinstance(answer, Exception) else answer
     if mutated.failure is not None and not _may_pass(mutated.failure):
@@ -120,14 +121,20 @@ def _undone(call: MutateRows, answer: Mutated | Exception, refusals: list[OdmErr
 
 
 def _may_pass(failure: Exception) -> bool:
-    """Here a quota that is used up may pass too: what is left in the end is handed back, to be written later."""
+    """Whether a failure is temporary. In bulk writes so is an exhausted quota: entries that are left are returned."""
     return passing(failure) or is_throttled(status(failure), text_of(failure))
 
 
-def leading(things: tuple[T, ...], weigh: Callable[[T], int], budget: int) -> tuple[T, ...]:
-    """As many of the first things as weigh no more than the budget together, and one at least."""
-    weights = accumulate(map(weigh, things))
-    return things[: max(1, sum(1 for _ in takewhile(lambda weight: weight <= budget, weights)))]
+def leading(things: tuple[T, ...], size: Callable[[T], int], budget: int) -> tuple[T, ...]:
+    """The longest prefix of the things whose total size is within the budget, but at least one thing.
+
+    Args:
+        things: the things.
+        size: returns the size of one.
+        budget: the largest total size.
+    """
+    totals = accumulate(map(size, things))
+    return things[: max(1, sum(1 for _ in takewhile(lambda total: total <= budget, totals)))]
 
 
 def _weight(entry: Entry) -> int:

@@ -1,18 +1,18 @@
-r"""Which cells hold a value, or one of a range: filters over the texts that `odm.backends.bigtable.cells` makes.
+r"""Filters for the cells that hold a value, or a value in a range, as `odm.backends.bigtable.cells` writes them.
 
-Each function gives *alternatives*: filters of which exactly the cells with such a value pass one, and no cell two. A
-`Spelling` says which cells have a value: those that odm writes, or wrote, or all that are read as the value. A server
-compares the values of cells as bytes, so the texts of a range must be kept apart from those of other types among
-them:
+Each function returns *alternatives*: filters such that a cell with a matching value passes exactly one of them, and any
+other cell passes none. A `Spelling` says which cells count: those that odm writes or wrote, or all that are read as the
+value. The server compares cells as bytes, so a range of texts must exclude the cells of other types in between:
 
-* **Numbers** of one sign and one count of digits before the point are ordered as their texts are, the negative ones
-  backwards. So a range is one expression for all the lengths in the middle, and one with a byte range at each end.
-* **Texts** are ordered as their UTF-8 is. Those that would read as something else stand behind an apostrophe, in an
-  order of their own; from the others the places of the other types are cut out. Where an attribute is declared as
-  text, nothing but null, bytes and what has an apostrophe is cut out, and texts that had one before may still have it.
-* **Bytes** stand behind a zero byte.
+* **Numbers** with the same sign and the same number of digits before the point sort as their texts do, negative ones in
+  reverse. So a range needs one expression for all lengths in the middle, and one with a byte range at each end.
+* **Texts** sort as their UTF-8. Those that would read as another type begin with an apostrophe, and have a byte range
+  of their own; the byte ranges of other types are cut out of the range of the others. For an attribute that is declared
+  as text, only null, bytes and texts with an apostrophe are cut out, and texts that were written with an apostrophe
+  before the declaration may still have it.
+* **Bytes** follow a zero byte.
 
-Expressions are RE2 over bytes: ``\C`` is any byte, and a repeat count is 1000 at most
+Expressions are RE2 over bytes: ``\C`` is any byte, and a repeat count is at most 1000
 (https://github.com/google/re2/wiki/Syntax).
 """
 
@@ -32,7 +32,7 @@ Alternatives: TypeAlias = tuple[Filter, ...]
 _Cut: TypeAlias = tuple[bytes, bytes, Filter | None]
 
 MOST_DIGITS: Final = 126
-"""Before the point of a stored number (`odm.codec.numbers`)."""
+"""The most digits before the point of a stored number (`odm.codec.numbers`)."""
 
 _FAR: Final = 10**MOST_DIGITS
 _FRACTION: Final = r"(\.[0-9]*[1-9])?"
@@ -40,10 +40,10 @@ _NOT_NUMBER: Final = ValueMatches(
     rb"-([^0-9]\C*)?"
     rb"|-?(0[^.]\C*|[1-9][0-9]*[^0-9.]\C*|(0|[1-9][0-9]*)\.([0-9]*(0|[^0-9]\C*))?)"
 )
-"""Among the cells that begin with a digit or a minus: those that hold no number."""
+"""Of the cells that begin with a digit or a minus, those that do not hold a number."""
 
 _LIKE_NUMBER: Final = re.compile(rb"-?((0|[1-9][0-9]*)(\.[0-9]*)?)?")
-"""What a number may begin with."""
+"""The prefixes of numbers."""
 
 _CUTS: Final[tuple[_Cut, ...]] = (
     (b"\0", b"\1", None),
@@ -56,7 +56,8 @@ _CUTS: Final[tuple[_Cut, ...]] = (
     (b"true", b"true\0", None),
     (b"{", b"|", None),
 )
-"""Where cells may hold something else than the text that they are: all do, or those that do not pass the filter."""
+"""Byte ranges ``[begin, end)`` of cells that are not texts: all cells in the range, or those that do not pass the
+filter."""
 
 _DECLARED_CUTS: Final[tuple[_Cut, ...]] = (
     (b"\0", b"\1", None),
@@ -66,17 +67,17 @@ _DECLARED_CUTS: Final[tuple[_Cut, ...]] = (
 """The same for an attribute that is declared as text."""
 
 _NEGATIVE_ZERO: Final = b"-0"
-"""Is read as 0, and written by other programs only."""
+"""Read as 0. Only other programs write it."""
 
 
 @frozen
 class Spelling:
-    """Which of the cells that are read as a value count.
+    """Which of the cells that are read as a value must pass the filters.
 
     Attributes:
         declared: the attribute is declared as text.
-        every: all of them; else those that odm writes, or wrote. Other programs may have written an apostrophe where
-            none is needed, or ``-0``.
+        every: all of them; otherwise only those that odm writes or wrote. Other programs may have written an
+            unneeded apostrophe, or ``-0``.
     """
 
     declared: bool = False
@@ -88,14 +89,14 @@ OWN: Final = Spelling()
 
 @frozen
 class Bound:
-    """An end of a range; ``open``: the value itself lies outside."""
+    """An end of a range; ``open`` excludes the value itself."""
 
     value: Value
     open: bool = False
 
 
 def compared(op: Comparator, value: Value, spelling: Spelling = OWN) -> Alternatives | None:
-    """The cells with a value that compares so; None where no filters say it."""
+    """The cells with a value for which the comparison holds; None if no filter can express it."""
     match op:
         case "=":
             return equal(value, spelling)
@@ -104,11 +105,11 @@ def compared(op: Comparator, value: Value, spelling: Spelling = OWN) -> Alternat
         case ">" | ">=":
             return between(Bound(value, open=op == ">"), None, spelling)
         case _:
-            return None  # <> is the negation of =
+            return None  # the caller negates "="
 
 
 def equal_to_one(values: Iterable[Value], spelling: Spelling = OWN) -> Alternatives | None:
-    """The cells with one of the values; None as of `equal`."""
+    """The cells with one of the values; None if one of them is a list, map or set."""
     found: dict[Filter, None] = {}
     for value in values:
         same = equal(value, spelling)
@@ -119,7 +120,7 @@ def equal_to_one(values: Iterable[Value], spelling: Spelling = OWN) -> Alternati
 
 
 def equal(value: Value, spelling: Spelling = OWN) -> Alternatives | None:
-    """The cells with this value; None for a list, map or set, which has more than one text."""
+    """The cells with this value; None for a list, map or set, whose text is not unique."""
     match kind_of(value):
         case "list" | "map" | "set":
             return None
@@ -136,9 +137,9 @@ def equal(value: Value, spelling: Spelling = OWN) -> Alternatives | None:
 
 
 def between(low: Bound | None, high: Bound | None, spelling: Spelling = OWN) -> Alternatives:
-    """The cells with a value of the bounds' type from ``low`` to ``high``; None: no bound, at one of the two ends.
+    """The cells with a value of the bounds' type from ``low`` to ``high``; one of the two may be None, for no bound.
 
-    Bounds of different types, or of one that has no order, have nothing between them.
+    Empty if the bounds have different types, or a type that is not ordered.
     """
     kinds = {kind_of(bound.value) for bound in (low, high) if bound is not None}
     if kinds == {"number"}:
@@ -152,7 +153,7 @@ def between(low: Bound | None, high: Bound | None, spelling: Spelling = OWN) -> 
 
 
 def starting_with(prefix: Value, spelling: Spelling = OWN) -> Alternatives:
-    """The cells with a text or bytes that begin so; none begins with anything else."""
+    """The cells with a text or bytes that begin with the prefix; empty for a prefix of another type."""
     if isinstance(prefix, str):
         start = prefix.encode()
         return tuple(_texts(start, _behind(start), spelling))
@@ -163,7 +164,7 @@ def starting_with(prefix: Value, spelling: Spelling = OWN) -> Alternatives:
 
 
 def _byte_range(low: Bound | None, high: Bound | None) -> tuple[bytes, bytes | None]:
-    """The bounds of texts or bytes as ``[start, end)``."""
+    """Two bounds, of texts or bytes, as a byte range ``[start, end)``."""
     start = b"" if low is None else _bytes(low.value) + b"\0" * low.open
     end = None if high is None else _bytes(high.value) + b"\0" * (not high.open)
     return start, end
@@ -174,13 +175,13 @@ def _bytes(value: str | bytes) -> bytes:
 
 
 def _behind(prefix: bytes) -> bytes | None:
-    """The first of the bytes that come after all those with the prefix; None if there are none."""
+    """The first byte string after all those with the prefix; None if none follows."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else None
 
 
 def _from_to(start: bytes, end: bytes | None) -> Iterator[Filter]:
-    """The cells in ``[start, end)``, if any can be; ``end`` None is no end."""
+    """The cells in ``[start, end)``; no filter if the range is empty; ``end`` None: no upper bound."""
     if end == start + b"\0":
         yield ValueIs(start)
     elif end is None or start < end:
@@ -188,7 +189,7 @@ def _from_to(start: bytes, end: bytes | None) -> Iterator[Filter]:
 
 
 def _texts(start: bytes, end: bytes | None, spelling: Spelling) -> Iterator[Filter]:
-    """The cells with a text in ``[start, end)``: first those that are the text as it is, piece by piece."""
+    """The cells with a text in ``[start, end)``: those without an apostrophe between the cuts, then those with one."""
     at = start
     cuts = tuple(_cuts_within(start, end))
     pieces = [cut for cut in _DECLARED_CUTS if _touches(cut, start, end)] if spelling.declared else cuts
@@ -204,7 +205,7 @@ def _texts(start: bytes, end: bytes | None, spelling: Spelling) -> Iterator[Filt
 
 
 def _cuts_within(start: bytes, end: bytes | None) -> Iterator[_Cut]:
-    """The cuts that ``[start, end)`` touches, but those for numbers where all in it begins as no number does."""
+    """The cuts that overlap ``[start, end)``, without those for numbers if no number can be in the range."""
     numbers = end is None or _LIKE_NUMBER.fullmatch(_shared(start, end))
     for cut in _CUTS:
         if _touches(cut, start, end) and (numbers or cut[2] is None):
@@ -217,19 +218,19 @@ def _touches(cut: _Cut, start: bytes, end: bytes | None) -> bool:
 
 
 def _shared(start: bytes, end: bytes) -> bytes:
-    """How both begin."""
+    """The longest common prefix."""
     same = next((at for at, (one, other) in enumerate(zip(start, end, strict=False)) if one != other), len(start))
     return start[:same]
 
 
 def _positive(low: Bound | None, high: Bound | None) -> Iterator[Filter]:
-    """The cells with a number from 0 on that lies between the bounds."""
+    """The cells with a number between the bounds that is 0 or greater."""
     if high is None or high.value >= 0:
         yield from _magnitudes("", low if low is not None and low.value >= 0 else None, high)
 
 
 def _negative(low: Bound | None, high: Bound | None, *, every: bool) -> Iterator[Filter]:
-    """The cells with a number that has a minus and lies between the bounds; one of them is -0."""
+    """The cells with a number between the bounds that has a minus, which includes ``-0``."""
     ends = high is not None and (high.value < 0 or (high.value == 0 and high.open))
     if low is None or low.value < 0:
         yield from _magnitudes("-", high if ends else None, low)
@@ -238,7 +239,7 @@ def _negative(low: Bound | None, high: Bound | None, *, every: bool) -> Iterator
 
 
 def _magnitudes(sign: str, least: Bound | None, most: Bound | None) -> Iterator[Filter]:
-    """The cells with a number of this sign, and a magnitude between those of the bounds."""
+    """The cells with a number of this sign whose magnitude lies between those of the bounds."""
     first, start = (1, b"") if least is None else _place(sign, least.value, after=least.open)
     last, end = (None, None) if most is None else _place(sign, most.value, after=not most.open)
     if first == last:
@@ -254,9 +255,9 @@ def _magnitudes(sign: str, least: Bound | None, most: Bound | None) -> Iterator[
 
 
 def _place(sign: str, value: Number, *, after: bool) -> tuple[int, bytes]:
-    """Where a number of this sign with the magnitude of the value lies: its digits before the point, and its text.
+    """The position of a number with this sign and the value's magnitude: its digits before the point, and its text.
 
-    ``after``: the place right behind it.
+    ``after``: the position directly after it.
     """
     magnitude = value.copy_abs() if isinstance(value, Decimal) else abs(value)
     if magnitude >= _FAR:
@@ -266,7 +267,7 @@ def _place(sign: str, value: Number, *, after: bool) -> tuple[int, bytes]:
 
 
 def _number(sign: str, first: int, last: int | None) -> Filter:
-    """The cells with a number of this sign, with so many digits before the point; None: or more."""
+    """The cells with a number of this sign and ``first`` to ``last`` digits before the point; None: no upper limit."""
     if first == 1:
         digits = "[0-9]" if last == 1 else f"(0|[1-9][0-9]{'*' if last is None else f'{{0,{last - 1}}}'})"
     elif first == last:

@@ -1,21 +1,21 @@
-"""Stored values ↔ cells, each telling its type by itself, as ``cbt read`` shows them and people write them.
+"""Stored values as cells, and back. A cell shows its type, and is readable text in ``cbt read``.
 
-The rule is a spreadsheet's: what reads as a number is one, and an apostrophe in front makes it text::
+As in a spreadsheet, a cell that looks like a number is a number, and a leading apostrophe makes it text::
 
-    number      12.5   -3   0.000001        never with an exponent, one text a number
+    number      12.5   -3   0.000001        without exponents; each number has exactly one text
     constant    true   false   null
     JSON        [1, 2]   {"sku": "a"}   {"$set": ["a", "b"]}
     bytes       a zero byte, then the bytes
-    text        as it is; '12.5   'true   '[x]   ''tis     where it would read as something else
+    text        unchanged; with an apostrophe where it would read as another type: '12.5   'true   '[x]   ''tis
 
-The cell of an attribute that the models declare as text is the text itself, so that other programs read it as such:
-``12.5`` is then a text, as is ``'12.5``, which was written before this rule. Only a text that begins with an apostrophe
-or a zero byte, or is ``null``, has an apostrophe in front.
+An attribute that the models declare as text is stored as the text itself, so that other programs can read it. There
+``12.5`` is text; ``'12.5``, written before this rule, is the same text. Only a text that begins with an apostrophe or a
+zero byte, or that is ``null``, gets a leading apostrophe.
 
-In JSON bytes are ``{"$bytes": "<base64>"}``, and a user's own map key that begins with ``$`` gets one more in front.
+In JSON, bytes are ``{"$bytes": "<base64>"}``, and a map key of the user that begins with ``$`` gets one more ``$``.
 
-A qualifier is the attribute's name, in which ``#`` and ``$`` are escaped as in keys; behind a ``#`` stands a member of
-an attribute in columns of its own.
+A qualifier is the attribute's name, in which ``#`` and ``$`` are escaped as in keys. A member of an attribute in
+Columns follows after a ``#``.
 """
 
 import json
@@ -30,20 +30,20 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Number, Value
 
 NUMBER: Final = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?")
-"""Matches the whole of a cell that holds a number, and of no other."""
+"""Matches a cell as a whole if, and only if, it holds a number."""
 
 EMPTY_MAP: Final = b"{}"
 EMPTY_SET: Final = b'{"$set": []}'
-"""Beside an attribute's members in columns of their own: of what they are the members."""
+"""The plain cell of an attribute in Columns: whether its members are those of a map or of a set."""
 
 MARKS: Final = frozenset("-0123456789tfn'[{\0")
-"""How a text begins that may need its apostrophe; a cell that begins otherwise is text as it is."""
+"""The first characters of texts that may need an apostrophe; a cell that begins otherwise is the text itself."""
 
 TEXT_MARKS: Final = frozenset("'\0n")
-"""How a declared text begins that may need its apostrophe; other cells are the text as it is."""
+"""The same for attributes that are declared as text."""
 
 INT64: Final = range(-(2**63), 2**63)
-"""What a counter's cell holds."""
+"""The range of a Counter."""
 
 _COUNTER_BYTES = 8
 _NULL: Final = b"null"
@@ -58,7 +58,7 @@ def write(value: Value) -> bytes:
     """The cell of a value.
 
     Raises:
-        BadValue: it is no stored value, or text that UTF-8 cannot hold.
+        BadValue: the value cannot be stored, or is text that UTF-8 cannot encode.
     """
     try:
         writer = _WRITERS.get(type(value))
@@ -71,7 +71,7 @@ def read(cell: bytes) -> Value:
     """The value of a cell.
 
     Raises:
-        ValueError, TypeError, LookupError or RecursionError: `write` makes no such cell.
+        ValueError, TypeError, LookupError or RecursionError: `write` does not make such a cell.
     """
     reader = _READERS.get(cell[0]) if cell else None
     return cell.decode() if reader is None else reader(cell)
@@ -80,26 +80,26 @@ def read(cell: bytes) -> Value:
 def write_text(value: Value) -> bytes:
     """The cell of an attribute that is declared as text.
 
-    None and bytes, which such an attribute may hold from before, are written as `write` does.
+    None and bytes, which such an attribute may still hold from an earlier declaration, are written as by `write`.
 
     Raises:
-        BadValue: any other value, which would be read as text; or text that UTF-8 cannot encode.
+        BadValue: the value is of another type, and would be read back as text; or it is text that UTF-8 cannot encode.
     """
     if type(value) is str and value[:1] not in _APOSTROPHE_OR_ZERO and value != "null":
         try:
             return value.encode()
         except UnicodeEncodeError:
-            return write(value)  # which reports it
+            return write(value)  # raises BadValue
     if value is not None and not isinstance(value, str | bytes):
         raise BadValue(
-            f"{value!r} is a {type(value).__name__}, but the models declare the attribute as text, and it would be "
-            "read as text: store text, or declare what else the field holds"
+            f"{value!r} is a {type(value).__name__}, but the models declare the attribute as text, so it would be "
+            "read back as text: store text, or declare the other types of the field"
         )
     return write(value)
 
 
 def read_text(cell: bytes) -> Value:
-    """The value of a cell of an attribute that is declared as text: None, bytes or, in all other cells, text.
+    """The value of a cell of an attribute that is declared as text: None, bytes or text.
 
     Raises:
         ValueError: the cell is not UTF-8.
@@ -108,13 +108,13 @@ def read_text(cell: bytes) -> Value:
 
 
 def write_counter(value: int) -> bytes:
-    """The cell of a counter, to which the server adds: 8 bytes, big-endian and signed.
+    """The cell of a counter: 8 bytes, big-endian and signed, as ReadModifyWriteRow increments it.
 
     Raises:
-        BadValue: it has more than 64 bits.
+        BadValue: the number does not fit into 64 bits.
     """
     if value not in INT64:
-        raise BadValue(f"{value} is no 64-bit number, and a Counter holds {INT64[0]} to {INT64[-1]}")
+        raise BadValue(f"{value} is not a 64-bit number: a Counter holds {INT64[0]} to {INT64[-1]}")
     return value.to_bytes(_COUNTER_BYTES, "big", signed=True)
 
 
@@ -122,40 +122,40 @@ def read_counter(cell: bytes) -> int:
     """The number in a counter's cell.
 
     Raises:
-        ValueError: `write_counter` makes no such cell.
+        ValueError: the cell has not 8 bytes.
     """
     if len(cell) != _COUNTER_BYTES:
         raise ValueError(f"a counter has {_COUNTER_BYTES} bytes, not {len(cell)}")
     return int.from_bytes(cell, "big", signed=True)
 
 
-@lru_cache(maxsize=4096)  # the names of fields, again and again
+@lru_cache(maxsize=4096)  # the same field names come again with every item
 def qualifier(name: str) -> str:
-    """The column of an attribute."""
+    """The qualifier of an attribute's column."""
     return name.translate(_ESCAPES)
 
 
 def member_qualifier(name: str, member: str) -> str:
-    """The column of one member of an attribute: a map's key as it is, or what `set_member` gives."""
+    """The qualifier of one member of an attribute in Columns: the key of a map, or the result of `set_member`."""
     return f"{qualifier(name)}#{member}"
 
 
 def set_member(member: Value) -> str:
-    """How a member of a set stands in its qualifier: as it would in a cell, and bytes as in JSON."""
+    """A member of a set as part of its qualifier: the text of its cell; bytes are written as in JSON."""
     return _plain(member) if type(member) is str else _dumps(member)
 
 
 def read_member(text: str) -> Value:
-    """The member of a set, from what `set_member` gave."""
+    """The member of a set from its qualifier; reverses `set_member`."""
     return read(text.encode())
 
 
 @lru_cache(maxsize=4096)
 def read_qualifier(column: bytes) -> tuple[str, str | None]:
-    """The attribute that a column belongs to, and the member, if it is one's.
+    """The attribute that a column belongs to, and the member, if it is the column of one.
 
     Raises:
-        ValueError: it is no text.
+        ValueError: the qualifier is not UTF-8.
     """
     name, parted, member = column.decode().partition("#")
     if "$" in name:
@@ -172,7 +172,7 @@ def _reads_as_another(text: str) -> bool:
 
 
 def _dumps(value: Value) -> str:
-    """JSON text; written here because the standard encoder has no exact decimals."""
+    """JSON text; the standard encoder cannot write exact decimals."""
     match value:
         case None | bool() | str():
             return json.dumps(value, ensure_ascii=False)
@@ -187,17 +187,17 @@ def _dumps(value: Value) -> str:
         case bytes():
             return f'{{"$bytes": "{b64encode(value).decode()}"}}'
         case _:
-            raise BadValue(f"{value!r} is a {type(value).__name__}, which is not a stored value")
+            raise BadValue(f"{value!r} is a {type(value).__name__}, which cannot be stored")
 
 
 def _number(value: Number) -> str:
     if isinstance(value, int):
         return str(value)
     text = str(value)
-    if "." in text and text[-1] != "0" and "E" not in text:  # as most are
+    if "." in text and text[-1] != "0" and "E" not in text:  # the usual case
         return text
     if not value.is_finite():
-        raise BadValue(f"{value} is no number that can be stored")
+        raise BadValue(f"the number {value} cannot be stored: only finite numbers can")
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -222,7 +222,7 @@ def _read_json(cell: bytes) -> Value:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no stored value")
+    raise ValueError(f"{constant} is not a stored value")
 
 
 def _restore(found: dict[str, Any]) -> Value:
@@ -236,7 +236,7 @@ def _restore(found: dict[str, Any]) -> Value:
 
 _MARKED: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse, object_hook=_restore)
 _UNMARKED: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse)
-"""For JSON without sets, bytes and keys that begin with a ``$``; a hook takes much time."""
+"""For JSON without sets, bytes and keys that begin with a ``$``: faster, because it calls no hook."""
 
 _WRITERS: Final[Mapping[type, Callable[[Any], bytes]]] = {
     str: lambda text: _plain(text).encode(),

@@ -1,8 +1,8 @@
-"""Differences between the models and the tables that exist: a `TableChange` each, with the request that makes it.
+"""Differences between the models and the existing tables: one `TableChange` each, with the request that makes it.
 
-Pure: it works on the answers of GetTable. `odm.backends.bigtable.tables` makes the changes: ``create()`` those that
-add something, `odm apply` the others as well. What could remove something that another program keeps is only made where
-that is asked for.
+Without I/O: it compares the answers of GetTable. `odm.backends.bigtable.tables` makes the changes: ``create()`` makes
+those that only add something, `odm apply` the others too. A change that could delete data of another program needs
+``--drop``.
 """
 
 import re
@@ -15,14 +15,14 @@ from odm.schema.model import Schema
 
 
 def differences(schema: Schema, found: Mapping[str, Families]) -> tuple[TableChange, ...]:
-    """What the tables lack, have otherwise, and have beyond the models.
+    """What is missing, different or extra in the tables, compared with the models.
 
     Args:
-        schema: what the models ask for.
-        found: the tables that are there, of those that the models ask for, and index tables that no model has.
+        schema: the tables that the models need.
+        found: the existing tables among those, and index tables that no model has.
 
     Returns:
-        In the order in which they are to be made; what is refused first.
+        The changes in the order in which to make them; refused ones come first.
     """
     whats = (f"table {schema.name!r}", *(f"index {index!r}" for index in schema.indexes))
     wanted = dict(zip(whats, tables(schema), strict=True))
@@ -44,8 +44,8 @@ def differences(schema: Schema, found: Mapping[str, Families]) -> tuple[TableCha
 def _foreign(what: str, call: CreateTable, families: Families) -> TableChange:
     needs, has = (" and ".join(map(repr, names)) for names in (call.families, families))
     text = (
-        f"table {call.table!r} exists with the column families {has} and without {needs}, so it holds something else: "
-        "choose another name, or give the store a prefix"
+        f"table {call.table!r} exists with the column families {has} and without {needs}, so it belongs to another "
+        "program: choose another name, or give the store a prefix"
     )
     return TableChange("refused", what, text)
 
@@ -58,7 +58,7 @@ def _create(schema: Schema, what: str, call: CreateTable, found: Mapping[str, Fa
 
 
 def _of_families(call: CreateTable, families: Families) -> Iterator[TableChange]:
-    """What is to be done to the column families of a table, and which it has besides."""
+    """The column families that a table lacks, those with another garbage collection rule, and extra ones."""
     for name, versions in call.families.items():
         what, rule = f"family {name!r} of table {call.table!r}", f"maxversions={versions}"
         if name not in families:
@@ -70,22 +70,22 @@ def _of_families(call: CreateTable, families: Families) -> Iterator[TableChange]
 
 
 def _other_rule(family: str, rule: str, call: ModifyFamilies) -> TableChange:
-    """A family that keeps cells otherwise: it may be another program's too, so it is changed only on demand."""
+    """A family with another garbage collection rule: changed only on demand, because another program may use it."""
     if _deletes_newest(rule):
-        text = "Bigtable deletes what odm stores here when it is so old; odm apply --drop sets maxversions=1"
+        text = "Bigtable deletes the values that odm stores here by their age; odm apply --drop sets maxversions=1"
         return TableChange("problem", family, f"{rule}: {text}", call)
     text = (
-        "odm reads the newest value only, and leaves the family alone; odm apply --drop sets maxversions=1, and "
-        "Bigtable then deletes all older values, also those of other programs"
+        "odm reads only the newest value, and leaves the family alone; odm apply --drop sets maxversions=1, and "
+        "Bigtable then deletes all older values, including those of other programs"
     )
     return TableChange("extra", f"older values in {family}", f"{rule}; {text}", call)
 
 
 def _deletes_newest(rule: str) -> bool:
-    """Whether a rule, in the language of ``cbt``, deletes the newest cell of a column by its age.
+    """Whether a garbage collection rule, as ``cbt`` writes it, deletes the newest cell of a column by its age.
 
-    An intersection deletes what all of its rules delete, a union what one of them does, and a number of versions never
-    deletes the newest.
+    An intersection deletes a cell if all of its rules do, a union if one of them does. A number of versions never
+    deletes the newest cell.
     """
     left = re.sub(r"maxage=[^ )]+", "1", re.sub(r"maxversions=\d+|never", "0", rule))
     while (inner := re.search(r"\(([^()]*)\)", left)) is not None:
@@ -97,4 +97,4 @@ def _deletes_newest(rule: str) -> bool:
 
 def _extra(schema: Schema, name: str) -> TableChange:
     index = name.removeprefix(f"{schema.name}.")
-    return TableChange("extra", f"index {index!r}", f"no model has it; table {name!r} takes room", DeleteTable(name))
+    return TableChange("extra", f"index {index!r}", f"no model has it; table {name!r} takes space", DeleteTable(name))

@@ -1,8 +1,8 @@
-"""Google's generated clients for one connection: made when first asked for, kept, closed.
+"""Google's generated clients for one connection: made at first use, cached, closed.
 
-Tables are administered through their methods. Requests for data only go over their channels: the methods would take
-more time than the requests themselves. What is sync is shared by all threads; what is async belongs to the event
-loop that it was made in.
+Admin requests call the clients' methods. Data requests use only the clients' channels, because the methods take more
+time than the requests themselves. All threads share the sync clients; an async client belongs to the event loop in
+which it was made.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from odm.backends.bigtable.messages import REQUESTS, RESPONSES, STREAMS
 Service = Literal["data", "admin"]
 
 _UNLIMITED: Final = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
-"""grpc's own cap is 4 MiB a message, less than one cell may hold. The channels to Google Cloud come without a cap."""
+"""gRPC limits messages to 4 MiB by default, less than one cell may have. Channels to Google Cloud have no limit."""
 
 _IN_PLACE: Final = ((ChannelOptions.SingleThreadedUnaryStream, 1),)
-"""A stream is read by the thread that asked for it; else each is read by a thread started for it."""
+"""The calling thread reads a stream. Otherwise gRPC starts a thread for each stream."""
 
 
 class Client:
     """One of Google's clients.
 
     Attributes:
-        vendor: the client.
-        closed: whether it was closed; what was under way then failed.
+        vendor: Google's client.
+        closed: whether it was closed; calls that were in progress then failed.
     """
 
     def __init__(self, vendor: Any) -> None:
@@ -40,7 +40,7 @@ class Client:
 
     @cached_property
     def methods(self) -> Mapping[str, Any]:
-        """The data service's methods on the client's channel, as gRPC has them."""
+        """The data service's methods as gRPC callables on the client's channel."""
         channel = self.vendor.transport.grpc_channel
         return {
             name: (channel.unary_stream if name in STREAMS else channel.unary_unary)(
@@ -50,7 +50,7 @@ class Client:
         }
 
     def close(self) -> Any:
-        """Close its channel; gives what to await where that is async."""
+        """Close its channel; returns an awaitable if the client is async."""
         self.closed = True
         return self.vendor.transport.close()
 
@@ -60,7 +60,7 @@ class Clients:
 
     Args:
         emulator: "host:port" of an emulator; None for Google Cloud.
-        credentials: for Google Cloud; None for those of the environment.
+        credentials: for Google Cloud; None for the application default credentials.
     """
 
     def __init__(self, emulator: str | None, credentials: Any) -> None:
@@ -71,7 +71,7 @@ class Clients:
         self._loops: dict[asyncio.AbstractEventLoop, dict[Service, Client]] = {}
 
     def sync(self, service: Service) -> Client:
-        """The client for blocking calls."""
+        """The client for sync calls."""
         with self._lock:
             if service not in self._sync:
                 self._sync[service] = self._open(service)
@@ -90,7 +90,7 @@ class Clients:
             return clients[service]
 
     def close(self) -> None:
-        """Close the clients for blocking calls."""
+        """Close the sync clients."""
         with self._lock:
             closing, self._sync = self._sync, {}
         for client in closing.values():
@@ -120,7 +120,7 @@ class Clients:
 
 
 def _channel(create: Callable[..., grpc.Channel], host: str, *, options: Any = (), **given: Any) -> grpc.Channel:
-    """The channel that a transport makes for itself, read in place."""
+    """The transport's own channel, with streams read by the calling thread."""
     return create(host, options=[*options, *_IN_PLACE], **given)
 
 

@@ -1,19 +1,19 @@
-"""Rows from stored items and back, exactly.
+"""Stored items as rows, and back without loss.
 
-A cell an attribute, as `odm.backends.bigtable.cells` writes it, but two kinds of fields, which the server itself can
-change in part: a Counter is a 64-bit number in a family of its own, and each member of Columns has a column::
+Each attribute is one cell, as `odm.backends.bigtable.cells` writes it. Two kinds of fields differ, so that the server
+can change parts of them: a Counter is a 64-bit number in its own column family, and each member of a field in Columns
+has its own column::
 
     d:_t = Order    d:total = 12.5    c:views = (8 bytes)    d:tags = {"$set": []}    d:tags#new =    d:tags#felt =
 
-An attribute that every entity of the table which has it declares as text is written as the text itself, and read as
-text whatever it looks like. All others show their type by their form.
+An attribute that all entities of the table declare as text is written and read as the text itself. All other cells show
+their type.
 
-Rows are read without knowing which fields are Counters or in Columns, so what was written before a field got its marker
-still counts: a number in a plain cell is added to the counter, and a plain set or map is joined by the members in
-columns.
+Rows are read without the declarations of Counters and Columns, so values from before a field was declared so still
+count: a number in a plain cell is added to the counter, and the members in columns are added to a plain set or map.
 
-Beside the item a row holds ``~r``, the id of the attempt that wrote it last, and ``_ix``, the index entries it has. A
-row without ``_t`` is no item: increments of counters leave such *ghosts* where there was nothing.
+Next to the item, a row holds ``~r``, the id of the attempt that wrote it last, and ``_ix``, the list of its index
+entries. A row without ``_t`` is not an item: increments of counters leave such *ghosts* where there was no item.
 """
 
 import json
@@ -75,22 +75,22 @@ __all__ = [
 MAX_QUALIFIER = 16 * 1024
 MAX_CELL = 100 * 1024 * 1024
 MAX_CELLS = 99_990
-"""google.bigtable.v2, data.proto: bytes of a qualifier and a cell; a row is replaced by at most 100,000 mutations, of
-which some are for what is no cell of the item."""
+"""google.bigtable.v2, data.proto: bytes of a qualifier and of a cell. A request has at most 100,000 mutations of a row,
+some of which are not cells of the item."""
 
 SURELY_FITS = MAX_QUALIFIER // 4
-"""Characters of a column's name, none of which has more than 4 bytes."""
+"""A qualifier of this many characters fits, because UTF-8 has at most 4 bytes a character."""
 
 NO_MEMBERS: Final = frozenset[Any]()
-"""How an empty set is read, which is stored as absence."""
+"""An empty set, which is the same as a missing attribute."""
 
 UNREADABLE: Final = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError)
-"""What reading a cell raises that odm did not write."""
+"""The errors that reading a cell raises if odm did not write it."""
 
 
 @frozen
 class Listed:
-    """An index entry as the item's row lists it: where it stands, and in which column."""
+    """An index entry as the item's row lists it: the index, the key in it, and the qualifier of the entry's column."""
 
     index: str
     key: Key
@@ -99,12 +99,12 @@ class Listed:
 
 @frozen
 class Stored:
-    """An item with what its row holds beside it.
+    """An item, with its revision and index entries.
 
     Attributes:
         item: the stored item.
-        revision: the id of the attempt that wrote it last; "" in a row that something else wrote.
-        entries: the index entries that it has now.
+        revision: the id of the attempt that wrote it last; "" in a row that odm did not write.
+        entries: the index entries that it lists.
         row: the row itself.
     """
 
@@ -115,12 +115,12 @@ class Stored:
 
 
 def stored(row: Row | None, form: Form) -> Stored | None:
-    """What a row of a table of this form holds; None if there is no row, or no item in it.
+    """The item of a row, with its revision and index entries; None if there is no row, or no item in it.
 
-    Of what another program wrote, a list of entries that cannot be read is none.
+    In an item of another program, a list of entries that cannot be read counts as empty.
 
     Raises:
-        BackendError: a cell is not as odm writes it.
+        BackendError: a cell is not one that odm writes.
     """
     item = None if row is None else decode(row, form)
     if item is None or row is None:
@@ -130,7 +130,7 @@ def stored(row: Row | None, form: Form) -> Stored | None:
 
 
 def entries_listed(row: Row, strange: bool) -> tuple[Listed, ...]:
-    """As `listed`; none where the list of another program's item cannot be read."""
+    """As `listed`; empty where the list in an item of another program cannot be read."""
     try:
         return listed(row)
     except BackendError:
@@ -140,10 +140,10 @@ def entries_listed(row: Row, strange: bool) -> tuple[Listed, ...]:
 
 
 def listed(row: Row) -> tuple[Listed, ...]:
-    """The index entries that an item has.
+    """The index entries that an item lists.
 
     Raises:
-        BackendError: the list of them is not as odm writes it.
+        BackendError: the list is not one that odm writes.
     """
     found = _cells_of(row).get(SideColumn(LISTED), b"[]")
     try:
@@ -153,7 +153,7 @@ def listed(row: Row) -> tuple[Listed, ...]:
 
 
 def entries_of(row: Row) -> dict[str, Key]:
-    """The index entries that an item has, by the name of the index; errors as of `listed`."""
+    """The keys of an item in its indexes, by the name of the index; raises what `listed` raises."""
     return {entry.index: entry.key for entry in listed(row)}
 
 
@@ -163,12 +163,12 @@ def is_item(row: Row, form: Form) -> bool:
 
 
 def decode(row: Row, form: Form) -> dict[str, Value] | None:
-    """The item of a row of a table of this form; None if it holds none. An empty set is no attribute.
+    """The item of a row; None if the row does not hold one. Empty sets are left out.
 
-    Of a row that another program wrote, where it cannot be read otherwise, its cells as they are, by column.
+    A row of another program that cannot be read as an item is returned as its raw cells, by column.
 
     Raises:
-        BackendError: a cell is not as odm writes it.
+        BackendError: a cell is not one that odm writes.
     """
     shape = _shape_of(row)
     if not _is_item(shape, row):
@@ -205,12 +205,12 @@ def _is_item(shape: Shape, row: Row) -> bool:
 
 
 def joined(whole: Value, members: Mapping[str, bytes]) -> Value:
-    """An attribute with its members in columns, which win.
+    """An attribute together with its members in columns, which take precedence over those in its plain cell.
 
-    Without the marker beside them they are left over from an attribute that is gone.
+    Without the plain cell, the members are left over from a removed attribute, and are ignored.
 
     Raises:
-        ValueError, TypeError, LookupError or RecursionError: nobody writes such members.
+        ValueError, TypeError, LookupError or RecursionError: a member is not one that odm writes.
     """
     if isinstance(whole, frozenset):
         return whole.union(map(read_member, members))
@@ -218,7 +218,7 @@ def joined(whole: Value, members: Mapping[str, bytes]) -> Value:
 
 
 def _join_counters(item: dict[str, Value], row: Row) -> None:
-    """Add counters to the numbers from before; what is no number cannot be counted, and stays."""
+    """Add counters to the numbers in plain cells. A plain cell that is not an integer stays, without the counter."""
     for slot, cell in _cells_of(row).items():
         if isinstance(slot, Count):
             counted, before = read_counter(cell), item.get(slot.name, 0)
@@ -266,17 +266,17 @@ def _try(slot: Slot, cell: bytes) -> None:
 
 
 def cells(item: Item, form: Form, row_key: str, now: int) -> tuple[SetCell, ...]:
-    """The cells of an item, without the bookkeeping.
+    """The cells of an item, without its revision and list of index entries.
 
     Args:
         item: the stored item.
         form: of its table.
-        row_key: where it goes, for messages.
+        row_key: the item's row key, for messages.
         now: the cells' timestamp, in microseconds.
 
     Raises:
         BadValue: an attribute's name or value cannot be stored.
-        ItemTooLarge: it has too many cells, or one has too many bytes.
+        ItemTooLarge: there are too many cells, or one is too large.
     """
     if not item.get(TAG):
         raise BadValue(f"the item {row_key!r} has no tag: every item has the name of its entity as {TAG!r}")
@@ -287,7 +287,7 @@ def cells(item: Item, form: Form, row_key: str, now: int) -> tuple[SetCell, ...]
         else:
             made.append(_plain_cell(name, value, form, row_key, now))
     if len(made) > MAX_CELLS:
-        raise ItemTooLarge(f"the item {row_key!r} has {len(made)} cells; Bigtable takes {MAX_CELLS} in one write")
+        raise ItemTooLarge(f"the item {row_key!r} has {len(made)} cells; odm can write at most {MAX_CELLS}")
     return tuple(made)
 
 
@@ -296,7 +296,7 @@ def attribute_cells(name: str, value: Value, form: Form, row_key: str, now: int)
 
     Raises:
         BadValue: its name or value cannot be stored.
-        ItemTooLarge: a cell has too many bytes.
+        ItemTooLarge: a cell is too large.
     """
     made = tuple(_in_parts(name, value, form.kind(name), row_key, now))
     if not made:
@@ -307,7 +307,7 @@ def attribute_cells(name: str, value: Value, form: Form, row_key: str, now: int)
 
 
 def _in_parts(name: str, value: Value, kind: Kind | None, row_key: str, now: int) -> Iterator[SetCell]:
-    """The cells of an attribute that is not in one plain cell; none for any other."""
+    """The cells of a Counter or of an attribute in Columns; empty for an attribute in one plain cell."""
     try:
         if kind == "counter" and type(value) is int:
             yield SetCell(qualifier(name), write_counter(value), now, COUNTERS)
@@ -343,8 +343,8 @@ def _check(column: str, cell: bytes, name: str, row_key: str) -> None:
         raise BadValue(f"the item {row_key!r} has an attribute {name!r}: that name is reserved")
     if (size := len(column.encode())) > MAX_QUALIFIER:
         raise BadValue(
-            f"attribute {name[:40]!r} of the item {row_key!r} needs the column {column[:40]!r}… of {size} bytes; "
-            f"Bigtable allows {MAX_QUALIFIER} in a column's name"
+            f"attribute {name[:40]!r} of the item {row_key!r} needs the column qualifier {column[:40]!r}… of {size} "
+            f"bytes; Bigtable allows {MAX_QUALIFIER}"
         )
     if len(cell) > MAX_CELL:
         raise ItemTooLarge(
@@ -353,13 +353,14 @@ def _check(column: str, cell: bytes, name: str, row_key: str) -> None:
 
 
 def attribute_gone(name: str, row: Row | None, form: Form) -> tuple[DeleteColumn, ...]:
-    """What takes an attribute away: all columns in which it stands or may stand.
+    """The mutations that remove an attribute: they delete all columns that hold or may hold it.
 
-    Without the row only what its form says: then members in columns stay, and would count again with their attribute.
+    Without the row, the form alone says which columns these are. Then columns of members stay, and would count again if
+    the attribute were set again.
     """
     column = qualifier(name)
     gone = [DeleteColumn(column)]
-    if form.kind(name) == "counter":  # the server may have made it since the row was read
+    if form.kind(name) == "counter":  # an increment may have made it since the row was read
         gone.append(DeleteColumn(column, COUNTERS))
     whole, member = column.encode(), f"{column}#".encode()
     for cell in () if row is None else row.cells:
@@ -371,11 +372,11 @@ def attribute_gone(name: str, row: Row | None, form: Form) -> tuple[DeleteColumn
 
 
 def bookkeeping(revision: str, entries: Sequence[Listed] | None, now: int) -> tuple[Mutation, ...]:
-    """The cells that each write to an item's row leaves.
+    """The mutations for ``~r`` and ``_ix``, which every write of an item's row makes.
 
     Args:
         revision: the id of the attempt.
-        entries: the index entries that the item has from now on; None: as before.
+        entries: the index entries that the item has after the write; None: unchanged.
         now: the cells' timestamp, in microseconds.
     """
     attempt = (DeleteColumn(REVISION), SetCell(REVISION, revision.encode(), now))
@@ -385,8 +386,8 @@ def bookkeeping(revision: str, entries: Sequence[Listed] | None, now: int) -> tu
 def replacement(
     item: Item, form: Form, row_key: str, revision: str, entries: Sequence[Listed], now: int
 ) -> tuple[Mutation, ...]:
-    """All that makes the families of an item hold it and nothing else; see `cells` and `bookkeeping`."""
-    if type(item) is Draft and item.most <= MAX_CELL:  # no cell, and no number of them, is too large in it
+    """The mutations that replace an item's families ``d`` and ``c``; see `cells` and `bookkeeping`."""
+    if type(item) is Draft and item.most <= MAX_CELL:  # its cells are written, and neither too large nor too many
         made = tuple([SetCell(column, cell, now) for column, cell in item.form])
     else:
         made = cells(item, form, row_key, now)
@@ -394,7 +395,7 @@ def replacement(
 
 
 def _listed(entries: Sequence[Listed], now: int) -> tuple[SetCell, ...]:
-    """The list of index entries; none for none."""
+    """The cell with the list of index entries; no cell if there are no entries."""
     if not entries:
         return ()
     rows: list[list[Any]] = [[entry.index, *entry.key, entry.qualifier] for entry in entries]
@@ -403,6 +404,6 @@ def _listed(entries: Sequence[Listed], now: int) -> tuple[SetCell, ...]:
 
 def _foreign(row: Row, column: str, fault: Exception) -> BackendError:
     return BackendError(
-        f"the row {row.text!r} is not one that odm wrote: its cell {column} cannot be read ({fault}). Keep the table "
-        "to odm, or delete the row or the cell"
+        f"odm did not write the row {row.text!r}: its cell {column} cannot be read ({fault}). Use the table only "
+        "with odm, or delete the row or the cell"
     )

@@ -1,6 +1,6 @@
-"""What the columns of a row hold, found out once for all rows with the same columns.
+"""What each column of a row holds, worked out once for all rows that have the same columns.
 
-Most rows of an entity have the same ones, and share the tuple of them (`Row`), so that a page takes one look.
+Most rows of an entity have the same columns, and rows of one answer share one tuple of them (`Row`).
 """
 
 from collections.abc import Mapping
@@ -13,20 +13,20 @@ from odm.backends.bigtable.cells import read_qualifier
 from odm.backends.bigtable.native import COUNTERS, FAMILY, Column
 
 REVISION: Final = "~r"
-"""The qualifier of the id of the attempt that wrote the row last.
+"""The qualifier of the row's revision: the id of the attempt that wrote the row last.
 
-Every item has it, and it sorts behind the columns of the attributes (all whose names are ASCII): that lets one row
-filter say that an attribute is not there (`odm.backends.bigtable.expressions`).
+Every item has it. It sorts after all columns of attributes with ASCII names, so one row filter can test that an
+attribute is missing (`odm.backends.bigtable.expressions`).
 """
 
 LISTED: Final = "_ix"
 """The qualifier of the list of the item's index entries."""
 
 SIDE_COLUMNS: Final = frozenset({REVISION, LISTED})
-"""The columns of a row that are no attributes."""
+"""The columns of a row that are not attributes."""
 
 _KEPT: Final = 256
-"""Columns that are looked up; rows with more of them are mostly single ones."""
+"""Rows with more columns than this are not cached: few of them have the same columns."""
 
 
 class Count(NamedTuple):
@@ -36,20 +36,20 @@ class Count(NamedTuple):
 
 
 class Member(NamedTuple):
-    """The column of one member of an attribute."""
+    """The column of one member of an attribute in Columns."""
 
     name: str
     member: str
 
 
 class SideColumn(NamedTuple):
-    """A column that is no attribute, but the backend's own."""
+    """A column of the backend itself, not of an attribute."""
 
     name: str
 
 
 Slot: TypeAlias = str | Count | Member | SideColumn | None
-"""What a column holds: a str is an attribute in a plain cell, None is somebody else's."""
+"""What a column holds: a str names an attribute in a plain cell; None is a column that odm does not read."""
 
 
 @frozen
@@ -57,11 +57,11 @@ class Shape:
     """What the columns of a row hold.
 
     Attributes:
-        slots: in the order of the columns.
-        places: of the attributes in plain cells, by name.
-        counted: the attributes in counters.
-        parted: the attributes of which there are members.
-        doubled: a counter has a plain cell, too.
+        slots: what each column holds, in the order of the columns.
+        places: the positions of the attributes in plain cells, by name.
+        counted: the attributes that have a counter's column.
+        parted: the attributes that have columns of members.
+        doubled: an attribute has both a counter's column and a plain cell.
     """
 
     slots: tuple[Slot, ...]
@@ -92,7 +92,7 @@ def _slot(family: str, column: bytes) -> Slot:
         return None
     try:
         name, member = read_qualifier(column)
-    except ValueError:  # odm writes text
+    except ValueError:  # not UTF-8, so odm did not write it
         return None
     if family == COUNTERS:
         return Count(name)

@@ -1,28 +1,29 @@
-"""Read, claim, commit, clean: writes that are worked out from the row as it is, and keep index rows right.
+"""Read, claim, commit, clean: writes that depend on the stored row, and that keep index rows consistent with items.
 
-Bigtable changes one row in one step, and the entries of an item stand in rows of index tables. So each *attempt*
-at a write has a fresh random id, and goes:
+Bigtable is atomic for one row only, and the index entries of an item are rows of other tables. So each *attempt* at a
+write takes a new random id and has four steps:
 
-1. **read** the row: its item, its revision ``~r`` and the list ``_ix`` of the entries that it has;
-2. **claim**: in the row of each entry that is new, set a column of which the attempt's id is the qualifier. All claims
-   are acknowledged before the next step. Entries that the item has already keep the column that they have;
-3. **commit**: one check-and-mutate of the item's row. If the revision is what was read, or if there was no item and
-   is none: the attributes, the id as the new revision, the new list. An id is in one commit only;
-4. **clean**: remove exactly the columns that the old list has and the new one lacks. Rows are never removed.
+1. **Read** the row: its item, its revision ``~r`` and the list ``_ix`` of its index entries.
+2. **Claim**: in the index row of each new entry, set a column whose qualifier is the attempt's id. All claims are
+   acknowledged before step 3. Entries that the item already lists keep their column.
+3. **Commit**: one CheckAndMutateRow of the item's row. If the revision is the one that was read (or if the item did not
+   exist, and still does not), it writes the attributes, the id as the new revision, and the new list. An id is sent in
+   one commit only.
+4. **Clean**: remove exactly the columns that the old list has and the new list lacks. Rows are never removed.
 
-So every entry that an item lists is there; what is there and not listed is garbage, which readers pass over.
+So every entry that an item lists exists. A column that no item lists is garbage, which readers ignore.
 
-* Refused at 3: the attempt's claims are removed, and it starts over, with jitter.
-* Answer lost at 3: nothing is removed, nothing is sent again. The row is read: if it has the id of the attempt, as its
-  revision or in its list (after a delete: if there is no item), the commit was done, and 4 is next. If it is as it was
-  before, the attempt is made anew under another id; by the revision only one of the two can be done. If somebody else
-  has written since, and nothing of ours is left, nobody can tell: what has no condition is done again, all
-  else raises `OutcomeUnknown`.
-* So much later than the first claim that `odm scrub` might take the claims for garbage: it starts over.
+* If the commit is refused, remove the attempt's claims and start over under a new id, with jitter.
+* If the answer to the commit is lost, remove nothing and resend nothing. Read the row again. If it has the attempt's
+  id, as its revision or in its list (after a delete: if there is no item), the commit was applied, and step 4 is next.
+  If the revision is unchanged, start over under a new id; both commits check that revision, so only one of the two can
+  be applied. If another writer has written since, and no id of ours is left, the outcome cannot be known: a put or
+  delete without a condition starts over, all other writes raise `OutcomeUnknown`.
+* If so much time has passed since the first claim that `odm scrub` might take the claims for garbage, start over.
 
-Claims and cleaning may be applied twice, so they are sent until they are answered. If cleaning never is, or the
-writer stops before it, columns stay for `odm scrub` to remove. The write itself is done all the same, so that is logged
-and not an error: one would say that the caller's item was not written.
+Claims and cleaning may be applied twice, so they are retried until they are answered. If cleaning fails, or the writer
+stops before it, the columns stay until `odm scrub` removes them. That is logged and not raised, because the item itself
+was written.
 """
 
 import logging
@@ -73,31 +74,31 @@ from odm.protocol.requests import Operation, Put, Refused, Update, Written
 _LOG = logging.getLogger("odm.bigtable")
 
 LEASE_SECONDS = 3600.0
-"""So long a claim is left alone by `odm scrub`; no call may be applied later than this after it was sent."""
+"""How long `odm scrub` leaves a claim alone. No call may be applied later than this after it was sent."""
 
 COMMIT_WITHIN = LEASE_SECONDS / 4
-"""So long after its first claim an attempt may still be committed."""
+"""The longest time between the first claim of an attempt and its commit; also the longest deadline of a commit."""
 
 COMMITS = 16
-"""So many rows are committed at the same time."""
+"""The most commits that are sent at the same time."""
 
 BOOKKEEPING = interleave(newest(FAMILY, TAG), newest(FAMILY, REVISION), newest(FAMILY, LISTED))
-"""What a row holds next to the attributes of an item."""
+"""The tag, the revision and the list of index entries."""
 
 Rows: TypeAlias = dict[str, list[Entry]]
-"""What to do to rows of index tables, by table."""
+"""Changes of rows of index tables, by table."""
 
 
 class Work:
-    """One write on its way.
+    """One write, over all its attempts.
 
     Attributes:
-        request: what was asked.
-        row_key: of its item.
-        answer: None until it is done or refused.
+        request: the write.
+        row_key: the row key of its item.
+        answer: None until the write is applied or refused.
         lost: the attempts whose commit was not answered.
-        unread: it was not refused yet, and is tried once without a read: an insert as if there were no item, an update
-            by the row that it was worked out from.
+        unread: the next attempt skips the read. That is so for the first attempt of an insert, which expects no item,
+            and of an update of an entity whose row was loaded before.
         row: that row.
     """
 
@@ -113,20 +114,20 @@ class Work:
 
     @property
     def plain(self) -> bool:
-        """Whether it may be done again: it asks nothing of the item and takes nothing from it."""
+        """Whether it may be repeated: it has no condition, and its result does not depend on the stored item."""
         return self.request.condition is None and not isinstance(self.request, Update)
 
     @property
     def once(self) -> bool:
-        """Whether it must not be done twice, whatever becomes of the item in between."""
+        """Whether it must not be applied twice, even if the item is deleted in between."""
         return isinstance(self.request, Put) and self.request.once
 
     def landed(self, before: Stored | None) -> "Attempt | None":
-        """The attempt that was done although its answer was lost, if the row shows one.
+        """The attempt that was applied although its answer was lost, if the row shows one.
 
         Raises:
-            OutcomeUnknown: somebody else has written since, and it cannot be told; or the write could still be done,
-                and then again when it is sent again: an insert where the item that it makes is deleted in between.
+            OutcomeUnknown: another writer has written since, so the row no longer shows the outcome. Or the lost commit
+                may still be applied, and a new attempt as well: an insert whose item is deleted in between.
         """
         for attempt in self.lost:
             if attempt.shows_in(before):
@@ -135,7 +136,7 @@ class Work:
         if self.lost and not self.plain and (moved or (before is None and self.once)):
             raise OutcomeUnknown(
                 f"the answer to a write of row {self.row_key!r} was lost"
-                f"{', and somebody else has written to it since' * moved}: "
+                f"{', and another writer has written to the row since' * moved}: "
                 "the write may or may not have been applied; read the item before going on"
             )
         return None
@@ -143,14 +144,14 @@ class Work:
 
 @frozen
 class Attempt:
-    """A write that is ready to be committed.
+    """One attempt at a write, ready to be committed.
 
     Attributes:
-        work: what it is for.
-        id: in no other commit.
-        before: what was read; None: no item.
-        change: what it does.
-        listed: the entries that the item has afterwards.
+        work: the write.
+        id: the attempt's id, which no other commit has.
+        before: the item that was read; None: it did not exist.
+        change: the change of the row.
+        listed: the entries that the item lists after the commit.
     """
 
     work: Work
@@ -160,13 +161,13 @@ class Attempt:
     listed: tuple[Listed, ...] = field(init=False, default=Factory(lambda self: self._list(), takes_self=True))
 
     def _list(self) -> tuple[Listed, ...]:
-        """Entries that the item has keep their qualifier; those that it gets have the attempt's id."""
+        """Entries that the item already lists keep their qualifier; new ones have the attempt's id as theirs."""
         had = () if self.before is None else self.before.entries
         known = {(entry.index, entry.key): entry for entry in had}
         return tuple(known.get(entry) or Listed(*entry, self.id) for entry in self.change.entries.items())
 
     def shows_in(self, now: Stored | None) -> bool:
-        """Whether the row, as it is now, tells that this was done."""
+        """Whether the row, as read now, shows that this attempt was applied."""
         if now is None:
             return self.change.removed
         return now.revision == self.id or any(entry.qualifier == self.id for entry in now.entries)
@@ -175,7 +176,7 @@ class Attempt:
         """The commit.
 
         Raises:
-            BackendError: the row has no revision, so that nothing can depend on it.
+            BackendError: the row has no revision that the commit could check.
         """
         if self.before is None:
             return CheckAndMutateRow(
@@ -183,8 +184,8 @@ class Attempt:
             )
         if not self.before.revision:
             raise BackendError(
-                f"the row {self.work.row_key!r} of table {writer.table!r} has no {FAMILY}:{REVISION}, so it is not one "
-                f"that odm wrote: give it a {FAMILY}:{REVISION} with any text, or delete the row"
+                f"the row {self.work.row_key!r} of table {writer.table!r} has no cell {FAMILY}:{REVISION}, so odm did "
+                f"not write it: set {FAMILY}:{REVISION} to any text, or delete the row"
             )
         same = chained(revision_is(self.before.revision), *self.change.guards.filters)
         return CheckAndMutateRow(writer.table, self.work.row_key, same, matched=self._mutations(writer))
@@ -200,21 +201,21 @@ class Attempt:
 
     @property
     def claimed(self) -> tuple[Listed, ...]:
-        """The entries that it adds."""
+        """The entries that the attempt adds."""
         return tuple(entry for entry in self.listed if entry.qualifier == self.id)
 
     @property
     def stale(self) -> tuple[Listed, ...]:
-        """The entries that it takes away."""
+        """The entries that the attempt removes."""
         return () if self.before is None else tuple(one for one in self.before.entries if one not in self.listed)
 
 
 def settle(writer: Writer, works: Sequence[Work]) -> Steps[str | None]:
-    """Try until every write is answered; otherwise why not, when the time is up.
+    """Make attempts until every write has its answer; returns None, or the reason if the time is up before that.
 
     Raises:
-        OutcomeUnknown: of a write that must not be done twice.
-        OdmError: a write cannot be done.
+        OutcomeUnknown: the outcome of a write that must not be applied twice is not known.
+        OdmError: a write cannot be applied.
     """
     pauses = writer.retry.contention()
     while True:
@@ -224,14 +225,14 @@ def settle(writer: Writer, works: Sequence[Work]) -> Steps[str | None]:
         if not left or reason is not None:
             return reason
         if (wait := next(pauses, None)) is None:
-            return f"other writers of {left[0].row_key!r} were faster, or it was not answered, until the time was up"
+            return f"other writers kept changing {left[0].row_key!r}, or no answer came, until the time was up"
         yield wait
 
 
 def _attempts(writer: Writer, works: Sequence[Work]) -> Steps[list[Attempt]]:
-    """Read what the writes depend on. What is known by that is answered; all else is to be committed."""
+    """Read the rows of the writes. Answers those that are decided by that; returns attempts for the others."""
     reading = tuple(work.row_key for work in works if not work.unread)
-    # A write without a condition needs to know no more, but whether another program's cells are there.
+    # writes without a condition need only the revision, the list, and whether there are cells of another program
     columns = writer.form.owned.bookkeeping if all(work.plain for work in works) else ITEM
     rows = (yield from read_many(writer.table, reading, writer.retry, columns)) if reading else {}
     landed: list[Attempt] = []
@@ -252,16 +253,16 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Steps[list[Attempt]]:
 
 
 def _perform(writer: Writer, attempts: Sequence[Attempt]) -> Steps[str | None]:
-    """Claim, commit and clean; what was refused is left without an answer. Gives why nothing could be claimed.
+    """Claim, commit and clean. Refused writes stay without an answer. Returns the reason if claims could not be set.
 
     Raises:
-        OdmError: a write cannot be done; it was not.
+        OdmError: a write cannot be applied, and was not.
     """
     claims = _columns(writer, ((one, one.claimed) for one in attempts), claim=True)
     lease = _Lease(writer)
     stuck = yield from write_many(claims, writer.retry)
     if stuck is not None:
-        return f"index entries could not be written, so their items were not either: {stuck.reason}"
+        return f"index entries could not be written, so the items were not written: {stuck.reason}"
     for attempt in attempts:
         yield from set_up(writer, attempt.change.guards)
     done: list[Attempt] = []
@@ -287,7 +288,11 @@ def _commit(
     undone: list[Attempt],
     failures: list[OdmError],
 ) -> Steps[None]:
-    """Commit the attempts at the same time; each goes to where it belongs, and if its answer was lost, to its work."""
+    """Commit the attempts at the same time, and sort them by their answers.
+
+    Applied attempts are added to ``done``, refused and failed ones to the second list, with errors in ``failures``;
+    attempts without an answer are added to their work.
+    """
     calls = [attempt.call(writer) for attempt in attempts]
     answers = yield from all_of(calls)
     for attempt, call, answer in zip(attempts, calls, answers, strict=True):
@@ -307,31 +312,34 @@ def _commit(
 
 
 class _Lease:
-    """Tells when it is too late to rely on claims. Neither of two clocks may say so: one may stand still or be set."""
+    """Measures the time since the first claim, by two clocks, because one may stop (sleep) or be set back.
+
+    The larger of the two times counts.
+    """
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._began, self._wall = writer.retry.clock(), writer.now()
 
     def is_over(self) -> bool:
-        """Whether a commit may no more be sent."""
+        """Whether it is too late to send a commit."""
         passed = self._writer.retry.clock() - self._began
         return max(passed, (self._writer.now() - self._wall) / 1_000_000) > COMMIT_WITHIN
 
 
 def _clean(writer: Writer, columns: Rows) -> Steps[None]:
-    """Remove columns of index rows; those that cannot be removed are left to `odm scrub`."""
+    """Remove columns of index rows; if that fails, log it, and leave them to `odm scrub`."""
     try:
         stuck = yield from write_many(columns, writer.retry)
     except OdmError as error:
-        _LOG.warning("what is stale in the indexes of %s stays until odm scrub removes it: %s", writer.table, error)
+        _LOG.warning("stale index columns of %s stay until odm scrub removes them: %s", writer.table, error)
     else:
         if stuck is not None:
-            _LOG.warning("what is stale in the indexes of %s stays until odm scrub: %s", writer.table, stuck.reason)
+            _LOG.warning("stale index columns of %s stay until odm scrub removes them: %s", writer.table, stuck.reason)
 
 
 def _columns(writer: Writer, of: Iterable[tuple[Attempt, tuple[Listed, ...]]], *, claim: bool = False) -> Rows:
-    """What sets the columns of entries, or removes them."""
+    """The mutations that set the columns of entries, or delete them."""
     rows: Rows = {}
     for attempt, entries in of:
         work = attempt.work
@@ -345,12 +353,12 @@ def _columns(writer: Writer, of: Iterable[tuple[Attempt, tuple[Listed, ...]]], *
 
 
 def _expects_nothing(condition: Condition | None) -> bool:
-    """Whether it is the condition of an insert, be it over what has expired."""
+    """Whether it is the condition of an insert, including one that replaces an expired item."""
     return condition == ABSENT or (isinstance(condition, Or) and ABSENT in condition.conditions)
 
 
 def _version(change: RowChange, before: Stored | None) -> Value:
-    """That of the item when the change is done."""
+    """The version of the item after the change."""
     item = change.item if change.item is not None or before is None else before.item
     return None if item is None else item.get(VERSION)
 

@@ -1,23 +1,25 @@
-"""Counters: 64-bit numbers that the server adds to, without a read and beside all other writes.
+"""Counters: 64-bit numbers that the server increments, without a read, concurrently with all other writes.
 
-An increment alone is one read-modify-write. It cannot have a condition, so it asks for the tag and the revision too,
-by appending nothing to them. An empty tag in the answer means that there was no item. Then the row, a *ghost*, holds an
-empty tag, an empty revision and the counters, next to what other programs keep in it. Its writer *undoes* the
-increment: each counter is set to what it held before, or deleted where that is 0, and the empty tag and revision are
-deleted, in one step and only if there is still no item and the counters are as they were read. Several increments that
-found no item undo what each of them added, in any order. No read takes a ghost for an item, so one that stays behind,
-because the writer stopped, does no harm until `odm scrub` removes it. If another increment fails there before that, it
-takes the marks away, and the number that the first one left stays as if it were another program's: to remove it could
-remove theirs. The next item that is written there replaces it.
+An update that only increments Counters is one ReadModifyWriteRow. That call cannot have a condition, so it also appends
+nothing to the tag and the revision, which returns both. An empty tag in the answer means that there was no item. Then
+the row is a *ghost*: it holds an empty tag, an empty revision (the *marks*) and the counters, next to any cells of
+other programs. Its writer *undoes* the increment: it sets each counter to its previous value, or deletes it if that is
+0, and deletes the marks, in one CheckAndMutateRow that checks that there is still no item and that the counters are
+unchanged since they were read. Several increments that found no item each undo what they added, in any order.
 
-The revision ends with the version of the item. A model of a later version than the first asks for it before it counts,
-for it meets items that are to be upgraded first. If the increment still finds another version, as one of an old
-program that is still running in a newer item, or an item of another tag than the condition asks for, it is *taken
-back*: the counters are set to what they held, if they and the revision are as the increment left them. To subtract
-would be wrong if the item has been put anew in between.
+No read takes a ghost for an item. If a writer stops before it undoes its increment, the ghost does no harm until `odm
+scrub` removes it. If another increment fails in that row before the scrub, it deletes the marks, and the number of the
+first one stays. A scrub cannot distinguish it from another program's cell, so it leaves it alone; the next item that is
+written to the row replaces it.
 
-Such an increment leaves the row's revision alone. Hence a write that was worked out from what a counter held must ask
-for the counter's cell, as it was read, together with the revision.
+The revision ends with the version of the item. A model whose version is not the first reads that before it increments,
+because it may find items that must be upgraded first. If the increment still finds another version (an old program that
+still runs, and a newer item), or an item with another tag than the condition requires, it is *reverted*: the counters
+are set to their previous values, if they and the revision are unchanged since the increment. Subtracting would be wrong
+if the item was replaced in between.
+
+An increment does not change the row's revision. So a write that depends on the value of a counter must check the
+counter's cell in addition to the revision.
 """
 
 import logging
@@ -55,10 +57,10 @@ from odm.protocol.predicates import EXISTS
 from odm.protocol.requests import Operation, Update, Written
 
 FIRST: Final = Missing(Path((VERSION,)))
-"""The item is of the first version, as the core asks for it."""
+"""The core's condition that the item has the first version."""
 
 _TOLD: Final = interleave(newest(FAMILY, TAG), newest(FAMILY, REVISION))
-"""What an increment is told, too."""
+"""The cells that an increment returns in addition to the counters."""
 
 Held: TypeAlias = Mapping[tuple[str, str], bytes]
 """The newest cells of a row, by family and qualifier."""
@@ -67,7 +69,10 @@ _LOG = logging.getLogger("odm.bigtable")
 
 
 def counts(request: Operation, form: Form) -> tuple[Increment, ...] | None:
-    """The server's own increments, if the request is nothing else and only asks for an item, of a tag or version."""
+    """The request as increments by the server; None if it has other actions.
+
+    Its condition may only check that there is an item, its tag and its version.
+    """
     if not isinstance(request, Update) or request.entries or request.returning != "none":
         return None
     asked = _parts(request.condition)  # not to be hashed: a condition may hold a list
@@ -78,7 +83,7 @@ def counts(request: Operation, form: Form) -> tuple[Increment, ...] | None:
 
 
 def _tag_of(part: Condition | None) -> str | None:
-    """The tag that a condition asks for, and nothing else."""
+    """The tag that a condition requires; None for any other condition."""
     match part:
         case Compare("=", Path((name,)), Const(str(tag))) if name == TAG and tag:
             return tag
@@ -87,7 +92,7 @@ def _tag_of(part: Condition | None) -> str | None:
 
 
 def asked_version(condition: Condition | None) -> Value:
-    """The version that the condition asks of the item; None: the first, or any."""
+    """The version that the condition requires of the item; None: the first, or any."""
     for part in _parts(condition):
         if isinstance(part, Compare) and _is_of_version(part) and isinstance(part.right, Const):
             return part.right.value
@@ -105,11 +110,14 @@ def _is_of_version(part: Condition | None) -> bool:
 def count(
     writer: Writer, row_key: str, rules: tuple[Increment, ...], condition: Condition | None
 ) -> Steps[Written | None]:
-    """Add to counters of an item in one request; None if there is none, or of another tag or version: nothing is added.
+    """Increment counters of an item in one request.
+
+    Returns:
+        None if there is no item, or one with another tag or version; then nothing is added.
 
     Raises:
-        OutcomeUnknown: the answer was lost; it is not sent again, because it would count twice. Or it was taken back,
-            and it cannot be told whether what somebody else has written since was made of it.
+        OutcomeUnknown: the answer was lost; the call is not resent, because it would count twice. Or the increment had
+            to be reverted, and another writer has written since, perhaps based on the incremented value.
     """
     asked = asked_version(condition)
     if asked is not None:
@@ -120,7 +128,7 @@ def count(
     row: Row = yield from once(ReadModifyWriteRow(writer.table, row_key, (*rules, *also_returned)))
     if not _held(row).get((FAMILY, TAG)):
         yield from _remove_ghost(writer, row_key, rules, row)
-        return None  # a read shows whether nothing is there, or what another program wrote
+        return None  # a read shows whether the row is missing, or holds cells of another program
     if _is_asked(row, condition):
         return Written()
     yield from _take_back(writer, row_key, rules, row)
@@ -128,7 +136,7 @@ def count(
 
 
 def _is_asked(row: Row, condition: Condition | None) -> bool:
-    """Whether the item of the row has the tag and the version that the condition asks for."""
+    """Whether the item of the row has the tag and the version that the condition requires."""
     parts = _parts(condition)
     tags = [write(tag) for part in parts if (tag := _tag_of(part)) is not None]
     if any(_held(row).get((FAMILY, TAG)) != tag for tag in tags):
@@ -142,17 +150,17 @@ def _held(row: Row) -> dict[tuple[str, str], bytes]:
 
 
 def _columns(rules: tuple[Increment, ...]) -> Filter:
-    """What an increment writes."""
+    """The filter for the cells that an increment writes."""
     return interleave(_TOLD, *(newest(COUNTERS, column) for column in dict.fromkeys(rule.qualifier for rule in rules)))
 
 
 def _version(row: Row) -> str:
-    """The version that the row's revision tells; "" is the first."""
+    """The version in the row's revision; "" is the first."""
     return version_in(_held(row).get((FAMILY, REVISION), b"").decode(errors="backslashreplace"))
 
 
 def _take_back(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row) -> Steps[None]:
-    """Undo an increment that left the row like this."""
+    """Revert an increment; ``row`` is its answer."""
     pauses = writer.retry.contention()
     held, revision = _held(row), _held(row)[FAMILY, REVISION]
     columns = [(COUNTERS, rule.qualifier) for rule in rules]
@@ -165,33 +173,33 @@ def _take_back(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: 
         rows = yield from read_many(writer.table, (row_key,), writer.retry, _columns(rules))
         held = _held(rows[row_key]) if row_key in rows else {}
     raise OutcomeUnknown(
-        f"row {row_key!r} of table {writer.table!r}: its counters were added to before it showed that the item is of "
-        "another tag or version, and somebody else has written since: what was added may or may not be in them; read "
-        "the item"
+        f"row {row_key!r} of table {writer.table!r}: its counters were incremented, but the item has another tag or "
+        "version, and another writer has written since: the counters may or may not include the increment; read the "
+        "item"
     )
 
 
 def _as_before(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held) -> CheckAndMutateRow:
-    """What sets counters to what they were before an increment, if nothing else changes them meanwhile."""
+    """The call that sets counters to their values before an increment, if they and the revision are unchanged."""
     revision = held[FAMILY, REVISION]
     same = [chain(newest(FAMILY, REVISION), ValueIs(revision)), *_counters_are(rules, held)]
     back = _counters_back(writer, rules, held)
-    if not revision:  # the increment has made it, in an item that odm did not write
+    if not revision:  # the increment made it, in an item that odm did not write
         back = (*back, DeleteColumn(REVISION))
     return CheckAndMutateRow(writer.table, row_key, chained(*same), matched=back)
 
 
 def _counters_are(rules: tuple[Increment, ...], held: Held) -> list[Filter]:
-    """Filters that each leave one cell if a counter is as it was read; those that are there."""
+    """For each counter that was read, a filter that returns a cell if it is unchanged."""
     columns = dict.fromkeys(rule.qualifier for rule in rules if (COUNTERS, rule.qualifier) in held)
     return [chain(newest(COUNTERS, column), ValueIs(held[COUNTERS, column])) for column in columns]
 
 
 def _counters_back(writer: Writer, rules: tuple[Increment, ...], held: Held) -> tuple[Mutation, ...]:
-    """What subtracts an increment from counters that are as they were read; one that is not there is 0, and 0 is none.
+    """The mutations that subtract an increment from counters. A missing counter is 0; one that becomes 0 is deleted.
 
     Raises:
-        BadValue: a counter would have more than 64 bits.
+        BadValue: a counter would not fit into 64 bits.
     """
     before: dict[str, int] = {}
     for rule in rules:
@@ -206,7 +214,7 @@ def _counters_back(writer: Writer, rules: tuple[Increment, ...], held: Held) -> 
 
 
 def _remove_ghost(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row) -> Steps[None]:
-    """Undo an increment that found no item; if that fails, the answer to the request is known all the same."""
+    """Undo an increment that found no item. A failure is only logged, because the answer to the request is known."""
     try:
         yield from _undo(writer, row_key, rules, _held(row))
     except OdmError as error:
@@ -214,9 +222,9 @@ def _remove_ghost(writer: Writer, row_key: str, rules: tuple[Increment, ...], ro
 
 
 def _undo(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held) -> Steps[None]:
-    """Subtract an increment from a row without an item, and take its marks away.
+    """Subtract an increment from a row without an item, and delete its marks.
 
-    Where an answer is lost and the marks are gone, the call was applied, so it is not sent again.
+    If an answer is lost and the marks are gone, the call was applied, so it is not resent.
     """
     lost, failed, refused = False, writer.retry.pauses(), writer.retry.contention()
     while not held.get((FAMILY, TAG)) and not (lost and (FAMILY, TAG) not in held):
@@ -230,16 +238,16 @@ def _undo(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held
         elif (wait := next(refused, None)) is not None:
             yield wait
         else:
-            raise Throttled("other writers were faster until the time was up", [])
+            raise Throttled("other writers kept changing the row until the time was up", [])
         rows = yield from read_many(writer.table, (row_key,), writer.retry, _columns(rules))
         held = _held(rows[row_key]) if row_key in rows else {}
 
 
 def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held) -> CheckAndMutateRow:
-    """What undoes an increment in a row that was read like this, if the row still is.
+    """The call that undoes an increment, if the row is unchanged since it was read.
 
-    The marks are there unless another increment that found no item has been undone and has taken them away. A predicate
-    cannot ask that one cell is there and another is not. Without the marks it can only ask that nothing else is there.
+    The marks exist, unless the writer of another increment that found no item has deleted them. A predicate cannot
+    check that one cell exists and another does not. So without the marks, it can only check that no other cell exists.
     """
     marks = [mark for mark in (TAG, REVISION) if held.get((FAMILY, mark)) == b""]
     back = (*_counters_back(writer, rules, held), *map(DeleteColumn, marks))
@@ -257,12 +265,12 @@ def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: He
 
 @frozen
 class Guards:
-    """What counters must hold for a write to be right.
+    """The checks of counters on which a write depends.
 
     Attributes:
-        filters: each leaves one cell if its counter is as it was read.
-        unset: what makes the counters that are not there yet; done before the write, because a predicate cannot ask
-            that a cell is absent and another one there.
+        filters: each returns one cell if its counter is unchanged since it was read.
+        unset: calls that create missing counters before the write, because a predicate cannot check that one cell is
+            missing and another exists.
     """
 
     filters: tuple[Filter, ...] = ()
@@ -270,18 +278,19 @@ class Guards:
 
 
 def set_up(writer: Writer, guards: Guards) -> Steps[None]:
-    """Make the counters that a write is to guard; that changes nothing of what they count as.
+    """Create the missing counters that a write checks; their values stay the same.
 
     If the item is deleted in between, a counter stays in a row without an item. It is harmless: the row has no tag, so
-    no read takes it for an item, an increment that finds no item leaves it as it was, and the next item that is written
-    there replaces it. It has no marks of a ghost, so a scrub cannot know it from another program's and leaves it alone.
+    no read takes it for an item, an increment that finds no item leaves its value unchanged, and the next item that is
+    written there replaces it. It has no marks, so a scrub cannot distinguish it from another program's cell and leaves
+    it alone.
     """
     for call in guards.unset:
         yield from until_answered(call, writer.retry)
 
 
 def guards(writer: Writer, request: Operation, row_key: str, before: Stored | None) -> Guards:
-    """The guards of a write that is worked out from the item as it was read."""
+    """The checks of counters for a write that was evaluated on the item that was read."""
     if before is None:
         return Guards()
     found = {cell.qualifier.decode(): cell.value for cell in before.row.cells if cell.family == COUNTERS}
@@ -299,9 +308,9 @@ def guards(writer: Writer, request: Operation, row_key: str, before: Stored | No
 
 
 def _named(request: Operation, before: Stored) -> dict[str, int]:
-    """The attributes whose value decides what is written, and what each counts as while its counter is absent.
+    """The attributes on whose values the write depends, and the value of each while its counter is missing.
 
-    A counter that is not there yet may still have a number from before it was one, to which the server's is added.
+    A missing counter may still have a number in a plain cell, from before it was a Counter; the two are added.
     """
     named = dict.fromkeys((path.root for path in paths(request.condition)), 0)
     if isinstance(request, Update):

@@ -1,7 +1,7 @@
-"""The connection: the only I/O of this backend, over the official generated clients, sync and async.
+"""The connection: the only I/O of this backend, through Google's generated clients, sync and async.
 
-Everything but the awaits is shared: messages are written by `wire`, streams are read into the same collectors. Retries
-are not made here (`retry` decides), so each native request is one attempt with a deadline.
+Sync and async share everything but the awaits: `wire` builds the messages, and the same collectors read the streams.
+Each native request is one attempt with a deadline; `retry` decides about further ones.
 """
 
 import asyncio
@@ -56,16 +56,16 @@ if TYPE_CHECKING:
     from odm.backends.bigtable import Bigtable
 
 EMULATOR_SECONDS = 10.0
-"""How long attempts begin on an emulator: no other machine takes over from it, and who forgot to start it waits."""
+"""For how long requests to an emulator are retried: it has no failover, and it may not have been started."""
 
 
 def usual_retry(emulator: str | None) -> Retry:
-    """How long to try where the store does not say."""
+    """How long to retry by default."""
     return Retry() if emulator is None else Retry(overall=EMULATOR_SECONDS)
 
 
 class BigtableConnection(Connection[Native]):
-    """One table of one Bigtable instance. Clients are made at the first request, and again after a `close`."""
+    """One table of one Bigtable instance. Clients are made at the first request, also after a `close`."""
 
     def __init__(
         self,
@@ -88,10 +88,10 @@ class BigtableConnection(Connection[Native]):
         return True
 
     def with_retry_policy(self, policy: RetryPolicy) -> "BigtableConnection":
-        """A twin with another policy, that shares the clients; closing one closes both.
+        """A connection with another policy that shares the clients; closing one closes both.
 
-        A store's ``timeout`` is the deadline of each attempt, a whole stream included. More than 900 seconds count as
-        900: a write that was still under way then could be applied after its index entries were taken for garbage.
+        A store's ``timeout`` is the deadline of each attempt, including a whole stream. More than 900 seconds count as
+        900: a later write could be applied after a scrub has removed its index entries as garbage.
         """
         if policy == self._retry_policy:
             return self
@@ -102,7 +102,7 @@ class BigtableConnection(Connection[Native]):
         return twin
 
     def encode(self, codec: EntityCodec, entity: Any) -> Item:
-        """The item of an entity, as the cells that are sent."""
+        """The item of an entity, with its cells already written."""
         return write_item(codec, entity, self._procedures.writer.form)
 
     def steps(self, request: Request) -> Steps[Any]:
@@ -110,23 +110,23 @@ class BigtableConnection(Connection[Native]):
         return self._procedures.steps(request)
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
-        """Why the items under these keys cannot be written in one transaction; None: they are one row."""
+        """Why the items with these keys cannot be written in one transaction; None: they are one row."""
         return self._procedures.transaction_unsupported_reason(keys)
 
     def index_of(self, request: Request, native: Native) -> str | None:
-        """The index whose table a native request is for."""
+        """The index whose table a native request reads or writes."""
         return None if isinstance(native, Sleep | Concurrent) else self._indexes.get(native.table)
 
     def calls_of(self, native: Native) -> Sequence[Native] | None:
-        """The calls that are made at the same time."""
+        """The calls of a native request that makes several at the same time."""
         return native.calls if isinstance(native, Concurrent) else None
 
     def failure_of(self, response: Any) -> Exception | None:
-        """What ended a stream in the middle."""
+        """The failure that ended a stream early."""
         return response.failure if isinstance(response, Read | Mutated) else None
 
     def rehearse(self, request: Request) -> Rehearsal:
-        """What a write would send and store where no item has its key."""
+        """The requests of a write, and the rows that it would store, if its item does not exist yet."""
         return rehearse(self.steps(request), self._procedures.table, self._procedures.now())
 
     def call(self, native: Native) -> Any:
@@ -156,7 +156,7 @@ class BigtableConnection(Connection[Native]):
         client = self._clients.of_loop(message.service)
         try:
             return await _asend(client, native, message)
-        except asyncio.CancelledError as cancelled:  # so ends a call whose channel is closed
+        except asyncio.CancelledError as cancelled:  # closing the channel cancels its calls
             task = asyncio.current_task()
             if not client.closed or task is None or task.cancelling():
                 raise
@@ -167,11 +167,11 @@ class BigtableConnection(Connection[Native]):
             raise Closed from failure
 
     def _concurrent(self, calls: tuple[Call, ...]) -> tuple[Any, ...]:
-        with ThreadPoolExecutor(min(len(calls), COMMITS)) as pool:  # mostly they are commits
+        with ThreadPoolExecutor(min(len(calls), COMMITS)) as pool:  # most of them are commits
             return tuple(pool.map(self._outcome, calls))
 
     def _outcome(self, call: Call) -> Any:
-        """What a call brings, or its failure."""
+        """The response of a call, or its failure."""
         try:
             return self.call(call)
         except NATIVE_FAILURES as failure:
@@ -193,7 +193,7 @@ class BigtableConnection(Connection[Native]):
 
 
 class _Answers:
-    """The answers to the entries of a `MutateRows`, as they come in."""
+    """Collects the answers to the entries of a `MutateRows`."""
 
     def __init__(self) -> None:
         self._answers: dict[int, Status] = {}
@@ -204,12 +204,12 @@ class _Answers:
             self._answers[entry.index] = Status(entry.status.code, entry.status.message)
 
     def finish(self, failure: Exception | None = None) -> Mutated:
-        """What the stream brought until it ended, or until the failure."""
+        """The answers up to the end of the stream, or up to the failure."""
         return Mutated(self._answers, failure)
 
 
 class _Samples:
-    """The answer to `SampleRowKeys`, which is of use as a whole only."""
+    """Collects the answer to `SampleRowKeys`, which is only usable as a whole."""
 
     def __init__(self) -> None:
         self._samples: list[Sample] = []
@@ -219,7 +219,7 @@ class _Samples:
         self._samples.append(Sample(response.row_key, response.offset_bytes))
 
     def finish(self, failure: Exception | None = None) -> tuple[Sample, ...]:
-        """The samples; raises the failure."""
+        """The samples; raises the failure if there is one."""
         if failure is not None:
             raise failure
         return tuple(self._samples)

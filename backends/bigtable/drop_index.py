@@ -1,11 +1,10 @@
-"""Taking an index out of the lists of the items, before its table is deleted.
+"""Removes an index from the lists of the items, before its table is deleted.
 
-An item lists the entries that it has, and a write leaves those alone that it does not change. Were a table deleted
-while items list entries in it, one that is made later under its name would lack them for good: they would be listed,
-and nowhere. By the protocol every entry that an item lists has its column, so the rows of the index lead to all of
-these items.
+A write does not claim entries again that the item already lists. If an index table were deleted while items list
+entries in it, a new table with the same name would never get these entries. By the protocol, every listed entry has its
+column, so the rows of the index lead to all items that list it.
 
-A cell in the table that is not odm's stops it, because the deletion would remove it, too.
+It stops at a cell of another program, because deleting the table would delete that cell, too.
 """
 
 from collections.abc import Sequence
@@ -24,22 +23,22 @@ from odm.errors import BackendError, Throttled
 from odm.schema.model import Schema
 
 PAGE_ROWS = 200
-"""So many items are changed at the same time."""
+"""The most items that are changed at the same time."""
 
 
 def drop_index(schema: Schema, index_table: str, retry: Retry) -> Steps[None]:
-    """Take an index out of the lists of all items.
+    """Remove an index from the lists of all items.
 
-    Programs whose models have the index must not write any more: they would list it again.
+    Programs whose models have the index must not write while this runs: they would list it again.
 
     Args:
-        schema: the table of the items.
-        index_table: that of the index.
-        retry: how long to try.
+        schema: the items' table.
+        index_table: the index table.
+        retry: how long to retry.
 
     Raises:
-        BackendError: the table of the index has cells of another program.
-        Throttled: other writers of an item were faster until the time was up.
+        BackendError: the index table has cells of another program, or another program uses the index.
+        Throttled: other writers kept changing an item until the time was up.
     """
     table, layout = schema.name, Layout.of(schema)
     index = index_table.removeprefix(f"{table}.")
@@ -50,8 +49,8 @@ def drop_index(schema: Schema, index_table: str, retry: Retry) -> Steps[None]:
         foreign = next((row.text for row in rows if not is_odms(row, layout)), None)
         if foreign is not None:
             raise BackendError(
-                f"table {index_table!r} is not removed: it has cells that odm did not write in row {foreign!r}; "
-                "move them to another table, delete them here, and try again"
+                f"table {index_table!r} was not deleted: row {foreign!r} has cells that odm did not write; move them "
+                "to another table, delete them here, and try again"
             )
         row_keys = sorted({cell.value.decode() for row in rows for cell in row.cells})
         yield from _drop_index(schema, index, row_keys, retry)
@@ -61,7 +60,7 @@ def drop_index(schema: Schema, index_table: str, retry: Retry) -> Steps[None]:
 
 
 def _drop_index(schema: Schema, index: str, row_keys: Sequence[str], retry: Retry) -> Steps[None]:
-    """Take an index out of the lists of some items, whoever writes to them meanwhile."""
+    """Remove an index from the lists of some items, which other programs may write at the same time."""
     table, form, pauses = schema.name, Form.of(schema), retry.pauses()
     left = tuple(row_keys)
     while left:
@@ -71,24 +70,24 @@ def _drop_index(schema: Schema, index: str, row_keys: Sequence[str], retry: Retr
         left = tuple(call.key for call, done in zip(calls, answers, strict=True) if not done)
         if left:
             if (wait := next(pauses, None)) is None:
-                raise Throttled(f"table {table!r}: other writers of {left[0]!r} were faster until the time was up", [])
+                raise Throttled(f"table {table!r}: other writers kept changing {left[0]!r} until the time was up", [])
             yield wait
 
 
 def _call(table: str, form: Form, index: str, row: Row) -> CheckAndMutateRow | None:
-    """What takes the index out of one item's list; None if it is not in it.
+    """The call that removes the index from one item's list; None if the list does not have it.
 
     Raises:
-        BackendError: the item is of no entity, so another program has the index.
+        BackendError: the item has the tag of no entity, so another program uses the index.
     """
     held = stored(row, form)
     if held is None or all(entry.index != index for entry in held.entries):
         return None
     if form.is_strange(tag := held.item.get(TAG)):
         raise BackendError(
-            f"the table of index {index!r} of {table!r} is not removed: row {row.text!r} has the tag {tag!r}, which no "
-            "entity of the models has, and an entry in it, so another program uses the index. If none does, remove "
-            "such items with a model that knows them, and try again"
+            f"the table of index {index!r} of {table!r} was not deleted: row {row.text!r} has an entry in it and the "
+            f"tag {tag!r}, which no entity of the models has, so another program uses the index. If none does, delete "
+            "such items with a model that has their entity, and try again"
         )
     kept = tuple(entry for entry in held.entries if entry.index != index)
     id = versioned(new_id(), version_in(held.revision))

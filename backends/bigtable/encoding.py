@@ -1,8 +1,8 @@
-"""Mutations in protobuf's wire format (https://protobuf.dev/programming-guides/encoding), cells written by hand.
+"""Mutations in protobuf's wire format (https://protobuf.dev/programming-guides/encoding), encoded by hand.
 
-A bulk write is made of thousands of cells. Filling one of Google's messages for each, field by field, takes more than
-twice as long, and more than all else that is done for a row. What is rare is left to those messages, and a test holds
-the two against each other.
+A bulk write has thousands of cells. To fill in one of Google's messages for each takes more than twice as long as to
+encode it here, and longer than all other work for a row. Rare mutations still use Google's messages. A test compares
+the two encodings.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from odm.backends.bigtable.native import DeleteColumn, DeleteFamily, Mutation, S
 
 
 def varint(number: int) -> bytes:
-    """A number as it stands on the wire; a negative one as of 64 bits."""
+    """A number as a varint; a negative number has 64 bits."""
     left, parts = number % (1 << 64), bytearray()
     while left > 0x7F:
         parts.append(left & 0x7F | 0x80)
@@ -25,19 +25,19 @@ def varint(number: int) -> bytes:
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A field of bytes, text or a message; its number is 15 at most."""
+    """A field of bytes, text or a message; ``number`` is at most 15, so that its tag has one byte."""
     return b"%c%b%b" % (number << 3 | 2, varint(len(content)), content)
 
 
 _LENGTHS: Final = tuple(map(varint, range(128)))
-"""Those of one byte."""
+"""The varints of one byte."""
 
 _SHORT: Final = len(_LENGTHS) - 2
-"""A message shorter than this still has such a length as the only field of another one."""
+"""A message shorter than this still has a length of one byte when it is wrapped in another message."""
 
 
 def mutations_of(number: int, mutations: Iterable[Mutation]) -> bytes:
-    """The field of this number with ``google.bigtable.v2.Mutation`` messages."""
+    """The ``google.bigtable.v2.Mutation`` messages of a repeated field with this number."""
     parts: list[bytes] = []
     heads = _heads(number)
     for mutation in mutations:
@@ -57,19 +57,19 @@ def mutations_of(number: int, mutations: Iterable[Mutation]) -> bytes:
 
 @lru_cache
 def _heads(number: int) -> tuple[bytes, ...]:
-    """What stands before a short cell, by its length: that a mutation begins, and in it a cell."""
+    """The tags and lengths before a short cell, by its length: of the mutation, and of the SetCell in it."""
     return tuple(bytes([number << 3 | 2, size + 2, 1 << 3 | 2, size]) for size in range(_SHORT))
 
 
 @lru_cache(maxsize=4096)
 def _column(family: str, qualifier: str) -> bytes:
-    """A cell up to its timestamp."""
+    """A SetCell message up to the value of its timestamp."""
     return field(1, family.encode()) + field(2, qualifier.encode()) + b"\x18"
 
 
 @lru_cache(maxsize=16)
 def _time(timestamp: int) -> bytes:
-    """A cell from its timestamp, which all cells of a write share, up to the length of its value."""
+    """A SetCell message from its timestamp up to the length of its value; all cells of a write have one timestamp."""
     return varint(timestamp) + b"\x22"
 
 

@@ -1,13 +1,14 @@
-"""Where the entries of a secondary index stand: row keys from index keys and back, and the row range of a query.
+"""Row keys of index entries: from index keys and back, and the row range of a query.
 
-An index is a table of its own. The row key of an entry is index partition, index sort, item partition, item sort,
-joined by ``##``; items of a table without sort keys end with their partition::
+An index is a table of its own. The row key of an entry is index partition, index sort, item partition and item sort,
+joined by ``##``; in a table without sort keys it ends with the item partition::
 
     OPEN  ##2024-01-01#o1##CUSTOMER#c1##ORDER#o1
 
-No component of a key is empty, so no key holds ``##``, and a row key is read in one way. Entries sort by index sort,
-then by item key, because the next component, and every other character of it, sorts above ``##``. A space of padding
-does not; `check_entries` refuses the indexes in which that would show.
+No component of a key is empty, so no key contains ``##``, and a row key has one meaning. Entries sort by index sort,
+then by item key: a longer sort key continues with ``#`` and a component, or with another character, and both sort above
+``##``. A space that pads a component does not; `check_entries` refuses the indexes in which that would change the
+order.
 """
 
 from itertools import permutations
@@ -31,32 +32,32 @@ def entry_row(index_key: Key, key: Key) -> str:
     """The row key of an item's entry.
 
     Args:
-        index_key: the key of the item in the index.
-        key: the item's own.
+        index_key: the item's key in the index.
+        key: the item's own key.
 
     Raises:
-        ItemTooLarge: it has more bytes than a row key may have.
+        ItemTooLarge: it is longer than Bigtable allows.
     """
     parts = (*index_key, *key) if key.sort else (*index_key, key.partition)
     return checked(UNAMBIGUOUS.join(parts))
 
 
 def position(row_key: str) -> Position:
-    """The index key and the key of the item that an entry stands for.
+    """The index key and the item's key, from the row key of an entry.
 
     Raises:
-        BackendError: it is no row key of an entry.
+        BackendError: it is not the row key of an entry.
     """
     match row_key.split(UNAMBIGUOUS):
         case [partition, sort, *key] if 1 <= len(key) <= 2:
             return Position(Key(*key), Key(partition, sort))
     raise BackendError(
-        f"an index table holds the row {row_key!r}, which odm did not write: move it to another table, or delete it"
+        f"an index table has the row {row_key!r}, which odm did not write: move it to another table, or delete it"
     )
 
 
 def place_of(row_key: str, layout: Layout) -> Position | None:
-    """As `position`; None where no item of a table with this layout has an entry with the row key."""
+    """As `position`; None if it is not the row key of an entry in a table with this layout."""
     try:
         found = position(row_key)
     except BackendError:
@@ -65,10 +66,10 @@ def place_of(row_key: str, layout: Layout) -> Position | None:
 
 
 def claims(row: Row, layout: Layout) -> tuple[str, ...]:
-    """The qualifiers of the columns that writers of odm have set in an index row, as far as its cells were read.
+    """The qualifiers of odm's claims among the cells that were read of an index row.
 
-    Those are columns of the family of entries whose cell is the row key of the item that the row stands for. All else
-    in an index table belongs to other programs.
+    A claim is a cell in the family of entries whose value is the row key of the item in the index row's own key. All
+    other cells of an index table belong to other programs.
     """
     place = place_of(row.text, layout)
     if place is None:
@@ -79,7 +80,7 @@ def claims(row: Row, layout: Layout) -> tuple[str, ...]:
 
 
 def is_odms(row: Row, layout: Layout) -> bool:
-    """Whether all cells that were read of an index row are claims of odm."""
+    """Whether all cells that were read of an index row are odm's claims."""
     return len(claims(row, layout)) == len(row.cells)
 
 
@@ -91,7 +92,7 @@ def entry_range(partition: str, lo: str = "", hi: str | None = None) -> RowRange
     """The entries of a partition whose sort key lies in ``[lo, hi)``; ``hi`` None is the partition's end.
 
     Raises:
-        ItemTooLarge: a bound has more bytes than a row key may have.
+        ItemTooLarge: a bound is longer than a row key may be.
     """
     head = partition + UNAMBIGUOUS
     return RowRange(
@@ -100,10 +101,11 @@ def entry_range(partition: str, lo: str = "", hi: str | None = None) -> RowRange
 
 
 def _bound(sort: str) -> str:
-    """What parts the rows of the sort keys below a bound from those of the others.
+    """A bound of sort keys as a bound of row keys.
 
-    The rows of a sort key that the bound begins with go on with ``##``: they belong below it. A component begins with
-    ``$`` or higher, so that is where what is stored under the same components begins.
+    If the bound extends a sort key (by ``#``, or by a zero byte to exclude it), the rows of that sort key are below the
+    bound. They continue with ``##``. A further component begins with ``$`` or a higher character, so ``#$`` separates
+    the two.
     """
     key = sort.removesuffix("\0")
     if key.endswith("#"):
@@ -112,18 +114,18 @@ def _bound(sort: str) -> str:
 
 
 def check_entries(table: str, index: IndexSchema) -> None:
-    """Refuse an index whose entries would not sort as their keys do.
+    """Refuse an index whose entries would not sort like their keys.
 
     Raises:
-        SchemaError: a sort key of one pattern can be what another one pads with spaces.
+        SchemaError: a sort key of one pattern can be a prefix of one of another pattern that continues with a space.
     """
     for one, other in permutations(index.patterns, 2):
         if one.sort is None or other.sort is None or not can_go_on_low(one.sort, other.sort):
             continue
         raise SchemaError(
             f"table {table!r}: index {index.name!r} is shared by {one.full_name} ({one.sort.text!r}) and "
-            f"{other.full_name} ({other.sort.text!r}), and a sort key of the first can be the beginning of one of the "
-            "second that goes on with a space or another character below '#'; in a Bigtable index they would not be in "
-            f"order: give {other.full_name} an index of its own with index=..., or begin the two with different "
+            f"{other.full_name} ({other.sort.text!r}). A sort key of the first can be a prefix of one of the second "
+            "that continues with a space or another character below '#', and they would not sort correctly in a "
+            f"Bigtable index: give {other.full_name} its own index with index=..., or begin the two with different "
             "literals"
         )

@@ -1,6 +1,6 @@
-"""What a failure of Google's client means to odm: one table, from gRPC's status to `odm.errors`.
+"""Translates failures of Google's clients: one table from gRPC status to `odm.errors`.
 
-Two questions are answered here and nowhere else: may the same request be sent again, and what is the user told.
+Only this module decides whether a request may be retried, and which error the user gets.
 """
 
 from collections.abc import Mapping
@@ -26,69 +26,69 @@ from odm.errors import BackendError, ItemTooLarge, OdmError, OutcomeUnknown, Thr
 
 
 class Closed(Exception):
-    """The store was closed while a call was under way."""
+    """The store was closed during a call."""
 
     def __init__(self) -> None:
-        super().__init__("the store was closed meanwhile")
+        super().__init__("the store was closed during the call")
 
 
 NATIVE_FAILURES: Final = (RpcError, GoogleAPIError, GoogleAuthError, Closed)
-"""The bases of all that gRPC and Google's clients raise."""
+"""The base classes of all errors that gRPC and Google's clients raise."""
 
 RETRIED: Final = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.ABORTED, StatusCode.CANCELLED}
 )
-"""The server did not do it now and may do it later. The first three are what the vendor's own clients retry; nobody on
-this side cancels a call that is still awaited."""
+"""The statuses after which a request is retried. Google's own clients retry the first three. CANCELLED comes from the
+server or the connection, because odm does not cancel a call that it still awaits."""
 
 _CUT: Final = ("rst_stream", "rst stream", "received unexpected eos on data frame from server")
-"""What the text of an INTERNAL failure has where the connection was cut; so the vendor's Java client tells it."""
+"""Parts of the message of an INTERNAL failure if the connection was reset; the same as in Google's Java client."""
 
 _TOO_LARGE: Final = "larger than max"
-"""What RESOURCE_EXHAUSTED says of a message that is over gRPC's size."""
+"""Part of the message of RESOURCE_EXHAUSTED if a message is larger than gRPC allows."""
 
 _LOST: Final = RETRIED | {StatusCode.UNKNOWN, StatusCode.INTERNAL}
-"""After these a write may have been applied."""
+"""The statuses after which a write may or may not have been applied."""
 
 _BY_NUMBER: Final[Mapping[int, StatusCode]] = {code.value[0]: code for code in StatusCode}
 
 _MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
     StatusCode.NOT_FOUND: (
         BackendError,
-        "the table, its instance or project does not exist: call store.create(), and check the names",
+        "the table, its instance or its project does not exist: call store.create(), and check the names",
     ),
     StatusCode.PERMISSION_DENIED: (
         BackendError,
-        "give the credentials a role such as roles/bigtable.user (to make tables, bigtable.admin), and check the names",
+        "grant a role such as roles/bigtable.user (to create tables, roles/bigtable.admin), and check the names",
     ),
-    StatusCode.UNAUTHENTICATED: (BackendError, "the credentials are not valid: log in again, or give credentials="),
-    StatusCode.RESOURCE_EXHAUSTED: (Throttled, "a quota is used up: slow down, add nodes, or raise the quota"),
+    StatusCode.UNAUTHENTICATED: (BackendError, "the credentials are not valid: log in again, or pass credentials="),
+    StatusCode.RESOURCE_EXHAUSTED: (Throttled, "a quota is exhausted: send less, add nodes, or raise the quota"),
     StatusCode.FAILED_PRECONDITION: (BackendError, "the instance, table or app profile does not allow this"),
-    StatusCode.UNIMPLEMENTED: (Unsupported, "this server does not have it: an emulator, or an old one?"),
+    StatusCode.UNIMPLEMENTED: (Unsupported, "this server does not support it; is it an emulator, or an old version?"),
     StatusCode.UNAVAILABLE: (
         BackendError,
         "the server cannot be reached: check the network (or the emulator that BIGTABLE_EMULATOR_HOST names)",
     ),
     StatusCode.DEADLINE_EXCEEDED: (BackendError, "the server did not answer in time: try again later"),
-    StatusCode.ABORTED: (BackendError, "the server gave it up: try again"),
+    StatusCode.ABORTED: (BackendError, "the server aborted the call: try again"),
     StatusCode.CANCELLED: (
         BackendError,
-        "the call was cut off: close a store only after its last call",
+        "the call was cancelled: close a store only after its last call",
     ),
 }
 
 _SINGLE_CLUSTER = (
-    "the app profile must route to a single cluster and allow transactional writes (single_cluster_routing, "
+    "the app profile must use single-cluster routing and allow single-row transactions (single_cluster_routing, "
     "allow_transactional_writes): conditional writes, updates and deletes need both"
 )
 
 _PROTECTED = (
-    "the table is protected: if it is to go, run `gcloud bigtable instances tables update` with "
-    "--no-deletion-protection first"
+    "the table has deletion protection: to delete it, first run `gcloud bigtable instances tables update` with "
+    "--no-deletion-protection"
 )
 
 _FAMILY_LACKS = ("unknown family", "column family not found")
-"""What the emulator and Bigtable say, under various statuses, of a column family that the table does not have."""
+"""Parts of the messages of the emulator and of Bigtable, with various statuses, if a column family does not exist."""
 
 
 def status(failure: Exception) -> StatusCode:
@@ -103,7 +103,7 @@ def status(failure: Exception) -> StatusCode:
 
 
 def passing(failure: Exception) -> bool:
-    """Whether what failed may go well when it is sent again."""
+    """Whether the failure is temporary, so that the request may be retried."""
     if isinstance(failure, Closed):
         return False
     code = status(failure)
@@ -111,12 +111,12 @@ def passing(failure: Exception) -> bool:
 
 
 def is_throttled(code: StatusCode, message: str) -> bool:
-    """Whether the server did not do it because there was too much to do, and may do it later."""
+    """Whether the server refused the request because of a quota, so that it may succeed later."""
     return code is StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE not in message
 
 
 def text_of(failure: Exception) -> str:
-    """What a native failure says."""
+    """The message of a native failure."""
     details = getattr(failure, "details", None) if isinstance(failure, RpcError) else None
     return (details() if details is not None else getattr(failure, "message", None)) or str(failure)
 
@@ -127,16 +127,16 @@ def status_of(answer: Status) -> StatusCode:
 
 
 def is_lost(failure: Exception) -> bool:
-    """Whether a write may have been applied although it was answered with this."""
+    """Whether a write may have been applied although it failed like this."""
     return not isinstance(failure, GoogleAuthError) and status(failure) in _LOST
 
 
 def translate(failure: Exception, call: Call) -> OdmError:
-    """The error to raise for a native failure of this call, which is not sent again."""
+    """The error to raise for a native failure of this call, if it is not retried."""
     if isinstance(failure, GoogleAuthError):
         return BackendError(
-            f"no credentials for Bigtable ({failure}): run `gcloud auth application-default login`, give "
-            "Bigtable(credentials=...), or name an emulator in BIGTABLE_EMULATOR_HOST"
+            f"no credentials for Bigtable ({failure}): run `gcloud auth application-default login`, pass "
+            "Bigtable(credentials=...), or set BIGTABLE_EMULATOR_HOST to an emulator"
         )
     return explain(status(failure), text_of(failure), call)
 
@@ -146,13 +146,13 @@ def explain(code: StatusCode, message: str, call: Call, where: str = "") -> OdmE
 
     Args:
         code: the status.
-        message: what the server said.
-        call: what was sent.
-        where: the row, when the status is that of one row of many.
+        message: the server's message.
+        call: the call that failed.
+        where: the row, if the status is that of one row of several.
     """
     place = f"{type(call).__name__} on Bigtable table {call.table!r}{where}: {code.name}, {message}"
     if code is StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in message:
-        return ItemTooLarge(f"{place}: the message is over the size that the server takes; nothing was written")
+        return ItemTooLarge(f"{place}: the message is larger than the server allows; nothing was written")
     if any(words in message.lower() for words in _FAMILY_LACKS):
         return BackendError(f"{place}: the table lacks a column family: call store.create() or odm apply, which add it")
     if code in _LOST and not isinstance(call, ReadRows | SampleRowKeys | AdminCall):
@@ -162,7 +162,7 @@ def explain(code: StatusCode, message: str, call: Call, where: str = "") -> OdmE
 
 
 def _hint_of(code: StatusCode, call: Call) -> str | None:
-    """What a status means for some calls in particular."""
+    """What to do about a status of a particular call, if it differs from `_MEANING`."""
     match code, call:
         case StatusCode.FAILED_PRECONDITION, CheckAndMutateRow() | ReadModifyWriteRow():
             return _SINGLE_CLUSTER

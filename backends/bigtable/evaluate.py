@@ -1,4 +1,4 @@
-"""What a write does to an item as it was read: nothing, because of its condition, or a change of its row. No I/O."""
+"""Evaluates a write on the item that was read: it is refused, changes nothing, or changes the row. Without I/O."""
 
 from collections.abc import Mapping
 from typing import assert_never
@@ -19,15 +19,15 @@ from odm.schema.entity import Key
 
 @frozen
 class RowChange:
-    """The change of one row, without what is kept beside the item.
+    """The change of one item's row, without its revision and list of index entries.
 
     Attributes:
-        entries: the index keys from now on, by index.
-        item: takes the place of what the row holds; None: it does not.
-        mutations: those of some attributes; none where the item is replaced or removed.
-        removed: the row goes.
-        guards: what must still be as it was read, beside the revision.
-        answer: the one to the request, when it is done.
+        entries: the item's keys in its indexes after the change, by index.
+        item: the new item; None: the item is updated or removed.
+        mutations: of the attributes that an update changes; empty where the item is replaced or removed.
+        removed: the item is removed.
+        guards: the counters that must be unchanged since the read, in addition to the revision.
+        answer: the answer to the request when the change is applied.
     """
 
     entries: Mapping[str, Key]
@@ -39,17 +39,17 @@ class RowChange:
 
 
 def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | None) -> RowChange | Written | Refused:
-    """The change that the request makes of the item as it was read, or the answer where nothing changes.
+    """The change that a request makes to the item that was read, or the answer if nothing changes.
 
     Args:
         writer: of the table.
         request: the write.
-        row_key: of the item.
-        before: the item with what its row holds; None if there is none.
+        row_key: the item's row key.
+        before: the item that was read; None if it did not exist.
 
     Raises:
-        BadValue: an action does not fit the item as it is.
-        ItemTooLarge: what comes of it is too large.
+        BadValue: an action does not fit the item.
+        ItemTooLarge: the resulting item is too large.
     """
     item = None if before is None else before.item
     if item is not None and not isinstance(request, Update) and request.tag not in (None, item.get(TAG)):

@@ -1,27 +1,28 @@
-"""Conditions as predicates of one CheckAndMutateRow, and actions as mutations that need no reading.
+"""Conditions as predicates of one CheckAndMutateRow, and actions as mutations that need no read.
 
-A row without cells leaves none behind any filter. So a condition that is false of no item is asked as it is, and its
-write goes where the predicate matches; one that is true of no item is asked negated, and its write goes where it does
-not. Asked of a row that holds no item (no ``_t``, or an empty one) every filter made here leaves nothing.
+No filter returns a cell of a missing row. So a condition that is false for a missing item becomes a predicate as it is,
+and the write goes into the matched mutations. A condition that is true for a missing item is negated, and the write
+goes into the unmatched mutations. For a row without an item (no ``_t``, or an empty one) every filter made here returns
+no cell.
 
-**What a filter says.** It is *true of the item* where it leaves a cell. ``a and b``: one cell of each, and more than
-one in all. ``a or b``: the cells of both. ``not a``: of the cells of ``a`` and of ``~r``, which every item has and
-which sorts behind the attributes, the first is ``~r`` (google.bigtable.v2, data.proto: the results of an interleave
-are sorted, and the columns of a family go by their qualifiers). The vendor's Condition filter would say it too, but is
-not atomic by its own documentation.
+**How filters express conditions.** A condition holds if its filter returns a cell. ``a and b``: the first cell of each
+filter, and there are two cells in all. ``a or b``: the cells of both. ``not a``: the cells of ``a`` and ``~r``, and the
+first of these is ``~r``. Every item has ``~r``, and it sorts after the attributes (google.bigtable.v2, data.proto: the
+results of an interleave are sorted, and columns of a family sort by qualifier). Bigtable's Condition filter could
+express ``not`` too, but its documentation says that it is not atomic.
 
-**Cells of other programs** may spell a value as odm does not: an apostrophe where none is needed, ``-0``. No write is
-applied because of such a cell whose condition does not hold: where a filter must not overlook a value, it has every
-spelling of it. Elsewhere it has those of odm, and a refusal is judged on the item that is read.
+**Cells of other programs** may hold a value in a form that odm does not write: with an unneeded apostrophe, or ``-0``.
+Such a cell never causes a write whose condition does not hold: where a filter must not miss a value, it covers every
+form. Elsewhere it covers only odm's forms, and a refused condition is evaluated again on the item that is read.
 
-**One call**: ``=``, ``<>`` and ``in`` with null, booleans, numbers, text and bytes; ``<``, ``<=``, ``>``, ``>=`` and
+**In one call**: ``=``, ``<>`` and ``in`` with null, booleans, numbers, text and bytes; ``<``, ``<=``, ``>``, ``>=`` and
 ``between`` with numbers, text and bytes; ``starts_with``; exists and missing; a key of a map in Columns, and
-``contains`` of a set in Columns; and all that ``and``, ``or`` and ``not`` make of those.
+``contains`` of a set in Columns; and combinations of these with ``and``, ``or`` and ``not``.
 
-**Read first, and judged here**: what compares with another attribute, a size, a list, map or set; ``contains`` in
-text, lists, and sets that are not in Columns; places inside of plain attributes; counters, whose value may stand in two
-cells; attributes on whose form the entities of the table do not agree; names that sort behind ``~r``, such as those
-that begin with a letter outside of ASCII; and what needs more than 20 KB of filter.
+**Read first, evaluated here**: comparisons with another attribute, a size, a list, map or set; ``contains`` in text,
+lists, and sets that are not in Columns; paths into plain attributes; counters, whose value may be in two cells;
+attributes whose kind differs between entities of the table; names that sort after ``~r``, such as those that begin with
+a non-ASCII letter; and conditions whose filter is larger than 20 KB.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -99,12 +100,12 @@ _Leaf: TypeAlias = Compare | Between | IsIn | StartsWith | Contains | Exists
 class Predicate:
     """A condition as a row filter.
 
-    Where a field in Columns has members also in its plain cell, written before it was in Columns, the predicate refuses
-    what it cannot tell: so judge the condition on the item that is read for a refusal.
+    A field in Columns may also have members in its plain cell, from before it was in Columns. Then the predicate cannot
+    evaluate the condition and refuses the write. So after a refusal, evaluate the condition on the item that is read.
 
     Attributes:
         filter: the predicate.
-        holds: the condition holds if, and only if, the filter leaves a cell: or leaves none, where this is False.
+        holds: True: the condition holds if, and only if, the filter returns a cell; False: if it returns none.
     """
 
     filter: Filter
@@ -113,11 +114,12 @@ class Predicate:
 
 @frozen
 class Blind:
-    """Actions that change the row without knowing what it holds.
+    """Actions as mutations that do not depend on what the row holds.
 
     Attributes:
-        mutations: what they do.
-        requires: filters of which each must leave a cell, at most one: else the actions are applied to the item read.
+        mutations: the mutations.
+        requires: filters that return at most one cell each. If one returns none, the mutations are not valid: the item
+            must be read, and the actions applied to it.
     """
 
     mutations: tuple[Mutation, ...]
@@ -125,20 +127,20 @@ class Blind:
 
 
 def there() -> Filter:
-    """The row holds an item."""
+    """Returns a cell if the row holds an item."""
     return chain(newest(FAMILY, TAG), ValueRange(open=True))
 
 
 def revision_is(attempt: str) -> Filter:
-    """The attempt with this id wrote the row last."""
+    """Returns a cell if the row has this revision."""
     return chain(newest(FAMILY, REVISION), ValueIs(attempt.encode()))
 
 
 def predicate(condition: Condition | None, form: Form) -> Predicate | None:
-    """The predicate of a condition, or None where the item must be read to judge it.
+    """The predicate of a condition, or None if the item must be read to evaluate it.
 
     Args:
-        condition: lowered; None holds always.
+        condition: the condition, lowered; None always holds.
         form: of the table.
     """
     if condition is None:
@@ -157,9 +159,9 @@ def predicate(condition: Condition | None, form: Form) -> Predicate | None:
 
 
 def settled(actions: Sequence[Action], condition: Condition | None) -> tuple[Action, ...]:
-    """The actions, but where the condition says what an attribute is, what they make of it is set: ``n + 1`` of ``n``.
+    """The actions, computed where the condition fixes the value of an attribute: ``n + 1`` becomes a set of its result.
 
-    That makes an update which checks its item's Revision, and counts it up, one call.
+    So an update that checks its item's Revision and increments it is one call.
     """
     parts = condition.conditions if isinstance(condition, And) else (condition,)
     known: dict[str, Value] = {}
@@ -171,17 +173,17 @@ def settled(actions: Sequence[Action], condition: Condition | None) -> tuple[Act
 
 
 def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "") -> Blind | None:
-    """Actions that need nothing of the row: whole attributes, and single members of Columns. None if one needs it.
+    """Actions that need no read: on whole attributes, and on single members of Columns. None if one needs a read.
 
     Args:
-        actions: lowered, on an item that the condition says is there.
+        actions: lowered; the condition must check that the item exists.
         form: of the table.
         now: the cells' timestamp, in microseconds.
         row_key: for messages.
 
     Raises:
         BadValue: a name or value cannot be stored.
-        ItemTooLarge: a cell has too many bytes.
+        ItemTooLarge: a cell is too large.
     """
     mutations: list[Mutation] = []
     requires: dict[Filter, None] = {}
@@ -198,21 +200,21 @@ def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "") ->
 
 
 def increments(actions: Sequence[Action], form: Form) -> tuple[Increment, ...] | None:
-    """The actions as what the server adds to counters; None if one is something else."""
+    """The actions as increments of counters by the server; None if one is another action."""
     rules: list[Increment] = []
     for action in actions:
         match action:
             case nodes.Increment(Path((str(name),)), int(by), start=0) if (
                 form.kind(name) == "counter" and abs(by) in INT64
             ):
-                rules.append(Increment(qualifier(name), by))  # which may have to be taken back
+                rules.append(Increment(qualifier(name), by))  # both by and -by fit, because it may be reverted
             case _:
                 return None
     return tuple(rules)
 
 
 class _Unsayable(Exception):
-    """No filter says it."""
+    """No filter can express the condition."""
 
 
 def _normal(condition: Condition, *, wanted: bool) -> Condition:
@@ -241,13 +243,13 @@ def _constants(*operands: Operand) -> bool:
 
 @define
 class _Filters:
-    """Writes the filters of one condition.
+    """Builds the filters of one condition.
 
     Attributes:
         form: of the table.
-        refuses: a write is refused where the filter leaves a cell.
-        elsewhere: each leaves a cell if some of an attribute in Columns stands elsewhere than in its members' columns,
-            so that the filters do not say what is asked.
+        refuses: True: the write is refused if the filter returns a cell.
+        elsewhere: each of these returns a cell if an attribute in Columns has members in its plain cell, so that the
+            filters cannot evaluate the condition.
     """
 
     form: Form
@@ -255,7 +257,7 @@ class _Filters:
     elsewhere: dict[Filter, None] = Factory(dict)
 
     def of(self, condition: Condition) -> Filter:
-        """The filter of a condition in its normal form, that an item is there understood."""
+        """The filter of a condition in its normal form; it also checks that there is an item."""
         match condition:
             case And(conditions):
                 return self._all(conditions)
@@ -265,7 +267,7 @@ class _Filters:
                 return self._all((condition,))
 
     def _all(self, conditions: Iterable[Condition]) -> Filter:
-        """Every filter says also that the item is there, so that goes without saying beside another."""
+        """All of the conditions. Each filter also checks that there is an item, so that check is left out."""
         asked = [condition for condition in conditions if condition != _HERE]
         parts, lacking = self._parts(asked)
         if lacking:
@@ -280,7 +282,7 @@ class _Filters:
         return interleave(*parts) if parts else Nothing()
 
     def _parts(self, asked: Iterable[Condition]) -> tuple[list[Filter], list[Filter]]:
-        """The filters of the conditions, and, of those that are the negation of a single test, of that test."""
+        """The filters of the conditions; for negated tests, in the second list, the filter of the test itself."""
         parts: list[Filter] = []
         lacking: list[Filter] = []
         for condition in asked:
@@ -293,7 +295,7 @@ class _Filters:
         return parts, lacking
 
     def _test(self, condition: _Leaf, *, every: bool) -> Filter:
-        """The filter of a single test; ``every``: it must leave a cell wherever the test holds."""
+        """The filter of a single test; ``every``: it must return a cell wherever the test holds."""
         if not any(paths(condition)):
             return there() if holds(condition, None) else Nothing()
         match condition:
@@ -318,7 +320,7 @@ class _Filters:
                 raise _Unsayable
 
     def _among(self, path: Path, said: Callable[[Spelling], Alternatives | None], *, every: bool) -> Filter:
-        """The value passes one of the alternatives."""
+        """Returns a cell if the value passes one of the alternatives."""
         declared = len(path.segments) == 1 and path.root in self.form.texts
         alternatives = said(Spelling(declared, every))
         if alternatives is None:
@@ -327,7 +329,7 @@ class _Filters:
         return chain(column, interleave(*alternatives)) if alternatives else Nothing()
 
     def _column(self, path: Path) -> Filter:
-        """The cell of what the path leads to, if it has one of its own."""
+        """The cell at the path, if it has a cell of its own."""
         match path.segments:
             case (str(name),) if name == TAG:
                 return there()
@@ -343,7 +345,7 @@ class _Filters:
         return name not in self.form.disputed and name not in (REVISION, LISTED)
 
     def _member(self, name: str, value: Value) -> Filter:
-        """A set in Columns holds the value."""
+        """Returns a cell if a set in Columns contains the value."""
         if kind_of(value) not in {"string", "number", "bytes"}:
             raise _Unsayable
         self.elsewhere[_holds_other(qualifier(name), EMPTY_SET)] = None
@@ -351,15 +353,15 @@ class _Filters:
 
 
 def _without(said: Filter) -> Filter:
-    """An item is there, and the filter leaves no cell of it: else the first cell would be one of the filter's."""
+    """Returns a cell if there is an item and the filter returns none: then ``~r`` is the first cell."""
     if any(column > REVISION for column in _columns(said)):
         raise _Unsayable
-    written = chain(newest(FAMILY, REVISION), ValueRange(open=True))  # an increment where no item is leaves it empty
+    written = chain(newest(FAMILY, REVISION), ValueRange(open=True))  # the revision of a ghost is empty
     return Chain((interleave(said, written), First(1), Column(FAMILY, REVISION)))
 
 
 def _columns(said: Filter) -> Iterator[str]:
-    """The columns of which a filter may leave cells."""
+    """The columns of the cells that a filter may return."""
     match said:
         case Chain(parts) | Interleave(parts):
             for part in parts:
@@ -369,19 +371,19 @@ def _columns(said: Filter) -> Iterator[str]:
 
 
 def _exists_in_columns(column: str) -> Filter:
-    """The plain cell is there; beside that of an empty set at least one member must be."""
+    """Returns a cell if the attribute exists: a plain cell, and for a set in Columns at least one member."""
     empty = chain(newest(FAMILY, column), ValueIs(EMPTY_SET))
     members = chain(ColumnRange(FAMILY, f"{column}#", f"{column}$"), Newest())
     return interleave(_holds_other(column, EMPTY_SET), chained(empty, members))
 
 
 def _holds_other(column: str, marker: bytes) -> Filter:
-    """The plain cell is there, and holds something else than the marker."""
+    """Returns a cell if the plain cell exists and is not the marker."""
     return chain(newest(FAMILY, column), interleave(ValueRange(b"", marker), ValueRange(marker, open=True)))
 
 
 def _all_in_columns(name: str, marker: bytes) -> Filter:
-    """An item is there, and nothing of its attribute in Columns stands elsewhere than in the columns of its members."""
+    """Returns a cell if there is an item, and no member of its attribute in Columns is in the plain cell."""
     return _without(_holds_other(qualifier(name), marker))
 
 
@@ -391,13 +393,13 @@ def _settled(action: Action, known: Item) -> Action:
         return action
     try:
         after = apply((action,), {name: known[name]})
-    except BadValue:  # if the item is so, its own evaluation will say what is wrong
+    except BadValue:  # if the condition holds, evaluating the item that is read raises this error
         return action
     return Set(action.path, after[name]) if name in after else Remove(action.path)
 
 
 def _blind(action: Action, form: Form, now: int, row_key: str) -> Blind | None:
-    """One action, if it needs nothing of the row."""
+    """One action, if it needs no read."""
     name = action.path.root
     if name in form.disputed:
         return None
@@ -424,12 +426,12 @@ def _blind(action: Action, form: Form, now: int, row_key: str) -> Blind | None:
 
 
 def _rewritten(cells: Iterable[SetCell]) -> Iterator[Mutation]:
-    """Only the newest version of a cell is to stay."""
+    """Mutations that replace all versions of the cells by a new one."""
     for cell in cells:
         yield DeleteColumn(cell.qualifier)
         yield cell
 
 
 def _is_map(name: str) -> Filter:
-    """The attribute in Columns is there as a map, of which all stands in the columns of its members."""
+    """Returns a cell if the attribute in Columns is a map, and no member of it is in the plain cell."""
     return chain(newest(FAMILY, qualifier(name)), ValueIs(EMPTY_MAP))

@@ -1,7 +1,7 @@
-"""Row filters: which cells of a row a read brings. A predicate of a row holds if its filter leaves any cell.
+"""Row filters: which cells of a row a read returns. As a predicate, a filter holds if it returns any cell.
 
-The nodes only hold data; `odm.backends.bigtable.wire` writes them as google.bigtable.v2.RowFilter. Their text is
-close to the language of ``cbt``.
+The nodes only hold data; `odm.backends.bigtable.wire` writes them as google.bigtable.v2.RowFilter. As text, they look
+like filters of ``cbt``.
 """
 
 from typing import Final, TypeAlias
@@ -9,18 +9,18 @@ from typing import Final, TypeAlias
 from attrs import frozen
 
 MAX_BYTES: Final = 20_480
-"""Of a filter as a message (google.bigtable.v2, data.proto: RowFilter)."""
+"""The largest size of a filter as a message (google.bigtable.v2, data.proto: RowFilter)."""
 
 MAX_DEPTH: Final = 20
 """How deep filters may be nested (google.bigtable.v2, data.proto: RowFilter)."""
 
 _OVERHEAD: Final = 24
-"""Of one filter: the tags and lengths of its message and of at most three fields, each of five bytes at most."""
+"""Bytes of one filter besides its data: tags and lengths of the message and at most three fields, each five at most."""
 
 
 @frozen
 class Newest:
-    """The newest cell of every column: older ones stay until they are collected."""
+    """The newest cell of every column; older ones may exist until garbage collection."""
 
     def __str__(self) -> str:
         return "cells-per-column=1"
@@ -39,7 +39,7 @@ class Column:
 
 @frozen
 class ColumnRange:
-    """The cells of the columns of a family from ``start`` up to but not including ``end``; "" is no end."""
+    """The cells of a family whose qualifier lies in ``[start, end)``; ``end`` "" means no upper bound."""
 
     family: str
     start: str
@@ -72,7 +72,7 @@ class AnyFamily:
 
 @frozen
 class ValueRange:
-    """The cells whose value lies in ``[start, end)``, or ``(start, end)`` if ``open``; ``end`` None is no end."""
+    """The cells whose value lies in ``[start, end)``, or ``(start, end)`` if ``open``; None: no upper bound."""
 
     start: bytes = b""
     end: bytes | None = None
@@ -115,7 +115,7 @@ class Before:
 
 @frozen
 class First:
-    """The first cells of a row, so many."""
+    """The first ``cells`` cells of a row."""
 
     cells: int
 
@@ -125,7 +125,7 @@ class First:
 
 @frozen
 class Behind:
-    """The cells of a row behind the first so many: any is left if there are more than that."""
+    """The cells of a row without the first ``cells``."""
 
     cells: int
 
@@ -151,7 +151,7 @@ class Nothing:
 
 @frozen
 class Chain:
-    """The cells that pass all of the filters, one after the other; two filters or more."""
+    """The cells that pass all of two or more filters, applied in order."""
 
     filters: "tuple[Filter, ...]"
 
@@ -161,7 +161,7 @@ class Chain:
 
 @frozen
 class Interleave:
-    """The cells that pass one of the filters, as often as they pass one; two filters or more."""
+    """The cells that pass any of two or more filters; a cell is repeated for each filter that it passes."""
 
     filters: "tuple[Filter, ...]"
 
@@ -171,7 +171,7 @@ class Interleave:
 
 @frozen
 class Unless:
-    """The cells that pass ``otherwise`` where ``condition`` leaves no cell of the row; else none. Not atomic."""
+    """The cells that pass ``otherwise`` if ``condition`` returns no cell of the row; else none. Not atomic."""
 
     condition: "Filter"
     otherwise: "Filter"
@@ -201,13 +201,13 @@ Filter: TypeAlias = (
 
 
 def chain(*filters: Filter) -> Filter:
-    """All of the filters, one after the other; one filter is itself, and chains in it are joined."""
+    """A chain of the filters. A single filter is returned unchanged; nested chains are flattened."""
     parts = [part for one in filters for part in (one.filters if isinstance(one, Chain) else (one,))]
     return parts[0] if len(parts) == 1 else Chain(tuple(parts))
 
 
 def interleave(*filters: Filter) -> Filter:
-    """What passes one of the filters; one filter is itself, and interleaves in it are joined."""
+    """An interleave of the filters. A single filter is returned unchanged; nested interleaves are flattened."""
     parts = [part for one in filters for part in (one.filters if isinstance(one, Interleave) else (one,))]
     return parts[0] if len(parts) == 1 else Interleave(tuple(parts))
 
@@ -218,10 +218,10 @@ def newest(family: str, qualifier: str) -> Filter:
 
 
 def chained(*filters: Filter) -> Filter:
-    """A predicate that holds if each of the filters leaves a cell.
+    """A predicate that holds if each of the filters returns a cell.
 
-    Each leaves one at most, and equal cells count separately (google.bigtable.v2, data.proto: RowFilter.Interleave), so
-    as many cells are there as filters hold.
+    Each filter is cut to its first cell, and an interleave counts equal cells separately (google.bigtable.v2,
+    data.proto: RowFilter.Interleave). So the number of cells is the number of filters that hold.
     """
     if len(filters) == 1:
         return filters[0]
@@ -230,12 +230,12 @@ def chained(*filters: Filter) -> Filter:
 
 
 def fits(filter: Filter) -> bool:
-    """Whether a server takes the filter; it may be said of a few that a server would take that they do not fit."""
+    """Whether the filter is within the server's limits. False for some filters that are just below them."""
     return size(filter) <= MAX_BYTES and _depth(filter) <= MAX_DEPTH
 
 
 def size(filter: Filter) -> int:
-    """The bytes of the filter as a message, at most."""
+    """An upper bound of the filter's size as a message, in bytes."""
     match filter:
         case Chain(filters) | Interleave(filters):
             return _OVERHEAD + sum(map(size, filters))

@@ -1,4 +1,4 @@
-"""How the attributes of a table are stored, by what its entities declare."""
+"""How the attributes of a table are stored, according to the declarations of its entities."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
@@ -16,16 +16,16 @@ Kind: TypeAlias = Literal["counter", "columns"]
 
 @frozen
 class Form:
-    """How the attributes of a table are stored, other than in one cell each that shows its type.
+    """The attributes of a table that are not stored in one cell that shows its type.
 
     Attributes:
-        kinds: by stored name.
-        disputed: the names that are of a kind to one entity of the table and not to another: they are written in one
+        kinds: which attributes are Counters or in Columns, by stored name.
+        disputed: stored names that have different kinds in different entities of the table. They are written to one
             cell, and only after the row was read.
-        texts: the names that every entity which has them declares as text.
-        tags: those of the entities; an item with another one is another program's. None: all are odm's.
+        texts: stored names that every entity which has them declares as text.
+        tags: the tags of the entities; an item with another tag belongs to another program. None: every tag is odm's.
         owned: distinguishes odm's rows from those of other programs.
-        readers: read the cells of those.
+        readers: how to read the cells of ``texts``.
     """
 
     kinds: Mapping[str, Kind]
@@ -61,25 +61,25 @@ class Form:
         }
         disputed = frozenset(name for name, kinds in said.items() if len(kinds) > 1)
         texts, owned = frozenset(said.keys() - others), Owned(frozenset(counters))
-        tags = frozenset(schema.entities) or None  # without entities, nothing is known of tags
+        tags = frozenset(schema.entities) or None  # without entities, any tag may be odm's
         return cls(agreed, disputed, texts, tags, owned)
 
     def is_strange(self, tag: Value) -> bool:
-        """Whether an item with this tag is another program's."""
+        """Whether an item with this tag belongs to another program."""
         return not isinstance(tag, str) or (self.tags is not None and tag not in self.tags)
 
     def kind(self, name: str) -> Kind | None:
-        """How an attribute is written; None: in one plain cell."""
+        """How an attribute is stored; None: in one plain cell."""
         return self.kinds.get(name)
 
     def read(self, name: str, cell: bytes) -> Value:
-        """The value in the plain cell of an attribute; errors as of `odm.backends.bigtable.cells.read`."""
+        """The value in the plain cell of an attribute; raises what `odm.backends.bigtable.cells.read` raises."""
         return self.readers.get(name, read)(cell)
 
     def write(self, name: str, value: Value) -> bytes:
         """The plain cell of an attribute.
 
         Raises:
-            BadValue: it is no stored value, or not text where that is declared.
+            BadValue: the value cannot be stored, or is not text although the attribute is declared as text.
         """
         return write_text(value) if name in self.texts else write(value)

@@ -1,24 +1,24 @@
-"""Finding and removing what writers left behind: procedures without I/O, a page of rows at a time. See `scrub`.
+"""Finds and removes garbage that writers left behind: procedures without I/O, one page of rows at a time. See `scrub`.
 
-What other programs keep in the tables is never removed, nor changed. odm owns the families ``d`` and ``c`` of rows that
-hold an item, its claims in index tables, and ghosts; a scrub reads no other families.
+Data of other programs is never removed or changed. odm owns the families ``d`` and ``c`` of rows that hold an item, its
+claims in index tables, and ghosts. A scrub does not read other families.
 
-**Index columns.** A claim that no item lists is garbage, unless its writer is still at it. So only columns older than
-the lease are judged, and in this order: first the index row is read, then the item; then the columns that the item does
-not list under their qualifier are removed, and of them only cells from before the cut-off. Read the other way round, a
-claim that was committed in between would be taken for garbage; rows are never removed, because another claim may have
-come into them. What the item lists is judged as it is stored, whether it has expired or not. A column is a claim only
-if its cell is the row key of the item that the index row stands for (`odm.backends.bigtable.entries.claims`).
+**Index columns.** A claim that no item lists is garbage, unless its writer is still at work. So only columns older than
+the lease are checked, in this order: read the index row; then read the item; then remove the columns that the item does
+not list under their qualifier, and of these only cells from before the cut-off. In the opposite order, a claim that is
+committed in between would be taken for garbage. Rows are never removed, because a new claim may have been added to
+them. The stored list of the item counts, even if the item has expired. A column is a claim only if its value is the row
+key of the item that the index row stands for (`odm.backends.bigtable.entries.claims`).
 
-**Ghosts.** An increment of a Counter where there was no item makes a row with an empty tag and an empty revision, which
-its writer undoes (`odm.backends.bigtable.counters`). If the writer stopped before, exactly these cells and the counters
-of the models are removed, in one step with the question whether both marks are still empty and old. A row that has
-anything else in ``d`` or ``c`` is not a ghost.
+**Ghosts.** An increment of a Counter where there is no item makes a row with an empty tag and an empty revision. Its
+writer undoes that (`odm.backends.bigtable.counters`). If the writer stopped before, a scrub removes exactly these cells
+and the counters of the models, in one CheckAndMutateRow that checks that both marks are still empty and old. A row with
+any other cell in ``d`` or ``c`` is not a ghost.
 
-**Expired items**, where that is asked for, are removed as any delete removes an item, on the condition that the item
-still has the tag of an entity with a TTL, and still has expired.
+**Expired items** (optional) are removed like by any delete, on the condition that the item still has the tag of an
+entity with a TTL, and is still expired.
 
-**Lost index rows**, where that is asked for, are written again: see `odm.backends.bigtable.repair`.
+**Missing index rows** (optional) are written again: see `odm.backends.bigtable.repair`.
 """
 
 import logging
@@ -76,13 +76,13 @@ from odm.schema.model import Schema
 _LOG = logging.getLogger("odm.bigtable")
 
 PAGE_ROWS = 500
-"""Rows of one step."""
+"""The most rows of one page."""
 
 PROBE = "\0scrub"
-"""The row in which a scrub asks the server for its time, in a column of its own."""
+"""The row in which a scrub writes a cell, in a column of its own, to get the server's time."""
 
 PROBE_COLUMN = re.compile(rb"~scrub-[0-9a-f]{20}")
-"""Such a column. If one stays behind, because its scrub was stopped, a later scrub removes it."""
+"""The qualifier of such a column. If a scrub stops before it deletes the column, a later scrub does."""
 
 MICROS = 1_000_000
 
@@ -91,15 +91,15 @@ COUNTER_BYTES = 8
 
 @frozen
 class Scrubbed:
-    """What a scrub has done so far.
+    """The progress of a scrub.
 
     Attributes:
-        rows: how many rows it has looked at.
-        columns: how many columns of index rows it has removed.
-        ghosts: how many ghosts, which increments of Counters leave where there is no item.
-        expired: how many items whose TTL had passed.
-        repaired: how many index entries were written again that items listed and that were missing.
-        following: where it goes on, for ``after=``; None: it is through.
+        rows: rows read.
+        columns: columns removed from index rows.
+        ghosts: ghosts removed, which increments of Counters leave where there is no item.
+        expired: items removed whose TTL had passed.
+        repaired: missing index entries of items written again.
+        following: where to continue, for ``after=``; None: the scrub has finished.
     """
 
     rows: int = 0
@@ -129,15 +129,15 @@ class Scrubbed:
 
 @frozen
 class Rules:
-    """What is removed.
+    """The options of a scrub.
 
     Attributes:
-        lease: seconds for which what nobody lists is left alone.
-        expired: items go whose TTL has passed.
-        rate: rows a second at most; None: as many as there are.
-        after: where to begin, `Scrubbed.following`; None: at the start.
-        clock: seconds since the epoch; None: the server's.
-        repair: index entries that items list and that are missing are written again.
+        lease: the age in seconds up to which cells are left alone.
+        expired: also remove items whose TTL has passed.
+        rate: the most rows per second; None: no limit.
+        after: where to continue, a `Scrubbed.following`; None: from the start.
+        clock: returns seconds since the epoch; None: use the server's time.
+        repair: also write missing index entries again.
     """
 
     lease: float
@@ -149,20 +149,20 @@ class Rules:
 
 
 def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) -> Steps[Scrubbed]:
-    """Go through the tables of a schema, its own first.
+    """Scrub the tables of a schema, first that of the items, then those of its indexes.
 
     Args:
-        writer: of the schema's own table.
-        rules: what is removed.
-        tell: is told after each step what has been done so far.
+        writer: of the items' table.
+        rules: the options.
+        tell: called with the progress so far after each page.
 
     Raises:
-        BadValue: ``after`` is not of these tables.
-        Throttled: the server did not answer in time; `tell` has been told where to go on.
+        BadValue: ``after`` does not name one of these tables.
+        Throttled: the server did not answer in time; the last progress that was reported has where to continue.
         OdmError: the server refused a call.
     """
     now = int(rules.clock() * MICROS) if rules.clock is not None else (yield from server_time(writer))
-    cutoff = (now - int(rules.lease * MICROS)) // 1000 * 1000  # Bigtable takes whole milliseconds
+    cutoff = (now - int(rules.lease * MICROS)) // 1000 * 1000  # timestamps must be whole milliseconds
     collector = _Collector(writer, rules, now, cutoff)
     steps = _begin(collector.tables, rules.after)
     done = Scrubbed()
@@ -181,11 +181,11 @@ def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) ->
 def _begin(
     tables: Sequence[tuple[str, str | None]], after: str | None
 ) -> Iterator[tuple[str, str | None, RowRange, str | None]]:
-    """The tables that are left, with their index, what is left of them, and what follows each."""
+    """The tables that are left: name, index, the rows that are left, and the `Scrubbed.following` after the table."""
     names = [table for table, _ in tables]
     table, _, row_key = (f"{names[0]}:" if after is None else after).partition(":")
     if table not in names:
-        raise BadValue(f"after={after!r} is not of table {names[0]!r}: pass what an earlier scrub gave as `following`")
+        raise BadValue(f"after={after!r} is not of table {names[0]!r}: pass the `following` of an earlier scrub")
     first = names.index(table)
     for number, (name, index) in enumerate(tables[first:], first):
         span = RowRange(row_key, open=True) if number == first and row_key else RowRange()
@@ -193,13 +193,13 @@ def _begin(
 
 
 def server_time(writer: Writer) -> Steps[int]:
-    """The server's time in microseconds, by which it has stamped claims: a clock here may be wrong.
+    """The server's time in microseconds, which is also the timestamp of claims; the local clock may be wrong.
 
-    It is the timestamp of a cell whose column is this call's own, so neither another scrub nor another program's row
-    with this key matters, nor is it changed.
+    It is the timestamp of a new cell in a column of this call. So other scrubs, and another program's row with the same
+    key, do not disturb it and are not changed.
 
     Raises:
-        BackendError: the cell is gone as soon as it is written.
+        BackendError: the table did not keep the cell.
     """
     own = f"{PROBE_PREFIX}{new_id()}"
     yield from until_answered(MutateRow(writer.table, Entry(PROBE, (SetCell(own, b"", SERVER_TIME),))), writer.retry)
@@ -213,8 +213,8 @@ def server_time(writer: Writer) -> Steps[int]:
     }
     if own not in found:
         raise BackendError(
-            f"table {writer.table!r} does not keep the cell that asks for the server's time: odm plan reports whether "
-            "family 'd' deletes cells by their age"
+            f"table {writer.table!r} did not keep the cell that odm wrote to get the server's time: run odm plan, "
+            "which reports whether the garbage collection rule of family 'd' deletes cells by their age"
         )
     stale = found[own] - int(LEASE_SECONDS * MICROS)
     gone = (DeleteColumn(name, FAMILY) for name, written in found.items() if name == own or written < stale)
@@ -224,12 +224,13 @@ def server_time(writer: Writer) -> Steps[int]:
 
 @frozen
 class _Collector:
-    """What is removed at one instant.
+    """One scrub.
 
     Attributes:
-        writer: of the schema's own table.
-        rules: what is removed.
-        now, cutoff: microseconds; what was written before the cut-off is judged.
+        writer: of the items' table.
+        rules: the options.
+        now: the time of the scrub, in microseconds.
+        cutoff: only cells with a timestamp before this are checked, in microseconds.
         expiring: the tags of the entities that have a TTL, by their cells.
     """
 
@@ -243,12 +244,12 @@ class _Collector:
 
     @property
     def tables(self) -> list[tuple[str, str | None]]:
-        """The tables to go through, with the name of their index."""
+        """The tables to scrub, with the name of their index; None for the items' table."""
         schema = self.writer.schema
         return [(schema.name, None), *((index_table(schema.name, index), index) for index in schema.indexes)]
 
     def page(self, table: str, index: str | None, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
-        """Look at the next rows: what was done, and the last row key unless these were the last ones."""
+        """Scrub the next rows. Returns what was done, and the last row key; None if there are no more rows."""
         columns = self._columns if index is None else chain(Family(ENTRIES), Newest(), Before(self.cutoff))
         if columns is None:
             return Scrubbed(), None
@@ -258,7 +259,7 @@ class _Collector:
         return done + Scrubbed(len(rows)), rows[-1].text if len(rows) == PAGE_ROWS else None
 
     def _entries(self, table: str, index: str, rows: list[Row]) -> Steps[Scrubbed]:
-        """Remove old columns that no item lists; the index rows have been read, now the items are."""
+        """Remove old columns that no item lists. The index rows have been read; the items are read after them."""
         layout = self.writer.layout
         claimed: list[tuple[Row, Position, tuple[str, ...]]] = []
         for row in rows:
@@ -277,12 +278,12 @@ class _Collector:
                 entries.append(Entry(row.text, mutations))
         stuck = yield from write_many({table: entries}, self.writer.retry)
         if stuck is not None:
-            raise Throttled(f"index {table!r} could not be scrubbed: {stuck.reason}; run it again later", [])
+            raise Throttled(f"index {table!r} could not be scrubbed: {stuck.reason}; try again later", [])
         return Scrubbed(columns=sum(len(entry.mutations) for entry in entries))
 
     @property
     def _columns(self) -> Filter | None:
-        """What is read of the own table's rows, of which each with a tag counts; None: nothing is looked for."""
+        """The filter for the items' rows, which returns every row with a tag; None: no need to read them."""
         expired, repair = self.rules.expired and self.expiring, self.rules.repair and self.writer.schema.indexes
         if not (self.writer.form.owned.counters or expired or repair):
             return None
@@ -308,12 +309,12 @@ class _Collector:
         return removed
 
     def _ghost(self, row_key: str, row: Row) -> CheckAndMutateRow | None:
-        """What removes the cells of a ghost, if it still is one; None: the row is not a ghost."""
+        """The call that removes the cells of a ghost if it still is one; None: the row is not a ghost."""
         counters = [cell for cell in row.cells if cell.family == COUNTERS]
         marks = {cell.qualifier: cell.value for cell in row.cells if cell.family == FAMILY}
         if marks != dict.fromkeys((TAG.encode(), REVISION.encode()), b"") or not all(map(self._is_counter, counters)):
             return None
-        # an increment since then has written all of these cells anew, and its writer undoes it
+        # a later increment writes both marks again, with new timestamps, and its own writer undoes it
         same = [chain(newest(FAMILY, mark), Before(self.cutoff), ValueIs(b"")) for mark in (TAG, REVISION)]
         gone = [DeleteColumn(mark, FAMILY, self.cutoff) for mark in (TAG, REVISION)]
         gone += [DeleteColumn(cell.qualifier.decode(), COUNTERS, self.cutoff) for cell in counters]
@@ -326,7 +327,7 @@ class _Collector:
         )
 
     def _remove_expired(self, rows: list[Row]) -> Steps[int]:
-        """Remove the items of the models' entities that have expired; a tag of no model says nothing of a TTL."""
+        """Remove the expired items of the models' entities. Items with a tag of no model are left alone."""
         now = Now(self.now // MICROS)
         tags, works = self.expiring, list[Work]()
         for row in rows:
@@ -343,7 +344,7 @@ class _Collector:
 
 
 def _listed(item: Row | None, index: str, place: Position) -> frozenset[str] | None:
-    """The qualifiers under which an item lists an entry; None: its list cannot be read, so nothing is known."""
+    """The qualifiers under which an item lists an entry; None: its list cannot be read."""
     if item is None:
         return frozenset()
     try:
@@ -355,7 +356,7 @@ def _listed(item: Row | None, index: str, place: Position) -> frozenset[str] | N
 
 
 def _read(cell: bytes) -> Value:
-    """The value of a cell; None where another program wrote it in a form of its own."""
+    """The value of a cell; None if it cannot be read, because another program wrote it."""
     try:
         return read(cell)
     except UNREADABLE:
@@ -372,6 +373,6 @@ def _many(number: int, what: str, several: str = "") -> str:
 
 
 def _cell(row: Row, name: str) -> bytes | None:
-    """The cell of a column of the family of attributes; None if it was not found."""
+    """The value of a cell in the family of attributes; None if the cell does not exist."""
     found = (cell.value for cell in row.cells if (cell.family, cell.qualifier) == (FAMILY, name.encode()))
     return next(found, None)

@@ -1,7 +1,7 @@
-"""Pages of a secondary pattern: a range of index rows, then the items that they stand for.
+"""Pages of a query of an index: a range of index rows, then the items that they lead to.
 
-An index row only says where an item may be found: one is written before its item, and taken away after it. So each hit
-is asked of the item, which lists the entries that it has. What no item lists is left to `scrub`: readers never delete.
+An index row only says that an item may be there, because it is written before the item and removed after it. So each
+hit is checked against the item, which lists its entries. Readers never delete entries that no item lists; `scrub` does.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ from odm.expressions.nodes import Item
 from odm.protocol.requests import Position, Query, Scan
 
 ROW_ONLY = chain(Family(ENTRIES), First(1), Stripped())
-"""One cell a row, without its value: a row is one hit, however many attempts have claimed it. Rows that other programs
-keep in families of their own are not read."""
+"""One cell of each row, without its value: a row is one hit, no matter how many attempts have claimed it. Rows of other
+programs in other families are not read."""
 
 LIST_ONLY = chain(interleave(Column(FAMILY, TAG), Column(FAMILY, LISTED)), Newest())
-"""What an item's entries are told by."""
+"""The tag and the list of index entries of an item."""
 
 
 class Hit(NamedTuple):
-    """An index row whose item has the entry: the item's row, and where the entry stands."""
+    """An item that has an entry in the range: its row, and the entry's position."""
 
     row: Row
     position: Position
@@ -43,9 +43,9 @@ class Entries:
     Attributes:
         items_table: the table of the items.
         index: the name of the index.
-        layout: where items stand.
-        retry: how long to try.
-        loader: of the entities.
+        layout: how the row keys of items are built.
+        retry: how long to retry.
+        loader: reads the items of the table's entities.
     """
 
     items_table: str
@@ -60,7 +60,7 @@ class Entries:
         return index_table(self.items_table, self.index)
 
     def cells(self, request: Query | Scan) -> Filter:
-        """Only that the row is there."""
+        """The filter that shows only whether a row exists."""
         return ROW_ONLY
 
     def place(self, row_key: str) -> Position:
@@ -68,9 +68,9 @@ class Entries:
         return position(row_key)
 
     def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[Hit]]:
-        """The items that have the entries, as far as the filter lets them through.
+        """The items that list the entries and pass the filter.
 
-        Keys are compared and no qualifiers: another attempt may have claimed the same entry since the row was read.
+        Index keys are compared, not qualifiers: another attempt may have claimed the same entry since the row was read.
         """
         hits = [position(row.text) for row in rows]
         row_keys = tuple(dict.fromkeys(self.layout.row_key(hit.key) for hit in hits))
@@ -89,9 +89,9 @@ class Entries:
         return kept
 
     def items(self, kept: list[Hit]) -> Sequence[Item]:
-        """The items, read when they are looked at."""
+        """The items, each read when it is accessed."""
         return RowItems([hit.row for hit in kept], self.loader)
 
     def positions(self, kept: list[Hit]) -> Sequence[Position]:
-        """Where the entries stand."""
+        """The positions of the entries."""
         return tuple(hit.position for hit in kept)

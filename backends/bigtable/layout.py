@@ -1,7 +1,7 @@
-"""Where an item stands: row keys from keys and back, and the row range of a query.
+"""Row keys: from an item's key and back, and the row range of a query.
 
-The layout is one item a row: partition, the table's join, sort. A table whose items have no sort key has the partition
-alone. `odm.backends.bigtable.schema` makes sure that no two keys give one row key.
+Each item is one row. Its row key is the partition key, the table's separator and the sort key; in a table without sort
+keys it is the partition key. `odm.backends.bigtable.schema` checks that no two keys give the same row key.
 """
 
 from attrs import frozen
@@ -19,10 +19,10 @@ MAX_ROW_KEY = 4096
 
 @frozen
 class Layout:
-    """One item a row.
+    """How the row keys of a table are built.
 
     Attributes:
-        join: what stands between partition and sort.
+        join: the separator between partition and sort.
         hash_only: the items have no sort key.
     """
 
@@ -38,19 +38,19 @@ class Layout:
         """The row key of an item.
 
         Raises:
-            ItemTooLarge: it has more bytes than a row key may have.
+            ItemTooLarge: it is longer than Bigtable allows.
         """
         return checked(key.partition if self.hash_only else f"{key.partition}{self.join}{key.sort}")
 
     def key(self, row_key: str, partition: str) -> Key:
-        """The key of a row that was found in the partition."""
+        """The key of an item, from its row key and its partition."""
         return Key(partition) if self.hash_only else Key(partition, row_key[len(partition) + len(self.join) :])
 
     def range(self, partition: str, lo: str, hi: str | None) -> RowRange:
         """The rows of a partition whose sort key lies in ``[lo, hi)``; ``hi`` None is the partition's end.
 
         Raises:
-            ItemTooLarge: a bound has more bytes than a row key may have.
+            ItemTooLarge: a bound is longer than a row key may be.
         """
         if self.hash_only:
             return RowRange(partition, partition if lo else partition + "\0")
@@ -59,9 +59,9 @@ class Layout:
 
 
 def key_of(schema: Schema, row_key: str, tag: str) -> Key | None:
-    """The key of an item, by its row key and tag; None if no model tells where its partition ends.
+    """The key of an item, from its row key and tag; None if no model has the tag, so that the parts are not known.
 
-    The partition has as many components as the model says.
+    The model says how many components the partition has.
     """
     if schema.hash_only:
         return Key(row_key)
@@ -79,7 +79,7 @@ def checked(row_key: str) -> str:
     """The row key itself.
 
     Raises:
-        ItemTooLarge: it has more bytes than a row key may have.
+        ItemTooLarge: it is longer than Bigtable allows.
     """
     size = len(row_key.encode("utf-8", "surrogateescape"))
     if size > MAX_ROW_KEY:

@@ -1,8 +1,9 @@
-"""Google's messages as bare protobuf, without the wrapper classes of its clients, which are several times slower.
+"""Google's messages as plain protobuf classes: the wrapper classes of its clients are several times slower.
 
-The answer to ReadRows is read into a message of our own, which has the same form on the wire. Google's wraps family and
-qualifier of each cell in one more message, to tell absent from empty; here they are the bytes of that message, which
-are good enough to look the column up by, and an absent one has a default that no such bytes can equal.
+The answer to ReadRows is parsed into a message of our own with the same wire format. Google's message wraps the family
+and the qualifier of each cell in one more message, to distinguish absent from empty. Here these fields are the bytes of
+that inner message, which suffice to look up the column. If the field is absent, it has a default that cannot equal such
+bytes.
 """
 
 from typing import Any, Final
@@ -16,7 +17,7 @@ from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 from odm.backends.bigtable.native import Column
 
 ABSENT: Final = b"\xff"
-"""The family or qualifier of a chunk that has none: as bytes of a message they would be cut off."""
+"""The family or qualifier of a chunk that has none. It is not a valid message, so no present field equals it."""
 
 _CHUNK: Final = {
     "row_key": (1, FieldDescriptorProto.TYPE_BYTES),
@@ -28,7 +29,7 @@ _CHUNK: Final = {
     "reset_row": (8, FieldDescriptorProto.TYPE_BOOL),
     "commit_row": (9, FieldDescriptorProto.TYPE_BOOL),
 }
-"""Numbers and types of the fields of google.bigtable.v2.ReadRowsResponse.CellChunk; its labels are never asked for."""
+"""Field numbers and types of google.bigtable.v2.ReadRowsResponse.CellChunk, without labels, which odm does not use."""
 
 
 def _read_rows_response() -> Any:
@@ -64,7 +65,7 @@ REQUESTS: Final = {
     "ReadModifyWriteRow": types.ReadModifyWriteRowRequest.pb(),
     "SampleRowKeys": types.SampleRowKeysRequest.pb(),
 }
-"""The classes of the requests, by method."""
+"""The request classes, by method."""
 
 RESPONSES: Final = {
     "ReadRows": ReadRowsResponse,
@@ -74,7 +75,7 @@ RESPONSES: Final = {
     "ReadModifyWriteRow": types.ReadModifyWriteRowResponse.pb(),
     "SampleRowKeys": types.SampleRowKeysResponse.pb(),
 }
-"""The classes of the responses, by method."""
+"""The response classes, by method."""
 
 STREAMS: Final = frozenset({"ReadRows", "MutateRows", "SampleRowKeys"})
-"""The methods whose answer is a stream of responses."""
+"""The server-streaming methods."""

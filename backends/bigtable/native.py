@@ -1,8 +1,8 @@
-"""Native requests: what the procedures yield and the driver performs.
+"""Native requests: the procedures yield them and the driver sends them.
 
-Frozen values that hold all that a request says, in plain text and bytes, without anything of Google's packages. Their
-text is close to the language of ``cbt``, the vendor's command line. Keys are `str`: the order of code points is
-the order of their UTF-8 bytes, in which Bigtable sorts rows.
+They are frozen values of text and bytes, and do not use Google's packages. As text, they look like commands of ``cbt``,
+Google's command line. Row keys are `str`: code points sort in the same order as their UTF-8 bytes, which is Bigtable's
+order of rows.
 """
 
 import shlex
@@ -19,16 +19,16 @@ FAMILY = "d"
 """The column family of an item's attributes."""
 
 COUNTERS = "c"
-"""The column family of an item's Counters: 64-bit numbers, which the server adds to."""
+"""The column family of an item's Counters: 64-bit numbers, which the server increments."""
 
 ENTRIES = "i"
 """The column family of an index table."""
 
 SERVER_TIME = -1
-"""The timestamp of a cell that gets the server's time."""
+"""The timestamp for which the server sets its own time."""
 
 ITEM: Final = Chain((AnyFamily((COUNTERS, FAMILY)), Newest()))
-"""All of an item: the newest cells of odm's two families, and of no other."""
+"""All of an item: the newest cells of odm's two families, and of no other family."""
 
 _SHOWN = 60
 
@@ -48,12 +48,12 @@ class RowRange:
 
     @property
     def empty(self) -> bool:
-        """Whether no row key can lie inside: such a range must not be sent."""
+        """Whether the range contains no row key; such a range must not be sent."""
         first = self.start + "\0" if self.open else self.start
         return self.end is not None and self.end <= first
 
     def beyond(self, row_key: str, *, reverse: bool) -> "RowRange":
-        """What is left behind a row key in the direction of reading."""
+        """The rest of the range after a row key, in the direction of reading."""
         if reverse:
             return evolve(self, end=row_key) if self.end is None or row_key < self.end else self
         return evolve(self, start=row_key, open=True) if row_key >= self.start else self
@@ -68,9 +68,9 @@ class RowRange:
 
 @frozen
 class ReadRows:
-    """Read of rows what the filter leaves: of those of ``keys``, or of those in ``range``. Response: `Read`.
+    """Read rows by ``keys``, or in ``range``, and of them the cells that pass ``filter``. Response: `Read`.
 
-    ``limit`` is the most rows. A row of which the filter leaves nothing is not in the answer.
+    ``limit`` is the most rows. A row of which no cell passes is not in the answer.
     """
 
     table: str
@@ -92,7 +92,7 @@ class ReadRows:
 
 @frozen
 class DeleteFamily:
-    """Take away the cells of one column family."""
+    """Delete the cells of one column family."""
 
     family: str
 
@@ -102,7 +102,7 @@ class DeleteFamily:
 
 @frozen
 class DeleteColumn:
-    """Take away the cells of one column; only those before ``before``, in microseconds, where that is given."""
+    """Delete the cells of one column; with ``before``, only those with an earlier timestamp, in microseconds."""
 
     qualifier: str
     family: str = FAMILY
@@ -114,7 +114,7 @@ class DeleteColumn:
 
 
 class SetCell(NamedTuple):
-    """Write one cell; ``timestamp`` in microseconds since 1970, whole milliseconds, or `SERVER_TIME`."""
+    """Write one cell; ``timestamp`` is `SERVER_TIME`, or in microseconds since 1970, in whole milliseconds."""
 
     qualifier: str
     value: bytes
@@ -133,7 +133,7 @@ Mutation: TypeAlias = DeleteFamily | DeleteColumn | SetCell
 
 @frozen
 class Entry:
-    """A row key and what to do to its row, all or nothing."""
+    """A row key and the mutations of its row, which are applied all or none."""
 
     key: str
     mutations: tuple[Mutation, ...]
@@ -144,7 +144,7 @@ class Entry:
 
 @frozen
 class MutateRow:
-    """Change one row, whatever it holds. Response: None."""
+    """Change one row without a condition. Response: None."""
 
     table: str
     entry: Entry
@@ -155,7 +155,7 @@ class MutateRow:
 
 @frozen
 class MutateRows:
-    """Change rows, each by itself. Response: `Mutated`."""
+    """Change several rows, each independently. Response: `Mutated`."""
 
     table: str
     entries: tuple[Entry, ...]
@@ -166,9 +166,9 @@ class MutateRows:
 
 @frozen
 class CheckAndMutateRow:
-    """Change one row by whether the predicate leaves a cell of it. Response: bool, whether it did.
+    """Change one row, depending on whether a cell of it passes the predicate. Response: bool, whether one did.
 
-    ``predicate`` None: any cell, so whether the row is there.
+    ``predicate`` None: any cell passes, so it checks whether the row exists.
     """
 
     table: str
@@ -186,7 +186,7 @@ class CheckAndMutateRow:
 
 @frozen
 class Increment:
-    """Add to the number in a cell, 8 bytes, big-endian and signed; an absent one is 0."""
+    """Add to the number in a cell, 8 bytes, big-endian and signed; a missing cell counts as 0."""
 
     qualifier: str
     by: int
@@ -198,7 +198,7 @@ class Increment:
 
 @frozen
 class AppendValue:
-    """Add bytes to the end of a cell; an absent one is empty."""
+    """Append bytes to a cell; a missing cell counts as empty."""
 
     qualifier: str
     value: bytes
@@ -210,7 +210,7 @@ class AppendValue:
 
 @frozen
 class ReadModifyWriteRow:
-    """Change cells by what they hold, whatever the row is. Response: `Row` of the cells that it wrote."""
+    """Increment cells or append to them, without a condition. Response: `Row` of the cells that it wrote."""
 
     table: str
     key: str
@@ -222,7 +222,7 @@ class ReadModifyWriteRow:
 
 @frozen
 class SampleRowKeys:
-    """Ask for row keys that cut the table into parts of about one size. Response: tuple of `Sample`, in order."""
+    """Get row keys that divide the table into parts of similar size. Response: tuple of `Sample`, in order."""
 
     table: str
 
@@ -232,7 +232,7 @@ class SampleRowKeys:
 
 @frozen
 class CreateTable:
-    """Create a table; ``families``: name to the number of versions kept of each cell. Response: None."""
+    """Create a table; ``families``: name to the number of versions that garbage collection keeps. Response: None."""
 
     table: str
     families: Mapping[str, int]
@@ -248,7 +248,8 @@ class ModifyFamilies:
 
     Attributes:
         table: the table.
-        create, update: name to the number of versions kept of each cell.
+        create: families to add, name to the number of versions that garbage collection keeps.
+        update: families to change, likewise.
     """
 
     table: str
@@ -273,7 +274,7 @@ class DeleteTable:
 
 @frozen
 class GetTable:
-    """Ask what column families a table has. Response: `Families`."""
+    """Get the column families of a table. Response: `Families`."""
 
     table: str
 
@@ -283,11 +284,11 @@ class GetTable:
 
 @frozen
 class ListTables:
-    """Ask for names of the instance's tables, from a page on. Response: `Tables`.
+    """Get one page of the names of the instance's tables. Response: `Tables`.
 
     Attributes:
-        table: the one on whose behalf it is asked, for messages.
-        page: the token of the page; "" is the first.
+        table: the schema's table, for error messages.
+        page: the page token; "" is the first page.
     """
 
     table: str
@@ -298,14 +299,14 @@ class ListTables:
 
 
 AdminCall: TypeAlias = CreateTable | ModifyFamilies | DeleteTable | GetTable | ListTables
-"""What is asked of the service for tables; all may be sent again."""
+"""The calls of the table admin service; all of them may be retried."""
 
 Call: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow | SampleRowKeys | AdminCall
 
 
 @frozen
 class Concurrent:
-    """Make calls at the same time. Response: what each brought, in order: a response, or the native failure itself."""
+    """Make calls at the same time. Response: for each call, in order, its response or its native failure."""
 
     calls: tuple[Call, ...]
 
@@ -316,7 +317,7 @@ class Concurrent:
 Native: TypeAlias = Call | Concurrent | Sleep
 
 Steps: TypeAlias = NativeGen[Native, R]
-"""Steps of this backend: yields native requests, is sent their responses, and returns a result."""
+"""A procedure of this backend: a generator that yields native requests, is sent responses, and returns a result."""
 
 
 class Column(NamedTuple):
@@ -327,7 +328,7 @@ class Column(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One cell as it was read."""
+    """One cell that was read."""
 
     family: str
     qualifier: bytes
@@ -336,7 +337,7 @@ class Cell(NamedTuple):
 
 
 class Row:
-    """One row as it was read, of these cells: its columns, and at the same places their values and timestamps.
+    """One row that was read: its columns, and in the same order their values and timestamps.
 
     Rows of one answer that have the same columns share one tuple of them.
     """
@@ -358,14 +359,14 @@ class Row:
     def parted(
         cls, key: bytes, columns: tuple[Column, ...], values: tuple[bytes, ...], timestamps: tuple[int, ...]
     ) -> "Row":
-        """The row whose cells are already taken apart."""
+        """The row of these columns, values and timestamps."""
         row = cls.__new__(cls)
         row.key, row.columns, row.values, row.timestamps = key, columns, values, timestamps
         return row
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The cells one by one, in the server's order."""
+        """The cells, in the server's order."""
         return tuple(
             Cell(column.family, column.qualifier, value, timestamp)
             for column, value, timestamp in zip(self.columns, self.values, self.timestamps, strict=True)
@@ -373,7 +374,7 @@ class Row:
 
     @property
     def text(self) -> str:
-        """The row key as text; bytes that are no UTF-8, which only others write, survive the way there and back."""
+        """The row key as text. Bytes that are not UTF-8, in keys of other programs, become surrogates, without loss."""
         return self.key.decode("utf-8", "surrogateescape")
 
     def __eq__(self, other: object) -> bool:
@@ -388,9 +389,9 @@ class Row:
 
 @frozen
 class Read:
-    """What one attempt of `ReadRows` brought: whole rows, then perhaps the failure that ended it.
+    """The answer to one attempt of `ReadRows`: whole rows, and the failure that ended it, if one did.
 
-    ``scanned``: the last row key that the server has dealt with, with or without a row in the answer.
+    ``scanned``: the last row key that the server has scanned, whether or not its row is in the answer.
     """
 
     rows: tuple[Row, ...] = ()
@@ -399,26 +400,26 @@ class Read:
 
 
 class Sample(NamedTuple):
-    """A row key, which need not be one of a row, and about how many bytes lie before it; "" is the table's end."""
+    """A row key, which need not exist, and the approximate number of bytes before it; "" is the table's end."""
 
     key: bytes
     offset: int
 
 
 Families: TypeAlias = Mapping[str, str]
-"""The column families of a table: name to what is collected, in the language of ``cbt``: ``maxversions=1``."""
+"""The column families of a table: name to garbage collection rule, as ``cbt`` writes it: ``maxversions=1``."""
 
 
 @frozen
 class Tables:
-    """A page of the names of an instance's tables; ``following`` is the token of the next one, "" if it is the last."""
+    """A page of table names; ``following`` is the token of the next page, "" on the last one."""
 
     names: tuple[str, ...]
     following: str = ""
 
 
 class Status(NamedTuple):
-    """How the server answered one entry: gRPC's status code and a text; code 0 is done."""
+    """The server's answer for one entry: a gRPC status code and a message; code 0 is success."""
 
     code: int
     message: str = ""
@@ -426,7 +427,7 @@ class Status(NamedTuple):
 
 @frozen
 class Mutated:
-    """What one attempt of `MutateRows` brought: answers by the entries' index, then perhaps a failure."""
+    """The answer to one attempt of `MutateRows`: each entry's status by its index, and the failure, if one ended it."""
 
     answers: Mapping[int, Status] = field(default=Factory(dict))
     failure: Exception | None = None
@@ -437,7 +438,7 @@ def _listed(changes: tuple[object, ...]) -> str:
 
 
 def _readable(value: bytes) -> str:
-    """The text of a cell, with escapes for bytes that are none and characters that do not show."""
+    """The text of a cell, with escapes for bytes that are not UTF-8 and for characters that are not printable."""
     text = value.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 

@@ -1,12 +1,12 @@
-"""What in a table is odm's, and what another program's.
+"""Distinguishes the cells of odm in a table from those of other programs.
 
-Of a row odm reads, writes and removes two column families, ``d`` and ``c``, and no other: so `native.ITEM` is the
-filter of every read of items, and a row is replaced and removed by its families, never as a whole. The row holds an
-*item* if ``d:_t``, the tag, is there and not empty. Where it is not, other cells of ``d`` and ``c`` are a *stranger's*:
-no write replaces them, no call removes them, and reads treat the row as any item of no entity.
+odm reads, writes and deletes only the column families ``d`` and ``c`` of a row. So every read of items uses the filter
+`native.ITEM`, and a row is replaced or deleted family by family, never as a whole. A row holds an *item* if its tag,
+``d:_t``, exists and is not empty. Otherwise, other cells of ``d`` and ``c`` belong to a *stranger*, another program: no
+call replaces or deletes them, and reads treat the row like an item of an unknown entity.
 
-Empty ``d:_t`` and ``d:~r`` are the *marks* that an increment leaves where no item is (see `counters`). They and the
-columns of the models' Counters do not make a row a stranger's.
+An empty ``d:_t`` and ``d:~r`` are the *marks* that an increment leaves where there is no item (see `counters`). Marks
+and the columns of the models' Counters do not count as a stranger's cells.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,13 +33,13 @@ from odm.backends.bigtable.native import COUNTERS, FAMILY, DeleteFamily, Row
 from odm.codec import TAG
 
 REMOVED: Final = (DeleteFamily(FAMILY), DeleteFamily(COUNTERS))
-"""What removes an item and leaves the cells of other families."""
+"""The mutations that delete an item, and leave the cells of other families."""
 
 PROBE_PREFIX: Final = "~scrub-"
-"""How the columns begin in which a scrub asks for the server's time."""
+"""The first characters of the columns that a scrub writes to get the server's time."""
 
 _BOOKKEEPING: Final = ((TAG, f"{TAG}\0"), (REVISION, f"{REVISION}\0"), (PROBE_PREFIX, "~scrub."))
-"""What of family ``d`` is no attribute and is judged by itself, as ranges of columns in order."""
+"""The columns of family ``d`` that do not show a stranger, as sorted ranges of qualifiers; each has its own check."""
 
 _MARKS: Final = frozenset({TAG.encode(), REVISION.encode()})
 
@@ -48,14 +48,14 @@ _TAGGED: Final = chain(newest(FAMILY, TAG), ValueRange(open=True))
 
 @frozen
 class Owned:
-    """The filters of a table by which odm distinguishes its own rows from those of other programs.
+    """Filters that distinguish odm's rows in a table from those of other programs.
 
     Attributes:
-        counters: the qualifiers of the models' Counters: in a row without an item, an increment that is under way may
-            have left them, so they do not make the row a stranger's.
-        held: the tag of an item, and a cell, without its value, that shows a stranger where there is no tag.
-        bookkeeping: all of that, with an item's revision and the list of its index entries.
-        taken: leaves a cell if the row holds an item, or a stranger's cells: a new item must not be written there.
+        counters: the qualifiers of the models' Counters. In a row without an item, an increment in progress may have
+            made them, so they do not show a stranger.
+        held: returns the tag of an item; and, if there is no tag, a cell that shows a stranger, without its value.
+        bookkeeping: the same, with an item's revision and the list of its index entries.
+        taken: returns a cell if the row holds an item or a stranger's cells, so that no new item may be written there.
     """
 
     counters: frozenset[str] = frozenset()
@@ -78,16 +78,16 @@ class Owned:
         object.__setattr__(self, "_columns", frozenset(map(str.encode, self.counters)))
 
     def strange(self, tag: str) -> Filter:
-        """Leaves a cell if the row holds something else than an item of this tag.
+        """Returns a cell if the row holds an item with another tag, or a stranger's cells.
 
-        The Condition filter in it is not atomic (google.bigtable.v2, data.proto: RowFilter.Condition). Where the row is
-        written to meanwhile, an item of the tag may be taken for a stranger, and the caller reads the row; a stranger's
-        cells that were there before are never missed.
+        It contains a Condition filter, which is not atomic (google.bigtable.v2, data.proto: RowFilter.Condition). If
+        the row is written at the same time, an item with this tag may be taken for a stranger's, so the caller reads
+        the row. A stranger's cells that existed before are never missed.
         """
         return Unless(chain(newest(FAMILY, TAG), ValueIs(write(tag))), self.taken)
 
     def is_strange(self, row: Row) -> bool:
-        """Whether a row without a tag holds cells that another program wrote to odm's families."""
+        """Whether a row without a tag holds cells of another program in odm's families."""
         return any(
             (family == FAMILY and not _is_odms(qualifier, value))
             or (family == COUNTERS and qualifier not in self._columns)
@@ -96,16 +96,16 @@ class Owned:
 
 
 def _is_odms(qualifier: bytes, value: bytes) -> bool:
-    """Whether odm leaves such a cell in family ``d`` of a row without an item."""
+    """Whether odm makes such a cell in family ``d`` of a row without an item."""
     return value == b"" if qualifier in _MARKS else qualifier.startswith(PROBE_PREFIX.encode())
 
 
 def _outside(family: str, ranges: Sequence[tuple[str, str]]) -> Iterator[Filter]:
-    """The cells of a family outside of these ranges of columns, which are in order."""
+    """The cells of a family outside of these sorted ranges of qualifiers."""
     for start, end in zip(("", *(end for _, end in ranges)), (*(start for start, _ in ranges), ""), strict=True):
         yield ColumnRange(family, start, end)
 
 
 def raw_cells(row: Row) -> dict[str, bytes]:
-    """The cells of a stranger as they are, by column."""
+    """The raw cells of a row, by column."""
     return {f"{cell.family}:{cell.qualifier.decode(errors='backslashreplace')}": cell.value for cell in row.cells}

@@ -1,7 +1,7 @@
-"""Pages of a query or scan: rows are read on until the limit is full, and filters are evaluated here.
+"""Pages of a query or scan: rows are read until the limit is reached, and filters are evaluated here.
 
-Bigtable's own row filters choose cells, and cannot compare numbers in text; what a filter asks of the item is asked of
-the decoded item. What the rows are is a `Source`'s: items themselves here, entries of an index in `index_pages`.
+Bigtable's row filters select cells, and cannot compare numbers in text. So a filter on items is evaluated on the
+decoded item. A `Source` defines what the rows are: items in this module, index entries in `index_pages`.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,17 +20,17 @@ from odm.expressions.nodes import Item
 from odm.protocol.requests import Page, Position, Query, Scan
 
 PAGE_ROWS = 1000
-"""Rows of one read, so that a page has a bounded size."""
+"""The most rows of one read, which bounds the size of a page."""
 
 FIRST_ROWS = 50
-"""Rows of the first read for a page of few items behind a filter, which may let few through."""
+"""The fewest rows of a read with a filter, because few of them may pass."""
 
 H = TypeVar("H")
-"""What a source finds: a row, or more than that."""
+"""A result of a source: a row, or a row with its position."""
 
 
 class Source(Protocol[H]):
-    """The rows that a page is read from, and what becomes of them."""
+    """The rows that a page is read from, and how they become results."""
 
     @property
     def table(self) -> str:
@@ -39,11 +39,11 @@ class Source(Protocol[H]):
 
     @property
     def loader(self) -> Loader:
-        """Of the entities."""
+        """Reads the items of the table's entities."""
         ...
 
     def cells(self, request: Query | Scan) -> Filter:
-        """What is read of them."""
+        """The filter with which to read the rows."""
         ...
 
     def place(self, row_key: str) -> Position:
@@ -51,15 +51,15 @@ class Source(Protocol[H]):
         ...
 
     def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[H]]:
-        """What the rows bring to the answer."""
+        """The results among the rows."""
         ...
 
     def items(self, kept: list[H]) -> Sequence[Item]:
-        """The items of that."""
+        """The items of results."""
         ...
 
     def positions(self, kept: list[H]) -> Sequence[Position]:
-        """The positions of that."""
+        """The positions of results."""
         ...
 
 
@@ -69,8 +69,8 @@ class Items:
 
     Attributes:
         table: the table's name.
-        at: gives the position of a row key.
-        loader: of the entities.
+        at: returns the position of a row key.
+        loader: reads the items of the table's entities.
     """
 
     table: str
@@ -78,7 +78,7 @@ class Items:
     loader: Loader
 
     def cells(self, request: Query | Scan) -> Filter:
-        """All of an item, or that it is one."""
+        """The filter for the whole item; to count all items, one for its tag."""
         return self.loader.form.owned.held if request.count and request.filter is None else ITEM
 
     def place(self, row_key: str) -> Position:
@@ -86,7 +86,7 @@ class Items:
         return self.at(row_key)
 
     def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[Row]]:
-        """The rows of the items that the filter lets through."""
+        """The rows of the items that pass the filter."""
         yield from ()
         if request.count and request.filter is None:
             return rows
@@ -95,30 +95,29 @@ class Items:
         return [row for row in rows if (item := self.loader.item(row)) is not None and passes(request, item)]
 
     def items(self, kept: list[Row]) -> Sequence[Item]:
-        """The items, read when they are looked at."""
+        """The items, each read when it is accessed."""
         return RowItems(kept, self.loader)
 
     def positions(self, kept: list[Row]) -> Sequence[Position]:
-        """The positions, made when they are looked at."""
+        """The positions, each made when it is accessed."""
         return Lazy(kept, lambda row: self.at(row.text))
 
 
 def passes(request: Query | Scan, item: Item) -> bool:
-    """Whether the filter lets an item through."""
+    """Whether an item passes the filter."""
     return request.filter is None or holds(request.filter, item)
 
 
 def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: Retry) -> Steps[Page]:
-    """Read a page: on until the limit is full; without a limit, one read.
+    """Read a page: until the limit is reached, or without a limit, one read.
 
-    It never ends because rows were not kept, and where it ends between two rows, the next one begins behind the last
-    row that was looked at.
+    A page never ends because rows did not pass. The next page begins after the last row that was examined.
 
     Args:
-        request: what is asked; its range and ``after`` are already in ``span``.
-        source: what is read.
-        span: the rows to read, in either direction.
-        retry: how long to try.
+        request: the query or scan; ``span`` already takes its range and ``after`` into account.
+        source: the rows to read.
+        span: the range of rows to read, in either direction.
+        retry: how long to retry.
     """
     kept: list[H] = []
     seen = 0
@@ -142,7 +141,7 @@ def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: R
 
 
 def _rows(request: Query | Scan, found: int, seen: int) -> int:
-    """How many rows to read next: what a filter lets through is not known, so reads grow until the page is full."""
+    """How many rows to read next. With a filter, reads grow until the page is full, because any number may pass."""
     if request.limit is None:
         return PAGE_ROWS
     lacking = request.limit - found

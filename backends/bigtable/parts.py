@@ -1,7 +1,7 @@
-"""Scans in parts: where a table is cut, so that no partition is.
+"""Parallel scans: where to divide a table, so that no partition is divided.
 
-Bigtable tells row keys that lie about evenly in the bytes of a table, and others each time it is asked: a cut is good
-for all parts of one call, and nobody else can find it again.
+SampleRowKeys returns row keys at roughly equal distances in the bytes of a table, and may return others with each call.
+So a division is valid for the parts of one call, and another call cannot repeat it.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
 
 CONCURRENT_ONLY = (
-    "scan(segment=...) on Bigtable: the server cuts a table otherwise each time it is asked, so parts that are read by "
-    "different calls would miss items or have them twice. Read all parts in one call, scan(segments=4), or give each "
-    "worker partitions of its own to query"
+    "scan(segment=...) on Bigtable: the server divides a table differently each time, so segments of different calls "
+    "would miss items or return them twice. Read all segments in one call, scan(segments=4), or let each worker query "
+    "its own partitions"
 )
-"""Why no `odm.protocol.requests.Scan` with a ``segment`` is done."""
+"""Why an `odm.protocol.requests.Scan` with a ``segment`` is not supported."""
 
 
 def cut(schema: Schema, samples: Sequence[Sample], most: int) -> tuple[Part, ...]:
-    """Parts of about one size, ``most`` at most: as many as the samples and the partitions allow."""
+    """At most ``most`` parts of similar size: as many as the samples and the partitions allow."""
     total = max((sample.offset for sample in samples), default=0)
     chosen = {_nearest(samples, total * number // most).key for number in range(1, most)} if samples else set()
     texts = (key.decode("utf-8", "surrogateescape") for key in sorted(chosen))
@@ -35,9 +35,9 @@ def _nearest(samples: Sequence[Sample], offset: int) -> Sample:
 
 
 def _start_of_partition(schema: Schema, row_key: str) -> str:
-    """Where to cut near a row key: a text that begins with no partition and what joins it to a sort key.
+    """The start of a part near a row key: a text that does not contain a whole partition and the separator after it.
 
-    All rows of a partition begin with these, so they are all before the cut, or all behind it.
+    All rows of a partition begin with that partition and separator, so they are all before the start or all after it.
     """
     if schema.hash_only:
         return row_key

@@ -1,7 +1,7 @@
-"""What a write would send and store, before it is sent: for `explain`, in the words of ``cbt``, the vendor's command.
+"""What a write would send and store, for `explain`, in the syntax of ``cbt``, Google's command line.
 
-A write is rehearsed: its procedure runs without a driver, and is answered as by tables that hold nothing. So the
-requests that are shown are those of the procedure itself, and the rows are the cells in these requests.
+The procedure of the write runs without a driver, and gets the answers of empty tables. So the requests are exactly
+those of the procedure, and the rows consist of the cells in these requests.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,8 +41,8 @@ def rehearse(steps: Steps[Any], table: str, now: int) -> Rehearsal:
 
     Args:
         steps: the procedure.
-        table: the one of the items.
-        now: the server's time, in microseconds.
+        table: the items' table.
+        now: the time to show for cells with the server's time, in microseconds.
     """
     sent: list[Native] = []
     answer: Any = None
@@ -57,14 +57,17 @@ def rehearse(steps: Steps[Any], table: str, now: int) -> Rehearsal:
 
 
 def _most(sent: list[Native], table: str) -> int | None:
-    """A refused condition is looked into by one more request; a write that reads may find others busy with the row."""
+    """The most requests; None: not limited.
+
+    A refused condition takes one more request. A write that reads first starts over if other writers change the row.
+    """
     if isinstance(sent[0], MutateRow):
         return 1
     return 2 if _writes(sent[0], table) else None
 
 
 def _stored(sent: list[Native], table: str, now: int) -> str:
-    """By table, what ``cbt read`` would show then."""
+    """The output of ``cbt read`` for each table after the write."""
     tables: dict[str, dict[str, dict[str, SetCell]]] = {table: {}}
     for name, entry in (written for native in sent for written in _entries(native)):
         cells = tables.setdefault(name, {}).setdefault(entry.key, {})
@@ -77,7 +80,7 @@ def _writes(native: Native, table: str) -> bool:
 
 
 def _nothing(native: Native) -> Any:
-    """What a table without rows answers."""
+    """The answer of a table without rows."""
     if isinstance(native, ReadRows):
         return Read()
     if isinstance(native, MutateRows):
@@ -86,7 +89,7 @@ def _nothing(native: Native) -> Any:
 
 
 def _entries(native: Native) -> Iterator[tuple[str, Entry]]:
-    """What a request does to rows, with their tables."""
+    """The tables and entries that a request changes."""
     match native:
         case MutateRow():
             yield native.table, native.entry
@@ -102,7 +105,7 @@ def _entries(native: Native) -> Iterator[tuple[str, Entry]]:
 
 
 def _table(name: str, rows: Rows, now: int) -> str:
-    """What ``cbt read`` prints."""
+    """The output of ``cbt read`` for one table."""
     lines = [f"$ cbt read {name}"]
     for row_key, cells in sorted(rows.items()):
         lines += [_RULE, row_key]
@@ -115,7 +118,7 @@ def _table(name: str, rows: Rows, now: int) -> str:
 
 
 def quoted(value: bytes) -> str:
-    """Bytes as Go's ``%q`` writes them: https://pkg.go.dev/strconv#Quote."""
+    """Bytes in the syntax of Go's ``%q``: https://pkg.go.dev/strconv#Quote."""
     return f'"{"".join(map(_escaped, value.decode("utf-8", "surrogateescape")))}"'
 
 
@@ -129,6 +132,6 @@ def _escaped(character: str) -> str:
         return _ESCAPES[character]
     if code < 0x20 or code == 0x7F:
         return f"\\x{code:02x}"
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

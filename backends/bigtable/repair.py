@@ -1,19 +1,19 @@
-"""Finding and writing again index entries that items list and that are missing: procedures without I/O. See `scrub`.
+"""Finds index entries that items list but that are missing, and writes them again: procedures without I/O. See `scrub`.
 
-By the protocol (`odm.backends.bigtable.commit`) every entry that an item lists has its column in the row of the index.
-Only what happens outside of odm breaks that: an index table that was deleted by hand, or restored from a backup of
-another time. No later write repairs it, because an entry that is listed already keeps its qualifier and is not claimed
-again. So a repair sends these claims again: the listed qualifier, with the item's row key and the server's time.
+By the protocol (`odm.backends.bigtable.commit`), every entry that an item lists has its column in the index row. Only
+an action outside of odm breaks that: an index table was deleted by hand, or restored from a backup of another time. No
+later write repairs it, because an entry that is already listed keeps its qualifier and is not claimed again. So a
+repair sends these claims again: the listed qualifier, with the item's row key as value and the server's time.
 
-It goes over the items, and writes nothing where the column is there. It may run while others write:
+It reads the items, and writes nothing where the column exists. It may run while others write:
 
 * An item that is changed or deleted after its list was read may no longer have the entry, and its writer may have
-  removed the column already. Then the repair leaves a column that no item lists. That is garbage as every other claim
-  of a writer that stopped: readers pass over it, it is younger than the lease, and a later scrub removes it.
+  removed the column already. Then the repair leaves a column that no item lists. It is garbage like any claim of a
+  writer that stopped: readers ignore it, it is younger than the lease, and a later scrub removes it.
 * An item that loses an entry and gets it again lists it under another qualifier, because a qualifier is the id of one
   attempt and no id is used twice. So the garbage above is never taken for a column of the new entry.
-* An entry that an item lists under one qualifier in two reads was listed all the time in between, so its column must
-  have been there. The list is read again before anything is reported as missing or written.
+* An entry that an item lists under the same qualifier in two reads was listed all the time in between, so its column
+  must have existed. The list is read again before an entry is reported as missing or written.
 
 Entries in indexes that no model has, and items whose tag no model has, are left alone.
 """
@@ -43,8 +43,8 @@ class Lost:
 
     Attributes:
         index: the name of the index.
-        row_key: of the index row.
-        qualifier: of the column in it.
+        row_key: the row key of the index row.
+        qualifier: the qualifier of the entry's column.
         item: the row key of the item.
     """
 
@@ -55,11 +55,11 @@ class Lost:
 
 
 def repair(writer: Writer, rows: Sequence[Row]) -> Steps[int]:
-    """Write the entries again that items list and that are missing; returns how many.
+    """Write the missing entries that items list; returns how many.
 
     Args:
         writer: of the items' table.
-        rows: of items, with their tags and lists at least.
+        rows: rows of items, with at least their tags and lists.
 
     Raises:
         Throttled: the server did not answer in time.
@@ -72,17 +72,17 @@ def repair(writer: Writer, rows: Sequence[Row]) -> Steps[int]:
         work.setdefault(index_table(writer.table, one.index), []).append(Entry(one.row_key, (claim,)))
     stuck = yield from write_many(work, writer.retry)
     if stuck is not None:
-        raise Throttled(f"indexes of {writer.table!r} could not be repaired: {stuck.reason}; run it again later", [])
+        raise Throttled(f"indexes of {writer.table!r} could not be repaired: {stuck.reason}; try again later", [])
     return len(lost)
 
 
 def missing(writer: Writer, rows: Sequence[Row], absent: Collection[str] = ()) -> Steps[list[Lost]]:
-    """The entries that items list and that are missing in the tables of the indexes.
+    """The entries that items list and that are missing in the index tables.
 
     Args:
         writer: of the items' table.
-        rows: of items, with their tags and lists at least.
-        absent: indexes that have no table.
+        rows: rows of items, with at least their tags and lists.
+        absent: the indexes that have no table.
     """
     lost = yield from _not_there(writer, list(_listed(writer, rows)), absent)
     if not lost:
@@ -94,7 +94,7 @@ def missing(writer: Writer, rows: Sequence[Row], absent: Collection[str] = ()) -
 
 
 def _listed(writer: Writer, rows: Iterable[Row]) -> Iterator[Lost]:
-    """What the items of the models' entities list in indexes of the models."""
+    """The entries that items list, for items of the models' entities and indexes of the models."""
     tags = {write(tag): tag for tag in writer.schema.entities}
     for row in rows:
         tag = next((tags.get(cell.value) for cell in row.cells if cell[:2] == (FAMILY, TAG.encode())), None)
@@ -111,7 +111,7 @@ def _listed(writer: Writer, rows: Iterable[Row]) -> Iterator[Lost]:
 
 
 def _not_there(writer: Writer, entries: Sequence[Lost], absent: Collection[str]) -> Steps[list[Lost]]:
-    """Those of the entries whose columns are missing."""
+    """The entries whose columns are missing."""
     lost: list[Lost] = []
     for index in dict.fromkeys(entry.index for entry in entries):
         of_index = [entry for entry in entries if entry.index == index]

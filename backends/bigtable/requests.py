@@ -1,10 +1,10 @@
-"""From a request of the core to native requests: each is a generator without I/O.
+"""The procedures for the core's requests: generators without I/O.
 
 A procedure yields native requests, is sent their responses, and returns the response that the request's docstring in
-`odm.protocol.requests` promises.
+`odm.protocol.requests` describes.
 
-What is sent again after a lost answer: reads, making and deleting tables, and of writes what `writes`, `commit`,
-`counters` and `batches` say.
+After a lost answer, reads and changes of tables are retried. For writes, see `writes`, `commit`, `counters` and
+`batches`.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,9 +58,9 @@ class Procedures:
 
     Attributes:
         schema: the table.
-        retry: how long to try.
-        now: the timestamp of the cells that are written, in microseconds.
-        ids: makes the id that each attempt to write leaves in the row.
+        retry: how long to retry.
+        now: returns the timestamp of written cells, in microseconds.
+        ids: returns a new id for each attempt to write.
     """
 
     schema: Schema
@@ -82,7 +82,7 @@ class Procedures:
         """The procedure for a request.
 
         Raises:
-            Unsupported: it asks for what this backend does not do; raised here, before the first step.
+            Unsupported: Bigtable cannot do this; raised before the first native request.
         """
         match request:
             case Get():
@@ -123,11 +123,11 @@ class Procedures:
 
     @property
     def layout(self) -> Layout:
-        """Where the table's items stand."""
+        """How the table's row keys are built."""
         return self.writer.layout
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
-        """Why the items under these keys cannot be written in one transaction; None: they are one row."""
+        """Why the items with these keys cannot be written in one transaction; None: they are one row."""
         return unsupported_reason(tuple(map(self.layout.row_key, keys)))
 
     def get(self, key: Key) -> Steps[Item | None]:
@@ -136,13 +136,13 @@ class Procedures:
         return self.loader.item(rows[0]) if rows else None
 
     def batch_get(self, keys: tuple[Key, ...], *, tags: bool = False) -> Steps[tuple[Item | None, ...]]:
-        """Read rows by key, or their tags: one request unless the keys are very many."""
+        """Read rows by key, or only their tags; in one request unless there are very many keys."""
         row_keys = tuple(map(self.layout.row_key, keys))
         found = yield from read_many(self.table, row_keys, self.retry, self.writer.form.owned.held if tags else ITEM)
         return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
 
     def query(self, request: Query) -> Steps[Page]:
-        """A page of one partition, of the table or of an index."""
+        """Read a page of one partition, of the table or of an index."""
         if request.index is not None:
             return self._query_index(request, request.index)
         span = self.layout.range(request.partition, request.lo, request.hi)
@@ -160,10 +160,10 @@ class Procedures:
         return read_page(request, source, span, self.retry)
 
     def scan(self, request: Scan) -> Steps[Page]:
-        """A page of the whole table.
+        """Read a page of the whole table.
 
-        Where a row key parts into partition and sort cannot be told without its entity, and to go on only the whole is
-        needed: so the positions of a scan hold the row key as their partition, and no sort.
+        A row key cannot be split into partition and sort without knowing its entity. To continue a scan, the whole row
+        key suffices, so its positions have the row key as their partition, and no sort.
         """
         span = RowRange() if request.part is None else RowRange(*request.part)
         if request.after is not None:
@@ -173,10 +173,10 @@ class Procedures:
         return evolve(page, entries=Lazy(rows, entries_of))
 
     def _items(self, key: Callable[[str], Key]) -> Items:
-        """Rows of items, with the keys that their row keys stand for."""
+        """The source of a page of items; ``key`` converts a row key into an item's key."""
         return Items(self.table, lambda row_key: Position(key(row_key)), self.loader)
 
     def split(self, request: Split) -> Steps[tuple[Part, ...]]:
-        """Cut the table into parts to scan."""
+        """Divide the table into parts to scan."""
         samples: tuple[Sample, ...] = yield from until_answered(SampleRowKeys(self.table), self.retry)
         return cut(self.schema, samples, request.parts)

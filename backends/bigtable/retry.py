@@ -1,4 +1,4 @@
-"""Sending again: what may be, how often, and with which pauses. Procedures without I/O; pauses are requests too."""
+"""Retries: how often, with which pauses, and of which calls. Procedures without I/O, which yield pauses as requests."""
 
 import logging
 import random
@@ -18,23 +18,24 @@ from odm.protocol.requests import Sleep
 _LOG = logging.getLogger("odm.bigtable")
 
 ATTEMPT_SECONDS = 20.0
-"""How long one attempt may take, a whole stream included; as the vendor's clients have it."""
+"""The deadline of one attempt, including a whole stream; the same as in Google's clients."""
 
 OVERALL_SECONDS = 60.0
-"""How long attempts begin. The vendor's clients go on with a read or bulk write for 600 seconds in all, where here
-each attempt that brings something has the time anew."""
+"""For how long calls are retried after the first failure. A read that returns rows, or a bulk write that is answered
+completely, starts this time again; Google's clients continue a read or bulk write for 600 seconds in all."""
 
 
 @frozen
 class Retry:
-    """How long to try.
+    """How long and how often to retry.
 
     Attributes:
-        overall: seconds after which no attempt begins any more; None where only their number counts.
-        times: how often a call is sent again; None: while the time lasts.
-        first, most: seconds of the longest first pause and of the longest of all; they double in between.
-        clock: seconds of a clock that never goes back.
-        jitter: a number in ``[0, 1)``, the part of a pause that is waited, so that clients do not come back at once.
+        overall: seconds after which no attempt begins; None: only ``times`` counts.
+        times: the most retries of a call; None: only ``overall`` counts.
+        first: the longest first pause, in seconds; it doubles with each retry.
+        most: the longest pause, in seconds.
+        clock: returns seconds of a monotonic clock.
+        jitter: returns a number in ``[0, 1)`` by which a pause is multiplied, so that clients retry at different times.
     """
 
     overall: float | None = OVERALL_SECONDS
@@ -45,7 +46,7 @@ class Retry:
     jitter: Callable[[], float] = random.random
 
     def pauses(self) -> Iterator[Sleep]:
-        """The pauses between attempts; ends when the time is up, or their number."""
+        """The pauses between attempts; ends when the time or the number of retries is used up."""
         end = inf if self.overall is None else self.clock() + self.overall
         longest = self.first
         for _ in count() if self.times is None else range(self.times):
@@ -56,19 +57,19 @@ class Retry:
             longest = min(2 * longest, self.most)
 
     def with_retry_policy(self, policy: RetryPolicy) -> "Retry":
-        """The same with what a store says: so many attempts, in place of as many as there is time for."""
+        """The same with a store's ``retries``, which replaces the limit by time."""
         return self if policy.retries is None else evolve(self, overall=None, times=policy.retries)
 
     def contention(self) -> Iterator[Sleep]:
-        """The pauses between attempts where another writer was faster: shorter, because that one is done by then.
+        """The pauses between attempts if another writer changed the row: shorter, because that write is complete.
 
-        How often a request is sent again does not count here: each attempt is answered.
+        A store's ``retries`` does not limit these attempts, because each of them was answered.
         """
         return evolve(self, overall=OVERALL_SECONDS, times=None, first=self.first / 5, most=self.most / 5).pauses()
 
 
 def once(call: Call) -> Steps[Any]:
-    """Send a call that must not be sent twice."""
+    """Send a call once, without retries."""
     try:
         return (yield call)
     except NATIVE_FAILURES as failure:
@@ -76,7 +77,7 @@ def once(call: Call) -> Steps[Any]:
 
 
 def all_of(calls: Sequence[Call]) -> Steps[tuple[Any, ...]]:
-    """Make calls at the same time; each brings its response, or the native failure itself."""
+    """Make calls at the same time; returns for each its response or its native failure."""
     if len(calls) > 1:
         return tuple((yield Concurrent(tuple(calls))))
     try:
@@ -86,7 +87,7 @@ def all_of(calls: Sequence[Call]) -> Steps[tuple[Any, ...]]:
 
 
 def until_answered(call: Call, retry: Retry) -> Steps[Any]:
-    """Send a call that has the same effect when it is applied twice, until it is answered."""
+    """Send an idempotent call, and retry it until it is answered."""
     pauses = retry.pauses()
     while True:
         try:
@@ -96,7 +97,7 @@ def until_answered(call: Call, retry: Retry) -> Steps[Any]:
 
 
 def answers_of(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) -> Steps[list[Any]]:
-    """Make calls at the same time, each until it is answered; a failure that is expected is an answer."""
+    """Make idempotent calls at the same time, and retry each until it is answered; an expected failure is an answer."""
     answers: dict[int, Any] = {}
     pauses = retry.pauses()
     while left := [number for number in range(len(calls)) if number not in answers]:
@@ -117,7 +118,7 @@ def pause(pauses: Iterator[Sleep], failure: Exception, call: Call) -> Steps[None
     """Wait before the next attempt.
 
     Raises:
-        OdmError: the failure is not one to try again after, or the time is up.
+        OdmError: the failure is not temporary, or the time is up.
     """
     wait = next(pauses, None) if passing(failure) else None
     if wait is None:
@@ -127,7 +128,7 @@ def pause(pauses: Iterator[Sleep], failure: Exception, call: Call) -> Steps[None
 
 
 def read_all(call: ReadRows, retry: Retry) -> Steps[list[Row]]:
-    """All rows of a read; an attempt that breaks off goes on behind the last row that it brought."""
+    """All rows of a read; a retry continues after the last row that was scanned."""
     rows: list[Row] = []
     pauses = retry.pauses()
     left: ReadRows | None = call
@@ -145,7 +146,7 @@ def read_all(call: ReadRows, retry: Retry) -> Steps[list[Row]]:
 
 
 def _rest(call: ReadRows, read: Read) -> ReadRows | None:
-    """What is still to be read; None when nothing is."""
+    """The part that is still to be read; None if everything was read."""
     limit = None if call.limit is None else call.limit - len(read.rows)
     if limit == 0:
         return None

@@ -1,11 +1,11 @@
-"""Rows from the chunks of a ReadRows answer, by the published rules, strictly.
+"""Builds rows from the chunks of a ReadRows answer, strictly by the published rules.
 
-A server cuts rows into chunks where it likes: fields that did not change are left out, a long value is split, and a row
-that cannot be finished is reset. Both drivers feed their responses here; nothing is guessed, and what breaks a rule
+The server may cut rows into chunks anywhere: it omits fields that did not change, splits long values, and resets a row
+that it cannot finish. The sync and async drivers both pass their responses to this module. Anything that breaks a rule
 of google.bigtable.v2 (bigtable.proto, CellChunk) is an error.
 
-Nearly all time of a scan is spent in this loop, so a chunk's fields are read in one step, and a column's name only
-where it is new.
+A scan spends nearly all of its time in this loop, so the fields of a chunk are read in one step, and the name of a
+column is decoded only the first time.
 """
 
 from operator import attrgetter
@@ -24,10 +24,10 @@ _NOTHING: Final = (b"", ABSENT, ABSENT, 0, b"", 0)
 
 
 class RowMerger:
-    """The rows of one answer, in the order of reading.
+    """Collects the rows of one answer, in the order of reading.
 
     Attributes:
-        rows: the rows that were committed so far.
+        rows: the rows that are committed so far.
     """
 
     def __init__(self, *, reverse: bool = False) -> None:
@@ -35,7 +35,7 @@ class RowMerger:
         self._reverse = reverse
         self._scanned = b""
         self._known: dict[tuple[bytes, ...], tuple[Column, ...]] = {}
-        self._columns: list[bytes] = []  # of the row that is read: qualifiers, and before those of a family ABSENT, it
+        self._columns: list[bytes] = []  # of the current row: qualifiers; before those of a family, ABSENT and its name
         self._values: list[bytes] = []
         self._timestamps: list[int] = []
         self._drop()
@@ -44,14 +44,14 @@ class RowMerger:
         """Take the next response of the stream, a `odm.backends.bigtable.messages.ReadRowsResponse`.
 
         Raises:
-            BackendError: it breaks the rules.
+            BackendError: the response breaks a rule.
         """
         columns, values, timestamps, absent = self._columns, self._values, self._timestamps, ABSENT
         for chunk in map(_FIELDS, response.chunks):
             key, family, qualifier, timestamp, value, size, reset, commit = chunk
             if key or size or reset or family != absent or qualifier == absent or not self._ready:
                 self._take(*chunk)
-            else:  # mostly it is a whole cell of one more column
+            else:  # the usual case: a whole cell of another column in the same family
                 columns.append(qualifier)
                 values.append(value)
                 timestamps.append(timestamp)
@@ -61,10 +61,10 @@ class RowMerger:
             self._advance(response.last_scanned_row_key)
 
     def finish(self, failure: Exception | None = None) -> Read:
-        """What the stream brought until it ended, or until the failure.
+        """The rows up to the end of the stream, or up to the failure.
 
         Raises:
-            BackendError: the stream ended inside a row without a failure.
+            BackendError: the stream ended inside a row, without a failure.
         """
         if failure is None and self._key:
             raise self._broken("the answer ends inside the row")
@@ -74,7 +74,7 @@ class RowMerger:
     def _take(
         self, key: bytes, family: bytes, qualifier: bytes, timestamp: int, value: bytes, size: int, reset: bool, _: bool
     ) -> None:
-        """Take any chunk: a reset, a cell, the first part of one, or a further part."""
+        """Take any chunk: a reset, a cell, or a part of one."""
         if reset:
             self._reset((key, family, qualifier, timestamp, value, size))
             return
@@ -89,7 +89,7 @@ class RowMerger:
             self._parts.clear()
 
     def _begin_cell(self, key: bytes, family: bytes, qualifier: bytes, timestamp: int) -> None:
-        """The first chunk of a cell; what it leaves out is as in the cell before."""
+        """Take the first chunk of a cell; fields that it omits are those of the previous cell."""
         if not self._key:
             self._begin_row(key)
         elif key and key != self._key:
@@ -99,15 +99,15 @@ class RowMerger:
                 raise self._broken("a column family without a qualifier")
             self._columns += (ABSENT, family)
         elif not self._columns:
-            raise self._broken("the first cell of a row without its column")
+            raise self._broken("the first cell of a row has no column")
         self._columns.append(self._columns[-1] if qualifier == ABSENT else qualifier)
         self._timestamps.append(timestamp)
 
     def _begin_row(self, key: bytes) -> None:
         if not key:
-            raise self._broken("a row begins without its key")
+            raise self._broken("a row begins without a row key")
         if not self._follows(key):
-            raise self._broken(f"row {key!r} comes out of order")
+            raise self._broken(f"row {key!r} is out of order")
         self._key = key
 
     def _commit(self) -> None:
@@ -120,7 +120,7 @@ class RowMerger:
         self._drop()
 
     def _columns_of(self, names: tuple[bytes, ...]) -> tuple[Column, ...]:
-        """The columns of a row, kept for further ones."""
+        """The columns of a row, cached for further rows."""
         family, columns = b"", []
         place = iter(names)
         for name in place:
@@ -134,23 +134,23 @@ class RowMerger:
         if not self._key:
             raise self._broken("a reset outside of a row")
         if data != _NOTHING:
-            raise self._broken("a reset that carries data")
+            raise self._broken("a reset with data")
         self._drop()
 
     def _drop(self) -> None:
-        """Forget the row that is read."""
+        """Discard the current row."""
         self._key = b""
         self._columns.clear()
         self._values.clear()
         self._timestamps.clear()
-        self._parts: list[bytes] = []  # of a cell that is not whole yet
-        self._ready = False  # for one more cell of the row
+        self._parts: list[bytes] = []  # of a cell that is not complete
+        self._ready = False  # inside a row, and between two of its cells
 
     def _advance(self, row_key: bytes) -> None:
         if self._key:
-            raise self._broken("the position moves inside a row")
+            raise self._broken("last_scanned_row_key inside a row")
         if not self._follows(row_key) and row_key != self._scanned:
-            raise self._broken(f"the position moves back to {row_key!r}")
+            raise self._broken(f"last_scanned_row_key moves back to {row_key!r}")
         self._scanned = row_key
 
     def _follows(self, row_key: bytes) -> bool:
@@ -161,6 +161,6 @@ class RowMerger:
     def _broken(self, what: str) -> BackendError:
         where = f"row {self._key!r}" if self._key else f"the row after {self._scanned!r}"
         return BackendError(
-            f"Bigtable's answer breaks the rules of ReadRows at {where}: {what}. Nothing of this answer was used; "
-            "if it repeats, report it with the versions of google-cloud-bigtable and of the server"
+            f"Bigtable's answer breaks the rules of ReadRows at {where}: {what}. The answer was discarded; if this "
+            "happens again, report it with the versions of google-cloud-bigtable and of the server"
         )

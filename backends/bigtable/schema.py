@@ -1,4 +1,4 @@
-"""From the compiled schema to Bigtable: what it cannot hold is refused here, before any request."""
+"""Checks that Bigtable can store a compiled schema, before any request; and the tables that it needs."""
 
 import re
 
@@ -15,15 +15,15 @@ TABLE_NAME = re.compile(r"[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}")
 
 
 def check(schema: Schema) -> None:
-    """Refuse what Bigtable cannot keep.
+    """Refuse a schema that Bigtable cannot store.
 
     Raises:
-        SchemaError: the name of the table, of an index or of an attribute, row keys that could be read in two
-            ways, or an index whose entries would not be in order.
+        SchemaError: the name of the table, an index or an attribute is not valid on Bigtable; a row key could stand
+            for two keys; or the entries of an index would not sort correctly.
     """
     if not TABLE_NAME.fullmatch(schema.name):
         raise SchemaError(
-            f"table {schema.name!r}: a Bigtable table has a name of 1 to 50 letters, digits, '_', '-' and '.', which "
+            f"table {schema.name!r}: the name of a Bigtable table has 1 to 50 letters, digits, '_', '-' and '.', and "
             "begins with a letter, digit or '_': choose another name (a store's prefix counts)"
         )
     for index in schema.indexes.values():
@@ -47,14 +47,14 @@ def _check_index(schema: Schema, index: IndexSchema) -> None:
     table = index_table(schema.name, index.name)
     if not TABLE_NAME.fullmatch(table):
         raise SchemaError(
-            f"table {schema.name!r}: index {index.name!r} is the Bigtable table {table!r} of {len(table)} characters, "
-            "and 50 letters, digits, '_', '-' and '.' are the most: give the index a shorter name with index=..., or "
-            "the table (a store's prefix counts)"
+            f"table {schema.name!r}: index {index.name!r} needs the Bigtable table {table!r}, whose name has "
+            f"{len(table)} characters; Bigtable allows 50 letters, digits, '_', '-' and '.': give the index a shorter "
+            "name with index=..., or the table a shorter name (a store's prefix counts)"
         )
     check_entries(schema.name, index)
 
 
 def tables(schema: Schema) -> tuple[CreateTable, ...]:
-    """The requests that make the table and those of its indexes; of every cell the newest is kept."""
+    """The requests that create the table and its index tables; garbage collection keeps one version of each cell."""
     indexes = (CreateTable(index_table(schema.name, name), {ENTRIES: 1}) for name in schema.indexes)
     return (CreateTable(schema.name, {FAMILY: 1, COUNTERS: 1}), *indexes)

@@ -1,20 +1,19 @@
-"""Removing what writers that stopped halfway have left behind: ``odm scrub``, and the same for programs.
+"""Removes garbage that interrupted writers left behind: ``odm scrub``, and the same as functions.
 
-Reads are right without it: what it removes is passed over by every one of them, and only costs them time, and storage.
-So it need not run often, once a day say. It may run while others write, several at a time too, and be stopped at any
-moment::
+Reads are correct without it: they ignore the garbage, which costs only time and storage. So run it rarely, for example
+once a day. It may run while other programs write, several scrubs may run at once, and it may be stopped at any time::
 
     from odm.backends.bigtable import Bigtable
     from odm.backends.bigtable.scrub import scrub
 
     print(scrub(Bigtable("my-project", "shop"), table))
 
-It removes index columns that no item lists (a write stopped before its item was written, or before what the item
-had listed was removed), what increments of Counters leave where there is no item, and with ``expired=True`` items whose
-TTL has passed. What is younger than the lease, one hour, is left alone: its writer may still be at it. Rows, cells and
-column families of other programs are neither removed nor changed.
+It removes index columns that no item lists (a write stopped before its item was written, or before the item's previous
+entries were removed), rows that increments of Counters leave where there is no item, and with ``expired=True`` items
+whose TTL has passed. Index columns and counters younger than the lease of one hour are left alone, because their writer
+may still be at work. Rows, cells and column families of other programs are neither removed nor changed.
 
-With ``repair=True`` it also writes index entries again that items list and that are missing, because an index table was
+With ``repair=True`` it also writes missing index entries again that items list. They are missing if an index table was
 deleted by hand or restored from a backup; see `odm.backends.bigtable.repair`.
 """
 
@@ -49,30 +48,30 @@ def scrub(  # noqa: PLR0913  # its options
     lease: float = LEASE_SECONDS,
     clock: Callable[[], float] | None = None,
 ) -> Scrubbed:
-    """Remove what no item has.
+    """Remove garbage from the tables of a schema.
 
     Args:
         backend: the instance.
-        table: whose table and indexes.
-        prefix: that of the `odm.Store`.
-        expired: also remove items whose TTL has passed, with their index entries. The whole table is read for that, as
-            it is where a model has a Counter.
-        repair: also write index entries again that items list and that are missing. The whole table is read for that.
-        rate: rows a second at most; None: as many as there are.
-        after: go on where an earlier call stopped: the last `Scrubbed.following` that ``tell`` was told.
-        tell: is told after each 500 rows what has been done so far.
-        lease: seconds for which what no item lists is left alone. Writers rely on an hour: less only where nobody
-            writes.
-        clock: seconds since the epoch, for tests; None: the server's time, by which it stamps what is written.
+        table: the table; its indexes are scrubbed, too.
+        prefix: the prefix of the `odm.Store`.
+        expired: also remove items whose TTL has passed, with their index entries. This reads the whole table, as does
+            a scrub of a table in which a model has a Counter.
+        repair: also write missing index entries again that items list. This reads the whole table.
+        rate: the most rows per second; None: no limit.
+        after: continue an earlier call: the last `Scrubbed.following` that was passed to ``tell``.
+        tell: called with the progress so far after each page of 500 rows.
+        lease: the age in seconds up to which index columns and counters are left alone. Writers rely on one hour; use
+            less only if no program writes.
+        clock: returns seconds since the epoch, for tests; None: the server's time, which is also that of the columns.
 
     Returns:
         What was done.
 
     Raises:
-        BadValue: an argument makes no sense.
-        SchemaError: the models are not for Bigtable.
+        BadValue: an argument is not valid.
+        SchemaError: Bigtable cannot store the models.
         Throttled: the server did not answer in time.
-        OdmError: it refused a call.
+        OdmError: the server refused a call.
     """
     schema, rules = _named(table, prefix), Rules(lease, expired, rate, after, clock, repair)
     _check(rules)
@@ -96,7 +95,7 @@ async def ascrub(  # noqa: PLR0913  # its options
     lease: float = LEASE_SECONDS,
     clock: Callable[[], float] | None = None,
 ) -> Scrubbed:
-    """Remove what no item has, without blocking the event loop; as `scrub`."""
+    """Remove garbage, without blocking the event loop; see `scrub`."""
     schema, rules = _named(table, prefix), Rules(lease, expired, rate, after, clock, repair)
     _check(rules)
     connection = backend.connect(schema)
@@ -114,8 +113,8 @@ def _named(table: Table, prefix: str) -> Schema:
 def _check(rules: Rules) -> None:
     for name, value in (("lease", rules.lease), ("rate", 1 if rules.rate is None else rules.rate)):
         if not value > 0:
-            raise BadValue(f"scrub({name}={value!r}): give a number above 0")
+            raise BadValue(f"scrub({name}={value!r}): pass a number above 0")
 
 
 def _silent(_done: Scrubbed) -> None:
-    """Tell nobody."""
+    """Report no progress."""

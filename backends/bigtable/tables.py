@@ -1,7 +1,7 @@
-"""Making, changing and removing the tables of a schema: its own, and one an index.
+"""Creates, changes and deletes the tables of a schema: one for its items, and one for each index.
 
-Each step is found by a look at the tables as they are, so whatever was interrupted goes on where it stopped, and
-several may be at it at once.
+Each step is derived from the existing tables. So an interrupted run can be repeated, and several programs may run this
+at the same time.
 """
 
 from collections.abc import Collection, Iterable
@@ -31,19 +31,19 @@ from odm.schema.model import Schema
 
 
 def create(schema: Schema, retry: Retry) -> Steps[None]:
-    """Make the tables, or add to existing ones the column families that they lack.
+    """Create the tables, and add missing column families to existing ones.
 
-    Nothing else about existing tables is changed. Items that were written before their model had a pattern have no
-    entries in its index table, and enter it when they are written again.
+    Nothing else about existing tables is changed. Items that were written before their model had an access pattern have
+    no entries in its index table until they are written again.
 
     Raises:
-        BackendError: a table holds something else.
+        BackendError: a table belongs to another program.
     """
     yield from _settle(schema, ADDITIVE, retry, silent)
 
 
 def plan(schema: Schema, retry: Retry) -> Steps[tuple[TableChange, ...]]:
-    """What would be done to the tables as they are now, in order; what is refused or extra as well."""
+    """The changes that would be made to the existing tables, in order, including refused and extra ones."""
     names = yield from _names(schema, retry)
     beside = sorted(name for name in names if _could_be_index(schema, name))
     found = yield from _described((*_wanted(schema), *beside), retry)
@@ -54,13 +54,13 @@ def plan(schema: Schema, retry: Retry) -> Steps[tuple[TableChange, ...]]:
 
 
 def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Steps[None]:
-    """Make the tables what the models ask for.
+    """Change the tables to match the models.
 
     Args:
-        schema: what they ask for.
-        retry: how long to try.
-        drop: remove index tables that no model has, and let families keep the newest value of a cell only.
-        tell: is told of each change when it is begun.
+        schema: the tables that the models need.
+        retry: how long to retry.
+        drop: also delete index tables that no model has, and set the families' garbage collection rule to one version.
+        tell: called with each change before it is made.
 
     Raises:
         BackendError: a change is refused, or an index table that no model has holds rows of other programs.
@@ -72,9 +72,10 @@ def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Steps[None
 
 
 def drop(schema: Schema, retry: Retry) -> Steps[None]:
-    """Remove the tables; absent ones are no error.
+    """Delete the tables; a missing table is not an error.
 
-    The items go first: while they are there, an index table that was made anew would lack the entries that they list.
+    The items' table is deleted first. If an index table were deleted first and created again in between, it would lack
+    the entries that the items list.
     """
     items, *entries = map(DeleteTable, _wanted(schema))
     yield from answers_of((items,), retry, NotFound)
@@ -82,7 +83,7 @@ def drop(schema: Schema, retry: Retry) -> Steps[None]:
 
 
 def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell) -> Steps[None]:
-    """Make the changes of these kinds; look again where somebody else was at it too."""
+    """Make the changes of these kinds; compare again if another program made changes at the same time."""
     pauses = retry.pauses()
     while True:
         if "extra" in kinds:
@@ -103,24 +104,26 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell) -
             return
         wait = next(pauses, None)
         if wait is None:
-            raise BackendError(f"table {schema.name!r}: somebody else keeps making and removing it: try again later")
+            raise BackendError(
+                f"table {schema.name!r}: another program keeps creating and deleting its tables: try again later"
+            )
         yield wait
 
 
 def _refuse(found: Iterable[TableChange]) -> None:
-    """Raise the first of the changes that cannot be made."""
+    """Raise an error for the first change that cannot be made."""
     for change in found:
         if change.kind == "refused":
             raise BackendError(change.text)
 
 
 def _wanted(schema: Schema) -> list[str]:
-    """The names of the schema's tables, its own first."""
+    """The names of the schema's tables, that of the items first."""
     return [call.table for call in tables(schema)]
 
 
 def _described(names: Iterable[str], retry: Retry) -> Steps[dict[str, Families]]:
-    """The column families of those tables that exist."""
+    """The column families of those of the tables that exist."""
     calls = [*map(GetTable, names)]
     answers = yield from answers_of(calls, retry, NotFound)
     return {
@@ -140,16 +143,16 @@ def _names(schema: Schema, retry: Retry) -> Steps[list[str]]:
 
 
 def _could_be_index(schema: Schema, name: str) -> bool:
-    """Whether a table could be one of an index that no model has.
+    """Whether a table could belong to an index that no model has.
 
-    ``shop.eu.by_day`` could as well be of an index of a table ``shop.eu``.
+    A name with one more dot is excluded: ``shop.eu.by_day`` may belong to an index of a table ``shop.eu``.
     """
     head, dot, index = name.partition(f"{schema.name}.")
     return not head and bool(dot) and "." not in index and name not in _wanted(schema)
 
 
 def _holds_entries(schema: Schema, name: str, families: Families, retry: Retry) -> Steps[bool]:
-    """Whether a table is one of index entries, by its families and its first row."""
+    """Whether a table holds index entries, judged by its families and its first row."""
     if families.keys() != {ENTRIES}:
         return False
     rows = yield from read_all(ReadRows(name, limit=1, filter=Newest()), retry)

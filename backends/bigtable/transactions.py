@@ -1,19 +1,18 @@
-"""What Bigtable cannot do all at once, and what to do instead: it changes one row in one step, and only one."""
+"""Which transactions Bigtable cannot do, and what to do instead: Bigtable is atomic for one row only."""
 
 from collections.abc import Sequence
 
 _INSTEAD = (
-    "write them one by one, in an order in which a stop in between does no harm, or with batch() where that does not "
-    "matter; keep what must change together in one item; or use DynamoDB or the bundled engine"
+    "write them one by one, in an order in which stopping in between does no harm, or with batch() if the order does "
+    "not matter; keep what must change together in one item; or use DynamoDB or the bundled engine"
 )
 
 ONCE = (
-    "an update with retry_safe=True on Bigtable: where the answer was lost and somebody else has written to the row "
-    "since, nobody can tell whether the update was done. Leave retry_safe out, and read the item on an OutcomeUnknown; "
-    "give the item a Revision and update the entity that you read, which cannot be done twice; or use "
-    "DynamoDB or the bundled engine"
+    "an update with retry_safe=True on Bigtable: if the answer is lost and another writer changes the row, nothing "
+    "shows whether the update was applied. Remove retry_safe, and read the item on an OutcomeUnknown; give the item a "
+    "Revision and update the entity that you read, which cannot be applied twice; or use DynamoDB or the bundled engine"
 )
-"""Why no `odm.protocol.requests.Transact` with ``once`` is done."""
+"""Why an `odm.protocol.requests.Transact` with ``once`` is not supported."""
 
 
 def unsupported_reason(row_keys: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Native requests in Google's protobuf messages: which service, which method, which message."""
+"""Native requests as Google's protobuf messages, with the service and method to call."""
 
 import re
 from base64 import urlsafe_b64encode
@@ -55,7 +55,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS
 
 ADMIN_SECONDS = 300.0
-"""How long a change of a table may take; the vendor's own default for making one."""
+"""The deadline of a change of a table, in seconds; Google's default for CreateTable."""
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -67,14 +67,14 @@ def _agent() -> str:
 
 _FEATURES: Final = urlsafe_b64encode(data.FeatureFlags.serialize(data.FeatureFlags(reverse_scans=True))).decode()
 _ABOUT: Final[Metadata] = (
-    ("bigtable-features", _FEATURES),  # servers read backwards only for clients that say they can take it
+    ("bigtable-features", _FEATURES),  # servers do reverse scans only for clients that declare support for it
     (METRICS_METADATA_KEY, _agent()),
 )
-"""What every request says of this client."""
+"""The metadata about this client, sent with every request for data."""
 
 
 class Message(NamedTuple):
-    """A method call: ``service`` says of which client."""
+    """A method call: the service, its method, the request, the deadline in seconds, and metadata."""
 
     service: Service
     method: str
@@ -85,12 +85,12 @@ class Message(NamedTuple):
 
 @frozen
 class Wire:
-    """Writes requests for one instance.
+    """Builds the messages for one instance.
 
     Attributes:
         instance: its full name, ``projects/<project>/instances/<instance>``.
-        app_profile: of every request for data; "" is the instance's default.
-        seconds: how long an attempt at one may take.
+        app_profile: the app profile of every request for data; "" is the instance's default.
+        seconds: the deadline of an attempt.
     """
 
     instance: str
@@ -112,7 +112,7 @@ class Wire:
         method = type(call).__name__
         request = REQUESTS[method](table_name=self._table(call), app_profile_id=self.app_profile)
         _FILL[type(call)](request, call)
-        # a commit that is applied late must not find its claims removed
+        # a commit that is applied late must still find its claims
         seconds = min(self.seconds, COMMIT_WITHIN) if isinstance(call, CheckAndMutateRow) else self.seconds
         return Message("data", method, request, seconds, _routed(request.table_name, self.app_profile))
 
@@ -122,13 +122,13 @@ class Wire:
 
 @lru_cache(maxsize=256)
 def _routed(table: str, app_profile: str) -> Metadata:
-    """The metadata of a request; by its first part the service finds where to send it."""
+    """The metadata of a request; the service routes the request by the first entry."""
     params = {"table_name": table} | ({"app_profile_id": app_profile} if app_profile else {})
     return (("x-goog-request-params", urlencode(params)), *_ABOUT)
 
 
 def _fill_nothing(request: Any, call: SampleRowKeys) -> None:
-    """The table's name is all that it says."""
+    """SampleRowKeys has no fields but the table's name."""
 
 
 def _fill_read(request: Any, call: ReadRows) -> None:
@@ -158,7 +158,7 @@ def _fill_mutate_rows(request: Any, call: MutateRows) -> None:
 
 
 def _fill_check(request: Any, call: CheckAndMutateRow) -> None:
-    """Without a predicate the server asks whether the row holds anything."""
+    """Without a predicate, the server checks whether the row has any cell."""
     request.row_key = _key(call.key)
     if call.predicate is not None:
         _fill_filter(request.predicate_filter, call.predicate)

@@ -1,4 +1,4 @@
-"""What all writes of a table go by."""
+"""What all writes of a table share: its schema and layout, timestamps, and the ids of attempts."""
 
 import secrets
 import time
@@ -18,25 +18,25 @@ from odm.schema.model import Schema
 
 
 def now_micros() -> int:
-    """The time for cells: microseconds, in whole milliseconds as Bigtable wants them."""
+    """The current time as a cell's timestamp: microseconds, rounded down to milliseconds as Bigtable requires."""
     return time.time_ns() // 1_000_000 * 1000
 
 
 def new_id() -> str:
-    """The id of an attempt to write: random, so that nobody else's is equal."""
+    """The id of an attempt to write: random, so that no two attempts have the same."""
     return secrets.token_hex(10)
 
 
 def versioned(id: str, version: Value) -> str:
-    """The revision that an attempt leaves: its id, and the version of the item behind a dot, but the first.
+    """The revision that an attempt writes: its id, then a dot and the item's version, unless that is the first.
 
-    It is told to increments of counters, which see nothing else of the item.
+    An increment of a counter reads the revision, and learns the item's version from it.
     """
     return f"{id}.{version}" if version else id
 
 
 def version_in(revision: str) -> str:
-    """The version that a revision tells; "" is the first."""
+    """The version in a revision; "" is the first."""
     return revision.partition(".")[2]
 
 
@@ -46,12 +46,12 @@ class Writer:
 
     Attributes:
         schema: the table.
-        retry: how long to try.
-        now: the timestamp of the cells that are written, in microseconds.
-        ids: makes the id that each attempt to write leaves in the row.
-        layout: where its items stand.
+        retry: how long to retry.
+        now: returns the timestamp of written cells, in microseconds.
+        ids: returns a new id for each attempt to write.
+        layout: how row keys are built.
         form: how attributes are stored.
-        local: the local indexes, with what each holds of an item on DynamoDB.
+        local: the local indexes, and which part of an item each would hold on DynamoDB.
     """
 
     schema: Schema
@@ -69,7 +69,7 @@ class Writer:
     )
 
     def id_of(self, version: Value) -> str:
-        """The revision of an attempt that leaves an item of this version; None is the first."""
+        """A new revision for an item of this version; None is the first."""
         return versioned(self.ids(), version)
 
     @property
@@ -81,12 +81,12 @@ class Writer:
         """The row key of an item.
 
         Raises:
-            ItemTooLarge: it has more bytes than a row key may have.
+            ItemTooLarge: it is longer than Bigtable allows.
         """
         return self.layout.row_key(key)
 
     def unlisted(self, request: Put) -> bool:
-        """Whether neither this item nor any other under its key has index entries."""
+        """Whether neither this item nor any other that may be stored under its key has index entries."""
         if request.entries or not self.schema.indexes:
             return not request.entries
         entity = self.schema.entities.get(request.item[TAG])

@@ -1,14 +1,15 @@
-"""Which way a write goes: in one call where the server can judge and do it alone, otherwise by `commit`.
+"""How a write is sent: in one call where the server can evaluate and apply it, otherwise through `commit`.
 
-* **Put** without a condition, where no index entry can be listed: one check-and-mutate, which asks that the row holds
-  nothing of another program; one mutation of the row in a table that is ``exclusive``. It takes the old item away and
-  sets every cell with a given timestamp, so applied twice it leaves what applying it once does: it is sent until it is
-  answered. As with any repeated put, one of another writer in between loses.
-* **Counters alone**: one read-modify-write (`counters`).
-* **One check-and-mutate**, where the server can judge the condition, the actions do not depend on what they find, and
-  no index entry changes. If it is refused, `commit` reads the item, judges it, and answers or tries on. If its answer
-  is lost, it is not sent again: the row tells by its revision if it was done; a delete leaves nothing to tell by.
-* **All else**: read, evaluated here, and committed by the revision.
+* **Put** without a condition, where neither the old nor the new item can have index entries: one CheckAndMutateRow,
+  whose predicate checks that the row holds no cells of another program; in an ``exclusive`` table, one MutateRow. It
+  deletes the old item and sets every cell with an explicit timestamp. Applied twice it has the same result, so it is
+  retried until it is answered. As with any repeated put, a put of another writer in between is overwritten.
+* **Increments of Counters only**: one ReadModifyWriteRow (`counters`).
+* **One CheckAndMutateRow**, where the server can evaluate the condition, the actions do not depend on stored values,
+  and no index entry changes. If it is refused, `commit` reads the item, evaluates the condition, and answers or tries
+  again. If its answer is lost, it is not resent: the row's revision shows whether it was applied. A deleted row cannot
+  show that.
+* **All others**: read, evaluated here, and committed under a check of the revision.
 """
 
 from collections.abc import Sequence
@@ -36,9 +37,9 @@ from odm.protocol.predicates import ABSENT, EXISTS, every, has_tag, requires
 from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 BLIND_PART = 64
-"""The values that an update writes without a read are together at most such a part of what an item may have.
+"""An update whose values are larger than this part of an item's largest size is not written without a read.
 
-How large the item has become cannot be told then, and a read more costs little where values are large.
+Without a read, the size of the resulting item is not known. With large values, one more read costs little.
 """
 
 
@@ -47,9 +48,9 @@ class _Shot(NamedTuple):
 
     Attributes:
         call: the call.
-        matches: it is done if the predicate matches; otherwise if not.
-        id: what the row has as its revision if it was done; None: nothing tells that.
-        refused: the answer if it is not done; None: the item tells.
+        matches: True: the write is applied if the predicate matches; False: if it does not match.
+        id: the row's revision after the write; None: the row does not show whether it was applied.
+        refused: the answer if the write is refused; None: the item must be read for that.
     """
 
     call: CheckAndMutateRow
@@ -59,12 +60,12 @@ class _Shot(NamedTuple):
 
 
 def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
-    """Do one write, or a check.
+    """Make one write, or a check.
 
     Raises:
-        BadValue: what comes of it cannot be stored, or an action does not fit the item.
-        OutcomeUnknown: an answer was lost, and it cannot be told whether it was done.
-        Throttled: other writers were faster until the time was up; it was not done.
+        BadValue: the resulting item cannot be stored, or an action does not fit the item.
+        OutcomeUnknown: an answer was lost, and the row does not show whether the write was applied.
+        Throttled: other writers kept changing the row until the time was up; the write was not applied.
     """
     row_key = writer.row_key(request.key)
     if isinstance(request, Put) and request.condition is None and writer.unlisted(request):
@@ -81,7 +82,7 @@ def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
 
 
 def transact(writer: Writer, request: Transact) -> Steps[Written | Refusals]:
-    """Do a transaction of one operation, or of none."""
+    """Make a transaction of at most one operation."""
     for operation in request.operations:
         try:
             answer = yield from write(writer, operation)
@@ -93,7 +94,7 @@ def transact(writer: Writer, request: Transact) -> Steps[Written | Refusals]:
 
 
 def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]:
-    """Replace whatever the row holds, but nothing of another program."""
+    """Replace the item of a row, unless the row holds cells of another program."""
     mutations = _replaced(writer, request)
     if request.tag is None:
         yield from until_answered(MutateRow(writer.table, Entry(row_key, mutations)), writer.retry)
@@ -107,20 +108,20 @@ def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]
             return Refused(before.item)
         if (wait := next(pauses, None)) is None:
             raise Throttled(
-                f"row {row_key!r} of table {writer.table!r}: others kept writing to it; nothing was written"
+                f"row {row_key!r} of table {writer.table!r}: other writers kept changing it; nothing was written"
             )
         yield wait
     return Written()
 
 
 def _replaced(writer: Writer, request: Put, id: str | None = None) -> tuple[Mutation, ...]:
-    """The mutations of a put without index entries."""
+    """The mutations of a put of an item without index entries."""
     id = id or writer.id_of(request.item.get(VERSION))
     return replacement(request.item, writer.form, writer.row_key(request.key), id, (), writer.now())
 
 
 def _shot(writer: Writer, request: Operation, row_key: str) -> _Shot | None:
-    """The one call that does the write; None if there is none."""
+    """The write in one call; None if it needs more."""
     match request:
         case Put():
             return _put_at_once(writer, request, row_key)
@@ -134,7 +135,7 @@ def _shot(writer: Writer, request: Operation, row_key: str) -> _Shot | None:
 
 def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
     if request.condition == ABSENT or not writer.unlisted(request):
-        return None  # an insert is one call in any case
+        return None  # `commit` needs only one call for an insert, too
     asked = _over_own(writer, request)
     if asked is None:
         return None
@@ -143,10 +144,10 @@ def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
 
 
 def _over_own(writer: Writer, request: Put) -> Predicate | None:
-    """The condition of a put, and that the row holds nothing of another program."""
+    """The condition of a put, and that the row holds no cells of another program."""
     if request.tag is None or request.condition is None:
         return predicate(request.condition, writer.form)
-    if not holds(request.condition, None):  # so there must be an item anyway
+    if not holds(request.condition, None):  # the condition needs an item, so its tag can be checked
         return predicate(every(has_tag(request.tag), request.condition), writer.form)
     asked = predicate(request.condition, writer.form)
     if asked is None or not fits(both := interleave(asked.filter, writer.form.owned.strange(request.tag))):
@@ -172,7 +173,7 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
 
 
 def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | None:
-    """Whether there is an item decides, so that the answer tells if there was one."""
+    """A delete whose predicate also checks that there is an item, so that the answer says whether there was one."""
     asked = None if writer.schema.indexes else predicate(_of_item(request), writer.form)
     if asked is None:
         return None
@@ -181,12 +182,12 @@ def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | No
 
 
 def _absent(request: Put | Update | Delete) -> Refused | None:
-    """The refusal, where it tells by itself that there is no item."""
+    """The answer to a refused write whose only condition is that the item exists; None for other conditions."""
     return Refused(None) if request.condition == EXISTS else None
 
 
 def _of_item(request: Update | Delete) -> Condition | None:
-    """The condition, which also asks that there is an item, of the tag that the request names."""
+    """The condition, and that there is an item, which has the tag that the request names."""
     tag = request.tag if isinstance(request, Delete) else None
     there = EXISTS if tag is None else has_tag(tag)
     return request.condition if requires(request.condition, there) else every(there, request.condition)
@@ -208,10 +209,10 @@ def _if(writer: Writer, row_key: str, asked: Predicate, mutations: tuple[Mutatio
 
 
 def _fire(writer: Writer, shot: _Shot) -> Steps[Written | Refused | None]:
-    """Make the one call: the answer, or None if the write was refused and the item tells why.
+    """Send the call. Returns the answer, or None if the write was refused and the item must be read to say why.
 
     Raises:
-        OutcomeUnknown: the answer was lost, and the row does not show that it was done.
+        OutcomeUnknown: the answer was lost, and the row does not show that the write was applied.
     """
     try:
         matched: bool = yield shot.call
@@ -223,17 +224,17 @@ def _fire(writer: Writer, shot: _Shot) -> Steps[Written | Refused | None]:
 
 
 def _shows(writer: Writer, row_key: str, id: str) -> Steps[bool]:
-    """Whether the row was last written by this attempt."""
+    """Whether this attempt was the last to write the row."""
     try:
         rows = yield from read_many(writer.table, (row_key,), writer.retry)
-    except OdmError:  # what counts is that the outcome is not known
+    except OdmError:  # the caller raises OutcomeUnknown, which matters more than this failure
         return False
     before = stored(rows.get(row_key), writer.form)
     return before is not None and before.revision == id
 
 
 def _evaluated(writer: Writer, work: Work) -> Steps[Written | Refused]:
-    """Read, evaluate, commit."""
+    """Make a write that needs a read: read, evaluate, commit."""
     try:
         reason = yield from settle(writer, (work,))
     except OutcomeUnknown:

@@ -32,10 +32,10 @@ WITH_STATUS = ("    by_date", '    by_status = AccessPattern("STATUS#{status}")\
 EMAIL_MOVED = ('"EMAIL#{email}"', '"MAIL#{email}"')
 LATER = "stored items enter it when they are written again"
 KEPT = (
-    "odm reads the newest value only, and leaves the family alone; odm apply --drop sets maxversions=1, and Bigtable "
-    "then deletes all older values, also those of other programs"
+    "odm reads only the newest value, and leaves the family alone; odm apply --drop sets maxversions=1, and Bigtable "
+    "then deletes all older values, including those of other programs"
 )
-AGED = "Bigtable deletes what odm stores here when it is so old; odm apply --drop sets maxversions=1"
+AGED = "Bigtable deletes the values that odm stores here by their age; odm apply --drop sets maxversions=1"
 KEY_MOVED = ('"CUSTOMER#{customer_id}", "PROFILE"', '"C#{customer_id}", "PROFILE"')
 
 
@@ -140,7 +140,7 @@ def test_the_life_of_a_table(
     left = cloud("plan")
     assert (left.code, left.out.splitlines()[0]) == (
         0,
-        f"extra     index 'by_status': no model has it; table '{prefix}shop.by_status' takes room",
+        f"extra     index 'by_status': no model has it; table '{prefix}shop.by_status' takes space",
     )
     assert cloud("plan", "--drop").code == 1
     assert cloud("apply", "--yes", "--drop").err == "... remove index 'by_status'\n"
@@ -286,7 +286,7 @@ def test_rows_of_others_in_an_index_table_are_named_and_left_alone(
     send(MutateRow(f"{prefix}shop.by_email", Entry("AAPL", (SetCell("x", b"y", 1000, "i"),))))
     planned = cloud("plan")
     assert planned.code == 0
-    text = "1 of 3 rows that were read are not odm's, such as 'AAPL'; they are left alone"
+    text = "1 of 3 rows that were read were not written by odm, such as 'AAPL'; they are left alone"
     assert planned.out.startswith(f"extra     index 'by_email': {text}\n")
     assert cloud("apply", "--yes", "--drop").code == 0
     assert len(send(ReadRows(f"{prefix}shop.by_email", filter=Newest())).rows) == 3
@@ -301,7 +301,7 @@ def test_an_index_table_with_rows_of_others_is_not_removed(
     send(MutateRow(f"{prefix}shop.by_day", Entry("note", (SetCell("x", b"y", 1000, "i"),))))
     refused = cloud("apply", "--yes", "--drop")
     assert refused.code == 1
-    assert "has cells that odm did not write in row 'note'" in refused.err
+    assert "row 'note' has cells that odm did not write" in refused.err
     assert "shop.by_day" in there()
 
 

@@ -95,7 +95,7 @@ def test_where_it_stopped_it_says_how_to_go_on(
 
 
 def test_a_place_of_another_table(scrub: Run, send: Callable[[Any], Any]) -> None:
-    assert "pass what an earlier scrub gave" in scrub("--after", "other:").line
+    assert "pass the `following` of an earlier scrub" in scrub("--after", "other:").line
 
 
 def test_project_and_instance_are_needed(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""A table on the emulator, fresh for each test, sync or async."""
+"""A new table on the emulator for each test, sync and async."""
 
 from collections.abc import Awaitable, Callable
 from itertools import count
@@ -28,7 +28,7 @@ def connection(bigtable_emulator: str, schema: Schema) -> Connection[Any]:
 
 @pytest.fixture(params=["sync", "async"])
 async def ask(request: pytest.FixtureRequest, connection: Connection[Any]) -> Any:
-    """Answers requests of the core on a created table, through the sync or the async clients."""
+    """Sends requests of the core to a created table, through the sync or the async clients."""
 
     async def ask_sync(wanted: Request | Gather) -> Any:
         return perform(connection, wanted)

@@ -1,4 +1,4 @@
-"""Plays the procedures of the backend without I/O: what was sent, and what becomes of given native responses."""
+"""Runs the backend's procedures without I/O: with given native responses, what they send and return."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ ANSWERED = Read()
 
 
 class Clock:
-    """Stands still but for the pauses."""
+    """A clock that only pauses move."""
 
     now = 0.0
 
@@ -46,14 +46,14 @@ def procedures(*, hash_only: bool = False, join: str = "#", clock: Clock | None 
 def play(
     request: Request, *answers: Any, on: Procedures | None = None, clock: Clock | None = None, rest: bool = False
 ) -> tuple[list[Any], Any]:
-    """Run a request with these native responses; gives what was sent, and the answer.
+    """Run a request with these native responses; returns the native requests that were sent, and the answer.
 
     Args:
         request: the request.
-        answers: exceptions are thrown in, and functions called for what they return.
-        on: the procedures; they go by the ``clock``, which moves by the pauses.
-        clock: of the procedures.
-        rest: some of the answers may be left over.
+        answers: the native responses; exceptions are raised, functions are called for their result.
+        on: the procedures, whose clock must be ``clock``.
+        clock: the clock, which pauses move.
+        rest: some of the answers may be unused.
     """
     clock = clock or Clock()
     steps = (on or procedures(clock=clock)).steps(request)

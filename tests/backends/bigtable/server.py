@@ -1,4 +1,4 @@
-"""A Bigtable server whose answers a test decides: what its script does not say it asks an emulator behind it."""
+"""A Bigtable server whose answers a test scripts; calls without a script are passed on to an emulator."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ METHODS: Mapping[str, tuple[bool, Any, Any]] = {
 
 Answer: TypeAlias = Iterator[Any]
 Change: TypeAlias = Callable[[Answer], Answer]
-"""What is made of the emulator's answer."""
+"""Changes the emulator's answer."""
 
 
 class Status(NamedTuple):
@@ -32,23 +32,23 @@ class Status(NamedTuple):
 
 
 class Delay(NamedTuple):
-    """Waits, or until the client has given up."""
+    """Waits for some seconds, or until the client gives up."""
 
     seconds: float
 
 
 Part: TypeAlias = Any
-"""Of an answer: a message, a `Status` or its bare code, a `Delay`, or a `Change` of what the emulator answers."""
+"""Part of an answer: a message, a `Status` or its code, a `Delay`, or a `Change` of the emulator's answer."""
 
 
 class Seen(NamedTuple):
-    """A call that came in.
+    """A call that the server received.
 
     Attributes:
         method: its name.
         request: the bare message.
-        metadata: what came with it.
-        seconds: how long it was given.
+        metadata: its metadata.
+        seconds: its deadline.
     """
 
     method: str
@@ -58,13 +58,13 @@ class Seen(NamedTuple):
 
 
 class Server:
-    """Answers each call with the next of ``script``, or of its method's in ``scripts``; then as the emulator does.
+    """Answers each call from ``script``, or from ``scripts`` by its method; then as the emulator does.
 
     Attributes:
-        address: where it listens.
+        address: "host:port".
         script: answers for calls of any method, each a sequence of parts.
         scripts: answers by method.
-        calls: what came in.
+        calls: the calls that it received.
     """
 
     def __init__(self, emulator: str | None = None) -> None:
@@ -80,7 +80,7 @@ class Server:
         return [call.request for call in self.calls if call.method == method]
 
     def stop(self) -> None:
-        """Be gone: what is under way is cut off."""
+        """Stop at once; calls in progress fail."""
         assert self._running is not None
         self._running.stop(None).wait()
 
@@ -132,7 +132,7 @@ class Server:
                 yield part
 
     def _forward(self, method: str, request: Any, metadata: Mapping[str, str]) -> Answer:
-        assert self._channel is not None, f"{method}: nothing is in the script, and there is no emulator"
+        assert self._channel is not None, f"{method}: the script is empty, and there is no emulator"
         streams, of, to = METHODS[method]
         make = self._channel.unary_stream if streams else self._channel.unary_unary
         call = make(f"/{SERVICE}/{method}", of.pb().SerializeToString, to.pb().FromString)
@@ -149,7 +149,7 @@ def _wait(seconds: float, context: grpc.ServicerContext) -> None:
 
 @contextmanager
 def serving(emulator: str | None = None) -> Iterator[Server]:
-    """A server for a while."""
+    """A running server."""
     with ThreadPoolExecutor(8) as threads:
         server = Server(emulator)
         server.start(threads)
@@ -160,13 +160,13 @@ def serving(emulator: str | None = None) -> Iterator[Server]:
 
 
 def done(answer: Answer) -> Answer:
-    """The emulator does it, and its answer is lost."""
+    """The emulator applies the call, and its answer is lost."""
     list(answer)
     yield from ()
 
 
 def packed(rows: int) -> Change:
-    """Rows as servers pack them: many in a message, and a row's key and family only in its first chunk."""
+    """Rows packed as by servers: many in a message, with row key and family only in the first chunk of a row."""
 
     def change(answer: Answer) -> Answer:
         chunks = [chunk for message in answer for chunk in message.chunks]
@@ -193,7 +193,7 @@ def packed(rows: int) -> Change:
 
 
 def first(chunks: int) -> Change:
-    """No more than the first chunks of the answer, each in a message of its own."""
+    """Only the first chunks of the answer, each in its own message."""
 
     def change(answer: Answer) -> Answer:
         for number, chunk in enumerate(chunk for message in answer for chunk in message.chunks):
@@ -205,12 +205,12 @@ def first(chunks: int) -> Change:
 
 
 def scanned(row_key: str) -> Any:
-    """A message that brings no row, and says how far the server has come."""
+    """A message without rows, with the last row key that the server scanned."""
     return types.ReadRowsResponse.pb()(last_scanned_row_key=row_key.encode())
 
 
 def rows(*keys: str, begun: str = "") -> Any:
-    """A message with items of one cell, and perhaps one that is not whole."""
+    """A message with items of one cell, and optionally an incomplete one."""
     message = types.ReadRowsResponse.pb()()
     for key in (*keys, begun) if begun else keys:
         chunk = message.chunks.add(row_key=key.encode(), value=b"Hat", commit_row=key != begun)
@@ -219,7 +219,7 @@ def rows(*keys: str, begun: str = "") -> Any:
 
 
 def entries(*codes: int | None) -> Any:
-    """A message with how entries of a bulk write ended; None: of this one it says nothing."""
+    """A message with the statuses of a bulk write's entries; None: without an answer for this entry."""
     message = types.MutateRowsResponse.pb()()
     for index, code in enumerate(codes):
         if code is not None:

@@ -1,7 +1,7 @@
-"""Writers on the emulator that are stepped one native call at a time: stopped, overtaken, cut off from their answers.
+"""Writers on the emulator that make one native call at a time: they are stopped, overtaken, or lose answers.
 
-A `World` is a table with two indexes. Its writers are the real procedures; their clock stands still but for pauses, and
-their ids are numbered. Parts of a world (`Scene`) have keys of their own, so that many cases share the tables.
+A `World` is a table with two indexes. Its writers are the real procedures. Only pauses move their clock, and
+their ids are numbered. Each part of a world (`Scene`) has its own keys, so that many cases share the tables.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,25 +36,25 @@ _worlds = count(1)
 
 
 class Clock:
-    """Stands still but for the pauses, and where a test moves it."""
+    """A clock that only pauses and tests move."""
 
     seconds = 1_700_000_000.0
-    wall = 0.0  # by how much the clock on the wall has been set
+    wall = 0.0  # by how much the wall clock has been set
 
     def __call__(self) -> float:
         return self.seconds
 
     def micros(self) -> int:
-        """What the clock on the wall shows, for cells."""
+        """The wall clock, for the timestamps of cells."""
         return int(self.seconds + self.wall) * 1_000_000
 
 
 Held: TypeAlias = list[tuple[Key, Stored]]
-"""Items by key, with what is kept beside them."""
+"""Items by key, with their revisions and lists."""
 
 
 def listed_by(items: Held) -> set[tuple[str, str, str]]:
-    """The columns that items list: index, row key, qualifier."""
+    """Columns of index rows: index, row key, qualifier."""
     return {(entry.index, entry_row(entry.key, key), entry.qualifier) for key, held in items for entry in held.entries}
 
 
@@ -76,17 +76,17 @@ class World:
         self.connection.close()
 
     def procedures(self) -> Procedures:
-        """Those of a new writer."""
+        """The procedures of a new writer."""
         name, numbers = f"w{next(self._writers)}", count(1)
         retry = Retry(clock=self.clock, jitter=lambda: 1.0)
         return Procedures(self.schema, retry, self.clock.micros, lambda: f"{name}-{next(numbers)}")
 
     def scene(self) -> "Scene":
-        """A part that nothing else happens in."""
+        """A part that no other test uses."""
         return Scene(self, next(self._scenes))
 
     def read(self, table: str, prefix: str = "") -> list[Row]:
-        """The rows of a table whose keys begin so."""
+        """The rows of a table whose keys have this prefix."""
         span = RowRange(prefix, prefix + "\U0010ffff")
         found: Read = self.connection.call(ReadRows(table, range=span, filter=Newest()))
         assert found.failure is None
@@ -106,7 +106,7 @@ class World:
         return listed_by(self.items(part))
 
     def items(self, part: str = "") -> Held:
-        """The items with what is kept beside them."""
+        """The items with their revisions and lists."""
         found = []
         for row in self.read(self.schema.name, part):
             held = stored(row, Form.of(self.schema))
@@ -116,22 +116,22 @@ class World:
         return found
 
     def scrubber(self, *, after: float = 2 * LEASE) -> "Steps":
-        """Begin a scrub when so many seconds have passed."""
+        """Begin a scrub after this many seconds."""
         now = run(server_time(self.procedures().writer), self.connection.call) / 1_000_000
         return Steps(self, collect(self.procedures().writer, Rules(LEASE, clock=lambda: now + after), lambda _: None))
 
     def scrub(self, *, after: float = 2 * LEASE) -> Scrubbed:
-        """Scrub when so many seconds have passed."""
+        """Scrub after this many seconds."""
         done: Scrubbed = self.scrubber(after=after).run().answer
         return done
 
     def check_scrubbed(self) -> None:
-        """Nothing is left in the indexes but what items list."""
+        """The indexes hold only entries that items list."""
         assert self.columns() == self.listed()
 
 
 class Scene:
-    """Keys of its own, and the requests of a test on them."""
+    """A part of a world with its own keys, and the requests of a test."""
 
     def __init__(self, world: World, number: int) -> None:
         self.world = world
@@ -140,7 +140,7 @@ class Scene:
         self.other = Key(self.part, "j")
 
     def entries(self, item: Item) -> dict[str, Key]:
-        """The index keys of an item: every one has an entry by a, those with b one by b."""
+        """The index keys of an item: every item is in index a, items with b are also in index b."""
         values = {index: item.get(index[-1]) for index in INDEXES}
         return {index: self._key(index, str(value)) for index, value in values.items() if value is not None}
 
@@ -153,16 +153,16 @@ class Scene:
         return Put(key or self.key, item, self.entries(item), when)
 
     def insert(self, a: str, b: str | None = None) -> Put:
-        """Write an item that must not be there."""
+        """Insert an item."""
         return self.put(a, b, when=ABSENT)
 
     def move(self, a: str) -> Update:
-        """Change a key, and take the item out of the other index."""
+        """Change the key in one index, and remove the item from the other."""
         actions: tuple[Action, ...] = (Set(Path(("a",)), a), Remove(Path(("b",))))
         return Update(self.key, actions, {"by_a": self._key("by_a", a), "by_b": None}, EXISTS)
 
     def touch(self, n: int = 1) -> Update:
-        """Change what no key is made of."""
+        """Change an attribute that no key contains."""
         return Update(self.key, (Set(Path(("n",)), n),), {}, EXISTS)
 
     def delete(self) -> Delete:
@@ -174,39 +174,39 @@ class Scene:
         return BatchWrite((self.put(a, "x"), self.put(a, "y", key=self.other)))
 
     def do(self, request: Request) -> Any:
-        """Do a request to its end."""
+        """Make a request."""
         return run(self.world.procedures().steps(request), self.world.connection.call)
 
     def writer(self, request: Request) -> "Steps":
-        """Begin a request."""
+        """Begin a request; the test makes its calls."""
         return Steps(self.world, self.world.procedures().steps(request))
 
     @property
     def item(self) -> Item | None:
-        """The item as it is now."""
+        """The stored item."""
         return next((held.item for key, held in self.world.items(self.part) if key == self.key), None)
 
     def check(self) -> None:
-        """Every listed entry is there, and reads by every index bring exactly the items that have the keys now."""
+        """Every listed entry exists, and queries of each index return exactly the items that have its keys."""
         items = self.world.items(self.part)
         assert listed_by(items) <= self.world.columns(self.part)
         for index, wanted in self._wanted(items):
             assert list(self._found(index)) == wanted
 
     def check_pages(self) -> None:
-        """The same, an item a page, and backwards."""
+        """The same with one item a page, and in reverse."""
         for index, wanted in self._wanted(self.world.items(self.part)):
             assert list(self._found(index, limit=1)) == wanted
             assert list(self._found(index, limit=1, reverse=True)) == wanted[::-1]
 
     def _wanted(self, items: Held) -> Iterator[tuple[str, list[tuple[tuple[Key, Key], Item]]]]:
-        """What a read by each index must bring, by what the items themselves say."""
+        """What a query of each index must return, according to the items."""
         for index in INDEXES:
             entries = [(self.entries(held.item).get(index), key, held.item) for key, held in items]
             yield index, sorted(((entry, key), item) for entry, key, item in entries if entry is not None)
 
     def _found(self, index: str, **options: Any) -> Iterator[tuple[tuple[Key | None, Key], Item]]:
-        """All that a query brings, page by page."""
+        """All results of a query, page by page."""
         after = None
         while True:
             page: Page = self.do(Query(f"{self.part}{index}", index=index, after=after, **options))
@@ -218,13 +218,13 @@ class Scene:
 
 
 class Steps:
-    """A procedure that is done one native call at a time; calls that are made together are made one after the other.
+    """A procedure that makes one native call at a time; concurrent calls are made one after the other.
 
     Attributes:
-        calls: how many were begun.
-        sent: they themselves.
-        pending: the next one; None: it is done.
-        answer, error: how it ended.
+        calls: the number of calls that were begun.
+        sent: these calls.
+        pending: the next call; None: it has ended.
+        answer, error: its result.
     """
 
     def __init__(self, world: World, steps: NativeSteps[Any]) -> None:
@@ -252,7 +252,7 @@ class Steps:
         return call
 
     def lose(self, *, performed: bool) -> Any:
-        """Make the next call, or do not, and lose its answer; gives the call, to be made later."""
+        """Lose the answer to the next call, which is made or not; returns the call, to be made later."""
         call = self.pending
         if performed:
             self._world.connection.call(call)
@@ -269,12 +269,12 @@ class Steps:
         return call
 
     def run(self, steps: int | None = None) -> "Steps":
-        """Make so many calls, or all that are left."""
+        """Make this many calls, or all that are left."""
         made = 0
         while not self.done and (steps is None or made < steps):
             self.step()
             made += 1
-            assert made < 200, "it does not come to an end"
+            assert made < 200, "it does not end"
         return self
 
     def _begun(self, call: Any) -> None:
@@ -294,7 +294,7 @@ class Steps:
         self._go_on(lambda: self._steps.send(answers))
 
     def _go_on(self, resume: Callable[[], Any]) -> None:
-        """Run to the next call; pauses only move the clock."""
+        """Continue to the next call; pauses only move the clock."""
         try:
             native = resume()
             while isinstance(native, Sleep):

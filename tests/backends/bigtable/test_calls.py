@@ -1,4 +1,4 @@
-"""In how many calls to the emulator the writes of an application are done: with all that the core asks beside."""
+"""How many calls the writes of an application need on the emulator, including the core's own conditions."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -85,7 +85,7 @@ _numbers = count(1)
 
 
 class House:
-    """A store, what it sent, and a store with the model before."""
+    """A store, what it sent, and a store with the previous model."""
 
     def __init__(self, endpoint: str) -> None:
         self.sent: list[str] = []
@@ -157,7 +157,7 @@ def test_an_insert_over_an_item_that_may_expire_is_refused_by_one_call_and_read(
     assert opened.sent == [*IF, "lookup"]
 
 
-def test_counters_count_what_many_threads_add(opened: House) -> None:
+def test_counters_add_up_the_increments_of_many_threads(opened: House) -> None:
     with ThreadPoolExecutor(8) as pool:
         done = [pool.submit(opened.store.update, HALL, increment(Room.visits, 2)) for _ in range(200)]
         done += [pool.submit(opened.store.update, HALL, set_(Room.doors, number)) for number in range(20)]
@@ -165,7 +165,7 @@ def test_counters_count_what_many_threads_add(opened: House) -> None:
     assert opened.store.one(Room, name="hall").visits == 400
 
 
-def test_counting_what_is_not_there_leaves_nothing(opened: House) -> None:
+def test_incrementing_a_missing_item_leaves_nothing(opened: House) -> None:
     with pytest.raises(ItemNotFound):
         opened.store.update(Room.primary(name="attic"), increment(Room.visits))
     assert opened.sent[-3:] == ["read-modify-write", "check-and-mutate", "lookup"]
@@ -181,7 +181,7 @@ def test_a_model_with_upgrades_counts_in_items_of_its_version(opened: House) -> 
     assert opened.store.one(Book, name="tales").read == 4
 
 
-def test_an_older_item_is_upgraded_before_it_is_counted_in(opened: House) -> None:
+def test_an_older_item_is_upgraded_before_it_is_incremented(opened: House) -> None:
     opened.before.put(OldBook(name="tales", opened=3))
     tales = Book.primary(name="tales")
     opened.store.update(tales, increment(Book.read))
@@ -191,8 +191,8 @@ def test_an_older_item_is_upgraded_before_it_is_counted_in(opened: House) -> Non
     assert opened.store.one(Book, name="tales").read == 4
 
 
-def test_an_update_never_takes_for_an_item_what_a_count_left(opened: House) -> None:
-    """The writer stopped before it took the row away."""
+def test_an_update_never_takes_a_ghost_for_an_item(opened: House) -> None:
+    """The writer of the increment stopped before it undid it."""
     connection = Bigtable("project", "instance", endpoint=opened.endpoint).connect(house.compile())
     attic = Room.primary(name="attic")
     rules = (Increment("visits", 1), AppendValue("_t", b""), AppendValue("~r", b""))

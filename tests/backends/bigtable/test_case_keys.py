@@ -1,4 +1,4 @@
-"""Row keys of known use cases, byte for byte as those who published them have them; the examples hold others."""
+"""Row keys of published use cases, byte for byte; the examples have others."""
 
 from datetime import UTC, date, datetime
 
@@ -38,6 +38,6 @@ class Hat(Entity, table=cases):
         (Hat(kind="fedoras", brand="brandA"), "hats#fedoras#brandA"),
     ],
 )
-def test_a_row_key_is_that_of_the_case(entity: Entity, row_key: str) -> None:
+def test_row_keys_equal_the_published_ones(entity: Entity, row_key: str) -> None:
     schema = cases.compile().entity(type(entity))
     assert Layout("#", hash_only=False).row_key(schema.key(vars(entity))) == row_key

@@ -1,4 +1,4 @@
-"""Values ↔ cells, without a row around them."""
+"""Values as cells, and back."""
 
 import re
 from decimal import Decimal
@@ -39,7 +39,7 @@ LIKE_OTHERS = [
 @example({"$set": [1], "$$": {"$bytes": "YQ=="}})
 @example([frozenset({b"\0", b""}), b"'", True, 1, None])
 @given(values)
-def test_a_value_comes_back_as_it_was(value: Any) -> None:
+def test_a_value_round_trips(value: Any) -> None:
     assert typed(read(write(value))) == typed(value)
 
 
@@ -74,7 +74,7 @@ def test_a_number_is_written_out_and_in_one_way_only(number: int | Decimal) -> N
 
 @given(numbers, numbers)
 def test_numbers_sort_by_their_digits_before_the_point_then_as_text(one: int | Decimal, other: int | Decimal) -> None:
-    """On this the ranges of conditions rest."""
+    """Filters for ranges of numbers rely on this."""
 
     def ranked(number: int | Decimal) -> tuple[int, bytes]:
         text = write(number).removeprefix(b"-")
@@ -101,12 +101,12 @@ def test_numbers_sort_by_their_digits_before_the_point_then_as_text(one: int | D
         ("2023-09-10T15:21:48.000000Z", b"2023-09-10T15:21:48.000000Z"),
     ],
 )
-def test_a_cell_reads_as_people_write(value: Any, cell: bytes) -> None:
+def test_cells_by_example(value: Any, cell: bytes) -> None:
     assert write(value) == cell
 
 
 @pytest.mark.parametrize("value", [1.5, [1.5], {1}, Decimal("NaN"), [Decimal("Infinity")], "\ud800", ["\ud800"]])
-def test_what_is_no_stored_value_is_refused(value: Any) -> None:
+def test_values_that_cannot_be_stored_are_refused(value: Any) -> None:
     with pytest.raises(BadValue):
         write(value)
 
@@ -114,7 +114,7 @@ def test_what_is_no_stored_value_is_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     "cell", [b"\xff", b"5\xff", b"'\xff", b"[", b"[NaN]", b'{"$bytes": 1}', b'{"$set": [[]]}', b"{}x"]
 )
-def test_what_nobody_wrote_is_told(cell: bytes) -> None:
+def test_cells_that_odm_does_not_write_are_errors(cell: bytes) -> None:
     with pytest.raises((ValueError, TypeError, LookupError)):
         read(cell)
 
@@ -127,7 +127,7 @@ def test_a_counter_comes_back(value: int) -> None:
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
 def test_a_counter_has_64_bits(value: int) -> None:
-    with pytest.raises(BadValue, match=f"{value} is no 64-bit number"):
+    with pytest.raises(BadValue, match=f"{value} is not a 64-bit number"):
         write_counter(value)
 
 
@@ -138,12 +138,12 @@ def test_a_counter_has_8_bytes(cell: bytes) -> None:
 
 
 @given(texts | st.text("#$ST", max_size=5), st.none() | texts | st.text("#$ST", max_size=5))
-def test_a_column_tells_attribute_and_member(name: str, member: str | None) -> None:
+def test_a_qualifier_names_attribute_and_member(name: str, member: str | None) -> None:
     column = qualifier(name) if member is None else member_qualifier(name, member)
     assert read_qualifier(column.encode()) == (name, member)
 
 
-def test_columns_are_as_people_write_them() -> None:
+def test_qualifiers_by_example() -> None:
     assert [qualifier("views"), qualifier("a#$b"), member_qualifier("tags", "a#b")] == ["views", "a$S$Tb", "tags#a#b"]
 
 

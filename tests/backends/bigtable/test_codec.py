@@ -36,13 +36,13 @@ def row(written: dict[str, bytes], family: str = "d") -> Row:
 
 
 def hat(*more: tuple[str, bytes]) -> Row:
-    """A row of these columns, with the family in front, and a tag."""
+    """A row with a tag and these columns, given as ``family:qualifier``."""
     columns = (("d:_t", b"Hat"), *more)
     return Row(b"k", tuple(Cell(column[0], column[2:].encode(), value) for column, value in columns))
 
 
 def applied(mutations: tuple[Mutation, ...]) -> Row:
-    """The row that the mutations leave of an empty one."""
+    """An empty row after these mutations."""
     left: dict[tuple[str, str], SetCell] = {}
     for mutation in mutations:
         if isinstance(mutation, SetCell):
@@ -66,7 +66,7 @@ class TestItems:
     @example({"tags": ["a"], "prices": "x"})
     @example({"tags": {"a": 1}, "prices": frozenset({1, 2}), "a#b": 1, "a": 2})
     @given(st.dictionaries(names, values, max_size=5))
-    def test_an_item_comes_back_as_it_was(self, item: dict[str, Any]) -> None:
+    def test_an_item_round_trips(self, item: dict[str, Any]) -> None:
         item = {"_t": "Hat", **item}
         if type(item.get("views")) is int:
             item["views"] %= 2**63
@@ -105,7 +105,7 @@ class TestItems:
 
 
 class TestReading:
-    def test_what_was_written_before_the_marker_counts_still(self) -> None:
+    def test_values_from_before_the_declaration_still_count(self) -> None:
         before = hat(
             ("d:views", b"40"),
             ("c:views", b"\0" * 7 + b"\2"),
@@ -124,8 +124,8 @@ class TestReading:
     @pytest.mark.parametrize(
         ("cell", "value"), [(b"red", "red"), (b"null", None), (b"true", True), (b"1.5", Decimal("1.5"))]
     )
-    def test_what_can_not_be_counted_stays(self, cell: bytes, value: object) -> None:
-        """A count of an older model, taken back because the item has a newer version, leaves a counter of 0 beside."""
+    def test_a_value_that_is_not_a_number_stays(self, cell: bytes, value: object) -> None:
+        """An increment of an older model leaves a counter of 0 if it is reverted because the item is newer."""
         assert decode(hat(("d:views", cell), ("c:views", b"\0" * 8)), FORM) == {"_t": "Hat", "views": value}
 
     def test_a_set_without_members_is_absent(self) -> None:
@@ -134,26 +134,26 @@ class TestReading:
     def test_a_map_without_members_is_empty(self) -> None:
         assert decode(hat(("d:prices", b"{}")), FORM) == {"_t": "Hat", "prices": {}}
 
-    def test_members_without_their_marker_are_left_over(self) -> None:
+    def test_members_without_the_plain_cell_are_ignored(self) -> None:
         assert decode(hat(("d:tags#a", b""), ("d:prices", b"7"), ("d:prices#eu", b"1")), FORM) == {
             "_t": "Hat",
             "prices": 7,
         }
 
-    def test_other_families_are_not_the_items(self) -> None:
+    def test_other_families_are_not_read(self) -> None:
         assert decode(hat(("x:a", b"\xff"), ("d:b", b"2")), FORM) == {"_t": "Hat", "b": 2}
 
     @pytest.mark.parametrize("ghost", [Row(b"k", ()), row({"_t": b""}), row({"_t": b"", "~r": b""})])
-    def test_a_row_without_a_tag_is_no_item(self, ghost: Row) -> None:
+    def test_a_row_without_a_tag_is_not_an_item(self, ghost: Row) -> None:
         assert (decode(ghost, FORM), stored(ghost, FORM), stored(None, FORM)) == (None, None, None)
 
     @pytest.mark.parametrize("cells", [{"_t": b"", "a": b"1"}, {"~r": b"id"}, {"x": b""}, {"readings#0000": b"\xff"}])
-    def test_what_another_program_wrote_is_an_item_without_a_tag(self, cells: dict[str, bytes]) -> None:
+    def test_cells_of_another_program_are_an_item_without_a_tag(self, cells: dict[str, bytes]) -> None:
         found = stored(row(cells), FORM)
         assert found is not None
         assert (found.item, found.entries) == ({f"d:{name}": cell for name, cell in cells.items()}, ())
 
-    def test_what_another_program_tagged_is_read_as_far_as_it_can_be(self) -> None:
+    def test_an_item_of_another_program_with_a_tag_is_read(self) -> None:
         form = Form({}, tags=frozenset({"Hat"}))
         found = row({"_t": b"Alien", "a": b"{", "_ix": b"?"})
         assert decode(found, form) == {"_t": "Alien", "d:_t": b"Alien", "d:a": b"{", "d:_ix": b"?"}
@@ -172,22 +172,22 @@ class TestReading:
             ("c:a", b"1", "c:a can"),
         ],
     )
-    def test_a_cell_of_somebody_else_is_told(self, column: str, value: bytes, named: str) -> None:
-        with pytest.raises(BackendError, match=f"the row 'k' is not one that odm wrote: its cell {named}"):
+    def test_a_cell_of_another_program_is_reported(self, column: str, value: bytes, named: str) -> None:
+        with pytest.raises(BackendError, match=f"odm did not write the row 'k': its cell {named}"):
             decode(hat((column, value)), FORM)
 
-    def test_a_member_of_somebody_else_is_told(self) -> None:
+    def test_a_member_of_another_program_is_reported(self) -> None:
         with pytest.raises(BackendError, match="its cell d:tags#a can"):
             decode(hat(("d:tags", b"{}"), ("d:tags#a", b"\xff")), FORM)
 
-    def test_a_column_whose_name_is_no_text_is_not_the_items(self) -> None:
+    def test_a_column_with_a_binary_qualifier_is_ignored(self) -> None:
         assert decode(Row(b"k", (Cell("d", b"_t", b"Hat"), Cell("d", b"\xff", b""))), FORM) == {"_t": "Hat"}
 
 
 class TestBookkeeping:
     LISTED = (Listed("by_price", Key("a", "b"), "q"), Listed("by_size", Key("é"), "q2"))
 
-    def test_what_a_row_holds_beside_its_item(self) -> None:
+    def test_revision_and_entries_are_read(self) -> None:
         made = applied(replacement({"_t": "Hat"}, PLAIN, "k", "id1", self.LISTED, 5000))
         found = stored(made, FORM)
         assert found is not None
@@ -201,14 +201,14 @@ class TestBookkeeping:
             SetCell("_ix", b'[["by_price", "a", "b", "q"]]', 5000),
         )
 
-    def test_a_write_in_part(self) -> None:
+    def test_bookkeeping_of_an_update(self) -> None:
         revision = (DeleteColumn("~r"), SetCell("~r", b"id1", 5000))
         assert bookkeeping("id1", None, 5000) == revision
         assert bookkeeping("id1", (), 5000) == (*revision, DeleteColumn("_ix"))
         listed = SetCell("_ix", b'[["by_price", "a", "b", "q"]]', 5000)
         assert bookkeeping("id1", self.LISTED[:1], 5000) == (*revision, DeleteColumn("_ix"), listed)
 
-    def test_a_list_of_somebody_else_is_told(self) -> None:
+    def test_a_list_of_another_program_is_reported(self) -> None:
         with pytest.raises(BackendError, match="its cell d:_ix can"):
             stored(hat(("d:_ix", b"[1]")), FORM)
 
@@ -216,16 +216,16 @@ class TestBookkeeping:
 class TestGone:
     ROW = hat(("d:tags", b""), ("d:tags#a", b""), ("d:tag", b""), ("d:tagsx#a", b""), ("c:tags", b""), ("c:views", b""))
 
-    def test_an_attribute_goes_with_all_its_columns(self) -> None:
+    def test_an_attribute_is_removed_with_all_its_columns(self) -> None:
         gone = attribute_gone("tags", self.ROW, PLAIN)
         assert gone == (DeleteColumn("tags"), DeleteColumn("tags#a"), DeleteColumn("tags", "c"))
 
-    def test_a_counter_that_came_since_the_row_was_read_goes_too(self) -> None:
-        """Else a number that is set beside it could stay behind it, where this clock is behind the server's."""
+    def test_a_counter_that_was_added_after_the_read_is_removed_too(self) -> None:
+        """Otherwise a number set here would be older, and so hidden, if this clock is behind the server's."""
         row = hat(("d:x", b""))
         assert attribute_gone("views", row, FORM) == (DeleteColumn("views"), DeleteColumn("views", "c"))
 
-    def test_without_the_row_its_form_says_where_it_may_be(self) -> None:
+    def test_without_the_row_the_form_names_the_columns(self) -> None:
         assert attribute_gone("views", None, FORM) == (DeleteColumn("views"), DeleteColumn("views", "c"))
         assert attribute_gone("a#", None, FORM) == (DeleteColumn("a$S"),)
 
@@ -233,14 +233,18 @@ class TestGone:
 @pytest.mark.parametrize(
     ("item", "error", "message"),
     [
-        ({"n" * (MAX_QUALIFIER + 1): "x"}, BadValue, "'nnn.* the column 'nnn.* of 16385 bytes"),
-        ({"tags": frozenset({"é" * (MAX_QUALIFIER // 2)})}, BadValue, "'tags' .* the column 'tags#é.* of 16389 bytes"),
+        ({"n" * (MAX_QUALIFIER + 1): "x"}, BadValue, "'nnn.* the column qualifier 'nnn.* of 16385 bytes"),
+        (
+            {"tags": frozenset({"é" * (MAX_QUALIFIER // 2)})},
+            BadValue,
+            "'tags' .* qualifier 'tags#é.* of 16389 bytes",
+        ),
         ({"a": "x" * (MAX_CELL + 1)}, ItemTooLarge, "'a' of the item 'c1#o1' has 104857601 bytes"),
         ({str(number): "" for number in range(MAX_CELLS)}, ItemTooLarge, "99991 cells"),
         ({"tags": frozenset(range(MAX_CELLS - 1))}, ItemTooLarge, "99991 cells"),
         ({"a": 1.5}, BadValue, "'a' of the item 'c1#o1': 1.5 is a float"),
         ({"a": [1.5]}, BadValue, "'a' of the item 'c1#o1': 1.5 is a float"),
-        ({"views": 2**63}, BadValue, "'views' of the item 'c1#o1': 9223372036854775808 is no 64-bit number"),
+        ({"views": 2**63}, BadValue, "'views' of the item 'c1#o1': 9223372036854775808 is not a 64-bit number"),
         ({"~r": "x"}, BadValue, "'~r': that name is reserved"),
         ({"_ix": "x"}, BadValue, "'_ix': that name is reserved"),
         ({"_t": ""}, BadValue, "'c1#o1' has no tag"),
@@ -248,7 +252,7 @@ class TestGone:
     ],
     ids=["name", "member", "cell", "cells", "members", "float", "inner", "counter", "~r", "_ix", "empty tag", "no tag"],
 )
-def test_what_a_row_can_not_hold_is_refused(item: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_items_that_a_row_cannot_hold_are_refused(item: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         cells({"_t": "Hat", **item}, FORM, "c1#o1", 5000)
 

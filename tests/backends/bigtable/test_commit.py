@@ -1,27 +1,33 @@
-"""Read, claim, commit, clean: what is sent, in which order, and how many calls; no I/O."""
+"""Read, claim, commit, clean: the native requests, their order and number; without I/O."""
 
 import pytest
 from attrs import evolve
 
+from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.loading import Loader, RowItem
 from odm.backends.bigtable.native import (
+    Cell,
     CheckAndMutateRow,
     Concurrent,
     DeleteColumn,
     Mutated,
     MutateRows,
+    Read,
     ReadRows,
+    Row,
     SetCell,
     Status,
 )
 from odm.backends.bigtable.ownership import REMOVED
+from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.wire import Wire
-from odm.errors import BackendError, Throttled
+from odm.errors import BackendError, ItemTooLarge, Throttled
 from odm.expressions.nodes import Compare, Const, Increment, Path, Remove, Set
 from odm.protocol.predicates import ABSENT, EXISTS
 from odm.protocol.requests import Delete, Put, Refused, Sleep, Update, Written
+from odm.schema.entity import Key
 from tests.backends.bigtable.playing import BUSY, Clock, google, play
 from tests.backends.bigtable.writing import (
     ANN,
@@ -52,7 +58,7 @@ def price_is(price: int) -> Compare:
 
 
 class TestCalls:
-    """The table of calls: a and r are the index tables with an added or a removed key."""
+    """The table of calls in the protocol: a and r are the index tables with an added or a removed key."""
 
     def test_insert(self) -> None:
         sent, answer = play(INSERT_RED, done(), False, on=procedures())
@@ -139,13 +145,13 @@ class TestCalls:
         assert sent[-1] == MutateRows(COLOURS, (entry(RED, "q", gone=True),))
         assert (calls(sent), answer) == (2 + 1 + 1, Written())
 
-    def test_update_worked_out_from_the_row_that_was_read_does_not_read_it_again(self) -> None:
+    def test_update_of_a_loaded_entity_does_not_read_its_row_again(self) -> None:
         update = evolve(TO_BLUE, base=read("r0", listed(red="q"), colour=b"red"))
         sent, answer = play(update, done(), True, done(), on=procedures())
         assert commit_of(sent).predicate == revision_is("r0")
         assert (calls(sent), answer) == (1 + 1 + 1, Written())
 
-    def test_update_worked_out_from_a_row_that_has_changed_since_reads_it(self) -> None:
+    def test_update_of_a_loaded_entity_reads_a_row_that_has_changed(self) -> None:
         update = evolve(TO_BLUE, base=read("r0", listed(red="q"), colour=b"red"))
         changed = stored("r1", listed(red="p"), colour=b"red")
         sent, answer = play(update, done(), False, done(), changed, done(), True, done(), on=procedures())
@@ -181,20 +187,20 @@ class TestCalls:
 
 
 def read(revision: str, listed: str, **cells: bytes) -> RowItem:
-    """The hat, as a get gives it to the core."""
+    """The hat as the core gets it from a read."""
     found = Loader(Form({})).item(stored(revision, listed, **cells).rows[0])
     assert found is not None
     return found
 
 
 class TestEvaluated:
-    def test_a_refusal_carries_the_item_as_it_was_judged(self) -> None:
+    def test_a_refusal_carries_the_item_that_was_read(self) -> None:
         put = Put(HAT, item(), {"by_colour": RED}, price_is(5))
         sent, answer = play(put, stored(price=b"4"), on=procedures())
         assert answer == Refused({"_t": "Hat", "name": "fez", "price": 4})
         assert calls(sent) == 1
 
-    def test_an_insert_over_an_item_takes_its_claims_back(self) -> None:
+    def test_an_insert_over_an_item_removes_its_claims(self) -> None:
         sent, answer = play(INSERT_RED, done(), True, done(), stored("r0"), on=procedures())
         assert sent[2] == MutateRows(COLOURS, (entry(RED, "id1", gone=True),))
         assert isinstance(sent[3], Sleep)
@@ -227,25 +233,25 @@ class TestEvaluated:
         assert SetCell("~r", b"id2", 5000) in again.matched
         assert answer == Written()
 
-    def test_what_was_refused_is_judged_anew(self) -> None:
+    def test_a_refused_write_is_evaluated_again(self) -> None:
         put = Put(HAT, item(), {"by_colour": RED}, price_is(4))
         _, answer = play(
             put, stored("r0", price=b"4"), done(), False, done(), stored("r1", price=b"5"), on=procedures()
         )
         assert answer == Refused(item(price=5))
 
-    def test_other_writers_are_faster_until_the_time_is_up(self) -> None:
+    def test_other_writers_change_the_row_until_the_time_is_up(self) -> None:
         clock = Clock()
         again = [stored("r0", listed(red="q")), False]
         with pytest.raises(Throttled, match=r"HAT#fez#Hat.*nothing was written"):
             play(PUT_RED, *again * 200, on=procedures(clock), clock=clock)
         assert 55 < clock.now <= 60
 
-    def test_a_row_that_something_else_wrote(self) -> None:
-        with pytest.raises(BackendError, match="has no d:~r"):
+    def test_a_row_without_a_revision(self) -> None:
+        with pytest.raises(BackendError, match="has no cell d:~r"):
             play(PUT_RED, stored(""), done(), on=procedures())
 
-    def test_the_local_semantics_of_a_change_that_does_not_fit(self) -> None:
+    def test_an_action_that_does_not_fit_the_item(self) -> None:
         update = Update(HAT, (Increment(Path(("name",)), 1),), condition=EXISTS)
         with pytest.raises(ValueError, match=r"the Hat under .* name is stored as a string"):
             play(update, stored(), on=procedures())
@@ -254,6 +260,34 @@ class TestEvaluated:
         update = Update(HAT, (Set(Path(("note",)), "n" * 410_000),), condition=EXISTS)
         with pytest.raises(ValueError, match="409600 are the most"):
             play(update, stored(), on=procedures())
+
+    @pytest.mark.parametrize("over", [0, 1])
+    def test_the_keys_of_a_local_index_count_once(self, over: int) -> None:
+        """A local index has the item's partition key, so only its sort key counts, and the copy of the item's keys."""
+        table = Table("notes")
+
+        class Note(Entity, table=table):
+            owner: str
+            name: str
+            text: str = ""
+
+            primary = PrimaryKey("{owner}", "{name}")
+            by_text = AccessPattern("{owner}", "N#{name}", local=True, projection="keys")
+
+        owner, index_key = "o" * 1000, len("by_textsk") + len("N#n")
+        size = len("pksk") + len("n") + index_key + len("_tNote") + len("owner") + len("name") + len("n") + len("text")
+        size += 2 * len(owner)  # in the key and as a field
+        size += len("pksk") + len(owner) + len("n") + index_key  # in the index
+        text = "x" * (400 * 1024 - size + over)
+        update = Update(Key(owner, "n"), (Set(Path(("text",)), text),), {}, EXISTS, returning="new")
+        cells = {"_t": "Note", "owner": owner, "name": "n", "~r": "r0", "_ix": f'[["by_text", "{owner}", "N#n", "q"]]'}
+        row = Row(f"{owner}#n".encode(), (Cell("d", name.encode(), text.encode()) for name, text in cells.items()))
+        on = Procedures(table.compile())
+        if over:
+            with pytest.raises(ItemTooLarge, match="409601 bytes"):
+                play(update, Read((row,)), on=on)
+        else:
+            assert play(update, Read((row,)), True, on=on)[1].item["text"] == text
 
 
 class TestClaims:
@@ -272,23 +306,23 @@ class TestClaims:
         ]
         assert sent[5] == MutateRows(MAKERS, (entry(ANN, "id1"),))
 
-    def test_that_can_not_be_made_leave_the_item_alone(self) -> None:
+    def test_that_fail_leave_the_item_unchanged(self) -> None:
         clock = Clock()
         with pytest.raises(Throttled, match=r"index entries could not be written.*busy.*nothing was written"):
             play(PUT_RED, NOTHING, *[BUSY] * 100, on=procedures(clock), clock=clock)
 
-    def test_in_a_table_that_is_not_there(self) -> None:
+    def test_in_a_missing_table(self) -> None:
         with pytest.raises(BackendError, match=r"shop.by_colour.*NOT_FOUND.*store.create\(\)"):
             play(PUT_RED, NOTHING, google.NotFound("gone"), on=procedures())
 
-    def test_are_taken_back_when_the_commit_can_not_be_done(self) -> None:
+    def test_are_removed_when_the_commit_fails(self) -> None:
         with pytest.raises(BackendError, match="single_cluster_routing") as raised:
             play(PUT_RED, NOTHING, done(), google.FailedPrecondition("no"), done(), on=procedures())
         assert isinstance(raised.value.__cause__, google.FailedPrecondition)
 
     @pytest.mark.parametrize("late", ["steady", "wall"])
     def test_the_writer_starts_over_when_a_quarter_of_the_lease_has_passed(self, late: str) -> None:
-        """By the larger of two clocks: the one that only runs, and the one that people set."""
+        """By the larger time of two clocks: the monotonic clock and the wall clock."""
         wall = Wall()
 
         def claimed() -> Mutated:
@@ -331,7 +365,7 @@ class TestCleaning:
 
     @pytest.mark.parametrize("failure", [BUSY, google.NotFound("gone")])
     def test_that_fails_is_left_to_scrub(self, failure: Exception, caplog: pytest.LogCaptureFixture) -> None:
-        """The item is written, and no answer may say that it is not."""
+        """The item was written, so the answer must not be an error."""
         clock = Clock()
         answers = [failure] * (100 if failure is BUSY else 1)
         _, answer = play(

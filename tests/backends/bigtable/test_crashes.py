@@ -1,7 +1,7 @@
-"""Writers that stop after any native call, lose any answer, or are overtaken: the protocol of secondary patterns.
+"""Writers that stop after any native call, lose any answer, or are overtaken: the index protocol.
 
-Every case is played with the real procedures on the emulator. After each of its moments reads by every index are right,
-and in the end a scrub leaves exactly the entries that items have.
+Every case runs the real procedures on the emulator. After each step, queries of every index are correct,
+and at the end a scrub leaves exactly the entries that items list.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ FIRST: dict[str, tuple[bool, Make]] = {
     "delete of nothing": (False, lambda scene: scene.delete()),
     "batch": (True, lambda scene: scene.batch("2")),
 }
-"""What the writer does, and whether there is an item before, with the keys 1 and x."""
+"""What the writer does, and whether the item exists before, with the keys 1 and x."""
 
 SECOND: dict[str, tuple[Make, ...]] = {
     "nobody": (),
@@ -43,7 +43,7 @@ SECOND: dict[str, tuple[Make, ...]] = {
     "away and back": (lambda scene: scene.put("3", "z"), lambda scene: scene.put("1", "x")),
     "a delete and a put": (lambda scene: scene.delete(), lambda scene: scene.put("1", "x")),
 }
-"""What a second writer does to its end, in between."""
+"""What a second writer does in between."""
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def world(bigtable_emulator: str) -> Iterator[World]:
 
 
 def begun(world: World, first: str) -> tuple[Scene, Steps]:
-    """A scene with a writer that has made no call yet."""
+    """A scene with a writer that has not made a call yet."""
     there, make = FIRST[first]
     scene = world.scene()
     if there:
@@ -63,26 +63,26 @@ def begun(world: World, first: str) -> tuple[Scene, Steps]:
 
 
 def overtake(scene: Scene, second: str) -> None:
-    """Let the second writer do all of his work."""
+    """Let the second writer finish."""
     for make in SECOND[second]:
         scene.do(make(scene))
         scene.check()
 
 
 def calls_of(world: World, first: str) -> int:
-    """How many calls the write makes by itself."""
+    """How many calls the write makes without disturbance."""
     return begun(world, first)[1].run().calls
 
 
 def ended(scene: Scene, writer: Steps) -> None:
-    """Let the writer go on to his end."""
+    """Let the writer finish."""
     writer.run()
     scene.check()
     assert writer.error is None or isinstance(writer.error, OutcomeUnknown)
 
 
 def finished(world: World, *scenes: Scene) -> None:
-    """After the lease, nothing is left but what items list, and all of it is found."""
+    """After a scrub, only listed entries are left, and queries find all of them."""
     for scene in scenes:
         scene.check_pages()
     world.scrub()
@@ -114,11 +114,11 @@ def test_a_writer_that_is_overtaken_between_any_two_calls(world: World, first: s
         overtake(scene, second)
         ended(scene, writer)
         assert writer.error is None
-        assert world.columns(scene.part) == world.listed(scene.part)  # and nothing was left to a scrub
+        assert world.columns(scene.part) == world.listed(scene.part)  # and a scrub would find no garbage
     finished(world, scene)
 
 
-@pytest.mark.parametrize("performed", [True, False], ids=["done", "not done"])
+@pytest.mark.parametrize("performed", [True, False], ids=["applied", "not applied"])
 @cases
 def test_an_answer_that_is_lost(world: World, first: str, second: str, performed: bool) -> None:
     scene = world.scene()
@@ -137,7 +137,7 @@ MEANWHILE = ("nobody", "a put, other keys", "a put, the same keys", "an update o
 
 @pytest.mark.parametrize(("first", "second"), [*product(LATE, MEANWHILE)])
 def test_a_call_that_is_applied_late(world: World, first: str, second: str) -> None:
-    """Its answer was lost, and it is applied at any later moment: before, between and after what follows."""
+    """Its answer was lost, and it is applied at any later time: before, between and after the next calls."""
     scene = world.scene()
     for made in range(calls_of(world, first)):
         landed = False
@@ -157,7 +157,7 @@ def test_a_call_that_is_applied_late(world: World, first: str, second: str) -> N
 
 @pytest.mark.parametrize(("first", "second"), [*product(LATE, MEANWHILE)])
 def test_a_claim_or_cleaning_that_is_applied_twice(world: World, first: str, second: str) -> None:
-    """The second time at the very end."""
+    """The second time is at the end."""
     scene = world.scene()
     for made in range(calls_of(world, first)):
         scene, writer = begun(world, first)
@@ -171,8 +171,8 @@ def test_a_claim_or_cleaning_that_is_applied_twice(world: World, first: str, sec
 
 
 @pytest.mark.parametrize("first", FIRST)
-def test_by_itself_it_does_what_it_is_for(world: World, first: str) -> None:
-    """Whichever answer is lost: it is done, or known to be unknown where the row tells nothing of a conditional one."""
+def test_each_write_without_disturbance(world: World, first: str) -> None:
+    """The write is applied; or its outcome is unknown, if it is conditional and the row does not show it."""
     scene, writer = begun(world, first)
     before, after = scene.item, (writer.run(), scene.item)[1]
     for made, performed in product(range(writer.calls), [True, False]):

@@ -1,4 +1,4 @@
-"""The driver against a gRPC server that answers as it is told, through the sync and the async clients."""
+"""The driver with a scripted gRPC server, through the sync and the async clients."""
 
 from base64 import urlsafe_b64decode
 from collections.abc import Awaitable, Callable, Iterator
@@ -57,7 +57,7 @@ def sorts(page: Any) -> list[str]:
     return [position.key.sort for position in page.positions]
 
 
-async def test_a_stream_that_breaks_goes_on_behind_its_last_whole_row(ask: Ask, server: Server) -> None:
+async def test_a_broken_stream_continues_after_its_last_whole_row(ask: Ask, server: Server) -> None:
     server.script = [(rows("p#a", "p#b"), rows("p#c", begun="p#d"), UNAVAILABLE), (rows("p#d", "p#e"),)]
     assert sorts(await ask(Query("p", limit=10))) == ["a", "b", "c", "d", "e"]
     again = server.calls[1].request
@@ -65,7 +65,7 @@ async def test_a_stream_that_breaks_goes_on_behind_its_last_whole_row(ask: Ask, 
     assert again.rows_limit == 7
 
 
-async def test_a_backward_stream_goes_on_before_its_last_row(ask: Ask, server: Server) -> None:
+async def test_a_reverse_stream_continues_before_its_last_row(ask: Ask, server: Server) -> None:
     server.script = [(rows("p#c", "p#b"), UNAVAILABLE), (rows("p#a"),)]
     assert sorts(await ask(Query("p", "a", reverse=True))) == ["c", "b", "a"]
     span = server.calls[1].request.rows.row_ranges[0]
@@ -73,7 +73,7 @@ async def test_a_backward_stream_goes_on_before_its_last_row(ask: Ask, server: S
     assert server.calls[1].request.reversed
 
 
-async def test_requests_say_whose_they_are_and_that_reads_may_come_backwards(ask: Ask, server: Server) -> None:
+async def test_requests_carry_the_client_and_its_features(ask: Ask, server: Server) -> None:
     server.script = [(rows("p#a"),)]
     await ask(Query("p"))
     metadata = server.calls[0].metadata
@@ -107,7 +107,7 @@ async def test_rows_out_of_order_are_refused(ask: Ask, server: Server) -> None:
     assert len(server.calls) == 1
 
 
-async def test_a_put_is_sent_again_as_it_was(ask: Ask, server: Server) -> None:
+async def test_a_put_is_retried_unchanged(ask: Ask, server: Server) -> None:
     server.script = [(UNAVAILABLE,), (grpc.StatusCode.ABORTED,), (types.MutateRowResponse.pb()(),)]
     await ask(Put(Key("p", "a"), {"_t": "x"}))
     first, *again = server.sent("MutateRow")
@@ -128,7 +128,7 @@ async def test_rows_of_a_batch_are_answered_one_by_one(ask: Ask, server: Server)
     assert [entry.row_key for entry in server.calls[1].request.entries] == [b"p#b", b"p#c"]
 
 
-async def test_a_batch_that_never_gets_through(ask: Ask, server: Server) -> None:
+async def test_a_batch_that_always_fails(ask: Ask, server: Server) -> None:
     server.script = [(entries(0, 14),)] + [(entries(14),)] * 200
     operations = (Delete(Key("p", "a")), Delete(Key("p", "b")))
     with pytest.raises(Throttled) as raised:
@@ -136,27 +136,27 @@ async def test_a_batch_that_never_gets_through(ask: Ask, server: Server) -> None
     assert raised.value.left == operations[1:]
 
 
-async def test_a_read_that_never_gets_through(ask: Ask, server: Server) -> None:
+async def test_a_read_that_always_fails(ask: Ask, server: Server) -> None:
     server.script = [(UNAVAILABLE,)] * 200
     with pytest.raises(BackendError, match="UNAVAILABLE, on purpose"):
         await ask(Get(Key("p", "a")))
     assert len(server.calls) > 2
 
 
-async def test_a_read_goes_on_behind_rows_that_brought_nothing(ask: Ask, server: Server) -> None:
+async def test_a_read_continues_after_scanned_rows_without_cells(ask: Ask, server: Server) -> None:
     server.script = [(rows("p#a"), scanned("p#m"), UNAVAILABLE), (scanned("p#q"), UNAVAILABLE), (rows("p#z"),)]
     assert sorts(await ask(Query("p", limit=5))) == ["a", "z"]
     spans = [(request.rows.row_ranges[0].start_key_open, request.rows_limit) for request in server.sent("ReadRows")]
     assert spans[1:] == [(b"p#m", 4), (b"p#q", 4)]
 
 
-async def test_a_read_that_goes_on_bit_by_bit_is_not_given_up(ask: Ask, server: Server) -> None:
+async def test_a_read_that_makes_progress_is_continued(ask: Ask, server: Server) -> None:
     letters = "abcdefghijklmnopqrstuvwxyz"
     server.script = [(rows(f"p#{letter}"), UNAVAILABLE) for letter in letters] + [()]
     assert sorts(await ask(Query("p"))) == list(letters)
 
 
-def test_who_forgot_to_start_an_emulator_waits_less_than_for_a_cloud_that_is_busy() -> None:
+def test_retries_end_sooner_on_an_emulator() -> None:
     assert (usual_retry("localhost:8086").overall, usual_retry(None).overall) == (10.0, 60.0)
 
 

@@ -1,4 +1,4 @@
-"""An index goes out of the lists of the items before its table is deleted, whoever writes to them meanwhile."""
+"""An index is removed from the lists of items before its table is deleted, while others write the items."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ KEPT = Listed("by_name", Key("n", "s"), "q")
 
 @pytest.fixture
 def send(bigtable_emulator: str) -> Any:
-    """Makes a native request, in a table with two indexes that is gone at the end."""
+    """Makes native requests to a table with two indexes, which is deleted at the end."""
     backend = Bigtable("project", "instance", endpoint=bigtable_emulator)
     call = backend.connect(SCHEMA).call
     tables = {SHOP: {"d": 1, "c": 1}, DAY: {"i": 1}}
@@ -75,7 +75,7 @@ def test_every_item_that_lists_it_is_changed_and_no_other(send: Send) -> None:
     assert {cell.qualifier for cell in rows[0].cells} == {b"_t", b"x", b"~r"}
 
 
-def test_an_item_that_somebody_else_writes_meanwhile_keeps_what_he_wrote(send: Send) -> None:
+def test_a_concurrent_write_of_an_item_is_kept(send: Send) -> None:
     put(send, 1)
     waited: list[Sleep] = []
 
@@ -92,16 +92,16 @@ def test_an_item_that_somebody_else_writes_meanwhile_keeps_what_he_wrote(send: S
     assert len(waited) == 1
 
 
-def test_it_gives_up_when_others_are_always_faster(send: Send) -> None:
+def test_it_stops_when_other_writers_keep_changing_an_item(send: Send) -> None:
     put(send, 1)
-    with pytest.raises(Throttled, match="other writers of 'p#0001' were faster"):
+    with pytest.raises(Throttled, match="other writers kept changing 'p#0001'"):
         run(
             drop_index(SCHEMA, DAY, Retry(overall=0)),
             lambda native: False if isinstance(native, CheckAndMutateRow) else send(native),
         )
 
 
-def test_an_entry_of_an_item_that_is_gone_is_passed_over(send: Send) -> None:
+def test_an_entry_of_a_missing_item_is_ignored(send: Send) -> None:
     send(MutateRow(DAY, Entry("a##b##c##d", (SetCell("q", b"c#d", 1000, "i"),))))
     run(drop_index(SCHEMA, DAY, Retry()), send)
     assert listed(send) == []
@@ -113,8 +113,8 @@ def test_an_entry_of_an_item_that_is_gone_is_passed_over(send: Send) -> None:
     ids=["another key", "another value"],
 )
 def test_a_cell_of_another_program_stops_it(send: Send, row_key: str, cell: SetCell) -> None:
-    """The table would be deleted with it."""
+    """Deleting the table would delete that cell."""
     put(send, 1)
     send(MutateRow(DAY, Entry(row_key, (cell,))))
-    with pytest.raises(BackendError, match=f"has cells that odm did not write in row '{row_key}'"):
+    with pytest.raises(BackendError, match=f"row '{row_key}' has cells that odm did not write"):
         run(drop_index(SCHEMA, DAY, Retry()), send)

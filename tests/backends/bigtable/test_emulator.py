@@ -65,7 +65,7 @@ async def fill(ask: Ask, *keys: Key) -> None:
 
 
 async def pages(ask: Ask, query: Query | Scan) -> list[Page]:
-    """All pages, each asked for behind the one before."""
+    """All pages, each read after the previous one."""
     found: list[Page] = []
     following: Position | None = query.after
     while True:
@@ -124,7 +124,7 @@ def read_raw(address: str, table: str) -> dict[bytes, dict[bytes, list[bytes]]]:
 
 
 async def test_the_newest_cell_counts(ask: Ask, bigtable_emulator: str, schema: Schema) -> None:
-    """Others may leave older cells, which Bigtable keeps until it collects them."""
+    """Other programs may leave older cells, which exist until garbage collection."""
     cells: list[Any] = [
         {"set_cell": {"family_name": "d", "column_qualifier": name, "value": value, "timestamp_micros": micros}}
         for name, value, micros in (
@@ -260,7 +260,7 @@ async def test_a_partition_is_deleted_by_the_positions_of_its_query(ask: Ask) ->
 
 
 async def test_a_large_item_comes_back(ask: Ask) -> None:
-    item = {"_t": "Blob", "data": b"x" * (5 * 1024 * 1024)}  # more than grpc takes in a message by default
+    item = {"_t": "Blob", "data": b"x" * (5 * 1024 * 1024)}  # more than gRPC allows in a message by default
     await ask(Put(HAT, item))
     assert await ask(Get(HAT)) == item
 
@@ -334,7 +334,7 @@ def test_a_connection_lives_through_several_event_loops(connection: Connection[A
 
     assert [asyncio.run(one(number)) for number in range(3)] == [pet(0), pet(1), pet(2)]
     gc.collect()
-    assert [loop() is None for loop in loops[:2]] == [True, True]  # nothing is kept for loops that are gone
+    assert [loop() is None for loop in loops[:2]] == [True, True]  # clients of closed loops are removed
 
 
 async def test_closing_twice_and_using_it_again(connection: Connection[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Cells that generated code makes of entities are those that their items give, for whatever they hold."""
+"""Generated code writes the same cells for an entity as those of its item, for any values."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ from tests.codec.test_texts import Other
 
 
 def rows(item: Any, form: Form) -> Any:
-    """What is written for an item."""
+    """The cells of an item."""
     return replacement(item, form, "k", "id1", (), 5000)
 
 
@@ -58,7 +58,7 @@ def test_a_ttl_has_a_cell_of_its_own() -> None:
     [({"name": 5}, "Expiring.name"), ({"name": "\ud800"}, "surrogate"), ({"expires_at": "now"}, "Expiring.expires_at")],
     ids=str,
 )
-def test_what_does_not_fit_is_refused_in_words(values: dict[str, Any], message: str) -> None:
+def test_invalid_values_are_refused(values: dict[str, Any], message: str) -> None:
     codec = compile_codec(Expiring, "Expiring")
     with pytest.raises(BadValue, match=message):
         write_item(codec, Expiring.model_construct(**({"name": "a", "expires_at": None} | values)), PLAIN)
@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_refused_in_words(values: dict[str, Any], message: 
         write_item(codec, Other.model_construct(), PLAIN)
 
 
-def test_what_is_nested_too_deep_is_refused() -> None:
+def test_too_deep_values_are_refused() -> None:
     model: Any = create_model("M", value=JsonValue)
     codec = compile_codec(model, "M")
     deep: Any = []

@@ -1,4 +1,4 @@
-"""What is written by hand in protobuf's wire format is read by Google's messages as it was meant."""
+"""Google's messages read what the hand-written encoding writes."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ WIRE = Wire("projects/p/instances/i", "one")
 
 
 def read(mutation: Any) -> Mutation:
-    """A mutation from Google's message."""
+    """A mutation, from Google's message."""
     which = mutation.WhichOneof("mutation")
     if which == "delete_from_family":
         return DeleteFamily(mutation.delete_from_family.family_name)
@@ -54,7 +54,7 @@ def test_mutations(mutations: tuple[Mutation, ...]) -> None:
 
 
 @pytest.mark.parametrize("length", range(80, 140))
-def test_cells_about_as_long_as_a_length_of_one_byte_can_say(length: int) -> None:
+def test_cells_around_the_longest_length_of_one_byte(length: int) -> None:
     mutations = (SetCell("q", bytes(length), 1_700_000_000_000_000), SetCell("q", b"1", 5))
     message = types.MutateRowRequest.pb().FromString(mutations_of(3, mutations))
     assert tuple(map(read, message.mutations)) == mutations

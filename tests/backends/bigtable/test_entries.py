@@ -1,4 +1,4 @@
-"""Rows of index tables: their keys, the range of a query, and their order, on random templates of every kind."""
+"""Rows of index tables: their keys, the range of a query, and their order, with random templates of every kind."""
 
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ from odm.schema.model import IndexSchema
 from tests.keys.cases import FIXED, PROPERTY, VARIABLE, Drawn, compiled, components, join, values_of
 from tests.keys.test_spans import bounds_on, contains
 
-# A pair of templates with values takes ten times as long to make as one, so fewer are tried than of the keys' own.
+# Making a pair of templates with values takes ten times as long as making one, so there are fewer examples.
 ORDERED = settings(PROPERTY, max_examples=min(PROPERTY.max_examples, 2_000))
 
 ITEMS = st.builds(Key, st.sampled_from(["C#1", "C#2", "C"]), st.sampled_from(["", "O#1", "O#1#x", "$P"]))
@@ -56,7 +56,7 @@ PIECES = components() | st.sampled_from([("{text}", (TEXT,)), ("{symbol:<5}", (S
 
 @st.composite
 def shared(draw: st.DrawFn) -> tuple[Drawn, dict[str, Any], Drawn, dict[str, Any]]:
-    """Two sort templates that may share an index, often with a common beginning, with the values of an item of each."""
+    """Two sort templates that may share an index, often with a common prefix, with the values of an item of each."""
     pieces = draw(st.lists(PIECES, min_size=1, max_size=3))
     kept = draw(st.integers(0, len(pieces)))
     behind = draw(st.lists(PIECES, min_size=not kept, max_size=2))
@@ -73,7 +73,7 @@ def values_for(draw: st.DrawFn, drawn: Drawn, like: dict[str, Any]) -> dict[str,
     values |= {name: like[name] for name in values if name in like and draw(st.integers(0, 3))}
     try:
         drawn.key(values)
-    except KeyValueError:  # a time that only the other's format can hold
+    except KeyValueError:  # a time that only the other template's format can hold
         reject()
     return values
 
@@ -122,7 +122,7 @@ def test_other_partitions_are_not_in_the_range(partition: str) -> None:
 
 
 @given(st.sampled_from(["P", "P#1"]), st.sampled_from(["a", "a#b", "a  "]), ITEMS)
-def test_a_row_key_tells_index_key_and_item(partition: str, sort: str, item: Key) -> None:
+def test_a_row_key_names_index_key_and_item(partition: str, sort: str, item: Key) -> None:
     index_key = Key(partition, sort)
     assert position(entry_row(index_key, item)) == Position(item, index_key)
 
@@ -162,7 +162,7 @@ def test_an_index_in_which_padding_would_break_the_order_is_refused() -> None:
         primary = PrimaryKey("SYMBOL#{symbol}")
         by_name = AccessPattern("ALL", "{symbol:<6}", index="names")
 
-    with pytest.raises(SchemaError, match=r"Name\.by_name .* Symbol\.by_name .* index of its own"):
+    with pytest.raises(SchemaError, match=r"Name\.by_name .* Symbol\.by_name .* its own index"):
         Bigtable("project", "instance").connect(stock.compile())
 
 

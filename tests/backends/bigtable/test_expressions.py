@@ -1,4 +1,4 @@
-"""What conditions and actions become. That the filters say what they should is tested in `test_predicates`."""
+"""The filters of conditions, and the mutations of actions. `test_predicates` tests what the filters match."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -243,7 +243,7 @@ def test_the_predicate_of_a_condition(condition: Condition | None, holds: bool, 
     ],
     ids=str,
 )
-def test_what_is_read_first(condition: Condition) -> None:
+def test_conditions_that_need_a_read(condition: Condition) -> None:
     assert predicate(condition, FORM) is None
 
 
@@ -285,7 +285,7 @@ def test_a_filter_that_no_server_takes_is_not_made() -> None:
     ],
     ids=["column", "value", "match", "range", "others"],
 )
-def test_the_size_of_a_filter_is_never_judged_too_small(size: int, make: Callable[[str], Filter]) -> None:
+def test_the_size_of_a_filter_is_an_upper_bound(size: int, make: Callable[[str], Filter]) -> None:
     said = make("a" * size)
     for _ in range(5):
         said = interleave(chain(said, First(1)), said)
@@ -355,7 +355,7 @@ NOT_OTHER = Chain(
     ],
     ids=str,
 )
-def test_actions_that_need_nothing_of_the_row(action: Action, wanted: Blind) -> None:
+def test_actions_that_need_no_read(action: Action, wanted: Blind) -> None:
     assert blind([action], FORM, 1000) == wanted
 
 
@@ -387,11 +387,11 @@ def test_several_blind_actions_require_each_thing_once() -> None:
     ],
     ids=str,
 )
-def test_actions_that_need_the_item(action: Action) -> None:
+def test_actions_that_need_a_read(action: Action) -> None:
     assert blind([Set(X, 12), action], FORM, 1000) is None
 
 
-def test_what_can_not_be_stored_is_refused_where_it_would_be_written() -> None:
+def test_values_that_cannot_be_stored_are_refused() -> None:
     with pytest.raises(BadValue, match=r"'x' of the item 'hats#1'.*float"):
         blind([Set(X, 1.5)], FORM, 1000, "hats#1")
     with pytest.raises(BadValue, match="64-bit"):
@@ -406,7 +406,7 @@ VIEWS = Path(("views",))
     [
         ([Increment(VIEWS, 2)], (Add("views", 2),)),
         ([Increment(VIEWS, 1 - 2**63)], (Add("views", 1 - 2**63),)),
-        ([Increment(VIEWS, -(2**63))], None),  # could not be taken back
+        ([Increment(VIEWS, -(2**63))], None),  # could not be reverted
         ([Increment(VIEWS, 2**63)], None),
         ([Increment(VIEWS, 1, start=5)], None),
         ([Increment(VIEWS, Decimal("0.5"))], None),
@@ -437,12 +437,12 @@ def test_increments_of_counters(actions: list[Action], wanted: tuple[Add, ...] |
     ],
     ids=str,
 )
-def test_what_comes_of_an_attribute_that_the_condition_knows(action: Action, wanted: Action) -> None:
+def test_actions_on_an_attribute_whose_value_the_condition_fixes(action: Action, wanted: Action) -> None:
     condition = EXISTS & Compare("=", X, Const(7)) & Compare("=", TAGS, Const(frozenset({"a"}))) & Not(OPEN)
     assert settled([action, Set(AT, "now")], condition) == (wanted, Set(AT, "now"))
 
 
-def test_what_an_attribute_is_must_be_asked_for_certain() -> None:
+def test_only_a_required_equality_fixes_a_value() -> None:
     actions = (Increment(X, 2),)
     same = Compare("=", X, Const(7))
     for condition in (None, same | OPEN, EXISTS & (same | Missing(X)), Not(same), Compare("<=", X, Const(7))):

@@ -1,4 +1,4 @@
-"""Increments that reach no item, or an item of another program: they are undone, and nothing else changes."""
+"""Increments that find no item, or an item of another program: they are reverted, and nothing else changes."""
 
 import time
 import uuid
@@ -82,7 +82,7 @@ class Place:
         return run(self.procedures().steps(request), self.send)
 
     def procedures(self) -> Procedures:
-        """Those of a new writer, whose clock moves by the pauses only."""
+        """The procedures of a new writer, whose clock only pauses move."""
         return Procedures(self.schema, Retry(clock=self.world.clock, jitter=lambda: 1.0))
 
     def count(self, by: int = 3, condition: Any = EXISTS) -> Steps:
@@ -147,13 +147,13 @@ class TestWithoutAnItem:
                     writer.step()
         assert place.cells == before
 
-    def test_an_item_that_is_put_meanwhile_is_counted_in_once(self, place: Place) -> None:
+    def test_a_concurrently_put_item_gets_the_increment_once(self, place: Place) -> None:
         writer = place.count(4).run(1)
         place.do(Put(KEY, {**ITEM, "views": 3}))
         assert writer.run().answer == Written()
         assert place.cells["c:views"] == (3 + 4).to_bytes(8, "big")
 
-    def test_an_item_that_is_put_and_deleted_meanwhile_leaves_no_item(self, place: Place) -> None:
+    def test_a_concurrently_put_and_deleted_item_leaves_no_item(self, place: Place) -> None:
         writer = place.count().run(1)
         place.do(Put(KEY, ITEM))
         place.do(Delete(KEY))
@@ -163,7 +163,7 @@ class TestWithoutAnItem:
         assert place.db.one(Song, song="a").views == 0
 
     @pytest.mark.parametrize("performed", [True, False])
-    def test_an_undoing_whose_answer_is_lost_is_not_done_twice(self, place: Place, performed: bool) -> None:
+    def test_undoing_is_not_applied_twice_after_a_lost_answer(self, place: Place, performed: bool) -> None:
         place.set(*ROWS["a counter"])
         before = place.cells
         writer = place.count().run(1)
@@ -172,7 +172,7 @@ class TestWithoutAnItem:
         assert writer.run().answer == Refused(None)
         assert place.cells == before
 
-    def test_what_cannot_be_undone_is_logged(self, place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_failure_to_undo_is_logged(self, place: Place, caplog: pytest.LogCaptureFixture) -> None:
         writer = place.count().run(1)
         while not writer.done:
             if isinstance(writer.pending, CheckAndMutateRow):
@@ -212,7 +212,7 @@ class TestOfATag:
 SECOND = Compare("=", Path(("_v",)), Const(2))
 
 
-def test_an_item_of_another_tag_and_the_right_version_is_not_counted_in(place: Place) -> None:
+def test_an_item_with_another_tag_and_the_right_version_is_not_incremented(place: Place) -> None:
     place.set(SetCell("_t", b"Alien", OLD), SetCell("_v", b"2", OLD), SetCell("~r", b"r.2", OLD))
     before = place.cells
     writer = place.count(condition=every(OF_SONG, SECOND)).run()
@@ -221,8 +221,8 @@ def test_an_item_of_another_tag_and_the_right_version_is_not_counted_in(place: P
     assert place.cells == before
 
 
-def test_a_counter_that_is_made_for_an_item_that_is_deleted_meanwhile_is_no_item(place: Place) -> None:
-    """It stays, for a scrub cannot know it from another program's, and the next item replaces it."""
+def test_a_counter_made_for_a_concurrently_deleted_item_is_not_an_item(place: Place) -> None:
+    """It stays, because a scrub cannot distinguish it from another program's; the next item replaces it."""
     place.do(Put(KEY, {"_t": "Song", "song": "a"}))
     update = Update(KEY, (Increment(Path(("views",)), 1),), condition=EXISTS, returning="new")
     writer = Steps(place.world, place.procedures().steps(update)).run(1)

@@ -1,4 +1,4 @@
-"""What becomes of calls that fail, on the emulator behind a server that fails on purpose, sync and async."""
+"""Calls that fail: a server that fails on purpose, with the emulator behind it, sync and async."""
 
 import asyncio
 import threading
@@ -64,7 +64,7 @@ def server(bigtable_emulator: str) -> Iterator[Server]:
 
 @pytest.fixture
 def connection(server: Server, schema: Schema, bigtable_emulator: str) -> Iterator[BigtableConnection]:
-    """A connection to the server, and the table, with ten items of a partition, on the emulator behind it."""
+    """A connection to the server; on the emulator, the table has a partition with ten items."""
     direct = Bigtable("project", "instance", endpoint=bigtable_emulator).connect(schema)
     perform(direct, CreateTables())
     perform(direct, BatchWrite(tuple(Put(Key("p", letter), ITEM) for letter in LETTERS)))
@@ -77,7 +77,7 @@ def connection(server: Server, schema: Schema, bigtable_emulator: str) -> Iterat
 
 
 def asking(connection: Connection[Any], mode: str) -> Ask:
-    """Answers requests sync or async."""
+    """Sends requests, sync or async."""
 
     async def ask(wanted: Request) -> Any:
         return perform(connection, wanted) if mode == "sync" else await aperform(connection, wanted)
@@ -146,7 +146,7 @@ class TestReads:
         await connection.aclose()
 
     @pytest.mark.parametrize("status", FATAL)
-    async def test_what_will_not_pass_is_told_at_once(self, ask: Ask, server: Server, status: Any) -> None:
+    async def test_permanent_errors_are_raised_at_once(self, ask: Ask, server: Server, status: Any) -> None:
         server.scripts["ReadRows"] = [(status,)]
         error, words = FATAL[status]
         with pytest.raises(error, match=words):
@@ -188,13 +188,13 @@ class TestPatience:
 
 
 class TestBatches:
-    async def test_only_what_is_not_done_is_sent_again(self, ask: Ask, server: Server) -> None:
+    async def test_only_entries_without_success_are_sent_again(self, ask: Ask, server: Server) -> None:
         server.scripts["MutateRows"] = [(done, StatusCode.UNAVAILABLE), (done, RESET)]
         await ask(BatchWrite((Delete(Key("p", "a")), Put(Key("p", "k"), ITEM))))
         assert sorts(await ask(Query("p"))) == "bcdefghijk"
         assert len(server.sent("MutateRows")) == 3
 
-    async def test_large_ones_are_parted_by_bytes_and_mutations(self, ask: Ask, server: Server) -> None:
+    async def test_large_ones_are_divided_by_bytes_and_mutations(self, ask: Ask, server: Server) -> None:
         big: dict[str, Any] = {"_t": "Pet", "text": "x" * 1_500_000}
         many: dict[str, Any] = {"_t": "Pet"} | {f"n{number}": number for number in range(30_000)}
         for items in ([big] * 5, [many] * 4):
@@ -230,7 +230,7 @@ class TestWritesThatMustNotHappenTwice:
     async def test_no_request_is_sent_twice(
         self, ask: Ask, server: Server, status: Any, wanted: Any, applied: bool
     ) -> None:
-        """The answer is lost. What the row shows not to be done may be attempted anew, under another id."""
+        """The answer is lost. If the row shows that it was not applied, it may be tried again under another id."""
         server.scripts["CheckAndMutateRow"] = [((done, status) if applied else (status,))]
         before = await ask(Get(wanted.key))
         try:
@@ -247,7 +247,7 @@ class TestWritesThatMustNotHappenTwice:
     @pytest.mark.parametrize("wanted", WRITES_ONCE, ids=["insert", "put if", "delete"])
     async def test_an_app_profile_of_several_clusters(self, ask: Ask, server: Server, wanted: Request) -> None:
         server.scripts["CheckAndMutateRow"] = [(Status(StatusCode.FAILED_PRECONDITION, "multi-cluster routing"),)]
-        with pytest.raises(BackendError, match=r"route to a single cluster and allow transactional writes"):
+        with pytest.raises(BackendError, match=r"single-cluster routing and allow single-row transactions"):
             await ask(wanted)
         assert len(server.sent("CheckAndMutateRow")) == 1
 
@@ -266,7 +266,7 @@ pages = Table("pages")
 
 
 class Page(Entity, table=pages):
-    """What is visited."""
+    """An item with a Counter."""
 
     primary = PrimaryKey("PAGE#{path}", "PAGE")
 
@@ -275,7 +275,7 @@ class Page(Entity, table=pages):
 
 
 async def visit(backend: Bigtable, mode: str, path: str) -> None:
-    """Count a visit of a page."""
+    """Increment the counter of a page."""
     if mode == "sync":
         with Store(pages, backend) as db:
             db.update(Page.primary(path=path), increment(Page.visits))
@@ -347,14 +347,14 @@ class TestNothingRawEscapes:
 
 
 class TestClosing:
-    """What was under way says that the store was closed; a write that was lost with that may still be made, anew."""
+    """Calls in progress fail because the store was closed; a lost write may still be tried again."""
 
     @pytest.mark.parametrize("name", EVERY)
     async def test_while_calls_wait(self, connection: Any, server: Server, name: str) -> None:
         server.script = [(Delay(30),)]
 
         def close() -> None:
-            while server.script:  # until the call is under way
+            while server.script:  # until the call is in progress
                 time.sleep(0.01)
             connection.close()
 
@@ -363,7 +363,7 @@ class TestClosing:
         try:
             perform(connection, EVERY[name])
         except OdmError as error:
-            assert "closed meanwhile" in str(error)  # noqa: PT017  # not every write fails
+            assert "closed during the call" in str(error)  # noqa: PT017  # not every write fails
         else:
             assert name in ("put", "put if", "delete", "batch write")
         assert time.monotonic() - begun < 10
@@ -373,13 +373,13 @@ class TestClosing:
     async def test_while_async_calls_wait(self, connection: Any, server: Server, name: str) -> None:
         server.script = [(Delay(30),)]
         waiting = asyncio.create_task(aperform(connection, EVERY[name]))
-        while server.script:  # noqa: ASYNC110  # until the call is under way
+        while server.script:  # noqa: ASYNC110  # until the call is in progress
             await asyncio.sleep(0.01)
         await connection.aclose()
         try:
             await asyncio.wait_for(waiting, 10)
         except OdmError as error:
-            assert "closed meanwhile" in str(error)  # noqa: PT017
+            assert "closed during the call" in str(error)  # noqa: PT017
         else:
             assert name in ("put", "put if", "delete", "batch write")
         assert await aperform(connection, Get(Key("p", "b"))) == ITEM

@@ -98,7 +98,7 @@ class Place:
         self.send(MutateRow(table or self.schema.name, Entry(row_key, cells)))
 
     def cells(self, table: str = "") -> dict[str, dict[str, bytes]]:
-        """All that a table holds."""
+        """All cells of a table."""
         found: Read = self.send(ReadRows(table or self.schema.name, filter=Newest()))
         return {
             row.text: {f"{cell.family}:{cell.qualifier.decode()}": cell.value for cell in row.cells}
@@ -113,7 +113,7 @@ class Place:
         )
 
     def ghost(self, row_key: str) -> None:
-        """What an increment leaves where there was no item, if its writer stops."""
+        """A ghost: what an increment leaves where there was no item, if its writer stops."""
         rules = (Increment("views", 1), AppendValue("_t", b""), AppendValue("~r", b""))
         self.send(ReadModifyWriteRow(self.schema.name, row_key, rules))
 
@@ -127,7 +127,7 @@ def place(bigtable_emulator: str) -> Iterator[Place]:
 
 @pytest.fixture(params=["hash only", "joined by ##"])
 def untyped(request: pytest.FixtureRequest, bigtable_emulator: str) -> Iterator[Place]:
-    """A table in which a row key is understood without the entity."""
+    """A table whose row keys can be split without knowing the entity."""
     made = Place(bigtable_emulator, flat if request.param == "hash only" else joined)
     yield made
     made.close()
@@ -151,13 +151,13 @@ NOT_GHOSTS: dict[str, tuple[SetCell, ...]] = {
 
 class TestGhosts:
     @pytest.mark.parametrize("cells", NOT_GHOSTS.values(), ids=NOT_GHOSTS)
-    def test_a_row_that_no_increment_made_stays(self, place: Place, cells: tuple[SetCell, ...]) -> None:
+    def test_a_row_that_is_not_a_ghost_stays(self, place: Place, cells: tuple[SetCell, ...]) -> None:
         place.set("AAPL", *cells)
         before = place.cells()
         assert place.scrub(expired=True).ghosts == 0
         assert place.cells() == before
 
-    def test_of_a_ghost_with_cells_of_another_family_only_the_ghost_goes(self, place: Place) -> None:
+    def test_a_ghost_is_removed_and_other_families_of_its_row_stay(self, place: Place) -> None:
         place.set("PAGE#a#DAY#1", SYMBOL)
         place.ghost("PAGE#a#DAY#1")
         assert place.scrub(clock=lambda: time.time() + 0.9 * HOUR).ghosts == 0
@@ -169,10 +169,8 @@ class TestGhosts:
         place.set("DAY#1##a##PAGE#a##DAY#1", SYMBOL, table=place.indexes[0])
         assert place.scrub(expired=True) == Scrubbed()
 
-    def test_a_ghost_that_an_increment_reaches_again_meanwhile_stays(
-        self, place: Place, bigtable_emulator: str
-    ) -> None:
-        """The writer of that increment takes its own back, and must find what it left."""
+    def test_a_ghost_that_is_incremented_concurrently_stays(self, place: Place, bigtable_emulator: str) -> None:
+        """The writer of that increment undoes it, and must find its cells."""
         place.ghost("PAGE#a#DAY#1")
         world = World(bigtable_emulator)
         rules = garbage.Rules(0.001, clock=time.time)
@@ -187,7 +185,7 @@ class TestGhosts:
 
 
 class TestServerTime:
-    def test_a_row_of_the_probes_key_stays(self, place: Place) -> None:
+    def test_a_row_with_the_key_of_the_probe_stays(self, place: Place) -> None:
         cells = (SYMBOL, SetCell("_", b"", OLD), SetCell("~scrub-", b"", OLD), SetCell("~scrub-mine", b"x", OLD))
         place.set(garbage.PROBE, *cells)
         before = place.cells()
@@ -205,7 +203,7 @@ class TestServerTime:
         assert place.cells() == {}
         world.close()
 
-    def test_a_probe_that_stayed_behind_is_removed_by_a_later_scrub(self, place: Place, bigtable_emulator: str) -> None:
+    def test_a_later_scrub_removes_an_old_probe(self, place: Place, bigtable_emulator: str) -> None:
         world = World(bigtable_emulator)
         Steps(world, garbage.server_time(Writer(place.schema))).step()
         (left,) = place.cells()[garbage.PROBE]
@@ -214,7 +212,7 @@ class TestServerTime:
         assert place.cells() == {garbage.PROBE: {left: b""}}
         world.close()
 
-    def test_a_probe_that_is_gone_at_once_is_an_error(self, place: Place) -> None:
+    def test_a_probe_that_is_not_kept_is_an_error(self, place: Place) -> None:
         def forgetful(native: Any) -> Any:
             return Read() if isinstance(native, ReadRows) else place.send(native)
 
@@ -223,21 +221,21 @@ class TestServerTime:
 
 
 class TestExpired:
-    def test_what_looks_expired_and_is_of_no_entity_stays(self, untyped: Place) -> None:
+    def test_an_expired_item_of_no_entity_stays(self, untyped: Place) -> None:
         row_key = "DAY#1##STEP#1" if untyped.table is joined else "NOTE#1"
         untyped.set(row_key, SetCell("_t", b"Session", OLD), SetCell("_ttl", b"1", OLD), SetCell("~r", b"r", OLD))
         before = untyped.cells()
         assert untyped.scrub(expired=True).expired == 0
         assert untyped.cells() == before
 
-    def test_an_attribute_of_an_entity_without_a_ttl_is_none(self, bigtable_emulator: str) -> None:
+    def test_an_attribute_is_not_a_ttl_if_its_entity_has_none(self, bigtable_emulator: str) -> None:
         place = Place(bigtable_emulator, flat)
         place.set("MEMO#1", SetCell("_t", b"Memo", OLD), SetCell("_ttl", b"1", OLD), SetCell("~r", b"r", OLD))
         assert place.scrub(expired=True).expired == 0
         assert "MEMO#1" in place.cells()
         place.close()
 
-    def test_the_tag_is_judged_with_the_removal(self, untyped: Place, bigtable_emulator: str) -> None:
+    def test_the_delete_checks_the_tag(self, untyped: Place, bigtable_emulator: str) -> None:
         row_key, tag = ("DAY#1##STEP#1", b"Step") if untyped.table is joined else ("NOTE#1", b"Note")
         expired = (SetCell("_ttl", b"1", OLD), SetCell("~r", b"r", OLD))
         untyped.set(row_key, SetCell("_t", tag, OLD), *expired)
@@ -265,15 +263,15 @@ class TestIndexTables:
         ],
         ids=["no value", "another value", "no qualifier", "another family", "another key", "a key without sort"],
     )
-    def test_what_no_writer_of_odm_claims_so_stays(self, place: Place, row_key: str, cell: SetCell) -> None:
+    def test_cells_that_are_not_claims_stay(self, place: Place, row_key: str, cell: SetCell) -> None:
         place.set(row_key, cell, table=place.indexes[0])
         before = place.cells(place.indexes[0])
         assert place.scrub().columns == 0
         assert place.cells(place.indexes[0]) == before
 
     @pytest.mark.parametrize("tag", [b"Visit", b"Alien"])
-    def test_what_an_item_lists_stays_whatever_else_it_holds(self, place: Place, tag: bytes) -> None:
-        """Also one of no model, or with cells that cannot be read: only its list counts."""
+    def test_listed_entries_of_any_item_stay(self, place: Place, tag: bytes) -> None:
+        """Also of an item of no entity, or with unreadable cells: only its list counts."""
         listed = SetCell("_ix", b'[["by_day", "DAY#1", "a", "q"]]', OLD)
         place.set("PAGE#a#DAY#1", SetCell("_t", tag, OLD), listed, SetCell("views", b"7", OLD, "c"))
         claims = (SetCell(name, b"PAGE#a#DAY#1", OLD, ENTRIES) for name in ("q", "gone"))
@@ -281,19 +279,19 @@ class TestIndexTables:
         assert place.scrub().columns == 1
         assert place.cells(place.indexes[0]) == {self.ROW: {"i:q": b"PAGE#a#DAY#1"}}
 
-    def test_nothing_goes_where_the_list_of_the_item_cannot_be_read(self, place: Place) -> None:
+    def test_nothing_is_removed_if_the_list_cannot_be_read(self, place: Place) -> None:
         place.set("PAGE#a#DAY#1", SetCell("_t", b"Alien", OLD), SetCell("_ix", b"?", OLD))
         place.set(self.ROW, SetCell("q", b"PAGE#a#DAY#1", OLD, ENTRIES), table=place.indexes[0])
         assert place.scrub().columns == 0
         assert place.cells(place.indexes[0]) != {}
 
-    def test_a_claim_beside_it_goes(self, place: Place) -> None:
+    def test_a_claim_is_removed_and_other_cells_of_its_row_stay(self, place: Place) -> None:
         claim = SetCell("gone", b"PAGE#a#DAY#1", OLD, ENTRIES)
         place.set(self.ROW, claim, SetCell("mine", b"x", OLD, ENTRIES), SYMBOL, table=place.indexes[0])
         assert place.scrub().columns == 1
         assert place.cells(place.indexes[0]) == {self.ROW: {"i:mine": b"x", "MD:SYMBOL": b"GOOG"}}
 
-    def test_queries_pass_over_rows_of_other_families(self, place: Place) -> None:
+    def test_queries_ignore_rows_of_other_families(self, place: Place) -> None:
         place.db.put(Visit(page="a", day="1"))
         place.set("DAY#1##somebody else's", SYMBOL, table=place.indexes[0])
         assert [one.page for one in place.db.query(Visit.by_day(day="1"))] == ["a"]
@@ -364,7 +362,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("cells", UNREADABLE)
 @pytest.mark.parametrize(("table", "entity"), [(pages, VISIT), (flat, MEMO)], ids=["with an index", "plain"])
-def test_what_odm_cannot_read_is_an_item_of_no_entity(
+def test_unreadable_rows_are_items_of_no_entity(
     bigtable_emulator: str, table: Table, entity: Entity, cells: str
 ) -> None:
     place = Place(bigtable_emulator, table)
@@ -398,13 +396,13 @@ def test_what_odm_cannot_read_is_an_item_of_no_entity(
     place.close()
 
 
-def test_the_row_of_a_probe_is_nobodys(place: Place) -> None:
+def test_the_row_of_a_probe_is_not_an_item(place: Place) -> None:
     place.set(garbage.PROBE, SetCell(PROBE_PREFIX + "a" * 20, b"", OLD))
     place.db.put(VISIT)
     assert list(place.db.scan()) == [VISIT]
 
 
-def test_a_time_to_live_that_cannot_be_read_stops_no_scrub(place: Place) -> None:
+def test_an_unreadable_ttl_does_not_stop_a_scrub(place: Place) -> None:
     place.db.put(VISIT)
     for number, cell in enumerate((b"[[[", b"\xff", b"[" * 200_000)):
         place.set(f"PAGE#{number}#DAY#1", SetCell("_t", b"Visit", OLD), SetCell("_ttl", cell, OLD))
@@ -424,13 +422,13 @@ def test_an_index_of_items_of_no_entity_is_not_removed(place: Place) -> None:
     db.put(Alien(page="a"))
     before = place.cells(), place.cells(f"{place.schema.name}.by_page")
     retry = Retry(overall=5)
-    with pytest.raises(BackendError, match=r"index 'by_page'.*is not removed: row 'ALIEN#a#X' has the tag 'Alien'"):
+    with pytest.raises(BackendError, match=r"index 'by_page'.*not deleted: row 'ALIEN#a#X' .* tag 'Alien'"):
         run(apply(place.schema, retry, drop=True, tell=silent), place.backend.connect(place.schema).call)
     assert (place.cells(), place.cells(f"{place.schema.name}.by_page")) == before
     db.drop()
 
 
-def test_a_tag_that_looks_like_a_number_is_the_entitys(bigtable_emulator: str) -> None:
+def test_a_tag_that_looks_like_a_number(bigtable_emulator: str) -> None:
     numbered = Table("numbered")
 
     class Page(Entity, table=numbered, tag="42"):

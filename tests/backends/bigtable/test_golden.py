@@ -1,4 +1,4 @@
-"""The page of requests in docs/ is true: its calls send what stands below them, to the emulator."""
+"""The page of requests in docs/ is correct: its calls send the requests that it shows, to the emulator."""
 
 import difflib
 import os
@@ -24,7 +24,7 @@ NOON = datetime(2026, 1, 5, 12, tzinfo=UTC).timestamp()
 
 
 class Recorder:
-    """Opens stores, and writes down what they send."""
+    """Opens stores, and records what they send."""
 
     def __init__(self, backend: Bigtable) -> None:
         self._backend = backend
@@ -41,11 +41,11 @@ class Recorder:
         self._sent.append((current_thread() is main_thread(), f"{info.native}\n"))
 
     def text(self) -> str:
-        """What was sent since the last call, with numbers for the random ids."""
+        """What was sent since the previous call of this, with numbers instead of random ids."""
         sent: list[str] = []
         for in_turn, run in groupby(self._sent, itemgetter(0)):
             texts = [text for _, text in run]
-            sent += texts if in_turn else sorted(texts)  # those of several threads come in another order each time
+            sent += texts if in_turn else sorted(texts)  # the order of several threads varies
         self._sent.clear()
         text = "".join(sent) or "nothing is sent\n"
         return re.sub(r'"[0-9a-f]{1,19}…', '"<id…', re.sub(r"\b[0-9a-f]{20}\b", self._named, text))
@@ -66,7 +66,7 @@ def recorder(bigtable_emulator: str) -> Iterator[Recorder]:
 
 
 def rewritten(recorder: Recorder) -> str:
-    """The page as its calls make it: each text block holds what the Python above it sends."""
+    """The page as it should be: each text block holds what the Python code above it sends."""
     lines = PAGE.read_text(encoding="utf-8").splitlines(keepends=True)
     names: dict[str, Any] = {"__name__": "__main__", "open_store": recorder.open}
     texts: list[tuple[int, int, str]] = []

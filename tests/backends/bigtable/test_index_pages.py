@@ -1,20 +1,22 @@
-"""Pages of secondary patterns: the reads that they send, and which hits are kept; no I/O."""
+"""Pages of an index: the reads that they send, and which hits are returned; without I/O."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from odm.backends.bigtable import pages
+from odm.backends.bigtable import bulk, pages
 from odm.backends.bigtable.codec import LISTED, REVISION
 from odm.backends.bigtable.index_pages import LIST_ONLY, ROW_ONLY
 from odm.backends.bigtable.native import ITEM, Cell, Read, ReadRows, Row, RowRange
 from odm.backends.bigtable.requests import Procedures
+from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError
 from odm.protocol.requests import Page, Position, Query
 from odm.schema.entity import Key
 from odm.schema.model import IndexSchema, Schema
-from tests.backends.bigtable.playing import OPEN, play
+from tests.backends.bigtable.playing import BUSY, OPEN, Clock, play
 
 INDEX = "by_date"
 
@@ -24,12 +26,12 @@ def shop(*, hash_only: bool = False) -> Procedures:
 
 
 def entry(sort: str, item: str) -> Row:
-    """An index row, as it comes without a value."""
+    """An index row, read without its value."""
     return Row(f"P##{sort}##C##{item}".encode(), (Cell("i", b"q", b""),))
 
 
 def item(name: str, *sorts: str, partition: str = "P", index: str = INDEX, **values: str) -> Row:
-    """An item that lists these entries."""
+    """The row of an item that lists these entries."""
     listed = json.dumps([[index, partition, sort, "another"] for sort in sorts])
     cells = {"_t": "Order", REVISION: "r", LISTED: listed, **values}
     return Row(f"C#{name}".encode(), tuple(Cell("d", key.encode(), text.encode()) for key, text in cells.items()))
@@ -78,11 +80,11 @@ def test_without_sort_keys_of_items() -> None:
     ],
     ids=["no row", "no entries", "another sort", "another partition", "another index", "a ghost", "a ghost's tag"],
 )
-def test_a_hit_that_the_item_does_not_list_is_none(found: tuple[Row, ...]) -> None:
+def test_a_hit_that_the_item_does_not_list_is_dropped(found: tuple[Row, ...]) -> None:
     assert ask(query(), (entry("1", "a"),), found)[1] == Page()
 
 
-def test_the_column_does_not_count() -> None:
+def test_the_qualifier_does_not_matter() -> None:
     row = Row(b"P##1##C##a", (Cell("i", b"mine", b""), Cell("i", b"yours", b"")))
     assert len(ask(query(), (row,), (item("a", "1"),))[1].items) == 1
 
@@ -104,7 +106,7 @@ def test_a_page_does_not_end_because_hits_were_dropped() -> None:
     assert answer.next == at("4", "d")
 
 
-def test_the_next_page_begins_behind_the_last_row_that_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_page_begins_after_the_last_examined_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "PAGE_ROWS", 2)
     _, answer = ask(query(), (entry("1", "a"), entry("2", "b")), (item("a", "1"),))
     assert (answer.positions, answer.next) == ((at("1", "a"),), at("2", "b"))
@@ -116,12 +118,12 @@ def test_the_next_page_begins_behind_the_last_row_that_was_looked_at(monkeypatch
     ("reverse", "left"),
     [(False, RowRange("P##2##C##b", "P##4", open=True)), (True, RowRange("P##1", "P##2##C##b"))],
 )
-def test_after_goes_on_behind_an_entry(reverse: bool, left: RowRange) -> None:
+def test_after_continues_after_an_entry(reverse: bool, left: RowRange) -> None:
     sent, _ = ask(query("1", "4", after=at("2", "b"), reverse=reverse), ())
     assert (sent[0].range, sent[0].reverse) == (left, reverse)
 
 
-def test_a_filter_is_asked_of_the_item() -> None:
+def test_a_filter_is_evaluated_on_the_item() -> None:
     rows = tuple(entry(sort, f"i{sort}") for sort in "123")
     found = tuple(
         item(f"i{sort}", sort, status=status) for sort, status in zip("123", ("open", "no", "open"), strict=True)
@@ -132,7 +134,7 @@ def test_a_filter_is_asked_of_the_item() -> None:
     assert answer.next is None
 
 
-def test_reads_behind_a_filter_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_with_a_filter_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "FIRST_ROWS", 2)
     monkeypatch.setattr(pages, "PAGE_ROWS", 5)
     rows = [entry(f"{n:02}", "a") for n in range(20)]
@@ -143,7 +145,7 @@ def test_reads_behind_a_filter_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer == Page()
 
 
-def test_count_asks_the_items_for_their_lists_alone() -> None:
+def test_count_reads_only_the_lists_of_the_items() -> None:
     sent, answer = ask(query(count=True), (entry("1", "a"), entry("2", "b")), (item("a", "1"), item("b", "7")))
     assert [one.filter for one in sent] == [ROW_ONLY, LIST_ONLY]
     assert answer == Page(count=1, strangers=1), "the schema has no entities"
@@ -158,3 +160,30 @@ def test_count_with_a_filter_reads_items() -> None:
 def test_a_row_that_odm_did_not_write_is_named() -> None:
     with pytest.raises(BackendError, match=r"'someone', which odm did not write"):
         ask(query(), (Row(b"someone", (Cell("i", b"q", b""),)),))
+
+
+def test_a_slow_reader_continues_while_each_read_of_a_block_of_items_makes_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The items of a page are read in blocks of keys. 40 seconds pass in each read, and calls are retried for 60."""
+    monkeypatch.setattr(bulk, "READ_BYTES", 4 * 4 * len("C#a"))
+    clock = Clock()
+
+    def read(*names: str, failure: Exception | None = BUSY) -> Callable[[], Read]:
+        def answer() -> Read:
+            clock.now += 40
+            found = tuple(item(name, str(ord(name))) for name in names)
+            return Read(found, f"C#{names[-1]}" if names else None, failure)
+
+        return answer
+
+    names = "ijklmnop"
+    index_rows = Read(tuple(entry(str(ord(name)), name) for name in names))
+    reads = [read(name, failure=None if name in "lp" else BUSY) for name in names]
+    on = Procedures(shop().schema, Retry(clock=clock, jitter=lambda: 1.0))
+    sent, page = play(query(), index_rows, *reads, on=on, clock=clock)
+    keys = ["".join(key[2:] for key in one.keys) for one in sent if isinstance(one, ReadRows) and one.keys]
+    assert keys == ["ijkl", "jkl", "kl", "l", "mnop", "nop", "op", "p"]
+    assert [position.key.sort for position in page.positions] == list(names)
+    with pytest.raises(BackendError, match="UNAVAILABLE"):
+        play(query(), index_rows, read(), read(), read(), on=on, clock=clock)

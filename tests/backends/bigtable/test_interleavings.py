@@ -1,7 +1,7 @@
-"""Writers and scrubs at the same time, one native call at a time, in random order.
+"""Concurrent writers and scrubs, one native call at a time, in random order.
 
-Writers stop, answers are lost, calls are applied late. After every call the entries that items list are there, and
-reads by every index are right; in the end a scrub leaves nothing else.
+Writers stop, answers are lost, calls are applied late. After every call, the entries that items list exist, and
+queries of every index are correct; at the end a scrub leaves no other entries.
 """
 
 import time
@@ -42,12 +42,12 @@ def world(bigtable_emulator: str) -> Iterator[World]:
 
 
 class Crowd:
-    """Writers and a scrubber at work on one scene.
+    """Concurrent writers and a scrub on one scene.
 
     Attributes:
-        writers: with the time at which each began; none of what they claim is older.
-        late: calls that are still to be applied, with the time at which their writers began.
-        scrubber: the one at work.
+        writers: the writers, with the time at which each began; their claims are not older.
+        late: calls that are not yet applied, with the time at which their writers began.
+        scrubber: the running scrub.
     """
 
     def __init__(self, world: World, random: Random) -> None:
@@ -58,7 +58,7 @@ class Crowd:
         self.scrubber: Steps | None = None
 
     def act(self) -> None:
-        """Let one thing happen."""
+        """Make one random step."""
         chance = self.random.random()
         if chance < 0.12:
             self.scrub()
@@ -71,11 +71,11 @@ class Crowd:
             self.write(self.random.randrange(len(self.writers)))
 
     def write(self, number: int) -> None:
-        """Let a writer make his next call, well or not, or stop for good."""
+        """Let a writer make its next call, with or without an answer, or stop it."""
         began, writer = self.writers[number]
         chance = self.random.random()
         if chance < 0.05:
-            del self.writers[number]  # what he has claimed is garbage from now on
+            del self.writers[number]  # its claims are garbage from now on
             return
         if chance < 0.15:
             performed = self.random.random() < 0.5
@@ -89,12 +89,12 @@ class Crowd:
             del self.writers[number]
 
     def land(self, number: int) -> None:
-        """Apply a call whose writer has given it up."""
+        """Apply a call that its writer no longer awaits."""
         _, call = self.late.pop(number)
         self.world.connection.call(call)
 
     def scrub(self) -> None:
-        """Go on with a scrub, or begin one when the lease of all but those at work has passed."""
+        """Continue the scrub, or begin one when the lease of all writers but the active ones has passed."""
         if self.scrubber is None or self.scrubber.done:
             oldest = min((began for began, _ in (*self.writers, *self.late)), default=time.time())
             cutoff = int(oldest * 1000) / 1000

@@ -1,4 +1,4 @@
-"""Entities that generated code makes of cells are those that the decoded items give, for whatever is stored."""
+"""Generated code reads the same entities from cells as from decoded items, whatever is stored."""
 
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -29,7 +29,7 @@ from tests.codec.test_texts import DIRECT, OTHER, Direct, Other, anatomy, direct
 
 
 def loaded_by(loader: Loader, row: Row) -> Any:
-    """The entity of a row, as a read of one gets it."""
+    """The entity of a row, as by a read of one."""
     return RowItem(row, loader).load()
 
 
@@ -58,7 +58,7 @@ class Counted(BaseModel):
 
 
 def declared(*codecs: EntityCodec) -> frozenset[str]:
-    """The attributes that all of the codecs which have them declare as text."""
+    """The attributes that every codec which has them declares as text."""
     said = [
         (field.stored, field.type.kinds - NULL == TEXT) for codec in codecs for field in codec.record.fields.values()
     ]
@@ -116,7 +116,7 @@ def row_of(item: dict[str, Any], form: Form = PLAIN) -> Row:
 
 
 def plainly(codec: EntityCodec, row: Row, form: Form) -> Any:
-    """The entity, or the class of the error, that the decoded item gives."""
+    """The entity of the decoded item, or the class of its error."""
     try:
         return codec.decode(decode(row, form) or {})
     except Exception as error:  # noqa: BLE001  # a cell may hold anything
@@ -124,13 +124,13 @@ def plainly(codec: EntityCodec, row: Row, form: Form) -> Any:
 
 
 @given(entities, forms)
-def test_what_was_stored_loads_as_its_item_does(entity: BaseModel, form: Form) -> None:
+def test_stored_rows_load_like_their_items(entity: BaseModel, form: Form) -> None:
     codec = CODECS[type(entity)]
     row = row_of(codec.encode(entity), form)
     loaded, plain = loaded_by(LOADERS[id(form)], row), plainly(codec, row, form)
     assert plain == entity
     assert loaded is None or same(loaded, plain)
-    assert loaded is not None or type(entity) is Counted  # of which a set in columns may be empty
+    assert loaded is not None or type(entity) is Counted  # a set in Columns may be empty
 
 
 @given(st.lists(directs | others, max_size=5), forms)
@@ -163,7 +163,7 @@ def test_a_page_of_several_kinds_keeps_its_order(found: list[Any], form: Form) -
     ),
     st.lists(st.integers(0, 30), max_size=2),
 )
-def test_what_somebody_else_stored_loads_as_its_item_does_or_not_at_all(
+def test_rows_of_other_programs_load_like_their_items_or_fail(
     entity: BaseModel, form: Form, written: dict[Column, bytes], left_out: list[int]
 ) -> None:
     codec = CODECS[type(entity)]
@@ -177,7 +177,7 @@ def test_what_somebody_else_stored_loads_as_its_item_does_or_not_at_all(
         return
     loaded = None if item is None else item.load()
     plain = plainly(CODECS[type(loaded)], row, form) if loaded is not None else None
-    # What is not the entity's is not read, and so not looked at either.
+    # attributes that the entity does not have are not read, so they cannot be invalid
     assert loaded is None or plain is BackendError or same(loaded, plain)
 
 
@@ -188,7 +188,7 @@ def codec_of(type_: Any) -> EntityCodec:
 
 
 def loads(type_: Any, cell: bytes, *, declares: bool = True) -> list[Any]:
-    """What a field of a type reads from a cell: by generated code, and plainly."""
+    """What a field of a type reads from a cell: by generated code, and by the codec."""
     codec = codec_of(type_)
     form = Form({}, texts=declared(codec) if declares else frozenset())
     row = Row(b"k", (Cell("d", b"_t", b"M"), Cell("d", b"value", cell)))
@@ -261,7 +261,7 @@ def test_an_absent_set_is_empty_or_what_its_default_is_not(default: Any) -> None
     assert loaded.value == set()
 
 
-def test_an_item_of_another_version_or_kind_is_left_to_be_looked_at() -> None:
+def test_an_item_with_another_version_or_tag_is_left_to_the_core() -> None:
     new = Loader(PLAIN, [compile_codec(create_model("M", n=int), "M", Upgrades(2, (lambda item: item,)))])
     item: dict[str, Any] = {"_t": "M", "n": 1}
     assert loaded_by(new, row_of(item)) is None
@@ -275,7 +275,7 @@ def test_an_item_of_another_version_or_kind_is_left_to_be_looked_at() -> None:
 
 
 @pytest.mark.parametrize("tag", [b"\xff", b"[", b"[1]"], ids=str)
-def test_an_item_whose_tag_cannot_be_read_is_left_to_be_looked_at(tag: bytes) -> None:
+def test_an_item_with_an_unreadable_tag_is_left_to_the_core(tag: bytes) -> None:
     row = Row(b"k", (Cell("d", b"_t", tag),))
     assert loaded_by(LOADER, row) is None
     assert LOADER.load_all([row]) is None
@@ -289,19 +289,19 @@ def test_the_item_is_its_row() -> None:
     assert (found["views"], len(found), sorted(found)) == (5, 5, sorted(item))
 
 
-def test_a_cell_that_can_not_be_read_is_told() -> None:
+def test_a_cell_that_cannot_be_read_is_reported() -> None:
     found = RowItem(Row(b"k", (Cell("d", b"_t", b"M"), Cell("d", b"n", b"\xff"))), LOADER)
     with pytest.raises(BackendError, match="its cell d:n cannot be read"):
         found.get("n")
 
 
 @pytest.mark.parametrize("cell", [Cell("c", b"_t", b"x"), Cell("d", b"x", b"x"), Cell("d", b"\xff", b"x")], ids=str)
-def test_a_row_without_a_tag_is_another_programs(cell: Cell) -> None:
+def test_a_row_without_a_tag_belongs_to_another_program(cell: Cell) -> None:
     found = LOADER.item(Row(b"k", (cell,)))
     assert found is not None
     assert (found.load(), found.get("_t"), len(found)) == (None, None, 1)
 
 
-def test_a_row_of_which_an_increment_made_the_tag_is_no_item() -> None:
+def test_a_ghost_is_not_an_item() -> None:
     assert LOADER.item(Row(b"k", (Cell("d", b"_t", b""),))) is None
     assert LOADER.item(None) is None

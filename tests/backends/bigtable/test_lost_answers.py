@@ -1,4 +1,4 @@
-"""Writes whose answer is lost: nothing is applied twice, nothing is said to be done or undone that may not be so."""
+"""Writes whose answer is lost: nothing is applied twice, and the reported outcome is correct or unknown."""
 
 from typing import Any
 
@@ -43,41 +43,43 @@ def commits(sent: list[Any]) -> list[CheckAndMutateRow]:
      google.InternalServerError("oh")],
     ids=lambda one: type(one).__name__,
 )  # fmt: skip
-def test_the_row_tells_by_its_revision_that_it_was_done(failure: Exception) -> None:
+def test_the_revision_shows_that_the_commit_was_applied(failure: Exception) -> None:
     after = stored("id1", listed(red="id1"), price=b"5")
     sent, answer = play(RAISE, BEFORE, done(), failure, after, done(), on=procedures())
     assert answer == Written()
     assert len(commits(sent)) == 1
-    assert sent[-1] == MutateRows(COLOURS, (entry(BLUE, "q", gone=True),)), "what the commit made stale is cleaned"
+    assert sent[-1] == MutateRows(COLOURS, (entry(BLUE, "q", gone=True),)), "stale columns are removed"
     assert isinstance(sent[3], Sleep)
 
 
-def test_a_write_without_entries_shows_by_its_revision() -> None:
+def test_the_revision_shows_a_write_without_entries() -> None:
     update = Update(HAT, (Increment(Path(("price",)), 1),), condition=EXISTS)
     sent, answer = play(update, stored("r0", price=b"4"), BUSY, stored("id1", price=b"5"), on=procedures())
     assert (len(commits(sent)), answer) == (1, Written())
 
 
-def test_the_row_tells_by_its_list_that_it_was_done() -> None:
-    """Somebody else has written since, and left our entry where it was."""
+def test_the_list_shows_that_the_commit_was_applied() -> None:
+    """Another writer has written since, and kept our entry."""
     after = stored("r9", listed(red="id1"), price=b"50")
     sent, answer = play(RAISE, BEFORE, done(), BUSY, after, done(), on=procedures())
     assert answer == Written()
     assert sent[-1] == MutateRows(COLOURS, (entry(BLUE, "q", gone=True),))
 
 
-def test_it_starts_over_under_a_new_id_where_nothing_was_done() -> None:
+def test_it_starts_over_under_a_new_id_if_nothing_was_applied() -> None:
     sent, answer = play(RAISE, BEFORE, done(), BUSY, BEFORE, done(), True, done(), on=procedures())
     first, second = commits(sent)
-    assert first.predicate == second.predicate, "by the revision only one of the two can be done"
+    assert first.predicate == second.predicate, "both check the revision, so only one can be applied"
     assert first.matched != second.matched
     written = [one.entries for one in sent if isinstance(one, MutateRows)]
-    assert written == [(entry(RED, "id1"),), (entry(RED, "id2"),), (entry(BLUE, "q", gone=True),)], "id1 is left alone"
+    assert written == [(entry(RED, "id1"),), (entry(RED, "id2"),), (entry(BLUE, "q", gone=True),)], (
+        "the column id1 is not removed"
+    )
     assert answer == Written()
 
 
-def test_the_first_commit_lands_late() -> None:
-    """It beats the second, whose refusal is none."""
+def test_the_first_commit_is_applied_late() -> None:
+    """The first is applied before the second, whose refusal is then not a refusal of the write."""
     after = stored("id1", listed(red="id1"), price=b"5")
     sent, answer = play(RAISE, BEFORE, done(), BUSY, BEFORE, done(), False, done(), after, done(), on=procedures())
     written = [one.entries for one in sent if isinstance(one, MutateRows)]
@@ -96,14 +98,14 @@ def test_the_first_commit_lands_late() -> None:
     [RAISE, Put(HAT, item(), {"by_colour": RED}, EXISTS), Delete(HAT, EXISTS)],
     ids=["arithmetic", "conditional put", "conditional delete"],
 )
-def test_somebody_else_wrote_and_it_can_not_be_told(request_: Request) -> None:
+def test_after_another_write_the_outcome_is_unknown(request_: Request) -> None:
     claimed = () if isinstance(request_, Delete) else (done(),)
     other = stored("r9", listed(blue="q"), price=b"50")
     with pytest.raises(OutcomeUnknown, match="may or may not have been applied"):
         play(request_, BEFORE, *claimed, BUSY, other, on=procedures())
 
 
-def test_an_insert_that_somebody_else_overtook() -> None:
+def test_an_insert_after_another_insert() -> None:
     with pytest.raises(OutcomeUnknown):
         play(INSERT, done(), BUSY, stored("r9"), on=procedures())
 
@@ -114,8 +116,8 @@ def test_an_insert_starts_over() -> None:
     assert answer == Written()
 
 
-def test_an_insert_that_must_not_be_done_twice_does_not_start_over() -> None:
-    """The first one may still land, when what the second has made was deleted."""
+def test_an_insert_that_must_not_be_applied_twice_does_not_start_over() -> None:
+    """The first commit may still be applied, after the item of the second was deleted."""
     once = Put(HAT, item(), {"by_colour": RED}, ABSENT, once=True)
     with pytest.raises(OutcomeUnknown, match="may or may not have been applied"):
         play(once, done(), BUSY, NOTHING, on=procedures())
@@ -123,32 +125,32 @@ def test_an_insert_that_must_not_be_done_twice_does_not_start_over() -> None:
     assert answer == Written()
 
 
-def test_an_insert_that_lands_late_is_no_refusal() -> None:
+def test_an_insert_that_is_applied_late_is_not_a_refusal() -> None:
     after = stored("id1", listed(red="id1"))
     _, answer = play(INSERT, done(), BUSY, NOTHING, done(), True, done(), after, on=procedures())
     assert answer == Written()
 
 
-def test_a_plain_put_simply_runs_again() -> None:
+def test_a_plain_put_starts_over() -> None:
     other = stored("r9", listed(blue="q9"))
     sent, answer = play(PUT, BEFORE, done(), BUSY, other, done(), True, done(), on=procedures())
     assert sent[-1] == MutateRows(COLOURS, (entry(BLUE, "q9", gone=True),))
     assert answer == Written()
 
 
-def test_a_plain_delete_simply_runs_again() -> None:
+def test_a_plain_delete_starts_over() -> None:
     _, answer = play(Delete(HAT), BEFORE, BUSY, stored("r9"), True, on=procedures())
     assert answer == Written()
 
 
 @pytest.mark.parametrize("condition", [None, EXISTS])
-def test_a_delete_was_done_where_there_is_no_item(condition: Any) -> None:
+def test_a_missing_item_shows_that_a_delete_was_applied(condition: Any) -> None:
     sent, answer = play(Delete(HAT, condition), BEFORE, BUSY, NOTHING, done(), on=procedures())
     assert sent[-1] == MutateRows(COLOURS, (entry(BLUE, "q", gone=True),))
     assert answer == Written(existed=True)
 
 
-def test_a_row_that_can_not_be_read_tells_nothing() -> None:
+def test_a_row_that_cannot_be_read_leaves_the_outcome_unknown() -> None:
     with pytest.raises(OutcomeUnknown, match="may or may not") as raised:
         play(RAISE, BEFORE, done(), BUSY, Read(failure=GONE), on=procedures())
     assert isinstance(raised.value.__cause__, BackendError)
@@ -163,21 +165,21 @@ def test_answers_that_stay_lost_until_the_time_is_up() -> None:
 
 
 class TestOneCall:
-    """Without a read before there is no revision that a second one could depend on: it is never sent again."""
+    """Without a read there is no revision that a second commit could check, so it is never sent again."""
 
     UPDATE = Update(HAT, (Set(Path(("price",)), 5),), condition=EXISTS)
 
-    def test_the_row_tells_that_it_was_done(self) -> None:
+    def test_the_row_shows_that_it_was_applied(self) -> None:
         sent, answer = play(self.UPDATE, BUSY, stored("id1"), on=procedures())
         assert (calls(sent), answer) == (2, Written())
 
     @pytest.mark.parametrize("after", [stored("r0"), NOTHING, Read(failure=GONE)], ids=["other", "gone", "unread"])
-    def test_the_row_does_not_tell(self, after: Read) -> None:
+    def test_the_row_does_not_show_the_outcome(self, after: Read) -> None:
         with pytest.raises(OutcomeUnknown) as raised:
             play(self.UPDATE, BUSY, after, on=procedures())
         assert raised.value.__cause__ is BUSY
 
-    def test_a_refusal_by_the_server_is_none_of_the_condition(self) -> None:
+    def test_an_error_of_the_server_is_not_a_refused_condition(self) -> None:
         with pytest.raises(BackendError, match="single_cluster_routing"):
             play(self.UPDATE, google.FailedPrecondition("no"), on=procedures())
 
@@ -193,14 +195,14 @@ class TestOneCall:
             play(Update(HAT, (Increment(Path(("worn",)), 1),), condition=EXISTS), BUSY, on=procedures())
         assert raised.value.__cause__ is BUSY
 
-    def test_a_put_that_needs_nothing_is_sent_until_it_is_answered(self) -> None:
+    def test_a_put_without_a_condition_is_retried_until_it_is_answered(self) -> None:
         sent, answer = play(Put(SHELF, {"_t": "Shelf", "name": "a"}), BUSY, None, on=procedures())
         assert [type(one) for one in sent] == [MutateRow, Sleep, MutateRow]
         assert sent[0] == sent[2]
         assert answer == Written()
 
 
-def test_a_batch_finds_out_and_goes_on() -> None:
+def test_a_batch_reads_its_rows_and_continues() -> None:
     sent, answer = play(BatchWrite((PUT,)), NOTHING, done(), BUSY, stored("id1", listed(red="id1")), on=procedures())
     assert [type(one) for one in sent] == [ReadRows, MutateRows, CheckAndMutateRow, Sleep, ReadRows]
     assert answer is None

@@ -73,7 +73,7 @@ REPLACE = (*REMOVED, SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 1000))
         (SetCell("n", (-3).to_bytes(8, "big", signed=True), 0, COUNTERS), "c:n=-3"),
     ],
 )
-def test_it_prints_like_the_vendors_command_line(native: Native | SetCell, text: str) -> None:
+def test_requests_print_like_cbt(native: Native | SetCell, text: str) -> None:
     shown = str(native)
     assert shown.replace("'" + "y" * 60 + "…'", "y" * 60 + "…") == text
 

@@ -1,4 +1,4 @@
-"""docs/bigtable.md is true: its examples run on the emulator and print what it shows, but for ids and times."""
+"""docs/bigtable.md is correct: its examples run on the emulator and print what it shows, except ids and times."""
 
 import contextlib
 import io
@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "bigtable.md"
 
 
 def same(text: str) -> str:
-    """Without what is another one each time."""
+    """The text without ids and times."""
     return re.sub(r"\b[0-9a-f]{20}\b", "<id>", re.sub(r"@ \d{4}/\d\d/\d\d-\d\d:\d\d:\d\d\.\d{6}", "@", text))
 
 

@@ -1,4 +1,4 @@
-"""Pages of queries and scans: the reads that they send, and what is kept of the rows; no I/O."""
+"""Pages of queries and scans: the reads that they send, and which rows are returned; without I/O."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_partition() -> None:
     assert answer == Page((X, X), (hat("a"), hat("b")), None)
 
 
-def test_a_range_backwards() -> None:
+def test_a_reverse_range() -> None:
     sent, answer = play(Query("hats", "a", "c", reverse=True, limit=1), rows("hats#b", x="1"))
     assert sent == [ReadRows("shop", range=RowRange("hats#a", "hats#c"), limit=1, reverse=True)]
     assert answer == Page((X,), (hat("b"),), hat("b"))
@@ -51,7 +51,7 @@ def test_without_a_sort_key() -> None:
         (False, "a", RowRange("hats#a", "hats#d", open=True)),
     ],
 )
-def test_after_goes_on_behind_a_position(reverse: bool, after: str, left: RowRange) -> None:
+def test_after_continues_after_a_position(reverse: bool, after: str, left: RowRange) -> None:
     sent, _ = play(Query("hats", "a", "d", reverse=reverse, after=hat(after)), Read())
     assert sent[0].range == left
 
@@ -82,7 +82,7 @@ def test_a_limit_over_one_read() -> None:
     assert (len(answer.items), answer.next) == (1500, hat("1499"))
 
 
-def test_a_filter_is_followed_until_the_limit_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_with_a_filter_reads_until_the_limit_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "PAGE_ROWS", 2)
     first = Read((row("hats#a", status="open"), row("hats#b", status="shipped")))
     second = Read((row("hats#c", status="open"), row("hats#d", status="open")))
@@ -91,7 +91,7 @@ def test_a_filter_is_followed_until_the_limit_is_full(monkeypatch: pytest.Monkey
     assert answer == Page(({"_t": "Hat", "status": "open"},) * 2, (hat("a"), hat("c")), hat("c"))
 
 
-def test_a_filter_that_lets_the_very_last_row_through_leaves_nothing() -> None:
+def test_a_page_that_ends_with_the_last_row_has_no_next() -> None:
     assert play(Query("hats", filter=OPEN, limit=1), rows("hats#a", status="open"))[1].next is None
 
 
@@ -100,7 +100,7 @@ def test_a_filter_without_a_limit_may_give_an_empty_page(monkeypatch: pytest.Mon
     assert play(Query("hats", filter=OPEN), rows("hats#a", status="no"))[1] == Page((), (), hat("a"))
 
 
-def test_count_reads_keys_alone() -> None:
+def test_count_reads_only_tags() -> None:
     sent, answer = play(Query("hats", count=True), Read((row("hats#a"), row("hats#b"))))
     assert sent[0].filter == Owned().held
     assert answer == Page(count=2, strangers=2), "the schema has no entities"
@@ -113,7 +113,7 @@ def test_count_with_a_filter_reads_items() -> None:
     assert answer == Page(count=1, strangers=1)
 
 
-def test_rows_without_a_tag_are_no_items() -> None:
+def test_rows_without_a_tag_are_not_items() -> None:
     _, answer = play(Query("hats", limit=2), Read((GHOST, row("hats#x", x="1"))), rows("hats#y", x="1"))
     assert answer == Page((X, X), (hat("x"), hat("y")), hat("y"))
 

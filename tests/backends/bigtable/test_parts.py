@@ -1,4 +1,4 @@
-"""Where a table is cut into parts to scan: never inside of a partition, and evenly."""
+"""Where a table is divided into parts for a scan: evenly, and never inside a partition."""
 
 from itertools import pairwise
 
@@ -66,7 +66,7 @@ def test_every_partition_lies_in_one_part(table: tuple[Schema, list[Key]], most:
     layout = Layout.of(schema)
     rows = sorted({layout.row_key(key).encode() for key in keys})
     picked = data.draw(st.lists(st.tuples(st.sampled_from(rows), st.integers(1, 20)), max_size=6))
-    shortened = sorted({row[:length] for row, length in picked})  # samples need not be keys of rows
+    shortened = sorted({row[:length] for row, length in picked})  # samples need not be existing row keys
     parts = cut(schema, [Sample(key, n) for n, key in enumerate([*shortened, b""])], most)
     assert 1 <= len(parts) <= most
     assert parts[0].start == ""
@@ -81,24 +81,24 @@ def test_every_partition_lies_in_one_part(table: tuple[Schema, list[Key]], most:
     assert len({(key.partition, number(key)) for key in keys}) == len({key.partition for key in keys})
 
 
-def test_parts_are_about_as_large() -> None:
+def test_parts_have_similar_sizes() -> None:
     samples = [Sample(f"CUSTOMER#{n:03}#PROFILE".encode(), n * 10) for n in range(100)]
     parts = cut(SCHEMAS[0], [*samples, Sample(b"", 1000)], 4)
     assert [part.start for part in parts] == ["", "CUSTOMER#025", "CUSTOMER#050", "CUSTOMER#075"]
 
 
-def test_there_are_no_more_than_there_are_samples() -> None:
+def test_there_are_at_most_as_many_parts_as_samples() -> None:
     assert cut(SCHEMAS[0], [], 4) == cut(SCHEMAS[0], [Sample(b"", 100)], 4) == (Part("", None),)
     two = (Part("", "CUSTOMER#m"), Part("CUSTOMER#m", None))
     assert cut(SCHEMAS[0], [Sample(b"CUSTOMER#m#PROFILE", 50), Sample(b"", 100)], 4) == two
 
 
-def test_a_table_without_sort_keys_is_cut_at_rows() -> None:
+def test_a_table_without_sort_keys_is_divided_at_rows() -> None:
     schema = Schema(name="shop", entities={}, indexes={}, hash_only=True)
     assert [part.start for part in cut(schema, [Sample(b"A#m#n", 50), Sample(b"", 100)], 2)] == ["", "A#m#n"]
 
 
-def test_samples_are_asked_for_again() -> None:
+def test_samples_are_retried() -> None:
     ask = SampleRowKeys("shop")
     sent, answer = play(Split(2), BUSY, (Sample(b"m", 5), Sample(b"", 10)))
     assert [sent[0], sent[2]] == [ask, ask]
@@ -111,8 +111,8 @@ def test_a_part_is_a_range() -> None:
     assert sent == [ReadRows("shop", range=RowRange("m", "q"), limit=1000)]
 
 
-def test_a_part_alone_is_refused_before_anything_is_sent() -> None:
-    with pytest.raises(Unsupported, match="all parts in one call"):
+def test_a_single_segment_is_refused_before_any_request() -> None:
+    with pytest.raises(Unsupported, match="all segments in one call"):
         procedures().steps(Scan(segment=(0, 4)))
     nowhere = Bigtable("project", "instance", endpoint="127.0.0.1:1")
     with Store(joined, nowhere) as db, pytest.raises(Unsupported, match="segments=4"):

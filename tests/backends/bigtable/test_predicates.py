@@ -1,4 +1,4 @@
-"""What the emulator makes of a compiled predicate is what the evaluator says of the item.
+"""The emulator and the evaluator agree about compiled predicates.
 
 ``pytest --full --times 200 tests/backends/bigtable/test_predicates.py`` is the long run.
 """
@@ -111,7 +111,7 @@ def connection(bigtable_emulator: str) -> Iterator[Connection[Any]]:
 
 
 def connected(address: str, instance: str) -> Iterator[Connection[Any]]:
-    """A connection to an instance with the table, in which there are ghosts."""
+    """A connection to an instance with the table, which has ghosts."""
     connection = Bigtable("project", instance, endpoint=address).connect(Schema(TABLE, {}, {}))
     connection.call(CreateTable(TABLE, {"d": 1, "c": 1}))
     for row, made in GHOSTS.items():
@@ -125,7 +125,7 @@ def written(item: Item, form: Form = FORM) -> Entry:
 
 
 def answer(connection: Connection[Any], said: Predicate, row: str) -> bool:
-    """Whether the server judges that the condition holds; changes nothing."""
+    """Whether the condition holds according to the server; changes nothing."""
     harmless = (DeleteColumn("nothing"),)
     matched = connection.call(CheckAndMutateRow(TABLE, row, said.filter, harmless, harmless))
     return matched is said.holds
@@ -133,7 +133,7 @@ def answer(connection: Connection[Any], said: Predicate, row: str) -> bool:
 
 @pytest.fixture(scope="module")
 def edges(connection: Connection[Any]) -> tuple[tuple[str, Item], ...]:
-    """Rows with every edge as the attribute x, and one without it."""
+    """Rows with every edge case as the attribute x, and one without x."""
     items: list[Item] = [{"_t": "Edge", "x": value} for value in EDGES]
     rows = tuple((f"edge{number:03}", item) for number, item in enumerate([*items, {"_t": "Edge"}]))
     entries = tuple(Entry(row, replacement(item, FORM, row, "id1", (), 1000)) for row, item in rows)
@@ -142,7 +142,7 @@ def edges(connection: Connection[Any]) -> tuple[tuple[str, Item], ...]:
 
 
 def judged(connection: Connection[Any], rows: tuple[tuple[str, Item], ...], condition: Condition) -> dict[str, bool]:
-    """What the server says of each row: a predicate matches those that a read with it as its filter brings."""
+    """The rows that a predicate matches: those that a read with it as its filter returns."""
     said = predicate(condition, FORM)
     assert said is not None, f"{condition} is not compiled"
     found = connection.call(ReadRows(TABLE, keys=tuple(row for row, _ in rows), filter=said.filter))
@@ -234,7 +234,7 @@ def subsets(names: str) -> list[str]:
     ],
     ids=str,
 )
-def test_a_row_without_an_item_is_none(connection: Connection[Any], condition: Condition, row: str) -> None:
+def test_no_row_without_an_item_matches(connection: Connection[Any], condition: Condition, row: str) -> None:
     said = predicate(condition, FORM)
     assert said is not None
     assert answer(connection, said, row) is holds(condition, None)
@@ -312,7 +312,7 @@ many = settings(
 
 @many
 @given(item=ITEMS, conditions=st.lists(CONDITIONS, min_size=1, max_size=6))
-def test_a_predicate_says_what_the_evaluator_says(
+def test_a_predicate_agrees_with_the_evaluator(
     connection: Connection[Any], item: dict[str, Any], conditions: list[Condition]
 ) -> None:
     connection.call(MutateRow(TABLE, written(item)))
@@ -327,7 +327,7 @@ def test_a_predicate_says_what_the_evaluator_says(
 
 
 def asks_for_other_members(condition: Condition) -> bool:
-    """Whether it asks for a key of the set, or an element of the map: then the item is read."""
+    """Whether it needs a key of the set, or an element of the map; then the item is read."""
     return Path(("tags", "k")) in paths(condition) or "contains(map," in str(condition)
 
 
@@ -336,7 +336,7 @@ def asks_for_other_members(condition: Condition) -> bool:
 def test_a_predicate_never_mistakes_members_in_the_plain_cell(
     connection: Connection[Any], item: dict[str, Any], more: frozenset[str], conditions: list[Condition]
 ) -> None:
-    """Sets and maps that were stored before their fields were in Columns, and were added to since."""
+    """Sets and maps that were stored before their fields were in Columns, and have new members since."""
     members = [cell for cell in cells({"_t": "x", "tags": more}, FORM, "item", 1000) if "#" in cell.qualifier]
     connection.call(MutateRow(TABLE, Entry("item", (*written(item, PLAIN).mutations, *members))))
     stored = connection.call(ReadRows(TABLE, keys=("item",))).rows[0]
@@ -376,10 +376,10 @@ def changes(members: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[dict[str
     form=st.sampled_from([FORM, PLAIN]),
     condition=CONDITIONS,
 )
-def test_blind_actions_do_what_the_evaluator_does_or_ask_for_the_item(
+def test_blind_actions_agree_with_the_evaluator_or_need_the_item(
     connection: Connection[Any], change: tuple[dict[str, Any], Sequence[Action]], form: Form, condition: Condition
 ) -> None:
-    """Written as the form says, or as before its fields were Counters and in Columns."""
+    """Stored as declared, or as before its fields were Counters and in Columns."""
     item, actions = change
     connection.call(MutateRow(TABLE, written(item, form)))
     done = blind(actions, FORM, 1000)

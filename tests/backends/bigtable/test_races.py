@@ -1,4 +1,4 @@
-"""Writers that race for one item on the emulator: nothing is lost, nothing is done twice, and indexes agree."""
+"""Concurrent writers of one item on the emulator: nothing is lost or applied twice, and indexes are consistent."""
 
 from collections import Counter as Tally
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def db(bigtable_emulator: str) -> Any:
 
 
 def chained(work: Callable[[int], Any]) -> list[Any]:
-    """What each writer comes to, all at once; errors of odm are results."""
+    """The result of each concurrent writer, which may be an error of odm."""
 
     def one(number: int) -> Any:
         try:
@@ -60,7 +60,7 @@ def chained(work: Callable[[int], Any]) -> list[Any]:
 
 
 def entries(db: Store) -> Tally[str]:
-    """How often the runner is found, by index key."""
+    """How often queries find the runner, by index key."""
     teams = [f"t{n}" for n in range(WRITERS)] + ["none"]
     found: Tally[str] = Tally()
     for team in teams:
@@ -70,7 +70,7 @@ def entries(db: Store) -> Tally[str]:
 
 @pytest.mark.parametrize("field", ["views", "laps"])
 def test_increments_lose_nothing(db: Store, field: str) -> None:
-    """Of a Counter in one call each, and of a number that has to be read."""
+    """Increments of a Counter in one call each, and of a number that must be read."""
     db.put(Runner(name="ann"))
 
     def work(_: int) -> None:
@@ -81,8 +81,8 @@ def test_increments_lose_nothing(db: Store, field: str) -> None:
     assert getattr(db.one(Runner, name="ann"), field) == 10 * WRITERS
 
 
-def test_counts_that_are_returned_are_each_there_once(db: Store) -> None:
-    """Half of them by the server alone, half read and committed: the guards of the latter see the former."""
+def test_returned_counts_are_distinct(db: Store) -> None:
+    """Half of them by the server alone; the others read and commit, and must notice the former."""
     db.put(Runner(name="ann"))
 
     def work(number: int) -> list[int]:
@@ -110,7 +110,7 @@ def test_inserts_have_one_winner(db: Store, team: str) -> None:
 
 
 def test_conditional_updates_have_one_winner_a_step(db: Store) -> None:
-    """One call each: the server judges."""
+    """One call each: the server evaluates the condition."""
     db.put(Runner(name="ann"))
 
     def run(step: int, _: int) -> None:
@@ -121,8 +121,8 @@ def test_conditional_updates_have_one_winner_a_step(db: Store) -> None:
     assert db.one(Runner, name="ann").laps == 5
 
 
-def test_withdrawals_stop_at_nothing(db: Store) -> None:
-    """Read, judged here, committed by the revision."""
+def test_withdrawals_stop_at_zero(db: Store) -> None:
+    """Read, evaluated here, committed under a check of the revision."""
     db.put(Runner(name="ann", laps=10))
 
     def work(_: int) -> int:

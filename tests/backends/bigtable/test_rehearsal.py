@@ -133,13 +133,13 @@ PAGE = Page(path="start", title="42", views=-1)
 
 
 def opened() -> Store:
-    return Store(table, Bigtable("project", "instance", endpoint="127.0.0.1:1"))  # nobody is there
+    return Store(table, Bigtable("project", "instance", endpoint="127.0.0.1:1"))  # no server is running
 
 
 def test_what_explain_shows_of_a_put() -> None:
     explanation = opened().explain(PAGE)
     assert isinstance(explanation.native, CheckAndMutateRow)
-    assert (explanation.then, explanation.requests) == ((), 2)  # one more to get at what another program wrote
+    assert (explanation.then, explanation.requests) == ((), 2)  # one more to read cells of another program
     assert [line for line in explanation.stored.splitlines() if "@" not in line][:6] == [
         "$ cbt read shown",
         40 * "-",
@@ -156,7 +156,7 @@ def test_what_explain_shows_of_other_writes() -> None:
     db = opened()
     insert = db.explain(PAGE, write="insert")
     assert isinstance(insert.native, CheckAndMutateRow)
-    assert insert.requests == 2  # one more to get at the item that was there
+    assert insert.requests == 2  # one more to read the item
     assert "c:views" in insert.stored
     assert db.explain(PAGE, write="delete").stored == ""
     update = db.explain(PAGE, set_(Page.title, "Start"))

@@ -1,4 +1,4 @@
-"""A lost index row, or a whole index table: `scrub --repair` writes it again, whoever writes meanwhile."""
+"""`scrub --repair` writes lost index rows, or a whole lost index table, again, while others write."""
 
 import time
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def world(bigtable_emulator: str) -> Iterator[World]:
 
 
 def lose(place: Place) -> None:
-    """Delete the table of the rooms by hand."""
+    """Delete the index table of the rooms by hand."""
     place.send(DeleteTable(f"{place.schema.name}.by_room"))
     place.db.create()
 
@@ -78,12 +78,12 @@ def to_writing(steps: Steps) -> Steps:
     return steps
 
 
-def test_a_lost_table_is_filled_again_with_the_entries_that_items_list(place: Place) -> None:
+def test_a_deleted_index_table_is_filled_again(place: Place) -> None:
     before = rooms(place)
     lose(place)
     for desk in place.db.scan(Desk):
         place.db.put(desk)
-    assert found(place) == []  # no write repairs it
+    assert found(place) == []  # writes do not repair it
     done = place.scrub(repair=True)
     assert (done.repaired, done.columns) == (3, 0)
     assert str(done).endswith("repaired: 3 index entries")
@@ -98,13 +98,13 @@ async def test_in_an_event_loop(place: Place) -> None:
     assert done.repaired == 3
 
 
-def test_without_being_asked_for_it_is_not_done(place: Place) -> None:
+def test_a_scrub_repairs_only_on_request(place: Place) -> None:
     lose(place)
     assert place.scrub().repaired == 0
     assert rooms(place) == {}
 
 
-def test_a_lost_column_beside_others_is_written_again(place: Place) -> None:
+def test_a_lost_column_is_written_again_and_others_stay(place: Place) -> None:
     (row_key, *_), table = rooms(place), f"{place.schema.name}.by_room"
     ((column, cell),) = rooms(place)[row_key].items()
     gone = DeleteColumn(column.removeprefix("i:"), "i")
@@ -113,7 +113,7 @@ def test_a_lost_column_beside_others_is_written_again(place: Place) -> None:
     assert rooms(place)[row_key] == {column: cell, "i:other": cell, "MD:SYMBOL": b"GOOG"}
 
 
-def test_nothing_is_written_where_all_is_well(place: Place, world: World) -> None:
+def test_nothing_is_written_if_no_entry_is_missing(place: Place, world: World) -> None:
     steps = repairer(place, world).run()
     assert {type(call) for call in steps.sent} == {ReadRows}
     assert steps.answer.repaired == 0
@@ -123,7 +123,7 @@ def test_entries_of_an_index_of_no_model_and_items_of_no_entity_are_left_alone(p
     lose(place)
     other = SetCell("_ix", b'[["by_owner", "OWNER#bob", "z", "q"]]', OLD)
     place.set("DESK#z#DATA", SetCell("_t", b"Table", OLD), SetCell("~r", b"r", OLD), other)
-    place.set("DESK#x", SetCell("_t", b"Desk", OLD), SetCell("~r", b"r", OLD), other)  # not the key of a desk
+    place.set("DESK#x", SetCell("_t", b"Desk", OLD), SetCell("~r", b"r", OLD), other)  # not the row key of a desk
     broken = (SetCell("_t", b"Desk", OLD), SetCell("~r", b"r", OLD), SetCell("_ix", b"?", OLD))
     place.set("DESK#y#DATA", *broken)
     place.table = fewer
@@ -131,7 +131,7 @@ def test_entries_of_an_index_of_no_model_and_items_of_no_entity_are_left_alone(p
     assert rooms(place) == {}
 
 
-def test_it_goes_on_in_pages(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_continues_page_by_page(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(garbage, "PAGE_ROWS", 2)
     lose(place)
     told: list[Scrubbed] = []
@@ -141,7 +141,7 @@ def test_it_goes_on_in_pages(place: Place, monkeypatch: pytest.MonkeyPatch) -> N
     assert place.scrub(repair=True, after=told[0].following).repaired == 1
 
 
-def test_a_table_that_is_not_there_is_an_error(place: Place) -> None:
+def test_a_missing_table_is_an_error(place: Place) -> None:
     place.send(DeleteTable(f"{place.schema.name}.by_room"))
     with pytest.raises(BackendError, match=r"call store\.create"):
         place.scrub(repair=True)
@@ -149,7 +149,7 @@ def test_a_table_that_is_not_there_is_an_error(place: Place) -> None:
 
 
 class TestMeanwhile:
-    def test_an_item_that_moves_before_its_list_is_read_again_is_passed_over(self, place: Place, world: World) -> None:
+    def test_an_item_that_changes_before_the_second_read_is_skipped(self, place: Place, world: World) -> None:
         lose(place)
         steps = repairer(place, world).run(2)
         place.db.put(Desk(desk="b", room="2"))
@@ -157,7 +157,7 @@ class TestMeanwhile:
         assert {key.split("##")[1] for key in rooms(place) if key.startswith("ROOM#1")} == {"a", "c"}
 
     @pytest.mark.parametrize("change", ["moves", "goes", "goes and comes", "moves there and back"])
-    def test_an_item_that_changes_before_its_claim_leaves_garbage_that_a_later_scrub_removes(
+    def test_a_later_scrub_removes_a_claim_of_an_item_that_changed(
         self, place: Place, world: World, change: str
     ) -> None:
         lose(place)
@@ -180,10 +180,10 @@ class TestMeanwhile:
             place.db.put(Desk(desk="b", room="1"))
 
     def check(self, place: Place) -> None:
-        """Every entry is listed, and every listed entry is there."""
+        """Every entry is listed, and every listed entry exists."""
         assert place.scrub(repair=True) == Scrubbed(rows=place.scrub(repair=True).rows)
 
-    def test_what_is_not_answered_at_all_is_an_error_that_says_to_go_on(self, place: Place, world: World) -> None:
+    def test_a_repair_without_answers_is_throttled(self, place: Place, world: World) -> None:
         lose(place)
         steps = repairer(place, world)
         while not steps.done:

@@ -1,4 +1,4 @@
-"""Golden native requests beside the call that makes them, and what becomes of the answers; no I/O."""
+"""Golden native requests next to the call that makes them, and how answers are used; without I/O."""
 
 import re
 
@@ -47,11 +47,11 @@ class TestOneRow:
     def test_get_of_nothing(self) -> None:
         assert play(Get(HAT), Read())[1] is None
 
-    def test_a_row_without_a_tag_is_no_item(self) -> None:
+    def test_a_row_without_a_tag_is_not_an_item(self) -> None:
         assert play(Get(HAT), Read((GHOST,)))[1] is None
         assert play(BatchGet((HAT,)), Read((GHOST,)))[1] == (None,)
 
-    def test_each_put_leaves_an_id_of_its_own(self) -> None:
+    def test_each_put_writes_a_new_id(self) -> None:
         ids = iter(["first", "second"])
         on = Procedures(procedures().schema, ids=lambda: next(ids))
         for wanted in (b"first", b"second"):
@@ -92,7 +92,7 @@ class TestOneRow:
 
     @pytest.mark.parametrize("exists", [False, True])
     def test_delete_if_absent_deletes_nothing(self, exists: bool) -> None:
-        """Whether there is an item is judged there, so the call cannot match."""
+        """The server checks whether the item exists, so the call cannot match."""
         sent, answer = play(Delete(HAT, ABSENT), False, Read((ROW_OF_HAT,) if exists else ()))
         assert [type(one) for one in sent] == [CheckAndMutateRow, ReadRows]
         assert answer == (Refused({"_t": "Hat", "price": 9}) if exists else Written(existed=False))
@@ -112,7 +112,7 @@ class TestOneRow:
 
 
 class TestRowKeys:
-    """Exactly the published ones."""
+    """Exactly the published row keys."""
 
     @pytest.mark.parametrize(
         ("key", "row_key"),
@@ -162,7 +162,7 @@ class TestBatches:
         monkeypatch.setattr(bulk, "WRITE_BYTES", 1)
         assert [len(call.entries) for call in play(deletes("a", "b"), done(0), done(0))[0]] == [1, 1]
 
-    def test_only_what_is_undone_is_sent_again(self) -> None:
+    def test_only_entries_that_are_not_written_are_sent_again(self) -> None:
         first = Mutated({0: Status(0), 1: Status(14, "busy"), 2: Status(4, "slow")}, BUSY)  # 3: no answer
         sent, _ = play(deletes("a", "b", "c", "d"), first, done(0, 1, 2))
         assert sent[1] == Sleep(0.05)
@@ -172,7 +172,18 @@ class TestBatches:
         sent, _ = play(deletes("a", "b"), done(0), done(0))
         assert [entry.key for entry in sent[2].entries] == ["b#1"]
 
-    def test_after_all_retries_what_is_left_is_handed_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_large_batch_is_answered_partly_eight_times_in_a_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each answer has one row of four. No row is lost or sent again; a full answer makes pauses short again."""
+        monkeypatch.setattr(bulk, "WRITE_BYTES", 4 * (2 * 64 + 4 * 3))
+        names = "abcdefghijklmn"
+        answers = [*[done(0)] * 8, done(0, 1, 2, 3), done(0), done(0)]
+        sent, _ = play(deletes(*names), *answers)
+        written = [[entry.key[0] for entry in one.entries] for one in sent if isinstance(one, MutateRows)]
+        assert written == [list(names[at : at + 4]) for at in range(9)] + [["m", "n"], ["n"]]
+        pauses = [one.seconds for one in sent if isinstance(one, Sleep)]
+        assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 0.05])
+
+    def test_after_all_retries_the_rest_is_returned(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bulk, "WRITE_BYTES", 2 * (64 + 4 * 3))
         busy = Mutated({0: Status(14, "busy")})
         with pytest.raises(Throttled, match=r"3 of 4 operations .* \(busy\)") as raised:

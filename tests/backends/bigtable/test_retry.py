@@ -1,4 +1,4 @@
-"""What is sent again after which failure, and what is said when it is not; no I/O."""
+"""Which failures are retried, and the errors if they are not; without I/O."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -26,10 +26,10 @@ from tests.backends.bigtable.playing import (
 @pytest.mark.parametrize(
     "failure", [BUSY, google.DeadlineExceeded("slow"), google.Aborted("race")], ids=lambda one: type(one).__name__
 )
-def test_a_put_is_repeated(failure: Exception) -> None:
+def test_a_put_is_retried(failure: Exception) -> None:
     sent, answer = play(Put(HAT, ITEM), failure, failure, None)
     assert [type(one) for one in sent] == [MutateRow, Sleep, MutateRow, Sleep, MutateRow]
-    assert sent[0] == sent[4]  # the same timestamps: repeated, it is the same write
+    assert sent[0] == sent[4]  # the same timestamps: a retry is the same write
     assert [one.seconds for one in sent if isinstance(one, Sleep)] == [0.05, 0.1]
     assert answer == Written()
 
@@ -48,12 +48,12 @@ def test_the_time_that_it_takes() -> None:
     assert 55 < sum(pauses) < 60
 
 
-def test_a_refusal_is_not_repeated() -> None:
+def test_a_permanent_error_is_not_retried() -> None:
     with pytest.raises(BackendError, match=r"'shop': NOT_FOUND, gone.*store\.create\(\)"):
         play(Put(HAT, ITEM), google.NotFound("gone"))
 
 
-def test_a_delete_in_one_call_is_never_repeated() -> None:
+def test_a_delete_in_one_call_is_never_retried() -> None:
     with pytest.raises(OutcomeUnknown):
         play(Delete(HAT), BUSY)
 
@@ -63,7 +63,7 @@ def test_a_checked_write_that_was_refused_has_a_known_outcome() -> None:
         play(Delete(HAT), google.FailedPrecondition("not allowed"))
 
 
-def test_a_full_quota() -> None:
+def test_an_exhausted_quota() -> None:
     with pytest.raises(Throttled, match="quota"):
         play(Put(HAT, ITEM), google.ResourceExhausted("too fast"))
 
@@ -77,7 +77,7 @@ def test_a_full_quota() -> None:
     ],
     ids=["forwards", "backwards", "scan"],
 )
-def test_a_read_goes_on_behind_the_last_row(request_: Request, calls: list[Any]) -> None:
+def test_a_read_continues_after_the_last_row(request_: Request, calls: list[Any]) -> None:
     pair = ("hats#c", "hats#b") if isinstance(request_, Query) and request_.reverse else ("hats#a", "hats#b")
     sent, answer = play(request_, rows(*pair, x="1", failure=BUSY), rows("hats#z", x="1"))
     reads = [one for one in sent if isinstance(one, ReadRows)]
@@ -85,12 +85,12 @@ def test_a_read_goes_on_behind_the_last_row(request_: Request, calls: list[Any])
     assert len(answer.items) == 3
 
 
-def test_a_read_goes_on_behind_the_scanned_position() -> None:
+def test_a_read_continues_after_the_scanned_row_key() -> None:
     sent, _ = play(Query("hats"), Read(scanned="hats#k", failure=BUSY), Read())
     assert sent[2].range == RowRange("hats#k", "hats$", open=True)
 
 
-def test_a_read_of_keys_goes_on_with_the_keys_left() -> None:
+def test_a_read_of_keys_continues_with_the_remaining_keys() -> None:
     keys = (Key("c", "1"), Key("a", "1"), Key("b", "1"))
     sent, answer = play(BatchGet(keys), rows("a#1", x="1", failure=BUSY), rows("b#1", "c#1", x="1"))
     assert sent[2].keys == ("c#1", "b#1")
@@ -106,11 +106,11 @@ def test_a_read_of_keys_goes_on_with_the_keys_left() -> None:
     ],
     ids=["limit", "key", "range"],
 )
-def test_a_read_that_broke_off_behind_its_last_row_is_done(request_: Request, read: Read) -> None:
+def test_a_read_that_fails_after_its_last_row_is_complete(request_: Request, read: Read) -> None:
     assert len(play(request_, read)[0]) == 1
 
 
-def test_a_read_that_never_gets_through() -> None:
+def test_a_read_that_always_fails() -> None:
     with pytest.raises(BackendError, match=r"cannot be reached.*BIGTABLE_EMULATOR_HOST") as raised:
         play(Get(HAT), *[Read(failure=BUSY)] * 100)
     assert raised.value.__cause__ is BUSY

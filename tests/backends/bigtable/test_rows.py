@@ -28,12 +28,12 @@ def vendor_response(*chunks: dict[str, Any], scanned: bytes = b"") -> Any:
 
 
 def response(*chunks: dict[str, Any], scanned: bytes = b"") -> Any:
-    """The same as it is read here."""
+    """The same as the message that odm parses."""
     return ReadRowsResponse.FromString(vendor_response(*chunks, scanned=scanned).SerializeToString())
 
 
 def expected_cells(case: dict[str, Any]) -> list[tuple[bytes, str, bytes, bytes, int]]:
-    """The cells that a published case gives: row key, family, qualifier, value, timestamp."""
+    """The cells of a published case: row key, family, qualifier, value, timestamp."""
     return [
         (
             result["rowKey"].encode(),
@@ -70,7 +70,7 @@ def merged(*responses: Any, reverse: bool = False) -> Read:
 
 def test_the_published_cases_are_all_there() -> None:
     if not CASES.exists():
-        pytest.skip("the published acceptance cases are not beside this repository")
+        pytest.skip("the published acceptance cases are not next to this repository")
     assert len(published()) == 48
 
 
@@ -90,7 +90,7 @@ def test_published_case(case: dict[str, Any], together: bool) -> None:
     assert [(row.key, *cell) for row in merger.rows for cell in row.cells] == expected_cells(case)
 
 
-def test_what_is_left_out_is_as_before() -> None:
+def test_omitted_fields_repeat_the_previous_cell() -> None:
     read = merged(response(chunk(A, A), {"value": B}, {"value": C, **COMMIT}), response(chunk(B, A, **COMMIT)))
     assert read == Read((row(b"A", b"A", b"B", b"C"), row(b"B", b"A")), "B")
 
@@ -100,12 +100,12 @@ def test_a_value_is_split_over_responses() -> None:
     assert read.rows == (row(b"A", b"ABC"),)
 
 
-def test_a_reset_row_begins_anew() -> None:
+def test_a_reset_row_starts_again() -> None:
     read = merged(response(chunk(A, A), {"value": B, "valueSize": 2}, {"resetRow": True}, chunk(A, C, **COMMIT)))
     assert read.rows == (row(b"A", b"C"),)
 
 
-def test_rows_may_come_backwards() -> None:
+def test_a_reverse_read() -> None:
     read = merged(response(chunk(B, A, **COMMIT), chunk(A, A, **COMMIT)), reverse=True)
     assert [one.key for one in read.rows] == [b"B", b"A"]
     assert read.scanned == "A"
@@ -115,7 +115,7 @@ def test_the_position_moves_without_rows() -> None:
     assert merged(response(chunk(A, A, **COMMIT), scanned=b"K"), response(scanned=b"K")).scanned == "K"
 
 
-def test_a_failure_keeps_the_rows_before_it_and_drops_the_begun_one() -> None:
+def test_a_failure_keeps_whole_rows_and_drops_the_current_one() -> None:
     failure = ConnectionError()
     merger = RowMerger()
     merger.feed(response(chunk(A, A, **COMMIT), chunk(B, A)))
@@ -129,16 +129,16 @@ def test_a_failure_keeps_the_rows_before_it_and_drops_the_begun_one() -> None:
         ([response(chunk(A, A, **COMMIT), chunk(B, A, **COMMIT))], True, "out of order"),
         ([response(chunk(A, A, **COMMIT), scanned=b"K"), response(chunk(B, A, **COMMIT))], False, "out of order"),
         ([response(scanned=b"K"), response(scanned=b"A")], False, "moves back"),
-        ([response(chunk(A, A), scanned=b"A")], False, "moves inside a row"),
+        ([response(chunk(A, A), scanned=b"A")], False, "last_scanned_row_key inside a row"),
         ([response(chunk(A, A, valueSize=2), {**COMMIT, "valueSize": 1})], False, "inside a cell"),
         ([response(chunk(A, A, valueSize=2), chunk(A, A, **COMMIT))], False, "begins inside another"),
-        ([response({"rowKey": A, "value": A, **COMMIT})], False, "without its column"),
+        ([response({"rowKey": A, "value": A, **COMMIT})], False, "has no column"),
         ([response({"resetRow": True})], False, "outside of a row"),
-        ([response(chunk(A, A), {"resetRow": True, "value": B})], False, "carries data"),
+        ([response(chunk(A, A), {"resetRow": True, "value": B})], False, "a reset with data"),
         ([response(chunk(A, A), {"familyName": "e", "value": B, **COMMIT})], False, "without a qualifier"),
         ([response(chunk(A, A), chunk(B, A, **COMMIT))], False, "without a commit"),
         ([response(chunk(A, A))], False, "ends inside the row"),
-        ([response({"value": A, **COMMIT})], False, "without its key"),
+        ([response({"value": A, **COMMIT})], False, "without a row key"),
     ],
 )
 def test_a_broken_rule_is_an_error(responses: list[Any], reverse: bool, rule: str) -> None:

@@ -1,4 +1,4 @@
-"""Scrub: what goes and what stays, in which order it looks, how it goes on, sync and async."""
+"""Scrub: what it removes and keeps, in which order it reads, and how it continues, sync and async."""
 
 import time
 import uuid
@@ -50,7 +50,7 @@ def scene(world: World) -> Scene:
 
 
 def claim(scene: Scene, value: str, qualifier: str = "gone", timestamp: int = SERVER_TIME) -> None:
-    """Leave a column behind, as a writer does that stops after his claim."""
+    """Leave a column behind, like a writer that stops after its claim."""
     row = entry_row(scene.put(value).entries["by_a"], scene.key)
     item = "#".join(scene.key).encode()
     entry = Entry(row, (SetCell(qualifier, item, timestamp, ENTRIES),))
@@ -58,7 +58,7 @@ def claim(scene: Scene, value: str, qualifier: str = "gone", timestamp: int = SE
 
 
 class TestColumns:
-    def test_what_no_item_lists_goes(self, world: World, scene: Scene) -> None:
+    def test_columns_that_no_item_lists_are_removed(self, world: World, scene: Scene) -> None:
         scene.do(scene.put("1", "x"))
         claim(scene, "1")
         claim(scene, "2")
@@ -79,13 +79,13 @@ class TestColumns:
         world.scrub()
         assert world.columns() == kept
 
-    def test_what_is_younger_than_the_lease_stays(self, world: World, scene: Scene) -> None:
+    def test_columns_younger_than_the_lease_stay(self, world: World, scene: Scene) -> None:
         claim(scene, "2")
         assert world.scrub(after=LEASE - 60) == Scrubbed()
         assert len(world.columns()) == 1
         assert world.scrub(after=LEASE + 60).columns == 1
 
-    def test_a_claim_that_is_made_again_meanwhile_stays(self, world: World, scene: Scene) -> None:
+    def test_a_claim_that_is_made_again_concurrently_stays(self, world: World, scene: Scene) -> None:
         claim(scene, "2", timestamp=1000)
         scrubber = world.scrubber(after=0)
         while not isinstance(scrubber.pending, MutateRows):
@@ -105,7 +105,7 @@ class TestColumns:
         scene.check()
 
     def test_a_row_with_a_column_that_stays_is_not_deleted(self, world: World, scene: Scene) -> None:
-        """A claim may come into the row between the look at it and the removal."""
+        """A claim may be added to the row between the read and the removal."""
         claim(scene, "1", timestamp=1000)
         scrubber = world.scrubber()
         while not isinstance(scrubber.pending, MutateRows):
@@ -167,7 +167,7 @@ def db(backend: Bigtable, prefix: str) -> Iterator[Store]:
 
 @pytest.fixture
 def link(db: Store, backend: Bigtable, prefix: str) -> Iterator[Connection[Any]]:
-    """For native calls on the same tables."""
+    """A connection for native calls to the same tables."""
     made = backend.connect(meters.compile())
     yield made
     made.close()
@@ -178,7 +178,7 @@ Do = Callable[..., Awaitable[Scrubbed]]
 
 @pytest.fixture(params=["sync", "async"])
 def do(request: pytest.FixtureRequest, backend: Bigtable, prefix: str, db: Store) -> Do:
-    """Scrub sync or async, so many hours from now."""
+    """Scrub, sync or async, this many hours from now."""
 
     async def scrubbed(hours: float = 2, **options: Any) -> Scrubbed:
         options = {"prefix": prefix, "clock": lambda: time.time() + hours * HOUR, **options}
@@ -190,7 +190,7 @@ def do(request: pytest.FixtureRequest, backend: Bigtable, prefix: str, db: Store
 
 
 def ghost(link: Connection[Any], prefix: str, row_key: str) -> None:
-    """What an increment leaves where there was no item, if its writer stops."""
+    """A ghost: what an increment leaves where there was no item, if its writer stops."""
     rules = (Increment("views", 1), AppendValue(TAG, b""), AppendValue(REVISION, b""))
     link.call(ReadModifyWriteRow(f"{prefix}meters", row_key, rules))
 
@@ -201,14 +201,14 @@ def keys(link: Connection[Any], prefix: str, table: str = "meters") -> list[str]
 
 
 class TestRows:
-    async def test_ghosts_go_and_items_stay(self, do: Do, db: Store, link: Connection[Any], prefix: str) -> None:
+    async def test_ghosts_are_removed_items_stay(self, do: Do, db: Store, link: Connection[Any], prefix: str) -> None:
         db.put(Reading(meter="m", day="1"))
         ghost(link, prefix, "METER#m#DAY#2")
         assert await do(hours=0.9) == Scrubbed(rows=2)
         assert (await do()).ghosts == 1
         assert keys(link, prefix) == ["METER#m#DAY#1"]
 
-    def test_a_ghost_of_which_an_item_is_made_meanwhile_stays(
+    def test_a_ghost_that_becomes_an_item_concurrently_stays(
         self, db: Store, link: Connection[Any], prefix: str, world: World
     ) -> None:
         ghost(link, prefix, "METER#m#DAY#2")
@@ -222,7 +222,7 @@ class TestRows:
         assert scrubber.run().answer.ghosts == 0
         assert db.one(Reading, meter="m", day="2").views == 0
 
-    async def test_expired_items_go_with_their_entries_where_that_is_asked(
+    async def test_expired_items_are_removed_with_their_entries_on_request(
         self, do: Do, db: Store, link: Connection[Any], prefix: str
     ) -> None:
         now = datetime.now(UTC)
@@ -238,16 +238,14 @@ class TestRows:
             "DAY#1##new##METER#new##DAY#1",
         ]
 
-    async def test_what_an_expired_item_lists_stays(
-        self, do: Do, db: Store, link: Connection[Any], prefix: str
-    ) -> None:
+    async def test_entries_of_an_expired_item_stay(self, do: Do, db: Store, link: Connection[Any], prefix: str) -> None:
         db.put(Reading(meter="old", day="1", ends=datetime.now(UTC) + timedelta(hours=1)))
         assert (await do()).columns == 0
         assert len(keys(link, prefix, "meters.by_day")) == 1
 
 
 class TestGoingOn:
-    async def test_it_tells_after_each_step_where_to_go_on(
+    async def test_it_reports_where_to_continue_after_each_page(
         self, do: Do, db: Store, prefix: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(garbage, "PAGE_ROWS", 2)
@@ -266,11 +264,11 @@ class TestGoingOn:
         rest = [(await do(after=one.following)).rows for one in told[:-1]]
         assert rest == [4, 3, 1]
 
-    async def test_a_place_of_another_table_is_refused(self, do: Do) -> None:
-        with pytest.raises(BadValue, match="pass what an earlier scrub gave"):
+    async def test_a_position_in_another_table_is_refused(self, do: Do) -> None:
+        with pytest.raises(BadValue, match="pass the `following` of an earlier scrub"):
             await do(after="other:x")
 
-    async def test_a_rate_is_kept(self, do: Do, db: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_the_rate_is_limited(self, do: Do, db: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(garbage, "PAGE_ROWS", 1)
         for day in "123":
             db.put(Reading(meter="m", day=day))
@@ -279,7 +277,7 @@ class TestGoingOn:
         assert time.monotonic() - began >= 5 / 30
 
     @pytest.mark.parametrize("options", [{"rate": 0.0}, {"lease": -1.0}], ids=str)
-    async def test_numbers_that_make_no_sense_are_refused(self, do: Do, options: dict[str, float]) -> None:
+    async def test_invalid_numbers_are_refused(self, do: Do, options: dict[str, float]) -> None:
         with pytest.raises(BadValue, match="a number above 0"):
             await do(**options)
 
@@ -292,7 +290,7 @@ class TestGoingOn:
     async def test_the_servers_time_counts_and_leaves_nothing(
         self, do: Do, db: Store, link: Connection[Any], prefix: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A clock here that is fast would have claims removed while their writers are at it."""
+        """With a local clock that is fast, a scrub would remove claims of active writers."""
         row = Entry("DAY#1##m##METER#m##DAY#1", (SetCell("claimed", b"METER#m#DAY#1", SERVER_TIME, ENTRIES),))
         link.call(MutateRow(f"{prefix}meters.by_day", row))
         monkeypatch.setattr(time, "time", lambda: 4_000_000_000.0)

@@ -1,4 +1,4 @@
-"""What is refused before any request, and what is imported when."""
+"""Settings and names that are refused before any request, and when Google's packages are imported."""
 
 import subprocess
 import sys
@@ -21,17 +21,17 @@ HERE = Bigtable("project", "instance", endpoint="127.0.0.1:1")
 
 
 @pytest.mark.parametrize("name", ["a" * 51, "-shop", ".shop", "sh op", "shöp", ""])
-def test_a_table_name_that_bigtable_does_not_take(name: str) -> None:
+def test_an_invalid_table_name(name: str) -> None:
     with pytest.raises(SchemaError, match="1 to 50 letters"):
         HERE.connect(Schema(name=name, entities={}, indexes={}))
 
 
 @pytest.mark.parametrize("name", ["a" * 50, "_s", "9-.x"])
-def test_a_table_name_that_it_takes(name: str) -> None:
+def test_a_valid_table_name(name: str) -> None:
     HERE.connect(Schema(name=name, entities={}, indexes={})).close()
 
 
-def test_an_index_is_a_table_whose_name_bigtable_must_take() -> None:
+def test_an_invalid_index_name() -> None:
     for name in ("e" * 46, "by_é"):
         schema = Schema(name="shop", entities={}, indexes={name: IndexSchema(name, ())})
         with pytest.raises(SchemaError, match=r"shorter name with index="):
@@ -39,7 +39,7 @@ def test_an_index_is_a_table_whose_name_bigtable_must_take() -> None:
     HERE.connect(Schema(name="shop", entities={}, indexes={"e" * 45: IndexSchema("e" * 45, ())})).close()
 
 
-def test_a_name_that_a_row_has_for_itself_is_refused_before_anything_is_stored() -> None:
+def test_a_reserved_attribute_name_is_refused() -> None:
     table = Table("shop")
 
     class Order(Entity, table=table):
@@ -87,19 +87,19 @@ def test_partitions_that_begin_alike_are_refused_with_both_fixes() -> None:
     [("##", "TENANT#{tenant}#USER#{user}"), ("#", "USER#{tenant}#OF#{user}"), ("#", "TENANT#{user}")],
     ids=["other join", "own literal", "as many components"],
 )
-def test_partitions_that_are_told_apart(join: Literal["#", "##"], second: str) -> None:
+def test_partitions_that_are_distinct(join: Literal["#", "##"], second: str) -> None:
     HERE.connect(tenants(join, second)).close()
 
 
 @pytest.mark.parametrize(("project", "instance"), [("", "i"), ("p", ""), ("projects/p", "i"), ("p", "p/i")])
 def test_project_and_instance_are_ids(project: str, instance: str) -> None:
-    with pytest.raises(BadValue, match="give the id alone"):
+    with pytest.raises(BadValue, match="pass only the id"):
         Bigtable(project, instance)
 
 
-def test_the_address_of_an_emulator_is_no_url(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_emulator_address_must_not_be_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = Schema(name="shop", entities={}, indexes={})
-    with pytest.raises(BadValue, match="'http://localhost:8086': give the host and port alone, as in localhost:8086"):
+    with pytest.raises(BadValue, match="'http://localhost:8086': pass only host and port, as in localhost:8086"):
         Bigtable("p", "i", endpoint="http://localhost:8086").connect(schema)
     monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", "https://localhost:8086/")
     with pytest.raises(BadValue, match="BIGTABLE_EMULATOR_HOST"):
@@ -107,7 +107,7 @@ def test_the_address_of_an_emulator_is_no_url(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_credentials_are_not_sent_to_an_emulator() -> None:
-    with pytest.raises(BadValue, match="unencrypted"):
+    with pytest.raises(BadValue, match="not encrypted"):
         Bigtable("p", "i", endpoint="localhost:8086", credentials=CREDENTIALS())
 
 
@@ -115,7 +115,7 @@ def test_credentials_are_not_shown() -> None:
     assert "credentials" not in repr(Bigtable("p", "i", credentials=CREDENTIALS()))
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # google-auth leaves a file open where it looks for credentials
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # google-auth leaves a file open when it looks for credentials
 def test_missing_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BIGTABLE_EMULATOR_HOST", raising=False)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/credentials.json")

@@ -1,7 +1,7 @@
-"""What the server makes of a predicate where a value has more than one cell.
+"""Predicates where a value may be stored as different cells.
 
-An attribute that is declared as text has cells from before, with an apostrophe; and other programs write what odm does
-not write: an apostrophe that is not needed, ``-0``, and numbers that are read as text, such as ``1.50`` and ``1e3``.
+An attribute that is declared as text may have older cells with an apostrophe. Other programs write cells that odm does
+not write: an unneeded apostrophe, ``-0``, and numbers that are read as text, such as ``1.50`` and ``1e3``.
 """
 
 import contextlib
@@ -101,7 +101,7 @@ ASKED = st.one_of(
 def test_a_predicate_never_accepts_what_the_evaluator_refuses(
     connection: Connection[Any], found: dict[str, bytes], one: Condition, other: Condition
 ) -> None:
-    """Of cells that odm writes, wrote before, or that another program wrote. What it refuses is judged on the item."""
+    """For cells of odm, old cells of odm and cells of other programs. A refusal is evaluated on the item."""
     marks = {"_t": b"Order", "~r": b"id1", "map": b"{}"}
     made = tuple(SetCell(name, cell, 1000) for name, cell in (marks | found).items())
     connection.call(MutateRow(TABLE, Entry("foreign", (*REMOVED, *made))))
@@ -149,7 +149,7 @@ class Door(odm.Entity, table=doors):
 def test_an_update_is_applied_if_its_condition_holds(
     bigtable_emulator: str, found: dict[str, bytes], condition: odm.Condition, holds: bool
 ) -> None:
-    """Also where the server refuses what the item then allows."""
+    """Even if the server refuses it and the item then allows it."""
     backend = Bigtable("project", "doors", endpoint=bigtable_emulator)
     with odm.Store(doors, backend) as db, contextlib.closing(backend.connect(doors.compile())) as connection:
         db.create()
@@ -167,7 +167,7 @@ def is_own(name: str, cell: bytes) -> bool:
 
 @pytest.fixture(scope="module")
 def declared(connection: Connection[Any]) -> tuple[tuple[str, Item], ...]:
-    """Rows with every edge that is a text as the attribute text, as it is stored and as it was, one with None and one
+    """Rows with every edge case of a text in its current and its old cell, one with None and one
     without it."""
     edges: list[Value] = [None, *(value for value in EDGES if isinstance(value, str))]
     items: list[Item] = [*({"_t": "Edge", "text": value} for value in edges), {"_t": "Edge"}]

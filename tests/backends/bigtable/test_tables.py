@@ -1,4 +1,4 @@
-"""Tables made and changed on the emulator: what `create()` adds, and what it leaves alone."""
+"""Creating and changing tables on the emulator: what `create()` adds, and what it leaves alone."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ ENTRIES: Families = {"i": "maxversions=1"}
 
 
 def users(name: str, *indexes: str) -> Table:
-    """A table of users, who are in these indexes by their name."""
+    """A table of users with these indexes, all by name."""
     table = Table(name)
 
     class User(Entity, table=table):
@@ -70,13 +70,13 @@ def backend(bigtable_emulator: str) -> Bigtable:
 
 @pytest.fixture
 def send(backend: Bigtable) -> Callable[[Any], Any]:
-    """Makes a native request."""
+    """Sends a native request."""
     return backend.connect(Schema(name="any", entities={}, indexes={})).call
 
 
 @pytest.fixture
 def there(send: Callable[[Any], Any]) -> Callable[[str], dict[str, Families]]:
-    """The tables whose names begin so, with their families."""
+    """The tables whose names have this prefix, with their families."""
 
     def look(name: str) -> dict[str, Families]:
         found = [one for one in send(ListTables("any")).names if one.startswith(name)]
@@ -105,7 +105,7 @@ async def test_they_are_made_in_an_event_loop(name: str, backend: Bigtable, ther
     assert there(name) == {}
 
 
-def test_several_make_them_at_once(name: str, backend: Bigtable, there: Look) -> None:
+def test_several_programs_create_them_at_once(name: str, backend: Bigtable, there: Look) -> None:
     def make(number: int) -> None:
         with Store(users(name, "by_name", f"by_{number % 3}"), backend) as db:
             db.create()
@@ -123,7 +123,7 @@ def test_an_index_that_a_model_got_later_is_added(name: str, backend: Bigtable, 
 
 
 @pytest.mark.parametrize("families", [{}, {"d": 1}, {"c": 1, "mine": 2}])
-def test_a_family_that_lacks_is_added(
+def test_a_missing_family_is_added(
     families: dict[str, int], name: str, backend: Bigtable, send: Send, there: Look
 ) -> None:
     send(CreateTable(name, families))
@@ -142,9 +142,7 @@ def test_a_family_with_another_rule_is_left_alone(name: str, backend: Bigtable, 
 
 
 @pytest.mark.parametrize("of", ["", ".by_name"])
-def test_a_table_that_holds_something_else_is_refused(
-    of: str, name: str, backend: Bigtable, send: Send, there: Look
-) -> None:
+def test_a_table_of_another_program_is_refused(of: str, name: str, backend: Bigtable, send: Send, there: Look) -> None:
     send(CreateTable(f"{name}{of}", {"stats": 1}))
     with Store(users(name, "by_name"), backend) as db, pytest.raises(BackendError) as raised:
         db.create()
@@ -207,32 +205,32 @@ def sent(request: CreateTables | DropTables, *answers: Any) -> list[Any]:
     return play(request, *answers, on=Procedures(SHOP))[0]
 
 
-def test_they_are_looked_at_and_made_together() -> None:
+def test_tables_are_compared_and_created_together() -> None:
     assert sent(CreateTables(), (GONE, GONE), (None, None)) == [LOOK, Concurrent(MAKE)]
 
 
-def test_what_is_there_takes_one_look() -> None:
+def test_existing_tables_are_only_compared() -> None:
     assert sent(CreateTables(), (ITEMS, ENTRIES)) == [LOOK]
 
 
-def test_what_somebody_else_made_meanwhile_is_looked_at_again() -> None:
+def test_concurrently_created_tables_are_compared_again() -> None:
     asked = sent(CreateTables(), (GONE, GONE), (THERE, None), ({"d": "maxversions=1"}, ENTRIES), None)
     add = ModifyFamilies("shop", create={"c": 1})
     assert [asked[0], asked[1], asked[3], asked[4]] == [LOOK, Concurrent(MAKE), LOOK, add]
 
 
-def test_only_what_was_not_answered_is_sent_again() -> None:
+def test_only_unanswered_calls_are_sent_again() -> None:
     asked = sent(CreateTables(), (GONE, GONE), (None, BUSY), None)
     assert [asked[1], asked[3]] == [Concurrent(MAKE), MAKE[1]]
 
 
 @pytest.mark.parametrize("answers", [(BUSY, google.PermissionDenied("no")), (google.PermissionDenied("no"), BUSY)])
-def test_what_is_refused_for_good_is_not_sent_again(answers: Any) -> None:
+def test_permanent_errors_are_not_retried(answers: Any) -> None:
     with pytest.raises(BackendError, match="PERMISSION_DENIED, no"):
         sent(CreateTables(), answers)
 
 
-def test_an_instance_that_is_not_there_is_no_table_to_make() -> None:
+def test_a_missing_instance_is_not_a_missing_table() -> None:
     with pytest.raises(BackendError, match="NOT_FOUND, gone: the instance or its project does not exist"):
         sent(CreateTables(), (GONE, GONE), (GONE, GONE))
 
@@ -260,7 +258,7 @@ def test_every_page_of_names_is_read_and_other_tables_are_left_alone() -> None:
 
 
 class TestWhatIsNotThere:
-    """A table or a family that lacks: the error says what to do, whatever was asked."""
+    """A missing table or family: the error says what to do, for every request."""
 
     CALLS: ClassVar[dict[str, Callable[[Store, Any], object]]] = {
         "get": lambda db, user: db.get(user, user="u"),
@@ -307,12 +305,12 @@ class TestWhatIsNotThere:
         ("code", "message", "call", "said"),
         [
             (StatusCode.NOT_FOUND, "Requested column family not found", ReadRows("shop"), "lacks a column family"),
-            (StatusCode.FAILED_PRECONDITION, "protected", DeleteTable("shop"), "--no-deletion-protection first"),
+            (StatusCode.FAILED_PRECONDITION, "protected", DeleteTable("shop"), "first run .* --no-deletion-protection"),
             (StatusCode.NOT_FOUND, "no", ListTables("shop"), "the instance or its project does not exist"),
-            (StatusCode.PERMISSION_DENIED, "no", CreateTable("shop", {}), "roles/bigtable.user .to make tables"),
+            (StatusCode.PERMISSION_DENIED, "no", CreateTable("shop", {}), "roles/bigtable.user .to create tables"),
         ],
     )
-    def test_what_bigtable_says_of_it(self, code: StatusCode, message: str, call: Any, said: str) -> None:
+    def test_messages_by_status_and_call(self, code: StatusCode, message: str, call: Any, said: str) -> None:
         with pytest.raises(BackendError, match=said):
             raise explain(code, message, call)
 
@@ -340,7 +338,7 @@ def test_a_rule_is_a_problem_if_it_deletes_the_newest_value(rule: str, kind: str
 
 @pytest.fixture
 def vendor(bigtable_emulator: str) -> Iterator[Any]:
-    """The vendor's client for what odm does not do to tables."""
+    """Google's client, for operations that odm does not have."""
     with grpc.insecure_channel(bigtable_emulator) as channel:
         yield BigtableTableAdminClient(transport=BigtableTableAdminGrpcTransport(channel=channel))
 

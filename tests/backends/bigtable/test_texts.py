@@ -126,7 +126,7 @@ def test_the_attributes_that_every_entity_declares_as_text() -> None:
     ],
 )
 def test_a_cell_of_a_declared_text_is_read_as_text(cell: bytes, value: Any) -> None:
-    """Also one from before: in which a text that looks like a number has an apostrophe, or that another type left."""
+    """Also an older cell: of a text with an apostrophe, or of another type."""
     assert decode(row(code=cell), FORM) == {"_t": "Parcel", "code": value}
     assert written("code", value) == cell or cell[:1] == b"'"
 
@@ -139,17 +139,17 @@ def test_a_cell_that_is_not_text_is_reported() -> None:
 
 @given(texts | st.text("0179-.'[{truefalsn\0", max_size=6))
 def test_a_declared_text_comes_back(text: str) -> None:
-    for cell in (written("code", text), written("unknown", text)):  # as it is written now, and as it was before
+    for cell in (written("code", text), written("unknown", text)):  # the current cell, and the older one
         assert decode(row(code=cell), FORM) == {"_t": "Parcel", "code": text}
 
 
 @pytest.mark.parametrize("value", [42, True, [1], {"a": 1}, frozenset({"a"})], ids=str)
-def test_what_would_be_read_as_another_value_is_refused(value: Any) -> None:
+def test_values_that_would_be_read_back_as_text_are_refused(value: Any) -> None:
     with pytest.raises(BadValue, match=r"attribute 'code' of the item 'k': .* declare the attribute as text"):
         written("code", value)
 
 
-def test_half_a_surrogate_pair_is_refused() -> None:
+def test_a_lone_surrogate_is_refused() -> None:
     with pytest.raises(BadValue, match="surrogate"):
         written("code", "\ud800")
 

@@ -1,6 +1,6 @@
-"""The variants of the protocol that look right and are not, each played to the moment at which it goes wrong.
+"""Variants of the index protocol that look correct and are not, each up to the step at which it fails.
 
-After the traces of `index_protocol` that a model checker found: what the real procedures do there instead.
+A model checker found their traces. These tests show what the real procedures do there instead.
 """
 
 from collections.abc import Iterator
@@ -33,19 +33,19 @@ def scene(world: World) -> Scene:
 
 
 def to(writer: Steps, kind: type) -> Steps:
-    """Go on until the next call is of this kind."""
+    """Continue until the next call is of this kind."""
     while not isinstance(writer.pending, kind):
         writer.step()
     return writer
 
 
 def claims(writer: Steps) -> list[str]:
-    """The qualifiers that a writer has claimed entries under, or asked to."""
+    """The qualifiers under which a writer has claimed entries, or tried to."""
     return [m.qualifier for m in _mutations(writer) if isinstance(m, SetCell)]
 
 
 def removed(writer: Steps) -> list[str]:
-    """The qualifiers that a writer has removed from index rows."""
+    """The qualifiers that a writer has deleted from index rows."""
     return [m.qualifier for m in _mutations(writer) if isinstance(m, DeleteColumn)]
 
 
@@ -57,12 +57,12 @@ def _mutations(writer: Steps) -> Iterator[Any]:
 
 
 def entries(scene: Scene) -> tuple[Listed, ...]:
-    """What the item lists."""
+    """The entries that the item lists."""
     return next(held.entries for key, held in scene.world.items(scene.part) if key == scene.key)
 
 
 def finished(scene: Scene) -> None:
-    """Reads are right, and after a scrub nothing is left but what items list."""
+    """Queries are correct, and after a scrub only listed entries are left."""
     scene.check()
     scene.check_pages()
     scene.world.scrub()
@@ -71,8 +71,8 @@ def finished(scene: Scene) -> None:
 
 
 class TestAfterALostAnswer:
-    def test_the_own_columns_stay(self, world: World, scene: Scene) -> None:
-        """The commit is in flight, the row read again shows no change, then the commit lands."""
+    def test_the_attempts_own_columns_stay(self, world: World, scene: Scene) -> None:
+        """The commit is in flight, the second read shows no change, then the commit is applied."""
         writer = to(scene.writer(scene.put("1")), CheckAndMutateRow)
         held = writer.lose(performed=False)
         assert isinstance(writer.pending, ReadRows)
@@ -84,8 +84,8 @@ class TestAfterALostAnswer:
         finished(scene)
         assert scene.item == {"_t": "T", "a": "1"}
 
-    def test_they_stay_also_where_another_writer_has_renewed_the_revision(self, world: World, scene: Scene) -> None:
-        """Committed, the answer lost; then the other one's update of the list's keys leaves what the writer claimed."""
+    def test_they_stay_even_if_another_writer_changed_the_revision(self, world: World, scene: Scene) -> None:
+        """The commit is applied, its answer lost; then another update changes the keys and keeps the writer's claim."""
         writer = to(scene.writer(scene.put("1")), CheckAndMutateRow)
         writer.lose(performed=True)
         scene.do(scene.touch())
@@ -96,7 +96,7 @@ class TestAfterALostAnswer:
         finished(scene)
 
     def test_a_commit_is_not_sent_again(self, world: World, scene: Scene) -> None:
-        """In flight; done anew; then another one deletes and cleans; then the first copy lands."""
+        """In flight; a new attempt is applied; another writer deletes and cleans; then the first commit is applied."""
         writer = to(scene.writer(scene.insert("1")), CheckAndMutateRow)
         held = writer.lose(performed=False)
         writer.run()
@@ -110,7 +110,7 @@ class TestAfterALostAnswer:
         assert scene.item is not None
         finished(scene)
 
-    def test_a_conditional_write_that_can_not_be_told_is_not_done_again(self, world: World, scene: Scene) -> None:
+    def test_a_conditional_write_with_unknown_outcome_is_not_repeated(self, world: World, scene: Scene) -> None:
         scene.do(scene.put("1"))
         writer = to(scene.writer(scene.move("2")), CheckAndMutateRow)
         writer.lose(performed=True)
@@ -120,7 +120,7 @@ class TestAfterALostAnswer:
         assert scene.item == {"_t": "T", "a": "3"}
         finished(scene)
 
-    def test_a_put_that_can_not_be_told_is_done_again(self, world: World, scene: Scene) -> None:
+    def test_a_put_with_unknown_outcome_is_repeated(self, world: World, scene: Scene) -> None:
         scene.do(scene.put("1"))
         writer = to(scene.writer(scene.put("2")), CheckAndMutateRow)
         writer.lose(performed=True)
@@ -132,7 +132,7 @@ class TestAfterALostAnswer:
 
 class TestIds:
     def test_each_attempt_has_its_own(self, world: World, scene: Scene) -> None:
-        """The first attempt lands late; the second is refused and must not remove what the first has now."""
+        """The first attempt is applied late; the second is refused and must not remove the column of the first."""
         scene.do(scene.put("1"))
         writer = to(scene.writer(scene.put("2")), CheckAndMutateRow)
         held = writer.lose(performed=False)
@@ -148,7 +148,7 @@ class TestIds:
         finished(scene)
 
     def test_two_writers_of_one_state_have_different_ones(self, world: World, scene: Scene) -> None:
-        """With a counter as the revision the loser would remove the winner's column."""
+        """With a counter as the revision, the refused writer would remove the other one's column."""
         scene.do(scene.put("1"))
         loser = to(scene.writer(scene.put("2")), CheckAndMutateRow)
         winner = scene.writer(scene.put("2")).run()
@@ -164,7 +164,7 @@ class TestIds:
 class TestQualifiers:
     @pytest.mark.parametrize("write", ["touch", "put", "move"])
     def test_an_entry_keeps_the_column_that_it_has(self, world: World, scene: Scene, write: str) -> None:
-        """An update outside the keys that renewed only the revision would leave a column that scrub removes."""
+        """If columns had to match the revision, an update outside the keys would let a scrub remove its column."""
         scene.do(scene.put("1"))
         before = entries(scene)
         made: dict[str, Request] = {"touch": scene.touch(), "put": scene.put("1"), "move": scene.move("1")}
@@ -186,11 +186,11 @@ class TestQualifiers:
 
 class TestReaders:
     def reader(self, scene: Scene, **options: Any) -> Steps:
-        """A query by one index."""
+        """A query of one index."""
         return scene.writer(Query(f"{scene.part}by_a", index="by_a", **options))
 
     def test_a_key_that_is_held_all_the_time_is_found(self, world: World, scene: Scene) -> None:
-        """The item leaves and gets it back under another qualifier between the two reads."""
+        """The item loses the entry and gets it again under another qualifier between the two reads."""
         scene.do(scene.put("1"))
         reader = self.reader(scene)
         reader.step()
@@ -204,8 +204,8 @@ class TestReaders:
         page: Page = self.reader(scene).run().answer
         assert [position.index_key for position in page.positions] == [Key(f"{scene.part}by_a", "1")]
 
-    def test_many_dropped_hits_are_no_end(self, world: World, scene: Scene) -> None:
-        """With the cursor at the last hit that was given, this would not come to an end; or end at a short page."""
+    def test_dropped_hits_do_not_end_a_query(self, world: World, scene: Scene) -> None:
+        """With the last returned hit as cursor, this would not end, or would end at a short page."""
         for number in range(8):
             writer = to(scene.writer(scene.put(str(number), key=Key(scene.part, f"k{number}"))), CheckAndMutateRow)
             if number in (3, 7):
@@ -240,7 +240,7 @@ class TestLease:
 
     @pytest.mark.parametrize("wall", [0, COMMIT_WITHIN + 1, -COMMIT_WITHIN - 1], ids=["both", "wall", "steady"])
     def test_a_slow_writer_starts_over(self, world: World, scene: Scene, wall: float) -> None:
-        """Whichever of his clocks says that a quarter of the lease has passed: the other one may stand still."""
+        """A quarter of the lease has passed on one of its clocks; the other one may stand still."""
         writer = to(scene.writer(scene.put("1")), MutateRows)
         world.clock.seconds += COMMIT_WITHIN + 1 if wall <= 0 else 0
         world.clock.wall += wall
@@ -253,7 +253,7 @@ class TestLease:
         assert scene.item is not None
         finished(scene)
 
-    def test_a_writer_that_is_fast_enough_does_not(self, world: World, scene: Scene) -> None:
+    def test_a_fast_writer_does_not_start_over(self, world: World, scene: Scene) -> None:
         writer = to(scene.writer(scene.put("1")), MutateRows)
         world.clock.seconds += COMMIT_WITHIN - 1
         writer.step()
@@ -261,8 +261,8 @@ class TestLease:
         assert COMMIT_WITHIN == LEASE_SECONDS / 4
         assert ATTEMPT_SECONDS <= COMMIT_WITHIN
 
-    def test_a_claim_that_is_applied_again_makes_its_writer_no_younger(self, world: World, scene: Scene) -> None:
-        """The column is young again, and the writer late all the same: he goes by his own clocks."""
+    def test_a_claim_that_is_applied_again_does_not_extend_the_lease(self, world: World, scene: Scene) -> None:
+        """The column has a new timestamp, but the writer is late: it uses its own clocks."""
         writer = to(scene.writer(scene.put("1")), MutateRows)
         writer.lose(performed=True)
         world.clock.seconds += COMMIT_WITHIN + 1
@@ -271,7 +271,7 @@ class TestLease:
         assert writer.run().answer == Written()
         finished(scene)
 
-    def test_no_attempt_may_take_longer_than_a_commit_may(self, world: World) -> None:
-        """However patient the store is: a commit that is still under way then could land after the lease."""
+    def test_no_attempt_takes_longer_than_a_commit_may(self, world: World) -> None:
+        """Regardless of the store's timeout: a later commit could be applied after the lease."""
         patient = world.connection.with_retry_policy(RetryPolicy(timeout=100_000.0))
         assert patient._wire.seconds == COMMIT_WITHIN

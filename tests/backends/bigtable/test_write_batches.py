@@ -1,10 +1,11 @@
-"""Batches in a table with secondary patterns: the protocol in groups, and nothing dropped; no I/O."""
+"""Batches in a table with indexes: the index protocol in groups, and no operation is dropped; without I/O."""
 
 from typing import Any
 
 import pytest
 
 from odm.backends.bigtable import batches
+from odm.backends.bigtable.commit import COMMIT_WITHIN
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
     Concurrent,
@@ -22,7 +23,7 @@ from odm.errors import BackendError, Throttled
 from odm.protocol.requests import BatchWrite, Delete, Put, Sleep
 from odm.schema.entity import Key
 from tests.backends.bigtable.playing import BUSY, Clock, google, play, row
-from tests.backends.bigtable.writing import COLOURS, MAKERS, NOTHING, RED, SHELF, SHELF_ROW, done, procedures
+from tests.backends.bigtable.writing import COLOURS, MAKERS, NOTHING, RED, SHELF, SHELF_ROW, Wall, done, procedures
 
 ALL = ("a", "b", "c")
 
@@ -36,7 +37,7 @@ def delete(name: str) -> Delete:
 
 
 def red(name: str, id: str, *, gone: bool = False) -> tuple[str, str]:
-    """An entry, as it prints."""
+    """An entry as text."""
     return f"COLOUR#red##Hat##HAT#{name}##Hat", f"{'deletecolumn ' * gone}i:{id}{'' if gone else f'=HAT#{name}#Hat'}"
 
 
@@ -45,7 +46,7 @@ def entries(call: MutateRows) -> list[tuple[str, str]]:
 
 
 def hats(**columns: str) -> Read:
-    """Hats that are there and red, with the id that they are listed under."""
+    """Rows of red hats, with the qualifiers of their entries."""
     return Read(tuple(hat(name, id) for name, id in columns.items()))
 
 
@@ -58,7 +59,7 @@ def test_one_read_one_claim_a_table_commits_together_one_cleaning_a_table() -> N
     sent, answer = play(request, hats(b="q", c="p"), done(), (False, True, True), done(), on=procedures())
     read, claim, commit, clean = sent
     assert read.keys == ("HAT#a#Hat", "HAT#b#Hat", "HAT#c#Hat", "HAT#d#Hat")
-    assert "d:_ix" in str(read.filter), "only the bookkeeping is read"
+    assert "d:_ix" in str(read.filter), "only revision and list are read"
     assert claim.table == COLOURS
     assert entries(claim) == [red("a", "id1")]
     assert type(commit) is Concurrent
@@ -72,7 +73,7 @@ def test_one_read_one_claim_a_table_commits_together_one_cleaning_a_table() -> N
     assert answer is None
 
 
-def test_what_was_refused_is_tried_again() -> None:
+def test_refused_writes_are_tried_again() -> None:
     request = BatchWrite((put("a"), put("b")))
     sent, _ = play(request, NOTHING, done(2), (True, False), done(), hats(a="q"), True, on=procedures())
     assert [type(one) for one in sent] == [
@@ -82,7 +83,7 @@ def test_what_was_refused_is_tried_again() -> None:
     assert sent[5].keys == ("HAT#a#Hat",)
 
 
-def test_answers_that_were_lost() -> None:
+def test_lost_answers() -> None:
     request = BatchWrite((put("a"), put("b")))
     answers = (BUSY, google.DeadlineExceeded("slow"))
     landed = Read((hat("a", "id1"),))
@@ -94,7 +95,7 @@ def test_answers_that_were_lost() -> None:
     assert answer is None
 
 
-def test_what_has_no_entries_is_written_in_bulk() -> None:
+def test_items_without_entries_are_written_in_bulk() -> None:
     shelf = Put(SHELF, {"_t": "Shelf", "name": "a"})
     sent, _ = play(BatchWrite((put("a"), shelf)), done(), NOTHING, done(), False, on=procedures())
     cells = (
@@ -106,21 +107,40 @@ def test_what_has_no_entries_is_written_in_bulk() -> None:
     assert sent[0] == MutateRows("shop", (Entry(SHELF_ROW, cells),))
 
 
-def test_goes_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_written_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "GROUP", 2)
     answers = (NOTHING, done(2), (False, False), NOTHING, done(), False)
     sent, _ = play(BatchWrite(tuple(map(put, ALL))), *answers, on=procedures())
     assert [one.keys for one in sent if isinstance(one, ReadRows)] == [("HAT#a#Hat", "HAT#b#Hat"), ("HAT#c#Hat",)]
 
 
-def test_commits_so_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_are_limited_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odm.backends.bigtable.commit.COMMITS", 2)
     sent, _ = play(BatchWrite(tuple(map(put, ALL))), NOTHING, done(3), (False, False), False, on=procedures())
     assert [type(one) for one in sent] == [ReadRows, MutateRows, Concurrent, CheckAndMutateRow]
 
 
+@pytest.mark.parametrize("late", [899, 901])
+def test_a_claim_is_not_committed_after_a_quarter_of_the_lease(late: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first commits of a group take so long that the claim of the last one is too old; it is claimed again."""
+    monkeypatch.setattr("odm.backends.bigtable.commit.COMMITS", 2)
+    wall = Wall()
+
+    def committed() -> tuple[bool, bool]:
+        wall.now += late
+        return False, False
+
+    again = [done(), NOTHING, done()] if late > COMMIT_WITHIN else []
+    request = BatchWrite(tuple(map(put, ALL)))
+    sent, _ = play(request, NOTHING, done(3), committed, *again, False, on=procedures(wall=wall), clock=wall)
+    assert sent[-1].key == "HAT#c#Hat"
+    assert f"d:~r=id{4 if again else 3}" in str(sent[-1])
+    claimed = [entries(one) for one in sent if isinstance(one, MutateRows)][1:]
+    assert claimed == ([[red("c", "id3", gone=True)], [red("c", "id4")]] if again else [])
+
+
 @pytest.mark.parametrize("where", ["claims", "commits", "answers"])
-def test_what_can_not_be_done_is_handed_back(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_that_fail_are_returned(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "GROUP", 2)
     first: list[Any] = [NOTHING, done(2), (False, False)]
     stuck: dict[str, list[Any]] = {
@@ -131,13 +151,13 @@ def test_what_can_not_be_done_is_handed_back(where: str, monkeypatch: pytest.Mon
     clock = Clock()
     request = BatchWrite((put("a"), put("b"), put("c"), put("d")))
     alone = BatchWrite((*request.operations[:3], delete("d")))
-    with pytest.raises(Throttled, match="operations of the batch are not known to be done") as raised:
+    with pytest.raises(Throttled, match="operations of the batch are not known to be applied") as raised:
         play(alone, *first, *stuck[where], on=procedures(clock), clock=clock)
     assert raised.value.left[0] == put("c")
     assert put("a") not in raised.value.left
 
 
-def test_later_groups_are_handed_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_groups_are_returned_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "GROUP", 1)
     clock = Clock()
     with pytest.raises(Throttled, match="3 of 3") as raised:
@@ -145,7 +165,7 @@ def test_later_groups_are_handed_back_too(monkeypatch: pytest.MonkeyPatch) -> No
     assert raised.value.left == tuple(map(put, ALL))
 
 
-def test_a_bulk_that_is_stuck_hands_all_back() -> None:
+def test_a_bulk_write_that_fails_returns_all_operations() -> None:
     clock = Clock()
     shelf = Put(SHELF, {"_t": "Shelf", "name": "a"})
     with pytest.raises(Throttled, match="2 of 2") as raised:
@@ -153,7 +173,7 @@ def test_a_bulk_that_is_stuck_hands_all_back() -> None:
     assert raised.value.left == (shelf, put("a"))
 
 
-def test_an_index_table_that_is_not_there_is_named() -> None:
+def test_a_missing_index_table_is_named() -> None:
     both = Put(Key("HAT#a", "Hat"), {"_t": "Hat", "name": "a"}, {"by_colour": RED, "by_maker": Key("MAKER#ann", "Hat")})
     with pytest.raises(BackendError, match=r"shop\.by_maker.*NOT_FOUND") as raised:
         play(BatchWrite((both,)), NOTHING, (done(), google.NotFound("gone")), on=procedures())
@@ -171,12 +191,12 @@ QUOTA = google.ResourceExhausted("quota")
 
 
 @pytest.mark.parametrize(("refused", "left"), [(QUOTA, 2), (Mutated({0: Status(0), 1: Status(8, "quota")}), 1)])
-def test_a_quota_that_is_used_up_for_a_while(refused: Any, left: int) -> None:
+def test_a_quota_that_is_exhausted_for_a_while(refused: Any, left: int) -> None:
     sent, _ = play(BatchWrite(SHELVES), refused, done(left), on=procedures())
     assert [len(one.entries) for one in sent if isinstance(one, MutateRows)] == [2, left]
 
 
-def test_a_quota_that_stays_used_up() -> None:
+def test_a_quota_that_stays_exhausted() -> None:
     clock = Clock()
     with pytest.raises(Throttled, match="quota") as raised:
         play(BatchWrite(SHELVES), *[QUOTA] * 100, on=procedures(clock), clock=clock)
@@ -184,7 +204,7 @@ def test_a_quota_that_stays_used_up() -> None:
 
 
 @pytest.mark.parametrize("where", ["read", "commits"])
-def test_a_quota_that_is_used_up_hands_back_what_is_left(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exhausted_quota_returns_the_remaining_operations(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "GROUP", 2)
     answers: list[Any] = [QUOTA] if where == "read" else [NOTHING, done(2), (False, QUOTA), done()]
     with pytest.raises(Throttled, match="quota") as raised:

@@ -1,4 +1,4 @@
-"""Which way a write goes, and what it sends; no I/O."""
+"""How writes are sent: in one call, or through a commit; without I/O."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def price_is(price: int) -> Compare:
 
 
 def counted(tag: bytes, revision: bytes = b"r0") -> Row:
-    """The answer to a count."""
+    """The answer to an increment."""
     return Row(ROW.encode(), (Cell("c", b"worn", SEVEN), Cell("d", b"_t", tag), Cell("d", b"~r", revision)))
 
 
@@ -76,7 +76,7 @@ GHOST = Read((counted(b"", b""),))
 
 class TestPut:
     def test_that_depends_on_nothing_is_one_mutation(self) -> None:
-        """Beside entities with patterns too: no item under such a key can have entries."""
+        """Also next to entities with access patterns: no item with such a key can have entries."""
         sent, answer = play(Put(SHELF, SHELF_ITEM), None, on=procedures())
         assert sent == [MutateRow("shop", Entry(SHELF_ROW, SHELF_CELLS))]
         assert answer == Written()
@@ -92,7 +92,7 @@ class TestPut:
         assert isinstance(sent[0], ReadRows)
 
     @pytest.mark.parametrize("done", [True, False])
-    def test_if_the_server_can_judge_the_condition(self, done: bool) -> None:
+    def test_if_the_server_can_evaluate_the_condition(self, done: bool) -> None:
         found = Read((playing.row(SHELF_ROW, _t="Shelf", name="b"),))
         request = Put(SHELF, SHELF_ITEM, condition=every(EXISTS, Compare("=", Path(("name",)), Const("a"))))
         sent, answer = play(request, done, *([] if done else [found]), on=procedures())
@@ -100,34 +100,34 @@ class TestPut:
         assert answer == (Written() if done else Refused({"_t": "Shelf", "name": "b"}))
         assert calls(sent) == (1 if done else 2)
 
-    def test_if_a_condition_is_true_of_no_item(self) -> None:
+    def test_if_a_condition_is_true_for_a_missing_item(self) -> None:
         sent, answer = play(Put(SHELF, SHELF_ITEM, condition=Missing(Path(("name",)))), False, on=procedures())
         assert (sent[0].matched, sent[0].unmatched) == ((), SHELF_CELLS)
         assert (calls(sent), answer) == (1, Written())
 
 
 class TestUpdate:
-    def test_with_a_condition_that_the_server_can_judge(self) -> None:
+    def test_with_a_condition_that_the_server_can_evaluate(self) -> None:
         sent, answer = play(
             Update(HAT, (Set(Path(("price",)), 3),), condition=every(EXISTS, CHEAP)), True, on=procedures()
         )
         assert (calls(sent), answer) == (1, Written())
 
-    def test_of_what_the_condition_tells_is_one_call(self) -> None:
-        """As an update that checks a Revision and counts it up."""
+    def test_of_a_value_that_the_condition_fixes_is_one_call(self) -> None:
+        """Like an update that checks a Revision and increments it."""
         sent, answer = play(
             Update(HAT, (Add(Path(("price",)), 1),), condition=every(EXISTS, price_is(4))), True, on=procedures()
         )
         assert SetCell("price", b"5", 5000) in sent[0].matched
         assert (calls(sent), answer) == (1, Written())
 
-    def test_without_a_condition_still_asks_for_an_item(self) -> None:
+    def test_without_a_condition_checks_that_the_item_exists(self) -> None:
         sent, answer = play(Update(HAT, (Set(Path(("price",)), 3),)), False, NOTHING, on=procedures())
         assert "d:_t" in str(sent[0].predicate)
         assert answer == Refused(None)
 
-    def test_that_was_refused_and_could_be_done_now_is_tried_on(self) -> None:
-        """Between the refusal and the read somebody else has fixed what was in the way."""
+    def test_that_was_refused_is_tried_again_if_its_condition_holds_now(self) -> None:
+        """Between the refusal and the read, another writer changed the item so that the condition holds."""
         update = Update(HAT, (Set(Path(("price",)), 3),), condition=every(EXISTS, price_is(4)))
         sent, answer = play(update, False, stored("r7", price=b"4"), True, on=procedures())
         assert str(sent[2].predicate) == "(d:~r | cells-per-column=1 | value = 'r7')"
@@ -140,7 +140,7 @@ class TestUpdate:
         assert [type(one) for one in sent] == [ReadRows, CheckAndMutateRow]
 
     def test_of_members_in_columns(self) -> None:
-        """They are only blind where the plain cell holds no members, which the predicate asks too, if it fits."""
+        """They need no read if the plain cell holds no members, which the predicate checks, too, if it fits."""
         add = (AddTo(Path(("tags",)), frozenset({"new"})),)
         sent, answer = play(Update(HAT, add, condition=EXISTS), True, on=procedures())
         assert "d:tags" in str(sent[0].predicate)
@@ -151,19 +151,19 @@ class TestUpdate:
         sent, answer = play(Update(HAT, add, condition=longest), stored(), on=procedures())
         assert (type(sent[0]), answer) == (ReadRows, Refused(item()))
 
-    def test_of_members_that_stand_in_the_plain_cell(self) -> None:
+    def test_of_members_in_the_plain_cell(self) -> None:
         add = Update(HAT, (AddTo(Path(("tags",)), frozenset({"new"})),), condition=EXISTS)
         sent, answer = play(add, False, stored(tags=b'{"$set": ["old"]}'), True, on=procedures())
         assert [one.qualifier for one in sent[2].matched] == ["tags", "tags", "tags#new", "tags#old", "~r", "~r"]
         assert answer == Written()
 
-    def test_with_large_values_reads_how_large_the_item_is(self) -> None:
+    def test_with_large_values_reads_the_item_for_its_size(self) -> None:
         update = Update(HAT, (Set(Path(("note",)), "n" * 7000),), condition=EXISTS)
         assert isinstance(play(update, stored(), True, on=procedures())[0][0], ReadRows)
 
 
 class TestDelete:
-    """In a table without indexes the answer of one call tells whether there was an item."""
+    """In a table without indexes, the answer of one call says whether there was an item."""
 
     @pytest.mark.parametrize("existed", [True, False])
     def test_is_one_call(self, existed: bool) -> None:
@@ -176,8 +176,8 @@ class TestDelete:
         _, answer = play(Delete(playing.HAT, price_is(8)), False, Read((playing.ROW_OF_HAT,)))
         assert answer == Refused({"_t": "Hat", "price": 9})
 
-    def test_with_a_condition_that_is_true_of_no_item(self) -> None:
-        """As that of an entity that expires: where there is no item it is done, and has found none."""
+    def test_with_a_condition_that_is_true_for_a_missing_item(self) -> None:
+        """Like the condition of an entity with a TTL: without an item, the delete succeeds and finds nothing."""
         sent, answer = play(Delete(playing.HAT, Missing(Path(("note",)))), False, NOTHING)
         assert "d:~r" in str(sent[0].predicate)
         assert answer == Written(existed=False)
@@ -195,8 +195,8 @@ class TestCounters:
         sent, answer = play(update, counted(b"Hat"), on=procedures())
         assert (calls(sent), answer) == (1, Written())
 
-    def test_of_a_later_version_ask_for_it_before(self) -> None:
-        """Its model meets items that are to be upgraded, and must not have counted in them."""
+    def test_of_a_later_version_read_the_version_first(self) -> None:
+        """Its model may find items that must be upgraded, and must not increment their counters before."""
         update = Update(HAT, COUNT.actions, condition=every(EXISTS, SECOND_VERSION))
         sent, answer = play(update, stored("r0.2"), counted(b"Hat", b"r0.2"), on=procedures())
         assert [type(one) for one in sent] == [ReadRows, ReadModifyWriteRow]
@@ -206,7 +206,7 @@ class TestCounters:
         assert answer == Refused(item(worn=4))
         assert play(update, NOTHING, NOTHING, on=procedures())[1] == Refused(None)
 
-    def test_of_another_version_are_taken_back(self) -> None:
+    def test_of_another_version_are_reverted(self) -> None:
         newer = stored("r0.2", _v=b"2", c_worn=FOUR)
         sent, answer = play(BY_FIRST, counted(b"Hat", b"r0.2"), True, newer, on=procedures())
         asked = str(sent[1].predicate)
@@ -215,14 +215,14 @@ class TestCounters:
         assert sent[1].matched == (DeleteColumn("worn", "c"), SetCell("worn", FOUR, 5000, "c"))
         assert answer == Refused(item(_v=2, worn=4))
 
-    def test_of_another_version_are_taken_back_from_what_others_count_too(self) -> None:
+    def test_of_another_version_are_reverted_with_concurrent_increments(self) -> None:
         newer = stored("r0.2", _v=b"2", c_worn=ELEVEN)
         sent, _ = play(BY_FIRST, counted(b"Hat", b"r0.2"), False, newer, True, newer, on=procedures())
         assert commits_of(sent)[1].matched[1] == SetCell("worn", EIGHT, 5000, "c")
 
     @pytest.mark.parametrize("found", [stored("r1.2", _v=b"2", c_worn=FOUR), NOTHING], ids=["put", "deleted"])
-    def test_of_another_version_are_not_taken_back_from_what_was_written_since(self, found: Read) -> None:
-        """It would count what the put may never have had."""
+    def test_of_another_version_are_not_reverted_after_another_write(self, found: Read) -> None:
+        """Reverting would subtract an increment that the new item may not have."""
         with pytest.raises(OutcomeUnknown, match="another tag or version"):
             play(BY_FIRST, counted(b"Hat", b"r0.2"), False, found, on=procedures())
 
@@ -271,14 +271,14 @@ class TestCounters:
         assert SetCell("worn", SEVEN, 5000, "c") in commit.matched
         assert DeleteColumn("worn", "c") in commit.matched
 
-    def test_that_somebody_else_counted_meanwhile_are_read_again(self) -> None:
+    def test_that_changed_concurrently_are_read_again(self) -> None:
         update = Update(HAT, COUNT.actions, condition=EXISTS, returning="new")
         sent, answer = play(update, stored(c_worn=FOUR), False, stored(c_worn=SEVEN), True, on=procedures())
         assert answer == Written(item(worn=10))
         assert isinstance(sent[2], Sleep)
 
-    def test_that_the_item_lacks_are_made_first(self) -> None:
-        """A predicate cannot ask that one cell is there and another is not."""
+    def test_that_are_missing_are_created_first(self) -> None:
+        """A predicate cannot check that one cell exists and another does not."""
         update = Update(HAT, (Add(Path(("worn",)), 3, 4),), condition=EXISTS)
         sent, answer = play(update, stored(), False, True, on=procedures())
         assert sent[1].unmatched == (SetCell("worn", FOUR, 5000, "c"),)
@@ -292,7 +292,7 @@ class TestCounters:
         sent, answer = play(update, stored(worn=b"4"), False, True, on=procedures())
         assert sent[1].unmatched == (SetCell("worn", bytes(8), 5000, "c"),)
         assert DeleteColumn("worn") in sent[2].matched
-        # What was just made may have a timestamp one tick later, and would be the newest.
+        # the cell that was just made may have a later timestamp, and would be the newest
         gone, made = DeleteColumn("worn", "c"), SetCell("worn", SEVEN, 5000, "c")
         assert sent[2].matched.index(gone) < sent[2].matched.index(made)
         assert answer == Written(item(worn=7))
@@ -340,8 +340,8 @@ class TestTransactionOfOne:
         assert play(Transact(()), on=procedures()) == ([], Written())
 
 
-def test_an_insert_over_what_has_expired() -> None:
-    """Tried as an insert, and then by what is there."""
+def test_an_insert_over_an_expired_item() -> None:
+    """Tried as an insert, then with the stored item."""
     gone = Compare("<=", Path(("_ttl",)), Const(100))
     insert = Put(HAT, item(), {"by_colour": RED}, Or((gone, ABSENT)))
     old = stored("r0", _ttl=b"50")

@@ -1,4 +1,4 @@
-"""Stored values at large, for properties."""
+"""Strategies for stored values."""
 
 from decimal import Decimal
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 texts = st.text(st.characters(codec="utf-8"), max_size=6)
-# A fraction's last digit is not 0: then it is no whole number, and one value has one form.
+# The last digit of a fraction is not 0, so that a value is not an integer and has one form.
 fractions = st.builds(
     lambda ahead, last, exponent: Decimal(f"{ahead}{last}E{exponent}"),
     st.integers(-(10**36), 10**36),
@@ -24,7 +24,7 @@ values = st.recursive(
 
 
 def typed(value: Any) -> Any:
-    """The value with every type spelt out: 1, True and Decimal(1) are equal to Python, not here."""
+    """The value with its types, because 1, True and Decimal(1) are equal in Python."""
     if isinstance(value, dict):
         return {key: typed(part) for key, part in value.items()}
     if isinstance(value, list):

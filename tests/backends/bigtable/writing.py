@@ -1,4 +1,4 @@
-"""A table with secondary patterns, and what its writes send and find; no I/O."""
+"""A table with indexes, and the native requests and answers of its writes; without I/O."""
 
 from itertools import count
 from typing import Annotated, Any
@@ -39,7 +39,7 @@ class Hat(Entity, table=shop):
 
 
 class Shelf(Entity, table=shop):
-    """Has no secondary pattern."""
+    """An entity without access patterns."""
 
     name: str
     uses: Annotated[int, Counter] = 0
@@ -57,7 +57,7 @@ COLOURS, MAKERS = "shop.by_colour", "shop.by_maker"
 
 
 class Wall(Clock):
-    """The clock that people set, beside one that only runs; in seconds."""
+    """A monotonic clock and a wall clock, in seconds."""
 
     wall = 0.005
 
@@ -66,7 +66,7 @@ class Wall(Clock):
 
 
 def procedures(clock: Clock | None = None, wall: Wall | None = None) -> Procedures:
-    """Of the table, with the ids id1, id2, ..."""
+    """The procedures of the table, with the ids id1, id2, ..."""
     numbers = count(1)
     now = (wall or Wall()).micros
     return Procedures(
@@ -79,7 +79,7 @@ def item(**attributes: Any) -> dict[str, Any]:
 
 
 def stored(revision: str = "r0", listed: str = "", **cells: bytes) -> Read:
-    """What a read of the hat brings: its plain cells, and ``c_`` ones of counters."""
+    """The answer to a read of the hat: its plain cells, and with the prefix ``c_`` those of counters."""
     found = [Cell("d", b"_t", b"Hat"), Cell("d", b"name", b"fez"), Cell("d", b"~r", revision.encode())]
     found += [Cell("d", b"_ix", listed.encode())] if listed else []
     for name, value in cells.items():
@@ -92,7 +92,7 @@ NOTHING = Read()
 
 
 def listed(**columns: str) -> str:
-    """The list of a hat that has a colour or maker: qualifiers by value."""
+    """The list of index entries of a hat: qualifiers by colour or maker."""
     told = {"red": ("by_colour", RED), "blue": ("by_colour", BLUE), "ann": ("by_maker", ANN)}
     parts = [
         f'["{index}", "{key.partition}", "{key.sort}", "{columns[name]}"]'
@@ -103,22 +103,22 @@ def listed(**columns: str) -> str:
 
 
 def entry(index_key: Key, id: str, *, gone: bool = False) -> Entry:
-    """The entry of the hat in an index row, set or removed."""
+    """The entry of the hat in an index row, set or deleted."""
     cell = DeleteColumn(id, "i") if gone else SetCell(id, ROW.encode(), -1, "i")
     return Entry(f"{index_key.partition}##{index_key.sort}##HAT#fez##Hat", (cell,))
 
 
 def done(rows: int = 1) -> Mutated:
-    """The answer to a write of rows: all are written."""
+    """The answer to a write of rows: all succeeded."""
     return Mutated({index: Status(0) for index in range(rows)})
 
 
 def calls(sent: list[Any]) -> int:
-    """How many calls were made."""
+    """The number of calls."""
     return sum(len(one.calls) if isinstance(one, Concurrent) else 1 for one in sent if not isinstance(one, Sleep))
 
 
 def commit_of(sent: list[Any]) -> CheckAndMutateRow:
-    """The only commit among what was sent."""
+    """The only commit among the requests."""
     (found,) = [one for one in sent if isinstance(one, CheckAndMutateRow)]
     return found
