@@ -52,16 +52,19 @@ def demo(
     file: Annotated[
         Path, typer.Option("--file", metavar="PATH", help="The database file; it is created when it is not there.")
     ] = Path("odm-demo.db"),
-    reset: Annotated[bool, typer.Option("--reset", help="Throw the demo's data away and load it again.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Delete the demo's data and load it again.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show all fourteen questions, each with its whole plan.")
+    ] = False,
 ) -> None:
-    """Load real airports and a made-up shop into a file, and ask it fourteen questions.
+    """Load real airports and a made-up shop into a file, and run three queries on it.
 
-    Each question comes with the Python that asks it, the plan that odm
-    makes for it, and the answer. Run it again and it finds its data.
+    Each query is shown in Python, with the index and key range that it
+    reads and its first results. Run it again and it finds its data.
     """
     from odm.cli.demo.run import run
 
-    run(file, reset=reset)
+    run(file, reset=reset, every=every)
 
 
 @app.command(epilog="Example: odm lock shop.models:shop")

@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def first(folder: Path) -> str:
-    return succeeded(odm(folder, "demo"))
+    return succeeded(odm(folder, "demo", "--all"))
 
 
 def test_the_first_run_loads(first: str, folder: Path) -> None:
@@ -46,22 +46,30 @@ def test_the_first_run_loads(first: str, folder: Path) -> None:
 
 
 def test_the_second_run_finds_its_data_and_gives_the_same_answers(first: str, folder: Path) -> None:
-    second = succeeded(odm(folder, "demo"))
+    second = succeeded(odm(folder, "demo", "--all"))
     assert second.startswith("Found the data of an earlier run in odm-demo.db")
     assert "3,376 airports, 240 customers, 4,000 orders" in second
     assert "items loaded" not in second
     assert answers(second) == answers(first)
 
 
+def test_three_questions_fit_on_one_screen(first: str, folder: Path) -> None:
+    lines = succeeded(odm(folder, "demo", COLUMNS="80")).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert len([line for line in lines if re.match(r"\d+  .*\? ─", line)]) == 3
+    assert lines[-1].startswith("odm demo --all")
+
+
 def test_reset_loads_again(first: str, folder: Path) -> None:
-    again = succeeded(odm(folder, "demo", "--reset"))
+    again = succeeded(odm(folder, "demo", "--reset", "--all"))
     assert "3,376 items loaded" in again
     assert answers(again) == answers(first)
 
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_piped_output_is_plain_text_of_the_width(columns: int, first: str, folder: Path) -> None:
-    output = succeeded(odm(folder, "demo", COLUMNS=str(columns)))
+    output = succeeded(odm(folder, "demo", "--all", COLUMNS=str(columns)))
     *lines, last = output.splitlines()
     assert last.startswith("Read next: ")
     assert Path(last.removeprefix("Read next: ")).is_file()

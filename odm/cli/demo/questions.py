@@ -155,6 +155,10 @@ QUESTIONS = (
 )
 
 
+FIRST = (Question(airports_of_a_state), Question(newest_orders), Question(open_orders))
+"""Those that are shown without ``--all``: a hierarchical key, an index, and a sparse index."""
+
+
 def ship(db: Store, order: Order) -> None:
     """Ship the oldest open order in Oslo: does it leave the index?
 

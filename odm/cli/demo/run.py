@@ -1,4 +1,4 @@
-"""One run of the demo: find or load the data, then ask every question."""
+"""One run of the demo: find or load the data, then ask the questions."""
 
 from functools import partial
 from pathlib import Path
@@ -8,17 +8,18 @@ from odm import Store
 from odm.backends.local import LocalFile
 from odm.cli.demo import models
 from odm.cli.demo.load import load, loaded
-from odm.cli.demo.questions import QUESTIONS, ask, ask_to_ship
-from odm.cli.demo.show import show_question, show_shipping, track
+from odm.cli.demo.questions import FIRST, QUESTIONS, ask, ask_to_ship
+from odm.cli.demo.show import show_briefly, show_question, show_shipping, track
 from odm.cli.tables import make_console
 
 
-def run(file: Path, *, reset: bool) -> None:
+def run(file: Path, *, reset: bool, every: bool) -> None:
     """Run the demo on a file.
 
     Args:
-        file: the database file; created when it is not there.
+        file: the database file; created if it does not exist.
         reset: load the data again even if it is there.
+        every: show all questions; otherwise three, on one screen.
 
     Raises:
         BackendError: the file cannot be used, such as one of another program.
@@ -40,7 +41,12 @@ def run(file: Path, *, reset: bool) -> None:
         else:
             console.print(f"Found the data of an earlier run in {file} (--reset loads it again):", style="bold")
             console.print(f"  {data.airports:,} airports, {data.customers:,} customers, {data.orders:,} orders")
-        for number, question in enumerate(QUESTIONS, start=1):
-            show_question(console, number, question, ask(db, question))
-        show_shipping(console, len(QUESTIONS) + 1, ask_to_ship(db))
-    console.print(f"\nRead next: {models.__file__}", soft_wrap=True)
+        if every:
+            for number, question in enumerate(QUESTIONS, start=1):
+                show_question(console, number, question, ask(db, question))
+            show_shipping(console, len(QUESTIONS) + 1, ask_to_ship(db))
+            console.print(f"\nRead next: {models.__file__}", soft_wrap=True)
+        else:
+            for number, question in enumerate(FIRST, start=1):
+                show_briefly(console, number, question, ask(db, question))
+            console.print("odm demo --all shows all fourteen, with their plans", style="bold")

@@ -33,6 +33,9 @@ COLUMNS: dict[type[Entity], tuple[str, ...]] = {
     Order: ("order_id", "customer_id", "placed_at", "total", "warehouse", "status"),
 }
 
+BRIEF = 2
+"""Rows of an answer where three questions share a screen."""
+
 SENDING = {
     "query": "db.query(query)",
     "count": "db.count(query)",
@@ -55,6 +58,19 @@ def show_question(console: Console, number: int, question: Question, answer: Ans
     _show_end(console, f"{answer.total:,} {items} in {_time(answer.seconds)}")
 
 
+def show_briefly(console: Console, number: int, question: Question, answer: Answer) -> None:
+    """A query in a few lines: in plain words, in Python, what it reads, and its first results."""
+    words, _, _ = (inspect.getdoc(question.query) or "").partition("\n\n")
+    console.rule(f"{number}  {words}", align="left", style="dim")
+    _show_code(console, f"db.query({body_of(question.query).removeprefix('return ')})")
+    plan = dict(answer.plan.rows())
+    ranged = "" if plan.get("sort key") in {None, "all"} else f", sort key {plan['sort key']}"
+    _print_filled(console, f"reads {plan['index']}: partition {plan['partition']}{ranged}", "dim")
+    items = answer.parts[0][1]
+    _show_table_of(console, items[:BRIEF])
+    _print_line(console, Text(f"{answer.total:,} items in {_time(answer.seconds)}", "green"))
+
+
 def show_shipping(console: Console, number: int, answer: Answer) -> None:
     """The update: the same, with the index before and after it."""
     _show(console, number, ship, body_of(ship), answer)
@@ -68,9 +84,7 @@ def _show(console: Console, number: int, asked: Callable[..., Any], code: str, a
     if remark:
         _print_filled(console, remark, "italic")
         console.print()
-    highlighted = Syntax("", "python", theme="ansi_dark", background_color="default").highlight(code)
-    for line in highlighted.split():
-        _print_line(console, line)
+    _show_code(console, code)
     console.print()
     _show_plan(console, answer.plan)
     for caption, items in answer.parts:
@@ -78,6 +92,12 @@ def _show(console: Console, number: int, asked: Callable[..., Any], code: str, a
         if caption:
             _print_line(console, Text(caption, "bold"))
         _show_items(console, items)
+
+
+def _show_code(console: Console, code: str) -> None:
+    highlighted = Syntax("", "python", theme="ansi_dark", background_color="default").highlight(code)
+    for line in highlighted.split():
+        _print_line(console, line)
 
 
 def _show_plan(console: Console, plan: Explanation) -> None:
@@ -90,12 +110,16 @@ def _show_plan(console: Console, plan: Explanation) -> None:
 def _show_items(console: Console, items: Sequence[Entity]) -> None:
     """The first items, a table for each run of one entity, and how many more there are."""
     shown = items[:ROWS]
-    for number, (entity, group) in enumerate(groupby(shown, key=type)):
+    _show_table_of(console, shown)
+    if len(items) > len(shown):
+        _print_line(console, Text(f"... and {len(items) - len(shown):,} more", "dim"))
+
+
+def _show_table_of(console: Console, items: Sequence[Entity]) -> None:
+    for number, (entity, group) in enumerate(groupby(items, key=type)):
         if number:
             console.print()
         _show_table(console, COLUMNS[entity], [[_cell(getattr(i, name)) for name in COLUMNS[entity]] for i in group])
-    if len(items) > len(shown):
-        _print_line(console, Text(f"... and {len(items) - len(shown):,} more", "dim"))
 
 
 def _show_table(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
