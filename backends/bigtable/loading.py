@@ -8,7 +8,7 @@ from odm.backends.bigtable.cells import read
 from odm.backends.bigtable.codec import NO_MEMBERS, UNREADABLE, decode, is_item
 from odm.backends.bigtable.columns import shape_of
 from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.generate import generated_load
+from odm.backends.bigtable.generate import CellReads
 from odm.backends.bigtable.native import Row
 from odm.codec import TAG, EntityCodec, NativeItem, NativeItems
 from odm.codec.loading import Loader as EntityLoader
@@ -99,4 +99,4 @@ def _tag(row: Row) -> str:
 @lru_cache(maxsize=256)
 def _loads(texts: frozenset[str]) -> Loads[Row]:
     """What loads the items of entities whose table has these attributes declared as text; shared by its stores."""
-    return Loads(partial(generated_load, texts=texts), _tag)
+    return Loads(partial(CellReads, texts), _tag)

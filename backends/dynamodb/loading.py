@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from odm.backends.dynamodb.attributes import Attributes, from_attribute
-from odm.backends.dynamodb.generate import generated_load
+from odm.backends.dynamodb.generate import AttributeReads
 from odm.codec import TAG, EntityCodec, NativeItem, NativeItems
 from odm.codec.loading import Loader as EntityLoader
 from odm.codec.loading import Loads
@@ -69,4 +69,4 @@ def _tag(attributes: Attributes) -> str:
     return tag
 
 
-_LOADS: Final = Loads(generated_load, _tag)
+_LOADS: Final = Loads(AttributeReads, _tag)

@@ -3,11 +3,28 @@
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+from attrs import frozen
+
 from odm.codec.attributes import TAG, VERSION
+from odm.codec.emitter import Writes
 from odm.codec.lazy import LazyDict
+from odm.codec.records import RecordType
 from odm.expressions.nodes import Value
 
 F = TypeVar("F")
+
+
+@frozen(eq=False)
+class Drafts(Generic[F]):
+    """A backend's form of items that are to be written; see `EntityCodec.draft`.
+
+    Attributes:
+        emitter: of an entity's record, marks and TTL field; what it writes has at most as many bytes as ``most`` says.
+        read: the item of a form.
+    """
+
+    emitter: Callable[[RecordType, Mapping[str, Value], str | None], Writes]
+    read: Callable[[F], dict[str, Value]]
 
 
 class Draft(LazyDict, Generic[F]):

@@ -5,8 +5,8 @@ every model field by its stored name, ``_t`` with the tag, for a TTL field ``_tt
 the version of its model.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
 from attrs import Factory, field, frozen
@@ -18,6 +18,7 @@ from odm.codec.annotations import TypeCompiler
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.conditions import lower_condition
 from odm.codec.depth import LEVELS, check_levels
+from odm.codec.drafts import Draft, Drafts
 from odm.codec.faults import NOTHING, Unfit, nearest, show
 from odm.codec.generate import generated_dump
 from odm.codec.moments import DATETIME
@@ -27,7 +28,6 @@ from odm.codec.records import RecordField, RecordType
 from odm.codec.unions import bare
 from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, validated
-from odm.codec.writers import Spelling, generated_writer
 from odm.entities.markers import TTLMarker, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.nodes import Action, Condition, Item, Path, Value
@@ -78,28 +78,29 @@ class EntityCodec:
     )
     # Compiled when first asked for: most fields are never validated alone.
     _validators: dict[str, SchemaValidator] = Factory(dict)
-    _writers: dict[Hashable, Callable[[Any], Any]] = Factory(dict)
+    _drafts: dict[Drafts[Any], Callable[[Any], tuple[Any, int] | None]] = Factory(dict)
 
     @cached_property
-    def _dump(self) -> Callable[[Any], dict[str, Value]]:
+    def _dump(self) -> Callable[[Any], dict[str, Value] | None]:
         # Made at the first write: it takes as long as all the rest, and many programs only read most entities.
         return generated_dump(self._record, self.marks)
 
-    def writer(self, spelling: Spelling) -> Callable[[Any], str]:
-        """A function that makes the JSON text of what `encode` makes, as a backend spells it.
+    def draft(self, entity: Any, drafts: Drafts[F]) -> Item:
+        """The item of an entity in a backend's form; as `encode` gives it where generated code cannot make that.
 
-        It raises anything where something is unusual: then `encode` decides.
+        Raises:
+            BadValue: as `encode`.
         """
-        return self.generated(spelling, partial(generated_writer, spelling=spelling))
-
-    def generated(
-        self, key: Hashable, generate: Callable[[RecordType, Mapping[str, Value], str | None], Callable[[Any], F]]
-    ) -> Callable[[Any], F]:
-        """A function of entities that is generated of their record, marks and TTL field; once for a key."""
-        found = self._writers.get(key)
+        generated = self._drafts.get(drafts)
+        if generated is None:
+            generated = self._drafts[drafts] = drafts.emitter(self._record, self.marks, self._ttl).writer()
+        found = generated(entity)
         if found is None:
-            found = self._writers[key] = generate(self._record, self.marks, self._ttl)
-        return found
+            return self.encode(entity)
+        # `check` reads an item that is not sure, and encoding it is faster than reading it from the form.
+        made = None if self.sure else self.encode(entity)
+        form, most = found
+        return Draft(form, most, drafts.read, self.marks, made)
 
     @property
     def record(self) -> RecordType:
@@ -113,9 +114,8 @@ class EntityCodec:
             BadValue: it is of another class, or a field holds what its type does not allow, or what is nested deeper
                 than 32 levels.
         """
-        try:
-            item = self._dump(entity)
-        except Exception:  # noqa: BLE001  # generated code does not say what is wrong
+        item = self._dump(entity)
+        if item is None:
             item = self._dump_with_care(entity)
         if self._nesting:
             self._check_levels(item)
