@@ -42,7 +42,7 @@ Cells: TypeAlias = list[tuple[str, bytes]]
 
 
 def _plain(cell: bytes) -> Value:
-    """What a cell holds, but an empty set, which is no attribute."""
+    """The value of a cell; raises for an empty set, which is stored as absence."""
     value = read(cell)
     if value == NO_MEMBERS:
         raise ValueError
@@ -50,19 +50,19 @@ def _plain(cell: bytes) -> Value:
 
 
 def _decimal(cell: bytes) -> Any:
-    """What `DecimalType.load` makes of the number."""
+    """The result of `DecimalType.load`."""
     return DECIMAL.load(read(cell))
 
 
 def _floating(cell: bytes) -> Any:
-    """What `FloatType.load` makes of the number."""
-    if NUMBER.fullmatch(cell) and len(cell) < 40 and (number := float(cell)):  # what is 0 may have been -0
+    """The result of `FloatType.load`."""
+    if NUMBER.fullmatch(cell) and len(cell) < 40 and (number := float(cell)):  # 0 may stand for -0
         return number
     return FLOAT.load(read(cell))
 
 
 def _joined(cells: Mapping[Slot, bytes], name: str) -> Value:
-    """An attribute whose members may have columns, but an empty set."""
+    """The value of an attribute whose members may have columns; raises for an empty set."""
     whole = read(cells[name])
     members = {slot.member: cell for slot, cell in cells.items() if type(slot) is Member and slot.name == name}
     value = joined(whole, members) if members else whole
@@ -91,7 +91,7 @@ _NAMES: Final[Mapping[str, object]] = {
     "write_text": write_text,
     "most": lambda cells: sum([4 * len(column) + 3 * len(cell) for column, cell in cells]) + 4 * len(cells),
 }
-"""What generated code calls. What begins with a byte of PLAIN is text as it is; of DECLARED, where text is declared."""
+"""The names in generated code. PLAIN, DECLARED: the first bytes of plain text, also if it is declared as text."""
 
 _TEXT: Final = "(c.decode() if (c := {0}) and c[0] in PLAIN else plain(c))"
 _DATED: Final = "(c.decode() if (c := {0})[4:5] == b'-' and 48 <= c[0] < 58 else plain(c))"
@@ -99,7 +99,7 @@ _DATED: Final = "(c.decode() if (c := {0})[4:5] == b'-' and 48 <= c[0] < 58 else
 
 _DATED_DECLARED: Final = _DATED.replace("plain(", "read_text(")
 _DECLARED: Final = "(c.decode() if (c := {0}) and c[0] in DECLARED else read_text(c))"
-"""A text whose attribute is declared as text."""
+"""The cell of an attribute that is declared as text."""
 
 _WHOLE: Final = "(int(c) if (c := {0}).isdigit() and c[0] != 48 else plain(c))"
 
@@ -128,7 +128,7 @@ _READS_DECLARED: Final = ReadTable(
     {STR: _DECLARED, DATETIME: _DATED_DECLARED, DATE: _DATED_DECLARED, TIME: "read_text({0})"},
     rest=_DECLARED,
 )
-"""How the cell of an attribute is read that is declared as text."""
+"""How the cell of an attribute that is declared as text is read."""
 
 _WRITES: Final = WriteTable(
     {
@@ -150,26 +150,26 @@ _WRITES_DECLARED: Final = WriteTable(
     rest="write_text({0})",
     constant=write_text,
 )
-"""How the cell of an attribute is written that is declared as text."""
+"""How the cell of an attribute that is declared as text is written."""
 
 _WRITES_DEEP: Final = WriteTable({}, rest="write(shallow({0}))", constant=write)
-"""How the cell of an attribute is written that can nest too deep."""
+"""How the cell of an attribute that can exceed 32 levels is written."""
 
 
 def write_item(codec: EntityCodec, entity: Any, form: Form) -> Item:
-    """The item of an entity, as `EntityCodec.encode` gives it, in cells if nothing about it is unusual.
+    """The item of an entity, in cells if generated code can write them, else as `EntityCodec.encode` returns it.
 
     Raises:
         BadValue: as `EntityCodec.encode`.
     """
     if form.kinds and not form.kinds.keys().isdisjoint(codec.stored.values()):
-        return codec.encode(entity)  # some of it is in other cells
+        return codec.encode(entity)  # some attributes have other cells
     return codec.draft(entity, _drafts(form.texts))
 
 
 @lru_cache(maxsize=256)
 def _drafts(texts: frozenset[str]) -> Drafts[Cells]:
-    """What writes the items of entities whose table has these attributes declared as text; shared by its stores."""
+    """Writes the items of a table that declares these attributes as text; shared by its stores."""
     return Drafts(partial(_Cells, texts), partial(_read, texts))
 
 
@@ -246,5 +246,5 @@ class CellReads(Reads):
 
 
 def _has_members(field: RecordField) -> bool:
-    """Whether the field's members may be in columns; also where they no longer are, members count."""
+    """Whether the field's members may have columns: a row may have some even if the field no longer has."""
     return isinstance(bare(field.type), SetType | DictType)

@@ -84,7 +84,7 @@ def write_item(codec: EntityCodec, entity: Any) -> Item:
 
 
 def _most(text: str) -> int:
-    """Every byte of names and values is in the text, and more."""
+    """The maximum size of an item in bytes: its text contains every byte of its names and values."""
     return len(text) if text.isascii() else len(text.encode())
 
 

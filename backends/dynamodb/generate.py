@@ -1,8 +1,4 @@
-"""Generated code for each entity: from the attributes of an item to the input of its validation, in one step.
-
-It makes of attributes what `RecordType.input` makes of the decoded item, and raises anything where one is not as usual:
-then that is asked. So a type says here only how it usually is stored.
-"""
+"""Generated code for each entity: from attributes to the input of validation; see `odm.codec.emitter`."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -21,14 +17,14 @@ from odm.expressions.nodes import Value
 
 
 def _decimal(text: str) -> Decimal:
-    """What `DecimalType.load` makes of the number."""
+    """The result of `DecimalType.load`."""
     return Decimal(read_number(text))
 
 
 def _float(text: str) -> float:
-    """What `FloatType.load` makes of the number."""
+    """The result of `FloatType.load`."""
     number = float(text)
-    if number and len(text) < 40 and -1e125 < number < 1e125:  # what is 0 may have been -0, or too small
+    if number and len(text) < 40 and -1e125 < number < 1e125:  # 0 may stand for -0 or a number that is too small
         return number
     return cast("float", FLOAT.load(read_number(text)))
 
@@ -41,12 +37,12 @@ _NAMES: Final[Mapping[str, object]] = {
     "plain": from_attribute,
     "timedelta": timedelta,
 }
-"""What generated code calls."""
+"""The functions that generated code calls."""
 
 _CANONICAL: Final = (
     "(Decimal(t) if (t := {0})[-1] != '0' and len(t) < 40 and 'E' not in t and 'e' not in t else decimal(t))"
 )
-"""A number whose text is as it stands after a canonical Decimal: a fraction does not end in 0."""
+"""A Decimal; the text is canonical already if it is short and does not end in 0."""
 
 _TABLE: Final = ReadTable(
     null="'NULL' in {0}",

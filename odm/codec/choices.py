@@ -29,9 +29,9 @@ class EnumType(StoredType):
 
     def dump(self, value: Any) -> Value:
         if isinstance(value, self.cls):
-            # A combination of flags is no member of its own.
+            # A combination of flags is not a member.
             return self.stored[value] if value in self.stored else plain_scalar(value.value)
-        # A bare value is taken only where it reads back equal: "open" of a str Enum.
+        # A plain value is accepted only if it reads back equal: "open" of a str Enum.
         if self.by_value or issubclass(self.cls, type(value)):
             stored = plain_scalar(value)
             if (type(stored), stored) in self.loaded:
@@ -47,7 +47,7 @@ class EnumType(StoredType):
         return value if member is None else member
 
     def allows(self, stored: Value) -> bool:
-        """Whether a stored value is one of a member, or of a combination of flags."""
+        """Whether a stored value is that of a member or of a combination of flags."""
         return (type(stored), stored) in self.loaded or issubclass(self.cls, Flag)
 
     @property
@@ -64,7 +64,7 @@ class EnumType(StoredType):
         return stored
 
     def lax(self) -> bool:
-        return False  # pydantic knows members by their values, which may be stored as another type: 1.0 as 1
+        return False  # pydantic looks members up by value, which may be stored as another type: 1.0 as 1
 
 
 def enum_type(cls: type[Enum], *, by_value: bool) -> EnumType:

@@ -1,8 +1,4 @@
-"""Generated functions that write records as a backend's JSON text: what dumping and spelling would give, in one walk.
-
-As in `odm.codec.generate`, usual values are treated inline, and whatever such a function raises means nothing: then
-the caller dumps the record and spells its values one by one.
-"""
+"""Generated functions that write an entity as a backend's JSON text, without its item; see `odm.codec.emitter`."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +23,7 @@ from odm.codec.unions import NullableType
 from odm.expressions.nodes import Value
 
 quoted: Final[Callable[[str], str]] = json.encoder.encode_basestring
-"""The JSON text of a str, in which only what must be is escaped; a TypeError for anything else."""
+"""The JSON text of a str, which escapes only what JSON requires; raises TypeError for any other type."""
 
 
 @frozen(eq=False)
@@ -37,9 +33,9 @@ class Spelling:
     Attributes:
         text: around the JSON text of a str.
         number: around digits.
-        list, map: around the parts, between which are commas.
-        texts, numbers: around the members of a set, which are sorted and in quotes, with commas between.
-        other: the text of a stored value of any other kind.
+        list, map: around the parts, which are separated by commas.
+        texts, numbers: around the members of a set, which are sorted, quoted and separated by commas.
+        other: writes a stored value of any other kind.
     """
 
     text: tuple[str, str]
@@ -65,14 +61,14 @@ class Spelling:
 def decimal_digits(value: Decimal) -> str:
     """The digits of the stored number of a Decimal."""
     text = str(value)
-    # Short, near to one and without zeros at its end, it is canonical as it is.
+    # Short, without exponent and without trailing zeros: already canonical.
     if "." in text and text[-1] != "0" and len(text) <= DIGITS and "E" not in text:
         return text
     return str(canonical_decimal(value))
 
 
-def _moment(value: datetime) -> datetime:
-    """The moment in UTC, of a year with four digits; what it raises means nothing."""
+def _utc(value: datetime) -> datetime:
+    """The same instant in UTC; raises if the year has fewer than four digits."""
     if value.year < FOUR_DIGITS:
         raise ValueError
     return in_utc(value)
@@ -112,12 +108,12 @@ class TextWrites(Writes):
 
     Args:
         spelling: of the values.
-        most: bytes of the item at most, from its text.
+        most: the maximum size of the item in bytes, from its text.
         entity: its record, marks and TTL field.
     """
 
     def __init__(self, spelling: Spelling, most: Callable[[str], int], *entity: Any) -> None:
-        named = {"decimal_digits": decimal_digits, "moment": _moment, "other": spelling.any, "quoted": quoted}
+        named = {"decimal_digits": decimal_digits, "utc": _utc, "other": spelling.any, "quoted": quoted}
         super().__init__({**named, "most": most}, *entity)
         self._spelling = spelling
         self._numbers = WriteTable(_NUMBERS, "{0}", spelling.any)
@@ -141,7 +137,7 @@ class TextWrites(Writes):
         return [*lines, f"made = {_f_string(text)}"]
 
     def _field(self, field: RecordField, var: str) -> tuple[list[str], str]:
-        """What stands in the f-string for a field with its name and a comma before it, and statements before that."""
+        """Statements, and the part of the f-string for a field: a comma, its name and its value."""
         stored, type_, absent = self.is_stored(field, var), field.type, "''"
         name = _literal(f",{quoted(field.stored)}:")
         if isinstance(type_, NullableType):
@@ -150,7 +146,7 @@ class TextWrites(Writes):
         lines = []
         if type_ == DATETIME:
             unusual = f"not ({IS_DATETIME.format(var)})"
-            lines.append(f"if {f'{stored} and {unusual}' if stored else unusual}: {var} = moment({var})")
+            lines.append(f"if {f'{stored} and {unusual}' if stored else unusual}: {var} = utc({var})")
             start, end = map(_literal, self._spelling.text)
             text = f'{name}{start}"{DATETIME_TEXT.format(var)}"{end}'
         elif levels_of(type_) >= LEVELS:
@@ -213,7 +209,7 @@ class TextWrites(Writes):
 
 
 def _literal(text: str) -> str:
-    """A text as it stands in an f-string."""
+    """A text, escaped for an f-string."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
