@@ -17,9 +17,9 @@ from grpc import RpcError
 from odm.backends.bigtable import admin_wire
 from odm.backends.bigtable.clients import Client, Clients
 from odm.backends.bigtable.commit import COMMIT_WITHIN, COMMITS
-from odm.backends.bigtable.encode_fast import write_item
 from odm.backends.bigtable.entries import index_table
 from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
+from odm.backends.bigtable.generate import write_item
 from odm.backends.bigtable.native import (
     AdminCall,
     Call,

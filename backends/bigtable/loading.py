@@ -1,4 +1,4 @@
-"""Rows → entities, past the decoded item; see `odm.codec.loading`."""
+"""Rows → entities, without decoding the items first; see `odm.codec.loading`."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
@@ -8,7 +8,7 @@ from odm.backends.bigtable.cells import read
 from odm.backends.bigtable.codec import NO_MEMBERS, UNREADABLE, decode, is_item
 from odm.backends.bigtable.columns import shape_of
 from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.generate import generated_load
+from odm.backends.bigtable.generate import CellReads
 from odm.backends.bigtable.native import Row
 from odm.codec import TAG, EntityCodec, NativeItem, NativeItems
 from odm.codec.loading import Loader as EntityLoader
@@ -20,8 +20,8 @@ class RowItem(NativeItem):
     """A stored item as its row.
 
     Args:
-        row: one that holds an item.
-        loader: of the entities that it may be of.
+        row: one with an item.
+        loader: of the entities.
     """
 
     __slots__ = ("_loader", "row")
@@ -44,7 +44,7 @@ class RowItem(NativeItem):
         return made
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute; what stands in a plain cell alone is read alone, or not there."""
+        """The value of an attribute; a plain cell is decoded without the others."""
         shape = shape_of(self.row.columns)
         if name in shape.parted or name in shape.counted:
             return self.made.get(name, default)
@@ -52,7 +52,7 @@ class RowItem(NativeItem):
         try:
             value = NO_MEMBERS if place is None else self._loader.form.read(name, self.row.values[place])
         except UNREADABLE:
-            return self.made.get(name, default)  # which says what is wrong
+            return self.made.get(name, default)  # raises the error in words
         return default if value == NO_MEMBERS else value
 
 
@@ -70,7 +70,7 @@ class RowItems(NativeItems[Row]):
 
 
 class Loader(EntityLoader[Row]):
-    """Entities from the rows of their items.
+    """Loads entities from the rows of their items.
 
     Args:
         form: of their table.
@@ -82,7 +82,7 @@ class Loader(EntityLoader[Row]):
         self.form = form
 
     def item(self, row: Row | None) -> RowItem | None:
-        """The item of a row; None if there is no row, or no item in it."""
+        """The item of a row; None if there is no row or no item in it."""
         return None if row is None or not is_item(row, self.form) else RowItem(row, self)
 
 
@@ -90,7 +90,7 @@ def _tag(row: Row) -> str:
     try:
         tag: str = read(row.values[shape_of(row.columns).places[TAG]])
     except UNREADABLE as fault:
-        if isinstance(fault, KeyError):  # there is none
+        if isinstance(fault, KeyError):  # there is no tag
             raise
         raise TypeError("the tag cannot be read") from fault
     return tag
@@ -98,5 +98,5 @@ def _tag(row: Row) -> str:
 
 @lru_cache(maxsize=256)
 def _loads(texts: frozenset[str]) -> Loads[Row]:
-    """What loads the items of entities whose table has these attributes declared as text; shared by its stores."""
-    return Loads(partial(generated_load, texts=texts), _tag)
+    """Loads the items of a table that declares these attributes as text; shared by its stores."""
+    return Loads(partial(CellReads, texts), _tag)

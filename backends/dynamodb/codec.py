@@ -7,7 +7,7 @@ these are values only for who looks at them.
 
 from collections.abc import Iterable
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from pydantic_core import from_json
@@ -16,7 +16,8 @@ from odm.backends.dynamodb.attributes import Attribute, Attributes, from_attribu
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.wire import AttributesText, text_of
 from odm.codec import Draft, EntityCodec
-from odm.codec.writers import Spelling, quoted
+from odm.codec.drafts import Drafts
+from odm.codec.writers import Spelling, TextWrites, quoted
 from odm.errors import BadValue
 from odm.expressions.nodes import Item, Value
 from odm.protocol.requests import Position, Put
@@ -79,14 +80,15 @@ def write_item(codec: EntityCodec, entity: Any) -> Item:
     Raises:
         BadValue: as `EntityCodec.encode`.
     """
-    try:
-        text = codec.writer(_SPELLING)(entity)
-        size = len(text) if text.isascii() else len(text.encode())
-        # Where it is to be checked, it is looked at right away, and made sooner than it is read from the text.
-        made = None if codec.sure else codec.encode(entity)
-    except Exception:  # noqa: BLE001  # generated code does not say what is wrong
-        return codec.encode(entity)
-    return Draft(text, size, read_text, codec.marks, made)  # every byte of names and values is in the text, and more
+    return codec.draft(entity, _DRAFTS)
+
+
+def _most(text: str) -> int:
+    """The maximum size of an item in bytes: its text contains every byte of its names and values."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+_DRAFTS: Final = Drafts(partial(TextWrites, _SPELLING, _most), read_text)
 
 
 def write_put(layout: Layout, put: Put) -> Attributes:

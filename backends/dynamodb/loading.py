@@ -1,10 +1,10 @@
-"""Attributes → entities, past the decoded item; see `odm.codec.loading`."""
+"""Attributes → entities, without decoding the items first; see `odm.codec.loading`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from odm.backends.dynamodb.attributes import Attributes, from_attribute
-from odm.backends.dynamodb.generate import generated_load
+from odm.backends.dynamodb.generate import AttributeReads
 from odm.codec import TAG, EntityCodec, NativeItem, NativeItems
 from odm.codec.loading import Loader as EntityLoader
 from odm.codec.loading import Loads
@@ -14,9 +14,9 @@ class AttributesItem(NativeItem):
     """A stored item as its attributes.
 
     Args:
-        attributes: by name, those of keys too.
-        hidden: the names of attributes that are no part of the item.
-        loader: of the entities that it may be of.
+        attributes: by name, including those of keys.
+        hidden: the names of attributes that are not part of the item.
+        loader: of the entities.
     """
 
     __slots__ = ("_hidden", "_loader", "attributes")
@@ -35,7 +35,7 @@ class AttributesItem(NativeItem):
         return {name: from_attribute(value) for name, value in self.attributes.items() if name not in hidden}
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute, which alone is decoded."""
+        """The value of an attribute; the others are not decoded."""
         found = None if name in self._hidden else self.attributes.get(name)
         return default if found is None else from_attribute(found)
 
@@ -54,7 +54,7 @@ class AttributesItems(NativeItems[Attributes]):
 
 
 class Loader(EntityLoader[Attributes]):
-    """Entities from the attributes of their items.
+    """Loads entities from the attributes of their items.
 
     Args:
         codecs: of the entities.
@@ -69,4 +69,4 @@ def _tag(attributes: Attributes) -> str:
     return tag
 
 
-_LOADS: Final = Loads(generated_load, _tag)
+_LOADS: Final = Loads(AttributeReads, _tag)

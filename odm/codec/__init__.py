@@ -1,6 +1,6 @@
-"""The codec: entities to stored items and back, and conditions and actions to what backends see (lowering).
+"""The codec: entities to stored items and back, and conditions and actions to what backends get (lowering).
 
-`compile_codec` makes one `EntityCodec` per entity class; everything it can refuse for good it refuses there.
+`compile_codec` makes one `EntityCodec` per entity class. Every fault of the class itself is reported there.
 """
 
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds

@@ -1,7 +1,7 @@
-"""Lowers actions: values validated or type-checked, names as stored, and what an update of the TTL field brings along.
+"""Lowers actions: checks values, replaces names by stored names, and updates ``_ttl`` with the TTL field.
 
 A whole field that is set goes through its own validator. Inside a field only the type is checked: the constraints there
-belong to a model whose other fields are not known.
+belong to a model whose other fields are unknown.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ class ActionLowering:
     ttl: str | None = None
 
     def lower_all(self, actions: Sequence[Action]) -> tuple[Action, ...]:
-        """All actions lowered, with the companion of one on the TTL field.
+        """All actions lowered. An action on the TTL field adds one on ``_ttl``.
 
         Raises:
             BadValue: as `lower`; or two actions touch the same place.
@@ -125,7 +125,7 @@ class ActionLowering:
         return Increment(place.path, _number(self.resolver, action.path, by), self._start(action, place))
 
     def _start(self, action: Increment, place: Place) -> Number:
-        """What an absent number counts as: the field's default, which reads would show."""
+        """The number to start from if the field is absent: its default, which reads return."""
         default = place.default
         if default is NOTHING and place.factory is not None:
             default = place.factory()
@@ -160,7 +160,7 @@ class ActionLowering:
         return members
 
     def _expiry(self, action: Action, lowered: Action) -> Action:
-        """What happens to the moment of expiry when the TTL field changes."""
+        """The action on ``_ttl`` that an action on the TTL field needs."""
         path = Path((TTL_ATTRIBUTE,))
         if isinstance(lowered, Remove) or (isinstance(lowered, Set) and lowered.value is None):
             return Remove(path)
@@ -195,7 +195,7 @@ def _is_number(type_: StoredType) -> bool:
 
 
 def _number(resolver: Resolver, path: Path, value: Value) -> Number:
-    """The value, which a field of any type has not checked to be a number."""
+    """The value as a number; a field of type Any does not check that."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise resolver.fault(path, f"{value!r} is not a number to increment by")
     return value

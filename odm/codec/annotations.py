@@ -1,7 +1,7 @@
-"""From annotations to stored types: what a field's declared type says about how its values are stored.
+"""From annotations to stored types: a field's declared type decides how its values are stored.
 
-Works on the types that pydantic resolved (`model_fields`), once per entity. Every type that could not be read back
-equal is refused here, naming class, field, fault and fix.
+Works on the types that pydantic resolved (`model_fields`), once per entity. A type whose values could not be read back
+equal raises `SchemaError`, which names class, field, fault and fix.
 """
 
 import ipaddress
@@ -96,7 +96,7 @@ _TEXTS: Final[frozenset[type]] = frozenset(
 )
 _URLS: Final = (pydantic.AnyUrl, pydantic.PostgresDsn, pydantic.MongoDsn, pydantic.NatsDsn)
 _CHANGING: Final[tuple[Any, ...]] = (pydantic.types.Json, pydantic.EncodedBytes, pydantic.EncodedStr)
-"""Annotations whose validation does not take its own result: loading would decode what is decoded already."""
+"""Annotations whose validation cannot take its own result: loading would decode a decoded value again."""
 
 _SIMPLE: Final = "give its members values of str, int, float, Decimal, bool or bytes"
 _STORABLE: Final = (
@@ -110,7 +110,7 @@ class TypeCompiler:
     def __init__(self) -> None:
         self._records: dict[type[Any], RecordType] = {}
         self._open_aliases: dict[str, AliasType] = {}
-        # Checks that look into records, which are complete only at the end.
+        # Checks of records, which are complete only at the end.
         self._checks: list[Callable[[], None]] = []
 
     def compile(self, cls: type[BaseModel]) -> RecordType:
@@ -252,7 +252,7 @@ class TypeCompiler:
         if ANY in inner:
             return ANY
         if "SET" in found.kinds and (with_none or found.kinds != SET):
-            why = "cannot be stored: an empty set is stored as absence, and so could not be told from None"
+            why = "cannot be stored: an empty set is stored as absence, so it could not be distinguished from None"
             raise place.fault(annotation, why, "declare set[...] = set()")
         if isinstance(found, UnionType):
             self._checks.append(partial(_check_union, found, annotation, place))
@@ -260,7 +260,7 @@ class TypeCompiler:
 
 
 def _default(info: FieldInfo, place: Place, schema: ModelSchema | None) -> Any:
-    """The default that instances get; as it is declared where it does not validate, which pydantic reports better."""
+    """The default that instances get; the declared one if it does not validate, which pydantic reports better."""
     if info.default is PydanticUndefined:
         return NOTHING
     if schema is None or not (info.validate_default or place.configured("validate_default")):
@@ -272,7 +272,7 @@ def _default(info: FieldInfo, place: Place, schema: ModelSchema | None) -> Any:
 
 
 def _meaning(alias: TypeAliasType, place: Place) -> Any:
-    """The value of an alias, which may be a string, or hold some, that name the alias itself."""
+    """The value of an alias. It may be or contain strings that name the alias itself."""
     holder = type("_Holder", (), {"__annotations__": {"value": alias.__value__}})
     module = sys.modules.get(alias.__module__ or "", None)
     try:
@@ -307,7 +307,7 @@ def _literal(annotation: Any, values: tuple[Any, ...], place: Place) -> StoredTy
 
 
 def _bound(variable: TypeVar) -> Any:
-    """What pydantic takes an open type variable for."""
+    """The type that pydantic uses for an unbound type variable."""
     if variable.__constraints__:
         return Union[variable.__constraints__]  # noqa: UP007  # X | Y takes no tuple
     return Any if variable.__bound__ is None else variable.__bound__
@@ -315,7 +315,7 @@ def _bound(variable: TypeVar) -> Any:
 
 def _unknown(annotation: Any, place: Place) -> SchemaError:
     if annotation is pydantic.NaiveDatetime:
-        return place.fault(annotation, "is no moment and cannot be stored", "declare AwareDatetime")
+        return place.fault(annotation, "has no time zone and cannot be stored", "declare AwareDatetime")
     return place.fault(annotation, "cannot be stored", _STORABLE)
 
 
@@ -333,5 +333,5 @@ def _check_union(found: UnionType, annotation: Any, place: Place) -> None:
     for one, other in combinations(found.members, 2):
         if not can_stand_together(one, other):
             why = f"has members that are stored alike, {one.text} and {other.text}, so that it could not be read back"
-            fix = "declare one of them, or models with a Literal field that tells them apart"
+            fix = "declare one of them, or models with a Literal field that distinguishes them"
             raise place.fault(annotation, why, fix)

@@ -1,4 +1,4 @@
-"""The attributes that the codec adds to every item, and the moment from which an item counts as absent."""
+"""The attributes that the codec adds to every item, and the timestamp from which an item counts as absent."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -9,7 +9,7 @@ TAG: Final = "_t"
 """The stored name of the entity's tag."""
 
 TTL_ATTRIBUTE: Final = "_ttl"
-"""The stored name of the moment of expiry, in epoch seconds."""
+"""The stored name of the expiry timestamp, in epoch seconds."""
 
 VERSION: Final = "_v"
 """The stored name of the version of the model that wrote the item; absent: 1."""
@@ -18,12 +18,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
 
 
-def ttl_seconds(moment: datetime) -> int:
-    """The epoch seconds of a moment of expiry, rounded up, so that an item never expires early.
+def ttl_seconds(expiry: datetime) -> int:
+    """The epoch seconds of an expiry timestamp, rounded up so that an item never expires early.
 
     Raises:
         BadValue: the datetime is naive.
     """
-    if moment.utcoffset() is None:
-        raise BadValue(f"{moment!r} has no time zone, so it is no moment: give it one, as in datetime.now(UTC)")
-    return -((_EPOCH - moment) // _SECOND)
+    if expiry.utcoffset() is None:
+        raise BadValue(f"{expiry!r} has no time zone, so it is not a timestamp: give it one, as in datetime.now(UTC)")
+    return -((_EPOCH - expiry) // _SECOND)

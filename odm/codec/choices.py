@@ -19,36 +19,36 @@ class EnumType(StoredType):
     Attributes:
         by_value: the model says ``use_enum_values``, so that its fields hold values instead of members.
         stored: member to stored value.
-        members: type and stored value to member; the type, because 1 equals True.
+        loaded: type and stored value to member; the type, because 1 equals True.
     """
 
     cls: type[Enum]
     by_value: bool
     stored: Mapping[Enum, Value]
-    members: Mapping[tuple[type, Value], Enum]
+    loaded: Mapping[tuple[type, Value], Enum]
 
     def dump(self, value: Any) -> Value:
         if isinstance(value, self.cls):
-            # A combination of flags is no member of its own.
+            # A combination of flags is not a member.
             return self.stored[value] if value in self.stored else plain_scalar(value.value)
-        # A bare value is taken only where it reads back equal: "open" of a str Enum.
+        # A plain value is accepted only if it reads back equal: "open" of a str Enum.
         if self.by_value or issubclass(self.cls, type(value)):
             stored = plain_scalar(value)
-            if (type(stored), stored) in self.members:
+            if (type(stored), stored) in self.loaded:
                 return stored
         raise unfit(self.text, value)
 
     def load(self, value: Value) -> Any:
         if kind_of(value) not in self.kinds:
             return value
-        member = self.members.get((type(value), value))
+        member = self.loaded.get((type(value), value))
         if member is None and issubclass(self.cls, Flag):
             return _combined(self.cls, value)
         return value if member is None else member
 
     def allows(self, stored: Value) -> bool:
-        """Whether a stored value is one of a member, or of a combination of flags."""
-        return (type(stored), stored) in self.members or issubclass(self.cls, Flag)
+        """Whether a stored value is that of a member or of a combination of flags."""
+        return (type(stored), stored) in self.loaded or issubclass(self.cls, Flag)
 
     @property
     def values(self) -> list[Value]:
@@ -59,12 +59,12 @@ class EnumType(StoredType):
         if isinstance(value, self.cls):
             return self.dump(value)
         stored = plain_scalar(value)
-        if (type(stored), stored) not in self.members and not issubclass(self.cls, type(value)):
+        if (type(stored), stored) not in self.loaded and not issubclass(self.cls, type(value)):
             raise unfit(self.text, value)
         return stored
 
     def lax(self) -> bool:
-        return False  # pydantic knows members by their values, which may be stored as another type: 1.0 as 1
+        return False  # pydantic looks members up by value, which may be stored as another type: 1.0 as 1
 
 
 def enum_type(cls: type[Enum], *, by_value: bool) -> EnumType:

@@ -1,6 +1,6 @@
 """Lowers conditions: from fields and Python values to stored names and stored values.
 
-Values are checked for the type only: ``Order.level < 1000`` is a good question even where no level can be 1000.
+Values are checked for the type only: ``Order.level < 1000`` is valid even if no level can be 1000.
 """
 
 from collections.abc import Callable, Mapping
@@ -144,7 +144,7 @@ def _starts_with(resolver: Resolver, node: StartsWith) -> Condition:
         raise resolver.fault(node.path, why)
     prefix = resolver.convert(node.path, text.dump, node.prefix.value)
     if kind_of(prefix) not in {"S", "B"}:
-        raise resolver.fault(node.path, f"{show(node.prefix.value)} is no prefix: give str or bytes")
+        raise resolver.fault(node.path, f"{show(node.prefix.value)} is not a prefix: give str or bytes")
     return StartsWith(place.path, Const(prefix))
 
 
@@ -187,30 +187,30 @@ def _operand(resolver: Resolver, subject: _Subject, operand: Operand) -> Operand
 
 
 def _constant(resolver: Resolver, subject: _Subject, const: Const) -> Value:
-    if const.value is None:  # whether None is stored can be asked of every field
+    if const.value is None:  # every field can be compared with None
         return None
     return resolver.convert(subject.path, subject.type.loose, const.value)
 
 
 def _check_ordered(resolver: Resolver, subject: _Subject, *operands: Operand) -> None:
-    """Only text, numbers and bytes are before or after one another."""
+    """Refuse values without an order: only text, numbers and bytes have one."""
     if not subject.type.kinds & ORDERED:
         why = f"is of type {subject.type.text}, which has no order: compare it with == or !="
         raise resolver.fault(subject.path, why)
     if _text_without_order(subject.type):
-        why = f"is of type {subject.type.text}, stored as text, whose order is another one: compare it with == or !="
+        why = f"is of type {subject.type.text}, stored as text that sorts differently: compare it with == or !="
         raise resolver.fault(subject.path, why)
     for operand in operands:
         if isinstance(operand, Const) and isinstance(operand.value, time) and operand.value.utcoffset() is not None:
             why = f"{operand.value} has an offset, so that it has no order as text: compare with naive times"
             raise resolver.fault(subject.path, why)
         if isinstance(operand, Const) and kind_of(_constant(resolver, subject, operand)) not in ORDERED:
-            why = f"{show(operand.value)} has no order: compare with a number, a moment, text or bytes"
+            why = f"{show(operand.value)} has no order: compare with a number, a timestamp, text or bytes"
             raise resolver.fault(subject.path, why)
 
 
 def _text_without_order(type_: StoredType) -> bool:
-    """Whether the text of the type's values is in another order than they are: IP addresses, URLs, paths."""
+    """Whether the stored text sorts differently than the values: IP addresses, URLs, paths."""
     inner = bare(type_)
     if isinstance(inner, UnionType):
         return any(map(_text_without_order, inner.members))
@@ -218,7 +218,7 @@ def _text_without_order(type_: StoredType) -> bool:
 
 
 def _check_members(resolver: Resolver, subject: _Subject, *operands: Operand) -> None:
-    """A field of few values never equals another value: that is a slip."""
+    """Refuse a constant that an Enum or Literal field can never equal."""
     inner = bare(subject.type)
     if not isinstance(inner, EnumType | LiteralType):
         return
@@ -235,7 +235,7 @@ def _is_empty_set(operand: Operand) -> bool:
 
 
 def _or_absent_set(resolver: Resolver, node: Compare | Between | IsIn, lowered: Condition) -> Condition:
-    """A set that is absent has size 0, which no store knows: there, a comparison is false and ``<>`` true."""
+    """An absent set has size 0, but backends evaluate a comparison with it as false, and ``<>`` as true."""
     sizes = [operand for operand in _operands(node) if isinstance(operand, Size)]
     if len(sizes) != 1:
         return lowered

@@ -1,7 +1,7 @@
-"""What a model declares beside the types: the marks of the place that a path leads to, through nested models.
+"""The metadata that a model declares next to the type of a path's target, also inside nested models.
 
-Reads annotations as pydantic resolved them. Stored types do not know these marks: they are checked by pydantic, except
-where a store computes the new value itself.
+Reads the annotations that pydantic resolved. Stored types do not hold this metadata: pydantic checks it, except where
+a store computes the new value itself.
 """
 
 from collections.abc import Iterator
@@ -19,11 +19,11 @@ from odm.expressions.nodes import Path
 
 
 def marks_at(cls: type[BaseModel], path: Path) -> tuple[Any, ...]:
-    """The metadata of what a path of stored names leads to: `annotated_types` constraints, markers and the like."""
+    """The metadata of a path of stored names: `annotated_types` constraints, markers and others."""
     return _marks_at(cls, path.segments)
 
 
-@lru_cache(maxsize=1024)  # asked at every increment; keys of dicts in paths are without number
+@lru_cache(maxsize=1024)  # called at every increment; bounded, because paths may contain any dict key
 def _marks_at(cls: type[BaseModel], segments: tuple[str | int, ...]) -> tuple[Any, ...]:
     annotations: list[Any] = [cls]
     for segment in segments:
@@ -32,7 +32,7 @@ def _marks_at(cls: type[BaseModel], segments: tuple[str | int, ...]) -> tuple[An
 
 
 def _parts(annotation: Any, segment: str | int) -> Iterator[Any]:
-    """The annotations of what a segment leads to."""
+    """The annotations of the part that a segment names."""
     for type_ in _types(annotation):
         origin, args = get_origin(type_), get_args(type_)
         if isinstance(type_, type) and (issubclass(type_, BaseModel) or is_dataclass(type_)):

@@ -1,4 +1,4 @@
-"""Stored types with parts that have no names of their own: lists, tuples, dicts and sets."""
+"""Stored types with parts but without declared fields: lists, tuples, dicts and sets."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from odm.expressions.nodes import Value
 
 
 def mapped(convert: Callable[[Any], Any], values: Any) -> list[Any]:
-    """All values converted; a fault gets the position of its value."""
+    """All values converted; a fault carries the position of its value."""
     done: list[Any] = []
     try:
         for value in values:
@@ -177,5 +177,5 @@ class SetType(StoredType):
 
 
 def set_type(item: StoredType, of: type[Any]) -> SetType:
-    """The stored type of a set or frozenset, as ``of`` says."""
+    """The stored type of a set or frozenset; ``of`` is its class."""
     return SetType(f"{of.__name__}[{item.text}]", SET, item, of)

@@ -1,7 +1,7 @@
-"""How deep values may nest: 32 levels, on every backend, because an item that is nested deeper fits not everywhere.
+"""The limit of nesting: 32 levels on every backend, so that every item fits every backend.
 
 The limit is DynamoDB's: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html. An attribute
-of an item stands on level 1, and the elements of a list or dict one level below it.
+of an item is on level 1, and the elements of a list or dict are one level below it.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,17 @@ TOO_DEEP: Final = f"is nested deeper than {LEVELS} levels: flatten it, or store 
 
 
 def converted(convert: Callable[[Any], Value], value: Any, level: int = 1) -> Value:
-    """The stored form of a value that will stand on this level; raises `Unfit` if it leads below level 32."""
+    """The stored form of a value on this level; raises `Unfit` if it nests below level 32."""
     try:
         stored = convert(value)
-    except RecursionError:  # so deep, or holding itself, that it cannot even be walked through
+    except RecursionError:  # nested too deep to traverse, or contains itself
         raise Unfit(TOO_DEEP) from None
     check_levels(stored, level)
     return stored
 
 
 def check_levels(value: Value, level: int = 1) -> None:
-    """Raise `Unfit` if a stored value that stands on this level leads below level 32."""
+    """Raise `Unfit` if a stored value on this level nests below level 32."""
     kind = type(value)
     if kind is not list and kind is not dict:
         return

@@ -1,24 +1,41 @@
-"""Items on their way to a backend, which has written them in its own form already."""
+"""Items to write, already encoded in the backend's form."""
 
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+from attrs import frozen
+
 from odm.codec.attributes import TAG, VERSION
+from odm.codec.emitter import Writes
 from odm.codec.lazy import LazyDict
+from odm.codec.records import RecordType
 from odm.expressions.nodes import Value
 
 F = TypeVar("F")
 
 
+@frozen(eq=False)
+class Drafts(Generic[F]):
+    """How a backend encodes items to write; see `EntityCodec.draft`.
+
+    Attributes:
+        emitter: of an entity's record, marks and TTL field; its source names ``most``, see `Draft`.
+        read: decodes a form.
+    """
+
+    emitter: Callable[[RecordType, Mapping[str, Value], str | None], Writes]
+    read: Callable[[F], dict[str, Value]]
+
+
 class Draft(LazyDict, Generic[F]):
-    """An item that is to be written, in the form that the backend sends; it is read back from that when looked at.
+    """An item to write, in the form that the backend sends; it is decoded from that form when it is read.
 
     Args:
-        form: of the item: a text, or its cells.
-        most: bytes that the item has at most, as `odm.protocol.limits.item_size` counts them.
-        read: the item of a form.
-        marks: its tag and version, which alone are often asked for; see `EntityCodec.marks`.
-        made: the item, where it is made already.
+        form: a text, or cells.
+        most: the maximum size of the item in bytes, as `odm.protocol.limits.item_size` counts it.
+        read: decodes a form.
+        marks: the tag and version, which are often the only attributes read; see `EntityCodec.marks`.
+        made: the decoded item, if it is known already.
     """
 
     __slots__ = ("_marks", "_read", "form", "most")

@@ -1,12 +1,12 @@
 """`EntityCodec`: one entity class compiled to its stored form and back.
 
-Stands between entities and backends: `encode` makes what backends store, `decode` what users get. A stored item has
-every model field by its stored name, ``_t`` with the tag, for a TTL field ``_ttl``, and, from 2 on, ``_v`` with
-the version of its model.
+`encode` makes the item that backends store, `decode` the entity that users get. A stored item has every model field
+under its stored name, the tag in ``_t``, the expiry of a TTL field in ``_ttl`` and, from version 2 on, the version of
+its model in ``_v``.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
 from attrs import Factory, field, frozen
@@ -18,6 +18,7 @@ from odm.codec.annotations import TypeCompiler
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.conditions import lower_condition
 from odm.codec.depth import LEVELS, check_levels
+from odm.codec.drafts import Draft, Drafts
 from odm.codec.faults import NOTHING, Unfit, nearest, show
 from odm.codec.generate import generated_dump
 from odm.codec.moments import DATETIME
@@ -27,7 +28,6 @@ from odm.codec.records import RecordField, RecordType
 from odm.codec.unions import bare
 from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, validated
-from odm.codec.writers import Spelling, generated_writer
 from odm.entities.markers import TTLMarker, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.nodes import Action, Condition, Item, Path, Value
@@ -37,16 +37,16 @@ F = TypeVar("F")
 
 @frozen(eq=False, slots=False)
 class EntityCodec:
-    """Encodes and decodes one entity class, and lowers what is said about its fields. Thread-safe.
+    """Encodes and decodes one entity class, and lowers conditions and actions on its fields. Thread-safe.
 
     Attributes:
         cls: the entity class.
         tag: its stored name.
         stored: field names to stored names.
-        upgrades: the entity's version, and how older items come to it.
-        marks: the attributes that tell whose item it is: the tag, and the version from 2 on.
-        json_schema: validates the JSON text of an item as `decode` does the item; None where that is not proved.
-        sure: `decode` takes whatever `encode` makes.
+        upgrades: the entity's version, and the upgrades of older items.
+        marks: the attributes that identify the entity of an item: the tag, and the version from 2 on.
+        json_schema: validates the JSON text of an item with the result of `decode`; None if that is not proved.
+        sure: `decode` accepts everything that `encode` returns.
     """
 
     cls: type[Any]
@@ -66,40 +66,41 @@ class EntityCodec:
         init=False,
         default=Factory(lambda self: _marks(self.tag, self.upgrades.version), takes_self=True),
     )
-    # Field and stored names of the fields that can nest too deep.
+    # Field and stored names of the fields that can exceed 32 levels.
     _nesting: tuple[tuple[str, str], ...] = field(
         init=False,
         default=Factory(lambda self: _nesting_fields(self._record), takes_self=True),
     )
-    # Fields that take every value of a type as it is; text only if it is ASCII, because pydantic refuses surrogates.
+    # Fields whose validation returns every value of a type unchanged; of text, only ASCII: pydantic refuses surrogates.
     as_they_are: Mapping[str, type] = field(
         init=False,
         default=Factory(lambda self: self._schema.as_they_are, takes_self=True),
     )
-    # Compiled when first asked for: most fields are never validated alone.
+    # Compiled at first use: most fields are never validated alone.
     _validators: dict[str, SchemaValidator] = Factory(dict)
-    _writers: dict[Hashable, Callable[[Any], Any]] = Factory(dict)
+    _drafts: dict[Drafts[Any], Callable[[Any], tuple[Any, int] | None]] = Factory(dict)
 
     @cached_property
-    def _dump(self) -> Callable[[Any], dict[str, Value]]:
-        # Made at the first write: it takes as long as all the rest, and many programs only read most entities.
+    def _dump(self) -> Callable[[Any], dict[str, Value] | None]:
+        # Generated at the first write: it takes as long as the rest of compiling, and many entities are only read.
         return generated_dump(self._record, self.marks)
 
-    def writer(self, spelling: Spelling) -> Callable[[Any], str]:
-        """A function that makes the JSON text of what `encode` makes, as a backend spells it.
+    def draft(self, entity: Any, drafts: Drafts[F]) -> Item:
+        """The item of an entity in a backend's form; the result of `encode` if generated code cannot make that form.
 
-        It raises anything where something is unusual: then `encode` decides.
+        Raises:
+            BadValue: as `encode`.
         """
-        return self.generated(spelling, partial(generated_writer, spelling=spelling))
-
-    def generated(
-        self, key: Hashable, generate: Callable[[RecordType, Mapping[str, Value], str | None], Callable[[Any], F]]
-    ) -> Callable[[Any], F]:
-        """A function of entities that is generated of their record, marks and TTL field; once for a key."""
-        found = self._writers.get(key)
+        generated = self._drafts.get(drafts)
+        if generated is None:
+            generated = self._drafts[drafts] = drafts.emitter(self._record, self.marks, self._ttl).writer()
+        found = generated(entity)
         if found is None:
-            found = self._writers[key] = generate(self._record, self.marks, self._ttl)
-        return found
+            return self.encode(entity)
+        # `check` reads an item that is not sure, and encoding it is faster than reading it from the form.
+        made = None if self.sure else self.encode(entity)
+        form, most = found
+        return Draft(form, most, drafts.read, self.marks, made)
 
     @property
     def record(self) -> RecordType:
@@ -110,12 +111,11 @@ class EntityCodec:
         """The stored item of an entity.
 
         Raises:
-            BadValue: it is of another class, or a field holds what its type does not allow, or what is nested deeper
-                than 32 levels.
+            BadValue: the entity is of another class, or a field has a value that its type does not allow or that is
+                nested deeper than 32 levels.
         """
-        try:
-            item = self._dump(entity)
-        except Exception:  # noqa: BLE001  # generated code does not say what is wrong
+        item = self._dump(entity)
+        if item is None:
             item = self._dump_with_care(entity)
         if self._nesting:
             self._check_levels(item)
@@ -129,7 +129,7 @@ class EntityCodec:
         """The entity of a stored item, validated with context ``{"odm": "load"}``; unknown attributes are ignored.
 
         Args:
-            item: a stored item, of an older version too; its mutable parts may become the entity's.
+            item: a stored item, also of an older version; its mutable parts may become the entity's.
             key: the key it is stored under, for messages.
 
         Raises:
@@ -147,7 +147,7 @@ class EntityCodec:
         """Refuse an item of `encode` that `decode` would refuse.
 
         Raises:
-            BadValue: a value breaks a constraint of the model, as one that was assigned unchecked can.
+            BadValue: a value that was assigned without validation breaks a constraint of the model.
         """
         if self.sure:
             return
@@ -169,10 +169,10 @@ class EntityCodec:
         """Run one field through its own validation, constraints and field validators included.
 
         Returns:
-            The value as the entity would hold it.
+            The value that the entity would have.
 
         Raises:
-            BadValue: it does not validate; names entity, field, value and pydantic's reason.
+            BadValue: it does not validate; the message has entity, field, value and pydantic's reason.
         """
         if type(value) is self.as_they_are.get(name) and (type(value) is not str or value.isascii()):
             return value
@@ -184,18 +184,18 @@ class EntityCodec:
             raise self._alone(name, error) from error
 
     def read(self, item: Item, fields: Iterable[str], key: str = "") -> dict[str, Any]:
-        """Python values of some fields of a stored item; an absent one reads as its default, or None without one.
+        """Python values of some fields of a stored item; an absent field has its default, or None without one.
 
         The item is of the entity's version; ``key`` is the key it is stored under, for messages.
 
         Raises:
             ItemInvalid: a stored value does not validate.
-            BadValue: a field validator needs another field, which is not at hand.
+            BadValue: a field validator needs another field, which is not available.
         """
         return {name: self._read(item, name, key) for name in fields}
 
     def may_be_none(self, name: str) -> bool:
-        """Whether the field can be None, and so may be left out of a sparse index."""
+        """Whether the field can be None, so that a sparse index may omit the item."""
         found = self._field(name)
         return found.omits_none or "NULL" in found.type.kinds
 
@@ -208,7 +208,7 @@ class EntityCodec:
         return lower_condition(self._actions.resolver, condition)
 
     def lower_action(self, action: Action) -> Action:
-        """The action over stored names and values, without the companion that the TTL field needs.
+        """The action over stored names and values, without the action on ``_ttl`` that the TTL field needs.
 
         Raises:
             BadValue: the path leads nowhere, the value does not fit, or the field cannot take the action.
@@ -216,7 +216,7 @@ class EntityCodec:
         return self._actions.lower(action)
 
     def lower_actions(self, actions: Sequence[Action]) -> tuple[Action, ...]:
-        """All actions of one update, lowered; one on the TTL field brings one on ``_ttl``.
+        """All actions of one update, lowered. An action on the TTL field adds one on ``_ttl``.
 
         Raises:
             BadValue: as `lower_action`; or two of them touch the same place.
@@ -250,12 +250,12 @@ class EntityCodec:
 
     def _alone(self, name: str, error: KeyError) -> BadValue:
         return BadValue(
-            f"{self.cls.__name__}.{name}: its validator looks up the field {error}, which is not at hand where one "
+            f"{self.cls.__name__}.{name}: its validator looks up the field {error}, which is not available where one "
             "field is set or read alone: use info.data.get(...) there, or put the whole entity"
         )
 
     def _dump_with_care(self, entity: Any) -> dict[str, Value]:
-        """What `_dump` does, or the fault in words."""
+        """The same by the interpreting codec, which words the fault."""
         try:
             return {**self.marks, **self._record.dump(entity)}
         except Unfit as unfit:
@@ -273,7 +273,7 @@ class EntityCodec:
                     raise unfit.under(name).bad_value(self.cls.__name__) from None
 
     def _refuse_depth(self, entity: Any) -> None:
-        """Name the field that cannot even be walked through."""
+        """Name the field that is nested too deep to traverse."""
         for name, _ in self._nesting:
             if getattr(entity, name, None) is not None:
                 self.value(name, getattr(entity, name))
@@ -300,7 +300,7 @@ def compile_codec(cls: type[BaseModel], tag: str, upgrades: Upgrades = FIRST) ->
     Args:
         cls: a pydantic model class.
         tag: its stored name.
-        upgrades: its version, and how older items come to it.
+        upgrades: its version, and the upgrades of older items.
 
     Raises:
         SchemaError: a field cannot be stored so that it reads back equal; names class, field, type and fix.
@@ -327,12 +327,12 @@ def _ttl_field(record: RecordType) -> str | None:
     names = [name for name, info in record.cls.model_fields.items() if find_marker(info, TTLMarker)]
     for name in names:
         if bare(record.fields[name].type) != DATETIME:
-            raise SchemaError(f"{record.text}.{name}: TTL marks a datetime, the moment at which the item expires")
+            raise SchemaError(f"{record.text}.{name}: TTL marks a datetime, the time at which the item expires")
     return names[0] if names else None
 
 
 def _reasons(error: ValidationError) -> str:
-    """Pydantic's reasons, each with its place."""
+    """Pydantic's reasons, each with its location."""
     return "; ".join(
         f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" if detail["loc"] else detail["msg"]
         for detail in error.errors(include_url=False, include_context=False)

@@ -1,7 +1,7 @@
-"""How a value that does not fit travels from a nested type up to the entity, gathering its path on the way.
+"""The fault of a value that does not fit its type, which collects the path to the value.
 
-Types raise `Unfit` and know nothing of entities; `EntityCodec` and the lowering turn it into a `BadValue` that
-names the entity, the path and the value.
+Types raise `Unfit` without knowing the entity. `EntityCodec` and the lowering convert it to a `BadValue` that names
+the entity, the path and the value.
 """
 
 from collections.abc import Iterable
@@ -23,9 +23,9 @@ class Unfit(Exception):
     """A value that cannot be stored.
 
     Attributes:
-        reason: goes on after the value in the message: "is not of type str: ...".
+        reason: follows the value in the message: "is not of type str: ...".
         value: the value at fault, or `NOTHING`.
-        path: where it is, below the value that was handed in.
+        path: from the given value to the one at fault.
     """
 
     def __init__(self, reason: str, value: Any = NOTHING) -> None:
@@ -35,7 +35,7 @@ class Unfit(Exception):
         self.path: tuple[str | int, ...] = ()
 
     def under(self, segment: str | int) -> "Unfit":
-        """The same fault, seen from one level up."""
+        """The same fault, with its path starting one level higher."""
         self.path = (segment, *self.path)
         return self
 

@@ -1,6 +1,6 @@
-"""What a backend hands up in a form of its own, and what becomes something else only when it is looked at.
+"""Items in a backend's form, decoded only when they are read.
 
-Most of a page never is: entities are read straight from the backend's form, where that is known to give the same.
+Most items of a page are never decoded: entities are made directly from the backend's form if the result is the same.
 """
 
 from abc import abstractmethod
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class Lazy(Sequence[T], Generic[P, T]):
-    """A sequence whose members are made from their parts, anew each time they are asked for.
+    """A sequence whose members are made from their parts at every access.
 
     Args:
-        parts: one for each member.
-        make: a part to its member.
+        parts: one per member.
+        make: returns the member of a part.
     """
 
     __slots__ = ("_make", "parts")
@@ -48,7 +48,7 @@ class Lazy(Sequence[T], Generic[P, T]):
 
 
 class LazyDict(Mapping[str, Any]):
-    """A mapping that is made when it is first looked at."""
+    """A mapping that is made when it is first read."""
 
     __slots__ = ("_made",)
 
@@ -79,13 +79,13 @@ class LazyDict(Mapping[str, Any]):
 
 
 class NativeItem(LazyDict):
-    """A stored item in its backend's form, wherever an item is asked for: it is the item, decoded when looked at."""
+    """A stored item in its backend's form: a mapping of attributes that is decoded when it is read."""
 
     __slots__ = ()
 
     @abstractmethod
     def load(self) -> Any:
-        """The entity, or None where only the decoded item can tell what it is, or what is wrong with it."""
+        """The entity; None if the item must be decoded to find its entity or its fault."""
 
 
 class NativeItems(Lazy[P, NativeItem]):
@@ -95,4 +95,4 @@ class NativeItems(Lazy[P, NativeItem]):
 
     @abstractmethod
     def load_all(self) -> list[Any] | None:
-        """The entities of the page, or None where one of its items must be looked at alone."""
+        """The entities of the page; None if an item of it must be loaded alone."""

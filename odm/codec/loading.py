@@ -1,7 +1,6 @@
-"""A backend's form of items → entities, past the decoded item; `NativeItem` says where such items stand.
+"""Items in a backend's form (see `NativeItem`) → entities, without decoding the items first.
 
-What generated code and pydantic do not make an entity of is decoded and looked at by `EntityCodec.decode`, which finds
-the value or words the fault.
+`EntityCodec.decode` handles every item that generated code or pydantic cannot load, and words its fault.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -9,53 +8,39 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from odm.codec.attributes import TAG
+from odm.codec.emitter import Reads
 from odm.codec.entity import EntityCodec
-from odm.codec.validation import validating
 from odm.expressions.nodes import Item
 
 P = TypeVar("P")
 
-Load: TypeAlias = Callable[[Sequence[P], Callable[[dict[str, Any]], Any]], list[Any]]
-"""Gives what its second argument makes of the inputs that it makes of items; what it raises means nothing."""
+Load: TypeAlias = Callable[[Sequence[P]], list[Any] | None]
+"""Items to their entities, validated; None if it cannot."""
 
 
 class Loads(Generic[P]):
-    """What loads the items of each entity; made when the first of them is read.
+    """The functions that load the items of each entity, generated when the first item of the entity is read.
 
     Args:
-        generate: makes it.
-        tag: the tag of an item, or a KeyError or TypeError.
+        emitter: makes the emitter of such a function.
+        tag: returns the tag of an item; raises KeyError or TypeError if it has none.
     """
 
-    def __init__(self, generate: Callable[[EntityCodec], Load[P]], tag: Callable[[P], str]) -> None:
+    def __init__(self, emitter: Callable[[], Reads], tag: Callable[[P], str]) -> None:
         self.tag = tag
-        self._generate = generate
-        self._made: WeakKeyDictionary[EntityCodec, _EntityLoads[P]] = WeakKeyDictionary()
+        self._emitter = emitter
+        self._made: WeakKeyDictionary[EntityCodec, Load[P]] = WeakKeyDictionary()
 
-    def of(self, codec: EntityCodec) -> "_EntityLoads[P]":
-        """What loads the items of an entity."""
+    def of(self, codec: EntityCodec) -> Load[P]:
+        """The function that loads the items of an entity."""
         found = self._made.get(codec)
         if found is None:
-            found = self._made[codec] = _EntityLoads(codec, self._generate(codec))
+            found = self._made[codec] = self._emitter().loader(codec.record, codec.marks)
         return found
 
 
-class _EntityLoads(Generic[P]):
-    def __init__(self, codec: EntityCodec, load: Load[P]) -> None:
-        # Not the codec itself: these stand in a dict with weak references to codecs.
-        self._validate = validating(codec.record.validator)
-        self._load = load
-
-    def all(self, parts: Sequence[P]) -> list[Any] | None:
-        """The entities of the items, or None."""
-        try:
-            return self._load(parts, self._validate)
-        except Exception:  # noqa: BLE001  # generated code does not say what is wrong
-            return None
-
-
 class Loader(Generic[P]):
-    """Entities from their items in a backend's form.
+    """Loads entities from items in a backend's form.
 
     Args:
         loads: of the backend.
@@ -67,7 +52,7 @@ class Loader(Generic[P]):
         self._codecs = {codec.tag: codec for codec in codecs}
 
     def strangers(self, items: Iterable[Item]) -> int:
-        """How many of the items have a tag that none of the entities has, or none."""
+        """How many of the items have no tag, or a tag of no known entity."""
         tags = [item.get(TAG) for item in items]
         return sum(not isinstance(tag, str) or tag not in self._codecs for tag in tags)
 
@@ -77,19 +62,19 @@ class Loader(Generic[P]):
         return self._codecs.keys()
 
     def load(self, part: P, tag: object) -> Any:
-        """The entity of an item with this tag, as `NativeItem.load` gives it."""
+        """The entity of an item with this tag, as `NativeItem.load` returns it."""
         codec = self._codecs.get(tag) if isinstance(tag, str) else None
-        found = None if codec is None else self._kinds.of(codec).all((part,))
+        found = None if codec is None else self._kinds.of(codec)((part,))
         return found and found[0]
 
     def load_all(self, parts: Sequence[P]) -> list[Any] | None:
-        """The entities of a page, as `NativeItems.load_all` gives them: each kind together, then back in order."""
+        """The entities of a page, as `NativeItems.load_all` returns them: loaded per entity, then put in order."""
         if not parts:
             return []
         tag_of = self._kinds.tag
         try:
             tag = tag_of(parts[0])
-            found = self._loads(tag).all(parts) if tag_of(parts[-1]) == tag else None
+            found = self._loads(tag)(parts) if tag_of(parts[-1]) == tag else None
             return self._load_each(parts) if found is None else found
         except (KeyError, TypeError):
             return None
@@ -98,14 +83,14 @@ class Loader(Generic[P]):
         tags = list(map(self._kinds.tag, parts))
         kinds = {tag: self._loads(tag) for tag in set(tags)}
         if len(kinds) == 1:
-            return None  # they were tried together
+            return None  # they have been tried together
         found: dict[str, Iterator[Any]] = {}
         for tag, loads in kinds.items():
-            entities = loads.all([part for part, its in zip(parts, tags, strict=True) if its == tag])
+            entities = loads([part for part, its in zip(parts, tags, strict=True) if its == tag])
             if entities is None:
                 return None
             found[tag] = iter(entities)
         return [next(found[tag]) for tag in tags]
 
-    def _loads(self, tag: str) -> _EntityLoads[P]:
+    def _loads(self, tag: str) -> Load[P]:
         return self._kinds.of(self._codecs[tag])

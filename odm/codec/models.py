@@ -1,4 +1,4 @@
-"""What pydantic and dataclasses say of a class with fields, and the checks of a field that is compiled."""
+"""The fields and schema of a model or dataclass, and the checks of compiled fields."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields as dataclass_fields
@@ -36,10 +36,10 @@ class Place:
 
 
 def complete(cls: type[BaseModel]) -> ModelSchema:
-    """The core schema of a model, whose forward references are resolved now at the latest.
+    """The core schema of a model, with its forward references resolved.
 
     Raises:
-        SchemaError: a name is not defined, or the class cannot be given its fields by name.
+        SchemaError: a name is not defined, or the class does not accept its fields by name.
     """
     try:
         cls.model_rebuild()
@@ -50,14 +50,14 @@ def complete(cls: type[BaseModel]) -> ModelSchema:
     by_name = cls.model_config.get("validate_by_name") or cls.model_config.get("populate_by_name")
     if schema.custom_init and aliased and not by_name:
         raise SchemaError(
-            f"{cls.__name__}.{aliased[0]}: the class has an __init__ of its own, which would be given stored fields by "
-            "name, but this one is known to it by alias only; set validate_by_name=True in model_config"
+            f"{cls.__name__}.{aliased[0]}: the class has an __init__ of its own, which is called with stored fields by "
+            "name, but this field has an alias only; set validate_by_name=True in model_config"
         )
     return schema
 
 
 def empty_record(cls: type[Any], schema: ModelSchema | None) -> RecordType:
-    """The record of a model, or, without a schema, of a dataclass; its fields are still to come."""
+    """The record of a model, or, without a schema, of a dataclass; its fields are not filled in yet."""
     if schema is None:
         # A plugin's validator is used like pydantic's own.
         validator = cast("SchemaValidator", TypeAdapter[Any](cls).validator)
@@ -89,7 +89,7 @@ def field_infos(cls: type[Any]) -> dict[str, FieldInfo]:
 
 
 def check_default(found: RecordField, info: FieldInfo, place: Place) -> None:
-    """Refuse a plain default that could never be written, or that an absent set could not read as."""
+    """Refuse a default that cannot be stored, and a default of a set that is not empty."""
     default = found.default
     if found.is_set and isinstance(default, set | frozenset) and default:
         why = "has a default that is not empty, but an absent set always reads as the empty set"

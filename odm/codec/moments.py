@@ -12,13 +12,13 @@ from odm.expressions.nodes import Value
 
 _AT_UTC: Final = timedelta()
 _MICROSECOND: Final = timedelta(microseconds=1)
-_NAIVE: Final = "has no time zone, so it is no moment: give it one, as in datetime.now(UTC)"
+_NAIVE: Final = "has no time zone, so it is not a timestamp: give it one, as in datetime.now(UTC)"
 _UTC_TEXT: Final = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
 
 
 @frozen
 class DateTimeType(StoredType):
-    """A moment: aware, stored as fixed-width UTC text, so that text order is time order."""
+    """An aware datetime, stored as fixed-width UTC text, so that text order is time order."""
 
     def dump(self, value: Any) -> Value:
         if not isinstance(value, datetime):
@@ -31,7 +31,7 @@ class DateTimeType(StoredType):
 
 
 def in_utc(value: datetime) -> datetime:
-    """The same moment in UTC; raises `Unfit` when the datetime is naive, or lies outside the years 1 to 9999 there."""
+    """The same instant in UTC; raises `Unfit` if the datetime is naive or outside the years 1 to 9999 in UTC."""
     if value.tzinfo is UTC or value.utcoffset() == _AT_UTC:
         return value
     if value.utcoffset() is None:
@@ -57,7 +57,7 @@ class DateType(StoredType):
 
 @frozen
 class TimeType(StoredType):
-    """A time of day; an offset is kept."""
+    """A time of day; its offset is stored."""
 
     def dump(self, value: Any) -> Value:
         if not isinstance(value, time):

@@ -1,8 +1,8 @@
 """Canonical numbers: one stored form for equal numbers, whatever type they came from.
 
 A stored number is an int, or a Decimal that is not integral and has no trailing zeros; it has at most 38 significant
-digits and a magnitude from 1E-130 to 9.99…E+125. These are DynamoDB's bounds (AWS: DynamoDB data types); every backend
-keeps to them, so that an item fits everywhere.
+digits and a magnitude from 1E-130 to 9.99…E+125. These are DynamoDB's bounds (AWS: DynamoDB data types). They
+apply to every backend, so that every item fits every backend.
 """
 
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow, Subnormal, Underflow
@@ -54,7 +54,7 @@ def canonical_float(value: float) -> Number:
     """The number that ``repr`` shows, canonical: 0.1 is Decimal("0.1"), 1.0 is 1, -0.0 is 0."""
     if -_FLOAT_INT < value < _FLOAT_INT and value.is_integer():
         return int(value)
-    # float's own repr: a subclass may print itself otherwise.
+    # The repr of float: a subclass may have another.
     return canonical_decimal(Decimal(float.__repr__(value)))
 
 

@@ -1,4 +1,4 @@
-"""From the user's paths to stored ones: every segment is checked against the entity's types."""
+"""From the user's paths to stored paths; every segment is checked against the entity's types."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,18 +13,18 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Path, Value
 
 LAST_POSITION: Final = 2**31 - 1
-"""Of a list in a path: DynamoDB's expressions take no larger one."""
+"""The largest list position in a path: DynamoDB's expressions take no larger one."""
 
 
 @frozen
 class Place:
-    """Where a path leads.
+    """The target of a path.
 
     Attributes:
         path: by stored names, without an owner.
-        type: the type of what stands there.
-        default: the plain default of the field that it is, or `NOTHING`.
-        factory: what makes its default, where that needs no other fields; or None.
+        type: its type.
+        default: the default of the field, or `NOTHING`.
+        factory: the default factory, if it needs no other fields; or None.
         required: an item without it could not be read.
     """
 
@@ -47,18 +47,21 @@ class Resolver:
         return self.record.text
 
     def resolve(self, path: Path) -> Place:
-        """Where the path leads.
+        """The target of a path.
 
         Raises:
-            BadValue: it belongs to another entity, or leads nowhere: no item is nested as deep, no list so long.
+            BadValue: the path is of another entity, names a part that does not exist, has more than 32 segments, or has
+                a position that is too large.
         """
         if path.owner is not None and not issubclass(self.record.cls, path.owner):
             raise BadValue(
-                f"{path.owner.__name__}.{path} is a field of {path.owner.__name__}, and this is about {self.entity}: "
+                f"{path.owner.__name__}.{path} is a field of {path.owner.__name__}, not of {self.entity}: "
                 f"use a field of {self.entity}"
             )
         if len(path.segments) > LEVELS:
-            raise BadValue(f"{self.entity}.{path}: a path leads through {LEVELS} levels at most, as items have no more")
+            raise BadValue(
+                f"{self.entity}.{path}: a path has at most {LEVELS} segments, as items have {LEVELS} levels at most"
+            )
         type_: StoredType = self.record
         default: Any = NOTHING
         required = False
@@ -66,9 +69,7 @@ class Resolver:
         segments: list[str | int] = []
         for position, segment in enumerate(path.segments):
             if segment == "" or (isinstance(segment, int) and segment > LAST_POSITION):
-                why = (
-                    f"[{segment!r}] leads nowhere: a key has a character or more, a position is {LAST_POSITION} at most"
-                )
+                why = f"[{segment!r}] leads nowhere: a key is not empty, and a position is at most {LAST_POSITION}"
                 raise self.fault(Path(path.segments[:position]), why)
             try:
                 part = type_.child(segment)
@@ -80,7 +81,7 @@ class Resolver:
         return Place(Path(tuple(segments)), type_, default, required, factory)
 
     def convert(self, path: Path, convert: Callable[[Any], Value], value: Any, *, below: int = 0) -> Value:
-        """The stored form of a value that is meant for the path, or for ``below`` so many levels.
+        """The stored form of a value for the path, or for ``below`` levels under it.
 
         Raises:
             BadValue: the value does not fit; the message names entity, path and value.
@@ -92,5 +93,5 @@ class Resolver:
             raise unfit.bad_value(self.entity) from None
 
     def fault(self, path: Path, reason: str) -> BadValue:
-        """The error that something cannot be done with what stands at the path."""
+        """The error for the value at a path."""
         return BadValue(f"{self.entity}.{path}: {reason}")

@@ -1,4 +1,4 @@
-"""Values of undeclared type: what comes back equal by itself can be stored, everything else is refused."""
+"""Values of undeclared type: only values that read back equal without a declared type can be stored."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -36,7 +36,7 @@ class AnyType(StoredType):
 
 @frozen
 class JsonType(AnyType):
-    """`pydantic.JsonValue`: its numbers are int and float, so that, unlike in Any, floats come back as floats."""
+    """`pydantic.JsonValue`: its numbers are int and float, so, unlike with Any, floats read back as floats."""
 
     def dump(self, value: Any) -> Value:
         stored = _plain(value, FLOAT_BESIDE_INT.dump)
@@ -105,7 +105,7 @@ def _check_json(value: Any) -> None:
     elif isinstance(value, dict):
         mapped(_check_json, value.values())
     elif not isinstance(value, str | int | float | None):
-        raise Unfit(f"is of type {type(value).__name__}, which is no JSON: declare a type for the field", value)
+        raise Unfit(f"is of type {type(value).__name__}, which is not JSON: declare a type for the field", value)
 
 
 ANY: Final = AnyType("Any", EVERY)

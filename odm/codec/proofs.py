@@ -1,7 +1,7 @@
-"""What is proved about an entity when it is compiled, so that the hot path may leave steps out.
+"""Properties of an entity that are proved when it is compiled, so that the hot path can skip steps.
 
-`reads_json`: its item can be validated from JSON text. `takes_all`: what can be written can be read back, so that this
-needs no check. Both hold only for types and core schema nodes that are listed here: what is not known is not proved.
+`reads_json`: its item can be validated from JSON text. `takes_all`: everything that can be written can be read back,
+which needs no check then. Both hold only for the types and core schema nodes that are listed here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +24,7 @@ from odm.codec.unions import NullableType
 _Node: TypeAlias = Mapping[str, Any]
 
 _SIMPLE: Final = frozenset({BOOL, STR, INT, COUNTER, DECIMAL, FLOAT, DATETIME, DATE, TIME})
-"""Stored in one way, which JSON has, too, and which pydantic reads alike from JSON and from Python."""
+"""Types with one stored form that JSON has too, and that pydantic reads alike from JSON and from Python."""
 
 _ALIKE: Final = frozenset(
     {
@@ -33,7 +33,7 @@ _ALIKE: Final = frozenset(
         *("definitions", "definition-ref", "function-after"),
     }
 )
-"""Core schema nodes that take from JSON what they take from Python values of JSON's types."""
+"""Core schema nodes that accept the same values from JSON and from Python values of JSON's types."""
 
 _SURE: Final = (_ALIKE | {"any", "bytes", "timedelta"}) - {"function-after"}
 
@@ -48,7 +48,7 @@ _HARMLESS: Final = frozenset(
         *("microseconds_precision", "variadic_item_index", "extra_behavior", "strict", *_CHILDREN),
     }
 )
-"""What a node may say without refusing a value of its type."""
+"""Options of a node that do not make it refuse a value of its type."""
 
 _HARMLESS_CONFIG: Final = frozenset(
     {
@@ -62,7 +62,7 @@ _HARMLESS_CONFIG: Final = frozenset(
 
 
 def reads_json(record: RecordType, nodes: Iterable[_Node]) -> bool:
-    """Whether every JSON text of an item that validates does so to the entity that its decoded item would give."""
+    """Whether every JSON text of an item that validates gives the same entity as its decoded item."""
     return _is_alike(record, set()) and all(map(_is_alike_node, nodes))
 
 
@@ -72,7 +72,7 @@ def takes_all(record: RecordType, nodes: Iterable[_Node]) -> bool:
 
 
 def levels_of(type_: StoredType, above: tuple[RecordType, ...] = ()) -> float:
-    """How many levels of lists and dicts the values of a type can have; infinity where nothing bounds them."""
+    """How many levels of lists and dicts the values of a type can have; infinity if there is no bound."""
     match type_:
         case NullableType(inner=part):
             return levels_of(part, above)
@@ -106,7 +106,7 @@ def nodes_of(schema: Any) -> list[_Node]:
 
 def _is_alike_node(node: _Node) -> bool:
     if node["type"] == "function-after":
-        return bool(node["function"]["type"] == "no-info")  # `info` would say another mode
+        return bool(node["function"]["type"] == "no-info")  # `info.mode` would differ
     if node["type"] == "model":
         config = node.get("config", {})
         return not (node.get("root_model") or node.get("custom_init") or config.get("coerce_numbers_to_str"))
@@ -167,5 +167,5 @@ def _of_record(record: RecordType, seen: set[RecordType], holds: Callable[[Store
 
 
 def _reads_absent(found: RecordField) -> bool:
-    """Whether pydantic, too, reads an absent set as the empty one, or refuses its absence."""
+    """Whether pydantic also reads an absent set as the empty set, or refuses its absence."""
     return found.required or not found.fills_in

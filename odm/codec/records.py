@@ -1,7 +1,7 @@
 """Stored types with named fields: models and dataclasses, as a dict by stored field names.
 
-The entity itself is a record too: `EntityCodec` adds what only entities have. Left out when stored: None where the
-field's default is None, and empty sets; an absent set reads as empty.
+The entity itself is a record too: `EntityCodec` adds what only entities have. Not stored: None if the field's default
+is None, and empty sets. An absent set reads as empty.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,10 +27,10 @@ class RecordField:
 
     Attributes:
         stored: the name it is stored under.
-        default: its plain default, or `NOTHING`.
+        default: its default, or `NOTHING`.
         required: the class has neither default nor default factory for it.
         factory: its default factory, unless that needs the other fields.
-        early: user code runs before pydantic's own validation, and so must be given the Python value.
+        early: user code runs before pydantic's own validation and must get the Python value.
     """
 
     name: str
@@ -58,12 +58,12 @@ class RecordField:
 
     @property
     def fills_in(self) -> bool:
-        """Its absence is handed to validation as the empty set, because its default is none, or not plainly that."""
+        """If absent, validation gets the empty set, because the field's default is not known to be the empty set."""
         return self.is_set and self.factory not in _EMPTY and self.default != _NO_SET
 
     @property
     def load(self) -> Callable[[Value], Any] | None:
-        """What makes the input of validation; None: the stored form will do."""
+        """Makes the input of validation; None: that is the stored form."""
         return None if self.type.lax() and not self.early else self.type.load
 
 
@@ -72,9 +72,9 @@ class RecordType(StoredType):
     """A class with named fields. Its fields are filled in after it is made, because they may lead back to it.
 
     Attributes:
-        values: an instance to its values by field name.
+        values: returns the values of an instance by field name.
         validator: pydantic's validator of the class.
-        opaque: validation must not be handed the stored dict itself: user code sees it, or unknown keys matter.
+        opaque: validation must not get the stored dict itself: user code sees it, or unknown keys matter.
     """
 
     cls: type[Any]
@@ -92,7 +92,7 @@ class RecordType(StoredType):
         self._loads.extend([(f.name, f.stored, f.load, f.fills_in) for f in fields.values()])
 
     def lax(self) -> bool:
-        # Not yet filled, inside itself: it is never handed over as stored then, which is always right.
+        # While not filled, which is inside itself, False is always right.
         return (
             bool(self._loads)
             and not self.opaque
@@ -134,7 +134,7 @@ class RecordType(StoredType):
         return values
 
     def build(self, item: Mapping[str, Value]) -> Any:
-        """An instance from a stored record; one that does not validate comes back as the input of validation."""
+        """An instance from a stored record; the input of validation if it does not validate."""
         values = self.input(item)
         try:
             return validated(self.validator, values)
@@ -149,7 +149,7 @@ class RecordType(StoredType):
         return Part(found.stored, found.type, found.default, required, found.factory)
 
     def fits(self, item: Mapping[str, Value]) -> bool:
-        """Whether this is a stored record of this class, and not of another that it can be told apart from."""
+        """Whether this is a stored record of this class, and not of another class that is distinguishable from it."""
         by_stored = {f.stored: f for f in self.fields.values()}
         return item.keys() <= by_stored.keys() and all(
             name in item and _can_hold(f.type, item[name]) for name, f in by_stored.items() if f.always
@@ -157,7 +157,7 @@ class RecordType(StoredType):
 
 
 def can_tell_apart(one: RecordType, other: RecordType) -> bool:
-    """Whether no stored record can be one of both classes: one always stores what the other never does."""
+    """Whether no stored record fits both classes: one always stores a value that the other never stores."""
     return _differs(one, other) or _differs(other, one)
 
 

@@ -1,4 +1,4 @@
-"""Stored types without parts: bool, text, bytes, numbers, and classes whose values are their text."""
+"""Stored types without parts: bool, text, bytes, numbers, and classes that are stored as their text."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -82,18 +82,18 @@ class IntType(NumberType):
 
 @frozen
 class CounterType(IntType):
-    """An int that `odm.Counter` marks: signed, of 64 bits."""
+    """An int that `odm.Counter` marks: a signed 64-bit integer."""
 
     def dump(self, value: Any) -> Value:
         number = super().dump(value)
         if not -_INT64 <= number < _INT64:
-            raise Unfit("does not fit a Counter, which has 64 bits: take the marker away, or keep it smaller", value)
+            raise Unfit("does not fit a Counter, which has 64 bits: remove the marker, or use a smaller number", value)
         return number
 
 
 @frozen
 class DecimalType(NumberType):
-    """A Decimal; an int is taken too, because it comes back equal."""
+    """A Decimal; an int is accepted too, because it reads back equal."""
 
     def dump(self, value: Any) -> Value:
         if isinstance(value, Decimal):
@@ -108,7 +108,7 @@ class DecimalType(NumberType):
 
 @frozen
 class FloatType(NumberType):
-    """A float; an int is taken too where it comes back equal."""
+    """A float; an int is accepted too if it reads back equal."""
 
     def dump(self, value: Any) -> Value:
         if isinstance(value, float):
@@ -126,7 +126,7 @@ class FloatType(NumberType):
 
 @frozen
 class FloatBesideIntType(FloatType):
-    """A float where an int is allowed, too: a whole number reads as an int, so it must equal that."""
+    """A float in a union with int: a whole number reads back as an int, so it must equal that int."""
 
     def dump(self, value: Any) -> Value:
         number = super().dump(value)
@@ -139,7 +139,7 @@ class FloatBesideIntType(FloatType):
 
 @frozen
 class TextType(StoredType):
-    """A class whose values are exactly their text: UUID, IP addresses, paths, URLs.
+    """A class whose values read back equal from their text: UUID, IP addresses, paths, URLs.
 
     Attributes:
         accepts: the class that values must be of.
@@ -162,7 +162,7 @@ class TextType(StoredType):
 
 
 def parsed(parse: Callable[[str], Any], value: Value) -> Any:
-    """The parsed text, or the value unchanged for pydantic to complain about."""
+    """The parsed text; the value unchanged if it cannot be parsed, which pydantic reports."""
     if type(value) is not str:
         return value
     try:
@@ -172,7 +172,7 @@ def parsed(parse: Callable[[str], Any], value: Value) -> Any:
 
 
 def plain_scalar(value: Any) -> Value:
-    """The stored form of None, bool, numbers, str and bytes, whose own type says everything. Raises `Unfit`."""
+    """The stored form of None, bool, numbers, str and bytes, which need no declared type. Raises `Unfit`."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float | Decimal):

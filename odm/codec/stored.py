@@ -1,8 +1,8 @@
 """`StoredType`: how the values of one Python type are stored, compared and read back.
 
-`dump` is strict about the Python type, so that nothing of a wrong type is ever written. `load` is tolerant: what it
-does not understand it hands on unchanged, for pydantic to report with the field's name. Instances are shared and hold
-no state of a call; a fault in a part of a value carries the part's place (`Unfit.under`).
+`dump` is strict about the Python type, so that no value of a wrong type is written. `load` is tolerant: it returns a
+value that it cannot read unchanged, and pydantic reports it with the field's name. Instances are shared and have no
+state of a call. A fault in a part of a value carries the path to the part (`Unfit.under`).
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ LIST: Final[frozenset[Kind]] = frozenset({"L"})
 MAP: Final[frozenset[Kind]] = frozenset({"M"})
 SET: Final[frozenset[Kind]] = frozenset({"SET"})
 ORDERED: Final = NUMBER | TEXT | BINARY
-"""Kinds that have an order, and that the members of a set can be of."""
+"""Kinds that have an order; the members of a set are of one of them."""
 EVERY: Final = NULL | BOOLEAN | ORDERED | LIST | MAP | SET
 
 _KINDS: Final[dict[type, Kind]] = {
@@ -43,7 +43,7 @@ _KINDS: Final[dict[type, Kind]] = {
 
 
 def kind_of(value: Value) -> Kind | None:
-    """The kind of a stored value; None for what is not one."""
+    """The kind of a stored value; None for any other value."""
     return _KINDS.get(type(value))
 
 
@@ -64,36 +64,36 @@ class StoredType(ABC):
         """The stored form; raises `Unfit` when the value is not of this type."""
 
     def load(self, value: Value) -> Any:
-        """The Python value; what is not a stored form of this type comes back unchanged."""
+        """The Python value; a value that is not a stored form of this type is returned unchanged."""
         return value
 
     def loose(self, value: Any) -> Value:
-        """The stored form of a value to compare with: of any comparable type; raises `Unfit`."""
+        """The stored form of a value to compare with, which may be of any comparable type; raises `Unfit`."""
         return self.dump(value)
 
     def lax(self) -> bool:
-        """Whether pydantic's lax validation takes the stored form back to an equal value without `load`."""
+        """Whether pydantic's lax validation makes an equal value from the stored form without `load`."""
         return True
 
     def child(self, segment: str | int) -> "Part":
-        """What a path segment leads to; raises `Unfit`."""
+        """The part that a path segment names; raises `Unfit`."""
         raise Unfit(f"is of type {self.text} and has no parts, so [{segment!r}] leads nowhere")
 
     @property
     def element(self) -> "StoredType | None":
-        """The type of the elements of a list or set, which ``contains`` looks for."""
+        """The type of the elements of a list or set, for ``contains``."""
         return None
 
 
 @frozen
 class Part:
-    """What one segment of a path leads to.
+    """The part that one segment of a path names.
 
     Attributes:
-        segment: as stored.
-        default: of the field that it is, or `NOTHING`.
-        required: without it, what it is a part of could not be read.
-        factory: what makes its default, where that needs no other fields; or None.
+        segment: the stored name or the position.
+        default: of the field, or `NOTHING`.
+        required: the whole could not be read without it.
+        factory: the default factory, if it needs no other fields; or None.
     """
 
     segment: str | int
@@ -104,7 +104,7 @@ class Part:
 
 
 class WrongType(Unfit):
-    """A value of another type altogether, which a member of a union leaves to the others."""
+    """A value of another type; another member of a union may accept it."""
 
 
 def unfit(wanted: str, value: object) -> Unfit:

@@ -1,7 +1,7 @@
-"""Items that a backend keeps as JSON: read by pydantic straight from their text, a whole page in one call.
+"""Items that a backend keeps as JSON: pydantic validates their text, a whole page in one call.
 
-A backend may hand up an `ItemText` wherever it would hand up an item. It is the item, decoded when looked at; and its
-text is validated without that where it is proved (`proofs`) that the entity comes out the same.
+A backend may return an `ItemText` in place of an item. It is decoded when it is read. If it is proved (`proofs`) that
+the entity is the same, pydantic validates the text directly.
 """
 
 import re
@@ -20,14 +20,14 @@ from odm.codec.validation import validating_text
 from odm.expressions.nodes import Value
 
 HEAD: Final = (VERSION, TAG)
-"""The attributes that a text begins with, in this order."""
+"""The attributes at the start of a text, in this order."""
 
 _HEAD: Final = re.compile(rb'\[?\{(?:"%b":\d+,)?"%b":("(?:[^"\\]|\\.)*")' % (VERSION.encode(), TAG.encode()))
-"""The beginning of a text, up to its tag; an array holds the object first."""
+"""The start of a text, up to its tag; the first element of an array is the object."""
 
 
 def tag_of(text: bytes) -> str | None:
-    """The tag of an item's text, which is not decoded for it; None if it has none."""
+    """The tag in an item's text, found without decoding the text; None if it has none."""
     found = _HEAD.match(text)
     return None if found is None else _tag_in(found[1])
 
@@ -41,11 +41,10 @@ class ItemText(NativeItem):
     """A stored item as JSON text.
 
     Args:
-        text: an object with the attributes by stored name; or anything else, which is only for ``decode``. The object
-            begins with those of `HEAD` that it has. Its numbers are JSON numbers, its sets arrays; it holds nothing
-            that would need more.
-        decode: the item of a text; new objects at every call.
-        loader: of the entities that it may be of.
+        text: an object with the attributes by stored name, those of `HEAD` first; its numbers are JSON numbers, its
+            sets arrays, and it has no other types. Or any other text, which only ``decode`` reads.
+        decode: returns the item of a text, as new objects at every call.
+        loader: of the entities.
     """
 
     __slots__ = ("_decode", "_loader", "text")
@@ -63,7 +62,7 @@ class ItemText(NativeItem):
         return self._decode(self.text)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute; one that the text does not name is not looked for."""
+        """The value of an attribute; the text is decoded only if it contains the name."""
         if name == TAG and self._made is None and (tag := tag_of(self.text)) is not None:
             return tag
         return self.made.get(name, default) if self._made is not None or to_json(name) in self.text else default
@@ -73,9 +72,9 @@ class ItemTexts(NativeItems[bytes]):
     """A page of stored items as JSON texts.
 
     Args:
-        texts: of the items, as `ItemText` takes them.
-        decode: as `ItemText` takes it.
-        loader: as `ItemText` takes it.
+        texts: see `ItemText`.
+        decode: see `ItemText`.
+        loader: see `ItemText`.
     """
 
     __slots__ = ("_loader",)
@@ -91,16 +90,16 @@ class ItemTexts(NativeItems[bytes]):
 
 
 class TextLoader:
-    """Entities from the JSON texts of their items.
+    """Loads entities from the JSON texts of their items.
 
     Args:
-        codecs: of the entities; only those with a `EntityCodec.json_schema` count.
+        codecs: of the entities; those without `EntityCodec.json_schema` are ignored.
     """
 
     def __init__(self, codecs: Iterable[EntityCodec]) -> None:
         known = [codec for codec in codecs if codec.json_schema is not None]
         self._schemas = {codec.tag: cast("CoreSchema", codec.json_schema) for codec in known}
-        # With its version, where it has one: an item of another version is for the codec to upgrade or to refuse.
+        # Includes the version, if any: the codec upgrades or refuses an item of another version.
         starts = (to_json({name: codec.marks[name] for name in HEAD if name in codec.marks}) for codec in known)
         self._may_load = methodcaller("startswith", tuple(start[:-1] + b"," for start in starts))
 
@@ -113,7 +112,7 @@ class TextLoader:
         return validating_text(SchemaValidator(_any_of(self._schemas, core_schema.list_schema)))
 
     def load(self, text: bytes) -> Any:
-        """The entity, as `NativeItem.load` gives it."""
+        """The entity, as `NativeItem.load` returns it."""
         if not self._may_load(text):
             return None
         try:
@@ -122,7 +121,7 @@ class TextLoader:
             return None
 
     def load_all(self, texts: Sequence[bytes]) -> list[Any] | None:
-        """The entities of a page, as `NativeItems.load_all` gives them."""
+        """The entities of a page, as `NativeItems.load_all` returns them."""
         if not texts or not all(map(self._may_load, texts)):
             return None
         try:
@@ -132,9 +131,9 @@ class TextLoader:
 
 
 def _any_of(schemas: Mapping[str, CoreSchema], around: Callable[[CoreSchema], CoreSchema]) -> CoreSchema:
-    """One schema for items of several entities, told apart by their tags.
+    """One schema for items of several entities, distinguished by their tags.
 
-    Definitions move to the top, where each may stand once, whoever refers to it.
+    Definitions move to the top level, where each is defined once for all entities.
     """
     definitions: dict[str, CoreSchema] = {}
     choices: dict[str, CoreSchema] = {}

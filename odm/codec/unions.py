@@ -48,9 +48,9 @@ def nullable(inner: StoredType) -> NullableType:
 
 @frozen
 class UnionType(StoredType):
-    """One of several types, told apart by the kind of the stored value, or, among models, by what they always store.
+    """One of several types, distinguished by the kind of the stored value, or, among models, by what they always store.
 
-    That the members can be told apart is proved where the union is compiled (`can_stand_together`).
+    `can_stand_together` proves that the members are distinguishable when the union is compiled.
     """
 
     members: tuple[StoredType, ...]
@@ -65,7 +65,7 @@ class UnionType(StoredType):
             return self._first(lambda member: member.loose(value), value)
 
     def _first(self, convert: Callable[[StoredType], Value], value: Any) -> Value:
-        """What the first member makes that takes the value; else the fault that goes deepest, in the member meant."""
+        """The result of the first member that accepts the value; else raises the fault with the longest path."""
         deepest = unfit(self.text, value)
         for member in self.members:
             try:
@@ -123,7 +123,7 @@ def union(members: Iterable[StoredType]) -> StoredType:
 
 
 def can_stand_together(one: StoredType, other: StoredType) -> bool:
-    """Whether a stored value says which of two types it is of, or comes back equal either way."""
+    """Whether a stored value shows which of two types it is of, or reads back equal as either."""
     if not one.kinds & other.kinds:
         return True
     if isinstance(one, RecordType) and isinstance(other, RecordType):
@@ -142,7 +142,7 @@ class RootType(StoredType):
     """A `pydantic.RootModel`, stored as its root.
 
     Attributes:
-        opaque: its validators must be handed Python values.
+        opaque: its validators must get Python values.
     """
 
     cls: type[Any]
@@ -170,25 +170,25 @@ class RootType(StoredType):
 
 @define(eq=False)
 class _Later:
-    """What a recursive alias stands for, set when it is known."""
+    """The type of a recursive alias, set when it is known."""
 
     type: StoredType | None = None
 
 
 @frozen(eq=False)
 class AliasType(StoredType):
-    """A recursive type alias, met inside itself."""
+    """A recursive type alias, used inside itself."""
 
     _later: _Later = field(init=False, factory=_Later)
 
     @property
     def inner(self) -> StoredType:
-        """What the alias stands for."""
+        """The type of the alias."""
         assert self._later.type is not None
         return self._later.type
 
     def mean(self, type_: StoredType) -> None:
-        """Say, once, what the alias stands for."""
+        """Set the type of the alias, once."""
         self._later.type = type_
 
     def dump(self, value: Any) -> Value:
@@ -212,7 +212,7 @@ class AliasType(StoredType):
 
 
 def bare(type_: StoredType) -> StoredType:
-    """The type without ``| None``, and of a root model or alias what it stands for."""
+    """The type without ``| None``; for a root model or alias, the type inside."""
     while isinstance(type_, NullableType | RootType | AliasType):
         type_ = type_.inner
     return type_
@@ -226,7 +226,7 @@ def member_of(type_: StoredType, kind: type[StoredType] | tuple[type[StoredType]
 
 
 def text_of(type_: StoredType) -> StoredType | None:
-    """`STR` or `BYTES` when values of the type are text or bytes to the user, just as they are stored; Any for Any."""
+    """`STR` or `BYTES` if values of the type are text or bytes, in Python and stored; the type itself for Any."""
     inner = bare(type_)
     if isinstance(inner, UnionType):
         return next((text for member in inner.members if (text := text_of(member)) is not None), None)

@@ -18,11 +18,11 @@ _OWN = frozenset({TAG, VERSION, TTL_ATTRIBUTE})
 
 @frozen
 class Upgrades:
-    """The version of an entity, and how older items come to it.
+    """The version of an entity, and the upgrades of older items.
 
     Attributes:
         version: the entity's.
-        steps: the first starts from version 1, the last ends at the entity's.
+        steps: the first upgrades version 1, the last returns items of the entity's version.
     """
 
     version: int = 1
@@ -33,20 +33,20 @@ class Upgrades:
         return bool(item.get(VERSION, 1) == self.version)
 
     def apply(self, name: str, item: Item, key: str) -> dict[str, Value]:
-        """The attributes of an item of another version, as one of this version has them; those of odm aside.
+        """The attributes of an item of another version, upgraded to this version; without odm's own attributes.
 
         Args:
             name: the entity's, for messages.
-            item: as it is stored; it is not changed.
+            item: the stored item; it is not changed.
             key: the key it is stored under, for messages.
 
         Raises:
-            ItemInvalid: a step failed, its error is the cause; or the item is of a later version, or of none.
+            ItemInvalid: a step failed, its error is the cause; or the version of the item is later or not valid.
         """
         stored: Any = item.get(VERSION, 1)
         what = f"a stored {name}{f' under {key}' if key else ''}"
         if type(stored) is not int or stored < 1:
-            raise ItemInvalid(f"{what} has the version {show(stored)}, which is none: remove or fix it", key, item)
+            raise ItemInvalid(f"{what} has the version {show(stored)}, not a positive int: remove or fix it", key, item)
         if stored > self.version:
             raise ItemInvalid(
                 f"{what} has version {stored}, and the model is version {self.version}: it was written by a later "

@@ -1,4 +1,4 @@
-"""What the codec reads from pydantic's core schema of a class: where user code runs, and validators of single fields.
+"""What the codec reads from pydantic's core schema of a class: where user code runs, and validators of fields.
 
 Only the public `__pydantic_core_schema__` is read; its nodes are documented in `pydantic_core.core_schema`.
 """
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic_core import CoreSchema, SchemaValidator, core_schema
 
 _LOADING: Final = MappingProxyType({"odm": "load"})
-"""What validators see as ``info.context`` while a stored item is read; shared, so nobody can change it."""
+"""The ``info.context`` of validators while a stored item is read; read-only, because it is shared."""
 
 _EARLY: Final = frozenset({"function-before", "function-wrap", "function-plain"})
 _PLAIN: Final = {"str": str, "int": int, "bool": bool}
@@ -21,33 +21,33 @@ _NESTED: Final = frozenset({"model", "dataclass", "typed-dict"})
 
 
 def validated(validator: SchemaValidator, values: Any) -> Any:
-    """Validate what was stored: by field name, and not strictly, because stored forms are fewer than Python's types.
+    """Validate a stored item: by field name, and not strictly, because there are fewer stored forms than types.
 
     Raises:
-        pydantic.ValidationError: it does not fit the model.
+        pydantic.ValidationError: the item does not fit the model.
     """
     return validating(validator)(values)
 
 
 def validating(validator: SchemaValidator) -> Callable[[Any], Any]:
-    """A function that does what `validated` does, for many values of one call."""
+    """The function behind `validated`, for use with many items."""
     return partial(validator.validate_python, strict=False, context=_LOADING, by_alias=False, by_name=True)
 
 
 def validating_text(validator: SchemaValidator) -> Callable[[bytes], Any]:
-    """A function that validates the JSON text of what was stored, as `validated` does its values."""
+    """A function that validates the JSON text of a stored item, as `validated` does."""
     return partial(validator.validate_json, strict=False, context=_LOADING, by_alias=False, by_name=True)
 
 
 @frozen
 class ModelSchema:
-    """The core schema of a model, taken apart.
+    """The parts of the core schema of a model.
 
     Attributes:
         fields: the validation of each field, defaults and field validators included.
-        definitions: what fields refer to.
-        early: user code sees the input before its fields are validated: model validators, an own ``__init__``.
-        custom_init: the class has an ``__init__`` of its own.
+        definitions: the schemas that fields refer to.
+        early: user code sees the input before its fields are validated: model validators, a custom ``__init__``.
+        custom_init: the class has a custom ``__init__``.
     """
 
     fields: Mapping[str, CoreSchema]
@@ -58,18 +58,18 @@ class ModelSchema:
 
     @property
     def opaque(self) -> bool:
-        """The validation must be given a dict of its own, with known fields only."""
+        """Validation must get a new dict, with known fields only."""
         return self.early or self.config.get("extra_fields_behavior", "ignore") != "ignore"
 
     @property
     def as_they_are(self) -> dict[str, type]:
-        """The fields whose validation gives every value of this type back as it is; ASCII text only."""
+        """The fields whose validation returns every value of this type unchanged; ASCII text only."""
         if self.config.keys() - {"title"}:
             return {}
         return {name: type_ for name, schema in self.fields.items() if (type_ := _plain_type(schema)) is not None}
 
     def validator(self, field: str) -> SchemaValidator:
-        """A validator of dicts of just this field; the field's own validators see its name and no other data."""
+        """A validator of dicts with only this field; the field's validators see its name and no other data."""
         alone = core_schema.typed_dict_schema(
             {field: core_schema.typed_dict_field(self.fields[field])}, config=self.config
         )
@@ -78,13 +78,13 @@ class ModelSchema:
 
 
 def _plain_type(schema: Any) -> type | None:
-    """The type whose values validation takes as they are; None where the field says more than its type."""
+    """The type whose values validation returns unchanged; None if the field has more than a type."""
     node = schema["schema"] if schema["type"] == "default" else schema
     return _PLAIN.get(node["type"]) if node.keys() <= {"type", "metadata"} else None
 
 
 def model_schema(cls: type[BaseModel]) -> ModelSchema:
-    """Take the core schema of a complete model class apart."""
+    """The parts of the core schema of a complete model class."""
     node = cast("dict[str, Any]", cls.__pydantic_core_schema__)
     definitions: dict[str, dict[str, Any]] = {}
     config: core_schema.CoreConfig = {}

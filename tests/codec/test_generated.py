@@ -103,9 +103,8 @@ def changes_of(model: type[BaseModel]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def check_generated(codec: EntityCodec, entity: BaseModel) -> None:
-    try:
-        made = codec._dump(entity)
-    except Exception:  # noqa: BLE001  # which only means that the long way is to be asked
+    made = codec._dump(entity)
+    if made is None:  # which only means that the interpreting codec is used
         return
     assert anatomy(made) == anatomy({"_t": codec.tag, **codec._record.dump(entity)})
 
@@ -114,7 +113,7 @@ def check_generated(codec: EntityCodec, entity: BaseModel) -> None:
 @given(wides | directs, st.data())
 def test_the_generated_dump_is_the_dump(entity: Wide | Direct, data: st.DataObject) -> None:
     codec = CODEC if isinstance(entity, Wide) else DIRECT
-    codec._dump(entity)  # does not raise for what was validated
+    assert codec._dump(entity) is not None  # it can handle what was validated
     check_generated(codec, changed(entity, data.draw(changes_of(type(entity)))))
 
 
