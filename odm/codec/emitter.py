@@ -4,7 +4,7 @@ A backend supplies tables: how it writes or reads the usual values of each type.
 
 - Per value: a type that is not in the table, or a value that is not usual, goes to the type's own `dump` or `load`.
 - Per item: a generated function returns None for an item that it cannot handle, whatever was raised inside. The caller
-  then uses the interpreting codec, which finds the value or words the fault.
+  then uses the interpreting codec, which encodes or decodes it, or reports the fault.
 - Per entity: a function that cannot be generated is replaced by one that always returns None.
 """
 
