@@ -82,7 +82,6 @@ _NAMES: Final[Mapping[str, object]] = {
     "floating": _floating,
     "joined": _joined,
     "plain": _plain,
-    "read": read,
     "read_counter": read_counter,
     "read_text": read_text,
     "shape_of": shape_of,

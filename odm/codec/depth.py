@@ -20,16 +20,16 @@ def converted(convert: Callable[[Any], Value], value: Any, level: int = 1) -> Va
         stored = convert(value)
     except RecursionError:  # nested too deep to traverse, or contains itself
         raise Unfit(TOO_DEEP) from None
-    check_levels(stored, level)
-    return stored
+    return check_levels(stored, level)
 
 
-def check_levels(value: Value, level: int = 1) -> None:
-    """Raise `Unfit` if a stored value on this level nests below level 32."""
+def check_levels(value: Value, level: int = 1) -> Value:
+    """The stored value; raises `Unfit` if, on this level, it nests below level 32."""
     kind = type(value)
     if kind is not list and kind is not dict:
-        return
+        return value
     if level >= LEVELS:
         raise Unfit(TOO_DEEP)
     for part in value if kind is list else value.values():
         check_levels(part, level + 1)
+    return value

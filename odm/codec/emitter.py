@@ -4,7 +4,7 @@ A backend supplies tables: how it writes or reads the usual values of each type.
 
 - Per value: a type that is not in the table, or a value that is not usual, goes to the type's own `dump` or `load`.
 - Per item: a generated function returns None for an item that it cannot handle, whatever was raised inside. The caller
-  then uses the interpreting codec, which finds the value or words the fault.
+  then uses the interpreting codec, which encodes or decodes it, or reports the fault.
 - Per entity: a function that cannot be generated is replaced by one that always returns None.
 """
 
@@ -53,19 +53,13 @@ _PARSERS: Final[Mapping[StoredType, Callable[[str], Any]]] = {
 """Types of which pydantic takes the text, too."""
 
 
-def shallow(value: Value) -> Value:
-    """The value of a field that can nest too deep, if it does not."""
-    check_levels(value)
-    return value
-
-
 _WRITING: Final[Mapping[str, object]] = {
     "Decimal": Decimal,
     "TWO": [f"{number:02}" for number in range(60)],
     "UTC": UTC,
     "canonical_decimal": canonical_decimal,
     "datetime": datetime,
-    "shallow": shallow,
+    "shallow": check_levels,
     "ttl_seconds": ttl_seconds,
 }
 """What every function that writes can name."""
@@ -153,7 +147,7 @@ class Writes(Emitter):
         super().__init__({**_WRITING, **names})
         self.record = record
         self.marks = marks
-        self.ttl = ttl
+        self.expiry = "" if ttl is None else f"f{[*record.fields].index(ttl)}"  # the variable of the TTL field
 
     def writer(self) -> Callable[[Any], Any]:
         """The function that writes an entity."""
@@ -181,10 +175,6 @@ class Writes(Emitter):
         """A condition for whether a field is stored; "" if it always is."""
         conditions = [f"{var} is not None"] * field.omits_none
         return " and ".join(conditions + [f"{var} != {self.name(frozenset())}"] * field.is_set)
-
-    def ttl_var(self, fields: Sequence[RecordField]) -> str:
-        """The variable of the TTL field."""
-        return f"f{[field.name for field in fields].index(self.ttl or '')}"
 
     def either(self, table: WriteTable, type_: StoredType, var: str, usual: str = "", written: str = "") -> str:
         """An expression for the value of a variable: as given or as the table says if it is usual, else by its type."""
@@ -221,10 +211,9 @@ class Collects(Writes):
         for at, field in enumerate(fields[first:], first):
             stored, add = self.is_stored(field, f"f{at}"), self.add.format(*entries[at])
             lines.append(f"if {stored}: {add}" if stored else add)
-        if entity and self.ttl is not None:
-            var = self.ttl_var(fields)
-            add = self.add.format(self.column(TTL_ATTRIBUTE), self.table.rest.format(f"ttl_seconds({var})"))
-            lines.append(f"if {var} is not None: {add}")
+        if entity and self.expiry:
+            add = self.add.format(self.column(TTL_ATTRIBUTE), self.table.rest.format(f"ttl_seconds({self.expiry})"))
+            lines.append(f"if {self.expiry} is not None: {add}")
         return lines
 
     def column(self, name: str) -> str:

@@ -255,7 +255,7 @@ class EntityCodec:
         )
 
     def _dump_with_care(self, entity: Any) -> dict[str, Value]:
-        """The same by the interpreting codec, which words the fault."""
+        """The same by the interpreting codec, which reports the fault."""
         try:
             return {**self.marks, **self._record.dump(entity)}
         except Unfit as unfit:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from odm.codec.choices import LiteralType
 from odm.codec.containers import DictType, ListType
 from odm.codec.emitter import DATETIME_TEXT, IS_DATETIME, IS_INT, Collects, WriteTable
 from odm.codec.moments import DATETIME
@@ -42,6 +43,9 @@ class _Dumps(Collects):
         match type_:
             case RecordType():
                 return self.called(type_, var)
+            case LiteralType() if all(kind is str for kind, _ in type_.stored):
+                usual = f"type({var}) is str and {var} in {self.name({*type_.values})}"
+                return self.either(table, type_, var, usual, var)
             case ListType():
                 made = f"[{self.value(table, type_.item, part)} for {part} in {var}]"
                 return self.either(table, type_, var, f"type({var}) is {type_.of.__name__}", made)

@@ -1,6 +1,6 @@
 """Items in a backend's form (see `NativeItem`) → entities, without decoding the items first.
 
-`EntityCodec.decode` handles every item that generated code or pydantic cannot load, and words its fault.
+`EntityCodec.decode` handles every item that generated code or pydantic cannot load, and reports its fault.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -35,6 +35,7 @@ class Loads(Generic[P]):
         """The function that loads the items of an entity."""
         found = self._made.get(codec)
         if found is None:
+            # It must not refer to the codec, which would keep its entry in the weak dict alive.
             found = self._made[codec] = self._emitter().loader(codec.record, codec.marks)
         return found
 

@@ -129,8 +129,10 @@ class TextWrites(Writes):
         if not entity:  # every field's text begins with a comma
             start, end = map(repr, self._spelling.map)
             return [*lines, f"made = {start} + {_f_string(whole)}[1:] + {end}"]
-        if self.ttl is not None:
-            lines.append(self._expiry(self.ttl_var(fields)))
+        if self.expiry:
+            seconds = _Part(f"ttl_seconds({self.expiry})", self._spelling.number).embedded
+            expiry = _f_string(_literal(f",{quoted(TTL_ATTRIBUTE)}:") + seconds)
+            lines.append(f"expiry = {expiry} if {self.expiry} is not None else ''")
             whole += "{expiry}"
         head = ",".join(f"{quoted(name)}:{self._spelling.any(value)}" for name, value in self.marks.items())
         text = f"{_literal('{' + head)}{whole}{_literal('}')}"
@@ -157,10 +159,6 @@ class TextWrites(Writes):
             return lines, text
         return [*lines, f"{var}t = {_f_string(text)} if {stored} else {absent}"], f"{{{var}t}}"
 
-    def _expiry(self, var: str) -> str:
-        text = _literal(f",{quoted(TTL_ATTRIBUTE)}:") + _Part(f"ttl_seconds({var})", self._spelling.number).embedded
-        return f"expiry = {_f_string(text)} if {var} is not None else ''"
-
     def _part(self, type_: StoredType, var: str) -> _Part:
         """How the text of the value of a variable is made."""
         match type_:
@@ -186,20 +184,19 @@ class TextWrites(Writes):
     def _several(self, type_: StoredType, var: str) -> tuple[str, str]:
         """The condition for a usual value with parts, which is not empty, and its text; or none."""
         item, spelling = f"{var}_", self._spelling
+        usual = f"type({var}) is {getattr(type_, 'of', dict).__name__} and {var}"
         match type_:
             case ListType():
                 part, around = self._part(type_.item, item), spelling.list
                 texts = f"map(quoted, {var})" if type_.item == STR else f"[{part.text} for {item} in {var}]"
-                usual, between = f"type({var}) is {type_.of.__name__} and {var}", part.around
+                between = part.around
             case DictType() if type_.key == STR:
                 part, around = self._part(type_.item, item), spelling.map
                 text = f"quoted({var}k) + {self.name(':' + part.around[0])} + {part.text}"
                 texts = f"[{text} for {var}k, {item} in {var}.items()]"
-                usual = f"type({var}) is dict and {self.name('')} not in {var} and {var}"
-                between = "", part.around[1]
+                usual, between = f"{usual} and {self.name('')} not in {var}", ("", part.around[1])
             case SetType() if type_.item == STR or type_.item in _NUMBERS:
                 texts = f"[{self._part(type_.item, item).text} for {item} in sorted({var})]"  # one value, one text
-                usual = f"type({var}) is {type_.of.__name__} and {var}"
                 around, between = (spelling.texts, ("", "")) if type_.item == STR else (spelling.numbers, ('"', '"'))
             case _:
                 return "", ""
