@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from typing import NoReturn
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -25,6 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads its variable
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "full: runs only with --full; see tests/effort.py")
+    config.addinivalue_line("markers", "one_of(n): without --full, one of n such tests runs; see tests/effort.py")
     if config.getoption("--full"):
         os.environ[effort.FULL] = str(config.getoption("--times"))
         os.environ["PYTEST_TIMEOUT"] = str(900 * int(config.getoption("--times")))
@@ -33,10 +35,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if effort.full():
         return
-    out = {item for item in items if item.get_closest_marker("full") or _on_moto(item)}
+    out = {item for item in items if item.get_closest_marker("full") or _on_moto(item) or _left_out(item)}
     if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
+
+
+def _left_out(item: pytest.Item) -> bool:
+    """Whether a test with the mark ``one_of(n)`` is not the one of n that the checksum of its name chooses."""
+    mark = item.get_closest_marker("one_of")
+    return mark is not None and crc32(item.nodeid.encode()) % mark.args[0] != 0
 
 
 def _on_moto(item: pytest.Item) -> bool:

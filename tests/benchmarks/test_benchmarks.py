@@ -73,6 +73,7 @@ def test_a_run_prints_times_and_verdicts(capsys: pytest.CaptureFixture[str], tmp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 def test_a_run_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--sizes", "200", "--only", "operations", "--candidates", "Memory", "--rounds", "1", "--turn", "0", "--json"])
     printed = json.loads(capsys.readouterr().out)
@@ -80,6 +81,7 @@ def test_a_run_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed["machine"]["pydantic"]
 
 
+@pytest.mark.full
 def test_the_readme_names_options_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     words = command("benchmarks", page=SPEED).split()
     given = parser().parse_args(words[words.index("benchmarks.engine") + 1 :])
@@ -128,6 +130,7 @@ def test_growth_compares_sizes_in_turns() -> None:
     assert (verdict.row, verdict.ratio, verdict.hit) == (10, "3.00x", False)
 
 
+@pytest.mark.full
 def test_what_runs_in_processes_of_its_own_answers(tmp_path: Path) -> None:
     assert memory_per_item("Memory", 2000) > json_bytes()
     [entry] = entries(["LocalFile"])

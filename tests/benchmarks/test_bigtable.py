@@ -16,6 +16,7 @@ from benchmarks.timing import Samples
 TINY = ("--size", "6", "--rounds", "1", "--turn", "0")
 
 
+@pytest.mark.full
 def test_every_contender_is_timed(bigtable_emulator: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["--json", *TINY])
     found = json.loads(capsys.readouterr().out)

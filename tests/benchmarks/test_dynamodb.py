@@ -18,6 +18,7 @@ SPEED = README.parent / "docs" / "speed.md"
 TINY = ("--size", "6", "--rounds", "1", "--turn", "0")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_contender_of_a_section_is_timed_or_excused(section: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["--only", section, "--json", *TINY])
@@ -38,6 +39,7 @@ def test_a_run_prints_times_and_verdicts(capsys: pytest.CaptureFixture[str]) -> 
     assert "| 5 | encode: PutItem: odm / Pydantic to_json (cpu) |" in printed
 
 
+@pytest.mark.full
 def test_the_table_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
     words = command("dynamodb benchmarks", page=SPEED).split()
     assert parser().parse_args(words[words.index("benchmarks.dynamodb") + 1 :]).readme

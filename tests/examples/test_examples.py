@@ -65,12 +65,16 @@ def make_backend(name: str, request: pytest.FixtureRequest) -> Backend:
             return DynamoDB(session, endpoint_url=request.getfixturevalue(name))
 
 
-@pytest.fixture(params=["memory", "file", "moto_server", "dynamodb_local", "bigtable"])
+@pytest.fixture(
+    params=["memory", pytest.param("file", marks=pytest.mark.full), "moto_server", "dynamodb_local", "bigtable"]
+)
 def backend(request: pytest.FixtureRequest) -> Backend:
     return make_backend(request.param, request)
 
 
-@pytest.fixture(params=["memory", "file", "moto_server", "dynamodb_local", "bigtable"])
+@pytest.fixture(
+    params=["memory", pytest.param("file", marks=pytest.mark.full), "moto_server", "dynamodb_local", "bigtable"]
+)
 def indexed_backend(request: pytest.FixtureRequest) -> Backend:
     """A backend with secondary patterns."""
     return make_backend(request.param, request)
@@ -340,6 +344,7 @@ def test_a_second_run_gives_the_same_answers(name: str, tmp_path: Path) -> None:
     assert main(backend) == main(backend)
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_it_runs_as_a_script_and_leaves_nothing_behind(script: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}

@@ -65,7 +65,7 @@ def entity(pointer: Pointer, *patterns: AccessPattern, key: str = "EVENT#{event_
         (entity(Pointer("LAST#{place}", "{at}", tracks="at")), "every value has a pointer of its own"),
         (entity(Pointer("LAST#{place", tracks="at")), "LAST#{place"),
         (entity(Pointer("LAST#{place}", tracks="ok"), ok=bool), "bool, which has no order"),
-        (entity(Pointer("LAST#{place}", tracks="ip"), ip=IPv4Address), "whose order is another"),
+        (entity(Pointer("LAST#{place}", tracks="ip"), ip=IPv4Address), "stored as text that sorts differently"),
         (entity(Pointer("LAST#{place}", tracks="tags"), tags=list[str]), "has no order"),
         (entity(Pointer("LAST#{place}", tracks="size"), size=int | str), "several types"),
         (entity(Pointer("EVENT#{event_id}", "Event", tracks="at")), "the same key"),

@@ -278,7 +278,7 @@ VALUES: list[Any] = [
     pytest.param(
         lambda: select(Order).where(Customer.customer_id == "c"),
         BadValue,
-        r"Customer\.customer_id is a field of Customer.*about Order",
+        r"Customer\.customer_id is a field of Customer.*not of Order",
         id="another entity's field",
     ),
     pytest.param(

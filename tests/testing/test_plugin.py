@@ -7,6 +7,9 @@ import pytest
 
 from tests.readme import blocks
 
+pytestmark = pytest.mark.one_of(3)
+
+
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]

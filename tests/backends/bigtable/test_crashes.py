@@ -14,6 +14,9 @@ from odm.errors import OutcomeUnknown
 from odm.protocol.requests import Request
 from tests.backends.bigtable.stopping import Scene, Steps, World
 
+pytestmark = pytest.mark.one_of(3)
+
+
 Make = Callable[[Scene], Request]
 
 FIRST: dict[str, tuple[bool, Make]] = {

@@ -14,6 +14,9 @@ from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
 from tests.backends.dynamodb.line import CUTS, Cut, Line, line_to
 
+pytestmark = pytest.mark.one_of(3)
+
+
 ANN, BOB = Account.primary(name="ann"), Account.primary(name="bob")
 HITS = Tally.primary(name="t")
 ALWAYS: list[Any] = 100 * ["closed"]
