@@ -107,7 +107,7 @@ def test_an_index_is_not_made_of_attributes_that_are_no_text() -> None:
     refused, *others = said(shop(None, "by_date"), table)
     assert refused == (
         "refused   index 'by_date': index 'by_date' of table 'shop' needs the key attributes by_datepk, by_datesk as "
-        "text, and by_datesk is of type N in another index: name others in Table(..., index_keys=...)"
+        "text, and by_datesk is of type N in another index: choose other attributes in Table(..., index_keys=...)"
     )
     assert [line.split()[0] for line in others] == ["add", "extra"]
 
@@ -217,7 +217,7 @@ def test_expiry() -> None:
     other = found("ENABLED", "expires")
     assert other is not None
     assert (other.kind, other.call) == ("refused", None)
-    assert "expires items by 'expires', and the models by '_ttl'" in other.text
+    assert "is 'expires', and that of the models is '_ttl'" in other.text
     left = found("ENABLED", has_ttl=False)
     assert left is not None
     assert (left.kind, left.call) == ("extra", None)
@@ -297,9 +297,9 @@ def test_options_that_can_not_be_used(options: dict[str, Any], said: str) -> Non
 
 @pytest.mark.parametrize("units", [0, -1, 2.5, True, "5"])
 def test_capacity_is_a_whole_number(units: Any) -> None:
-    with pytest.raises(BadValue, match="the units a second, an int of 1 or more"):
+    with pytest.raises(BadValue, match="the units per second, an int of 1 or more"):
         Provisioned(units, 5)
-    with pytest.raises(BadValue, match="the units a second, an int of 1 or more"):
+    with pytest.raises(BadValue, match="the units per second, an int of 1 or more"):
         Provisioned(5, write=units)
 
 
@@ -307,7 +307,7 @@ def test_capacity_is_for_indexes_that_are_there() -> None:
     schema = Schema("shop", {}, {"by_email": IndexSchema("by_email", ()), "near": IndexSchema("near", (), local=True)})
     for index in ("by_mail", "near"):
         backend = DynamoDB(billing=Provisioned(5, 5, indexes={index: FIVE}))
-        with pytest.raises(BadValue, match=rf"has '{index}', and the global indexes of table 'shop' are by_email; "):
+        with pytest.raises(BadValue, match=rf"names '{index}', but the global indexes of table 'shop' are by_email; "):
             backend.connect(schema)
     with pytest.raises(BadValue, match=r"'by_email' is \(5, 5\): write Provisioned\("):
         Provisioned(5, 5, indexes={"by_email": (5, 5)})  # type: ignore[dict-item]

@@ -125,7 +125,7 @@ def outcome(request: Request, error: Exception) -> OdmError:
             BadValue,
             "65,535 bytes",
         ),
-        (answered("404", "<html>"), BackendError, "not DynamoDB: check endpoint_url"),
+        (answered("404", "<html>"), BackendError, "not from DynamoDB: check endpoint_url"),
         (answered("ValidationException", "something else"), BackendError, "something else"),
         (answered("ThrottlingException"), Throttled, "try again later"),
         (answered("ProvisionedThroughputExceededException"), Throttled, "spread the load"),
@@ -166,7 +166,7 @@ def test_errors_say_what_to_do(error: Exception, expected: type[OdmError], says:
 def test_a_table_with_another_key(message: str) -> None:
     found = outcome(Put(KEY, {}), answered("ValidationException", message))
     assert type(found) is BackendError
-    assert "the keys of table 'shop' or of an index are not those of the models, which odm plan compares" in str(found)
+    assert "the key attributes of table 'shop' or of an index differ from those of the models (run odm plan)" in str(found)
     assert "Table(..., keys=..., index_keys=...)" in str(found)
 
 
@@ -273,7 +273,7 @@ def test_a_conflict_with_a_transaction_is_waited_for(request_: Request, code: st
 
 def test_what_may_have_been_written_and_can_be_written_again_is_said() -> None:
     for request in (Put(KEY, {}), BatchWrite((Delete(KEY),))):
-        assert "can safely be written again" in str(outcome(request, LOST[0]))
+        assert "can safely be repeated" in str(outcome(request, LOST[0]))
     assert "written" not in str(outcome(Get(KEY), LOST[0]))
 
 

@@ -183,7 +183,7 @@ def test_limits_are_met_before_anything_is_sent() -> None:
     large.condition(IsIn(STATUS, tuple(Const(f"{n}" + "ä" * 200_000) for n in range(5))))
     assert large.arguments()
     large.condition(IsIn(STATUS, (Const(["x" * 200_000]),)))
-    with pytest.raises(BadValue, match=r"\d+ bytes together, and DynamoDB allows 2097152"):
+    with pytest.raises(BadValue, match=r"\d+ bytes together, but DynamoDB allows 2097152"):
         large.arguments()
 
 

@@ -131,9 +131,9 @@ def test_an_index_names_few_attributes() -> None:
         DynamoDB().connect(Schema("shop", {}, indexes))
 
     connect(18, 18, 18, 18, 18)
-    with pytest.raises(SchemaError, match="holds 21 attributes beside keys with _t and _ttl, and DynamoDB allows 20"):
+    with pytest.raises(SchemaError, match=r"projects 21 attributes in addition to keys \(including _t and _ttl\), but DynamoDB allows 20"):
         connect(19)
-    with pytest.raises(SchemaError, match="hold 103 attributes beside keys, and DynamoDB allows 100 together"):
+    with pytest.raises(SchemaError, match="project 103 attributes in addition to keys, but DynamoDB allows 100 together"):
         connect(18, 18, 18, 18, 18, 1)
 
 

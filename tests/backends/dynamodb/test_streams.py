@@ -209,13 +209,13 @@ def test_what_is_no_record_of_this_table_is_refused() -> None:
         decode({"Records": [whole]}, mail)
     with pytest.raises(BadValue, match="'UPDATE'"):
         decode(whole | {"eventName": "UPDATE"}, mail)
-    with pytest.raises(BadValue, match="has 'Records', and this one has eventID"):
+    with pytest.raises(BadValue, match="has 'Records', but this one has eventID"):
         decode_all(whole, mail)
-    with pytest.raises(BadValue, match="has 'Records', and this is a list: pass the event itself"):
+    with pytest.raises(BadValue, match="is a mapping with 'Records', but this is a list: pass the event itself"):
         decode_all([whole], mail)  # type: ignore[arg-type]
-    with pytest.raises(BadValue, match=r"key of the record is id, and that of table 'mail' is pk, sk"):
+    with pytest.raises(BadValue, match=r"key of the record is id, but that of table 'mail' is pk, sk"):
         decode(whole | {"dynamodb": whole["dynamodb"] | {"Keys": {"id": {"S": "x"}}}}, mail)
-    with pytest.raises(BadValue, match="say 'raise' or 'skip'"):
+    with pytest.raises(BadValue, match="write 'raise' or 'skip'"):
         decode(whole, mail, on_unknown="ignore")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="is no Table"):
         decode(whole, Letter)  # type: ignore[call-overload]

@@ -151,7 +151,7 @@ def test_another_attribute_of_expiry_is_refused(address: str, client: Any) -> No
     )
     client.update_time_to_live(TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires"})
     assert [change.what for change in survey(backend, models(name)).changes if change.kind == "refused"] == ["expiry"]
-    with Store(models(name), backend) as db, pytest.raises(BackendError, match="expires items by 'expires'"):
+    with Store(models(name), backend) as db, pytest.raises(BackendError, match="is 'expires'"):
         db.create()
 
 
