@@ -1,14 +1,17 @@
-"""DynamoDB: one table a schema, secondary patterns on its global and local secondary indexes.
+"""DynamoDB: one table per schema; further access patterns use global and local secondary indexes.
 
-The flow, a file a step: `schema` (Schema → layout of the table, with its `options`) → `requests` (request → native
-requests, which are values of `native`; `writes`, `batches`, `transactions`, `projections` and `tables` hold the
-generators, `expressions` and `ranges` the texts) → `driver` (I/O, over the clients of `clients`, whose settings are in
-`retry`, `savings`, `profiles` and `sessions`) → `wire` (the JSON of requests and answers, past botocore's serializer
-and parser) → `loading` (attributes → entities, by the code of `generate`; `codec` and `attributes` hold what
-is between the two); `errors` turns what goes wrong into `odm.errors`, and `units` reads what was consumed.
+The data flow, one step per file:
 
-Two stand apart: `streams` decodes the records of a table's stream, and `admin` does for the command line what
-`changes` finds between the layout and the table as it is.
+* `schema`: Schema → table layout, with the user's `options`.
+* `requests`: request → native requests, defined in `native`. `writes`, `batches`, `transactions`, `projections` and
+  `tables` hold the generators; `expressions` and `ranges` write the expressions.
+* `driver`: all I/O, through the clients of `clients`, whose settings are in `retry`, `savings`, `profiles`, `sessions`.
+* `wire`: writes requests and reads responses as JSON, in place of botocore's serializer and parser.
+* `loading`: attributes → entities, with code from `generate`. `codec` and `attributes` convert single values.
+* `errors` translates failures into `odm.errors`, and `units` reads the consumed capacity.
+
+Outside this flow, `streams` decodes the records of DynamoDB Streams, and `admin` serves the command line: it applies
+the differences that `changes` finds between the layout and the existing table.
 """
 
 from odm.backends.dynamodb.driver import DynamoDB

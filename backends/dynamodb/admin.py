@@ -1,4 +1,4 @@
-"""What the command line asks of DynamoDB; see `odm.protocol.admin`."""
+"""The command line's operations on DynamoDB; see `odm.protocol.admin`."""
 
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 class Admin:
-    """One table of a backend, to look at and to change."""
+    """Inspects and changes one table."""
 
     def __init__(self, backend: DynamoDB, schema: Schema) -> None:
         self._connection = backend.connect(schema)
@@ -28,7 +28,7 @@ class Admin:
         """Compare the models with the table, and with the keys of some of its items.
 
         Args:
-            sample: read at most so many items, and at most 1 MB; 0: none.
+            sample: the number of items to read at most, within 1 MB; 0 reads none.
 
         Raises:
             BackendError: the table cannot be described or read.
@@ -36,7 +36,7 @@ class Admin:
         layout = self._connection.layout
         changes = self._run(plan(layout), Scan())
         if not sample or any(change.what == f"table {layout.table!r}" for change in changes):
-            return Survey(changes)  # no table, or one with another key
+            return Survey(changes)  # the table does not exist or has a different key
         items = self._run(_sample(layout, sample), Scan())
         return Survey(changes, judge(self._schema, items), len(items))
 
@@ -45,7 +45,7 @@ class Admin:
         self._run(apply(self._connection.layout, drop=drop, tell=tell), CreateTables())
 
     def _run(self, steps: Steps[R], request: Request) -> R:
-        """Run the steps; an error names the request, and nobody who only looks is told of a table being made."""
+        """Run the steps. An error names `request`, so that reading a table is not reported as creating it."""
         try:
             return run(steps, self._connection.call)
         except Exception as error:
@@ -56,7 +56,7 @@ class Admin:
 
 
 def _sample(layout: Layout, most: int) -> Steps[list[Stored]]:
-    """Some items with all of their keys."""
+    """A sample of the items, each with its table key and index keys."""
     response = yield Call("scan", {"TableName": layout.table, "Limit": most})
     return [_stored(layout, attributes) for attributes in response["Items"]]
 

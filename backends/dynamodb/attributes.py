@@ -1,7 +1,7 @@
-"""DynamoDB's attribute values → stored values, in both forms that answers come in.
+"""DynamoDB's attribute values → stored values.
 
-The values are those of the client (`boto3.client`), not of the resource: one-entry mappings from type to content. Bytes
-come as bytes, or as the base64 text of the wire (`odm.backends.dynamodb.wire`).
+The input has the format of boto3's client, not of its resource: mappings with one entry, from type to content. Binary
+content is bytes, or base64 text where `odm.backends.dynamodb.wire` decoded the response.
 """
 
 from binascii import a2b_base64
@@ -22,7 +22,7 @@ _EXACT = Context(prec=40)
 
 
 def from_attribute(attribute: Attribute) -> Value:
-    """Read a stored value; numbers come as int when integral, else as canonical Decimal.
+    """Read a stored value. A number becomes an int when it is integral, otherwise a canonical Decimal.
 
     Raises:
         BackendError: the type is unknown.
@@ -40,12 +40,12 @@ def from_attribute(attribute: Attribute) -> Value:
 
 
 def read_binary(content: str | bytes) -> bytes:
-    """The bytes, from base64 where they come as text."""
+    """The bytes; a text is decoded from base64."""
     return a2b_base64(content) if isinstance(content, str) else content
 
 
 def read_number(text: str) -> int | Decimal:
-    """The canonical number that a text holds."""
+    """Parse a number: an int when it is integral, otherwise a canonical Decimal."""
     if text.isdigit() or text.lstrip("-").isdigit():
         return int(text)
     number = Decimal(text)

@@ -1,6 +1,7 @@
-"""BatchGet and BatchWrite: as many native requests as it takes, until nothing is left undone.
+"""BatchGet and BatchWrite, in as many native requests as they need.
 
-DynamoDB answers a batch in part when it is throttled or the answer grows too long; what it leaves is sent again.
+DynamoDB may process a batch in part, when requests are throttled or the response exceeds 16 MB. It returns the rest as
+UnprocessedKeys or UnprocessedItems, and these are sent again.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +28,11 @@ T = TypeVar("T")
 
 
 def batch_get(layout: Layout, request: BatchGet, attempts: int) -> Steps[tuple[Item | None, ...]]:
-    """Read the keys, 100 a request; after so many attempts in a row that did nothing, give up."""
+    """Read the keys, 100 per request.
+
+    Raises:
+        Throttled: ``attempts`` requests in a row processed no key.
+    """
     found: dict[Key, Item] = {}
 
     def send(keys: Sequence[Key]) -> Steps[list[Key]]:
@@ -39,22 +44,26 @@ def batch_get(layout: Layout, request: BatchGet, attempts: int) -> Steps[tuple[I
         response = yield Call("batch_get_item", {"RequestItems": {layout.table: wanted}})
         for attributes in response["Responses"].get(layout.table, ()):
             found[read_key(layout.keys, attributes)] = AttributesItem(attributes, layout.hidden, layout.loader)
-        undone = response.get("UnprocessedKeys", {}).get(layout.table, {}).get("Keys", ())
-        return [read_key(layout.keys, attributes) for attributes in undone]
+        unprocessed = response.get("UnprocessedKeys", {}).get(layout.table, {}).get("Keys", ())
+        return [read_key(layout.keys, attributes) for attributes in unprocessed]
 
     yield from _until_done(layout, request.keys, MAX_GETS, attempts, send)
     return tuple(found.get(key) for key in request.keys)
 
 
 def batch_write(layout: Layout, request: BatchWrite, attempts: int) -> Steps[None]:
-    """Write the operations, 25 a request; give up as `batch_get` does."""
+    """Write the operations, 25 per request.
+
+    Raises:
+        Throttled: ``attempts`` requests in a row processed no operation.
+    """
     by_key = {operation.key: operation for operation in request.operations}
 
     def send(operations: Sequence[Put | Delete]) -> Steps[list[Put | Delete]]:
         writes = [_write_request(layout, operation) for operation in operations]
         response = yield Call("batch_write_item", {"RequestItems": {layout.table: writes}})
-        undone = response.get("UnprocessedItems", {}).get(layout.table, ())
-        return [by_key[_written_key(layout, write)] for write in undone]
+        unprocessed = response.get("UnprocessedItems", {}).get(layout.table, ())
+        return [by_key[_written_key(layout, write)] for write in unprocessed]
 
     yield from _until_done(layout, request.operations, MAX_WRITES, attempts, send)
 
@@ -77,34 +86,34 @@ def _until_done(
     attempts: int,
     send: Callable[[Sequence[T]], Steps[list[T]]],
 ) -> Steps[None]:
-    """Send the work in chunks; what a request leaves undone goes to the end of the line, after a pause.
+    """Send the work in chunks. Unprocessed entries move to the end of the queue, and the next request waits.
 
     Raises:
-        Throttled: nothing more is being done; ``left`` is the work that remains.
+        Throttled: DynamoDB processes no more entries; ``left`` holds those that remain.
     """
     left, fruitless = list(work), 0
     while left:
         chunk, rest = left[:size], left[size:]
         failure: Exception | None = None
         try:
-            undone = yield from send(chunk)
+            unprocessed = yield from send(chunk)
         except Exception as error:
             if is_throttled(error):
                 raise Throttled(_given_up(layout, len(left), len(work)) + hot_spots(error), left) from error
             if not is_conflict(error):
                 raise
-            undone, failure = list(chunk), error
-        left = rest + undone
-        fruitless = fruitless + 1 if len(undone) == len(chunk) else 0
+            unprocessed, failure = list(chunk), error
+        left = rest + unprocessed
+        fruitless = fruitless + 1 if len(unprocessed) == len(chunk) else 0
         if fruitless == attempts:
             raise Throttled(_given_up(layout, len(left), len(work)), left) from failure
-        if undone:
+        if unprocessed:
             yield backoff(fruitless)
 
 
 def _given_up(layout: Layout, left: int, whole: int) -> str:
     return (
-        f"{left} of {whole} operations of a batch on table {layout.table!r} were not done, because DynamoDB has no "
-        f"capacity for them now, or transactions write the same items: the {left} left are in .left of this error; "
+        f"{left} of {whole} operations of a batch on table {layout.table!r} were not processed: DynamoDB throttled "
+        f"them, or transactions are writing the same items. The {left} left are in .left of this error; "
         "send these again later, or spread the load over more partitions"
     )

@@ -1,7 +1,7 @@
-"""What lies between the models and a table that exists: one `TableChange` a difference, with the request that makes it.
+"""The differences between the models and an existing table: one `TableChange` each, with the request that applies it.
 
-Pure: it works on the answers of DescribeTable and DescribeTimeToLive. `odm.backends.dynamodb.tables` makes the changes:
-``create()`` those that add something, `odm apply` the others as well.
+These functions do no I/O. They compare the layout with the responses of DescribeTable and DescribeTimeToLive.
+`odm.backends.dynamodb.tables` applies the changes: ``create()`` only those that add something, `odm apply` all.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,14 +23,14 @@ from odm.protocol.admin import TableChange
 
 
 def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[TableChange, ...]:
-    """What the table lacks, has otherwise, and has beyond the models; expiry is `expiry_difference`.
+    """What the table lacks, has differently, or has in addition to the models; for TTL see `expiry_difference`.
 
     Args:
-        layout: what the models and options ask for.
-        table: the answer of DescribeTable; None: there is no table.
+        layout: what the models and options require.
+        table: the Table of the DescribeTable response; None if the table does not exist.
 
     Returns:
-        In the order in which they are to be made; what is refused first.
+        The changes in the order in which to apply them; those that cannot be made ("refused") come first.
     """
     if table is None:
         return (
@@ -48,23 +48,23 @@ def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[TableC
 
 
 def expiry_difference(layout: Layout, found: Mapping[str, Any]) -> TableChange | None:
-    """What is to be done about expiry.
+    """The change of the table's TTL setting, or None.
 
     Args:
-        layout: what the models ask for.
-        found: the TimeToLiveDescription of the table; empty: there is no table yet.
+        layout: what the models require.
+        found: the TimeToLiveDescription of the table; empty if the table does not exist yet.
     """
     on = found.get("TimeToLiveStatus", "DISABLED") in ("ENABLED", "ENABLING")
     attribute = found.get("AttributeName", TTL_ATTRIBUTE)
     if not layout.has_ttl:
-        text = f"on by {attribute!r}, and no model has a TTL field: DynamoDB removes items that have it"
+        text = f"enabled on {attribute!r}, but no model has a TTL field: DynamoDB deletes items that have it"
         return TableChange("extra", "expiry", text) if on else None
     if on and attribute != TTL_ATTRIBUTE:
         return TableChange(
             "refused",
             "expiry",
-            f"table {layout.table!r} expires items by {attribute!r}, and the models by {TTL_ATTRIBUTE!r}; a table has "
-            "one such attribute: switch expiry off (UpdateTimeToLive), and an hour later apply this again",
+            f"the TTL attribute of table {layout.table!r} is {attribute!r}, and that of the models is "
+            f"{TTL_ATTRIBUTE!r}; a table has one: disable TTL (UpdateTimeToLive), and an hour later apply this again",
         )
     setting = {"Enabled": True, "AttributeName": TTL_ATTRIBUTE}
     call = Call("update_time_to_live", {"TableName": layout.table, "TimeToLiveSpecification": setting})
@@ -72,7 +72,7 @@ def expiry_difference(layout: Layout, found: Mapping[str, Any]) -> TableChange |
 
 
 def _outline(layout: Layout) -> str:
-    """A new table in a few words."""
+    """A one-line summary of a new table."""
     options = layout.options
     paid = options.billing if isinstance(options.billing, Provisioned) else None
     parts = [f"key {' and '.join(layout.keys)}", _paid(paid)]
@@ -84,7 +84,7 @@ def _outline(layout: Layout) -> str:
 
 
 def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
-    """What no request can change: the key of the table, those of its indexes, and local indexes that are not there."""
+    """What no request can change: the key of the table, those of its indexes, and missing local indexes."""
     types = {definition["AttributeName"]: definition["AttributeType"] for definition in table["AttributeDefinitions"]}
     what, fix = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
     yield from _key_conflict(what, what, layout.keys, table["KeySchema"], types, fix)
@@ -99,7 +99,7 @@ def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange
         if others:
             text = (
                 f"index {name!r} of {what} needs the key attributes {', '.join(layout.indexes[name])} as text, and "
-                f"{', '.join(others)} in another index: name others in Table(..., index_keys=...)"
+                f"{', '.join(others)} in another index: choose other attributes in Table(..., index_keys=...)"
             )
             yield TableChange("refused", f"index {name!r}", text)
     found = {index["IndexName"] for index in table.get("LocalSecondaryIndexes", ())}
@@ -107,8 +107,8 @@ def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange
         yield TableChange(
             "refused",
             f"index {name!r}",
-            f"{what} exists without the local index {name!r}, and DynamoDB makes local indexes only together with the "
-            "table: drop local=True, which makes it a global index, or create the table anew and copy the items",
+            f"{what} exists without the local index {name!r}, and DynamoDB creates local indexes only with the "
+            "table: remove local=True, which makes it a global index, or create a new table and copy the items",
         )
 
 
@@ -128,7 +128,7 @@ def _key_conflict(
 
 
 def _projection_conflict(layout: Layout, index: Mapping[str, Any]) -> Iterator[TableChange]:
-    """An index that holds less than queries take from it; one that holds more serves as well."""
+    """Report an index whose projection lacks attributes that the models need; additional attributes do no harm."""
     name, held = index["IndexName"], index.get("Projection", {"ProjectionType": "ALL"})
     wanted = layout.projections.get(name)
     if held["ProjectionType"] == "ALL" or (wanted is not None and {*wanted} <= {*held.get("NonKeyAttributes", ())}):
@@ -148,7 +148,7 @@ def _lacking(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
 
 
 def _absent(layout: Layout, table: Mapping[str, Any]) -> list[str]:
-    """The global indexes in whose place there is none."""
+    """The global indexes of the layout that the table does not have."""
     found = {index["IndexName"] for index in _indexes(table)}
     return [index for index in global_indexes(layout) if index not in found]
 
@@ -159,16 +159,16 @@ def _indexes(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _extra(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
-    """Indexes that no model has. The request that removes a global one is there for whoever asks for it."""
+    """Indexes that no model uses, with the request that deletes a global one: only `odm apply --drop` sends it."""
     for index in table.get("GlobalSecondaryIndexes", ()):
         name = index["IndexName"]
         if name not in layout.indexes:
             arguments = {"TableName": layout.table, "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": name}}]}
-            text = "no model has it; it costs writes and room"
+            text = "no model uses it; it costs write capacity and storage"
             yield TableChange("extra", f"index {name!r}", text, Call("update_table", arguments))
     for index in table.get("LocalSecondaryIndexes", ()):
         if index["IndexName"] not in layout.indexes:
-            text = "no model has it; a local index goes only with its table"
+            text = "no model uses it; DynamoDB deletes a local index only with its table"
             yield TableChange("extra", f"index {index['IndexName']!r}", text)
 
 
@@ -180,7 +180,7 @@ def _stream(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
         yield TableChange("add", "stream", wanted, _update(layout, StreamSpecification=stream_specification(wanted)))
     elif found.get("StreamViewType") != wanted.upper():
         text = (
-            f"{found.get('StreamViewType', '?').lower()} → {wanted}: it is switched off first, then on as a new stream"
+            f"{found.get('StreamViewType', '?').lower()} → {wanted}: the stream is disabled, then a new one is enabled"
         )
         yield TableChange("change", "stream", text, _update(layout, StreamSpecification={"StreamEnabled": False}))
 
@@ -202,7 +202,7 @@ def _billing(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
     for index in table.get("GlobalSecondaryIndexes", ()):
         name, has = index["IndexName"], capacity_of(index)
         needs = wanted.of(name)
-        # The capacity of somebody else's index is no concern, once it has one.
+        # An index that no model uses needs a capacity when the table becomes provisioned; later it stays unchanged.
         if found is None or (name in layout.indexes and _differs(has, needs)):
             updates.append({"Update": {"IndexName": name, "ProvisionedThroughput": needs.throughput}})
             steps.append(f"index {name!r} {_paid(has)} → {_paid(needs)}")

@@ -1,9 +1,8 @@
-"""The vendor's clients, sync and async, made at the first call from one set of settings.
+"""The boto3 and aiobotocore clients, created at the first call from one set of settings.
 
-There are two of each: botocore sends a request again when its answer was lost, which no setting of a single request
-forbids, so requests that must be sent once have a client without retries. Nor can a single request have a timeout, so
-each `RetryPolicy` has its clients.
-boto3 and aiobotocore are imported here alone, and only when a client is needed.
+botocore configures retries and timeouts per client, not per request. So there is a second client without retries for
+requests that must not be repeated after a lost response, and each `RetryPolicy` has clients of its own.
+Only this module and `sessions` import boto3 and aiobotocore, and only when a client is needed.
 """
 
 import asyncio
@@ -30,20 +29,20 @@ if TYPE_CHECKING:
 
 
 LONG_BODY: Final = 512 * 1024
-"""Bytes of a request that are sent in one piece at most; aiohttp warns from twice as many on."""
+"""The largest request body, in bytes, that is sent in one piece; aiohttp warns about bodies over 1 MiB."""
 
 STAND_IN: Final = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
 STAND_IN_REGION: Final = "us-east-1"
-"""What a service on this machine is given where no credentials or no region are configured: it needs some, any."""
+"""Used for a service on this machine if no credentials or no region are configured: it accepts any, but needs some."""
 
 
 @frozen
 class Settings:
-    """What both clients are made from; what is None, boto3 looks up in its usual places.
+    """What the clients are created from. Where a setting is None, boto3 looks it up in its usual places.
 
     Attributes:
         session, region, endpoint_url, config, profile: as in `DynamoDB`.
-        keys: credentials in place of the session's; None before these were looked for.
+        keys: credentials that replace the session's, or {} to use these; None until they were looked up.
     """
 
     session: "boto3.Session | None" = None
@@ -55,11 +54,11 @@ class Settings:
 
 
 _Kind: TypeAlias = tuple[bool, RetryPolicy]
-"""What tells clients apart: whether they send a request once, and their policy."""
+"""What distinguishes clients: whether they send a request only once, and their retry policy."""
 
 
 class SyncClient:
-    """The boto3 clients, with retries and without, for each policy; threads may share them."""
+    """The boto3 clients of each retry policy, with and without retries. Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -72,20 +71,25 @@ class SyncClient:
         self._clients: dict[_Kind, Any] = {}
 
     def get(self, once: bool = False, policy: RetryPolicy = DEFAULT_POLICY) -> Any:
-        """The client, made by the first caller; ``once``: the one that sends nothing again by itself."""
+        """The client, created at the first call.
+
+        Args:
+            once: the client that never retries by itself.
+            policy: the retry policy of the store.
+        """
         if self._process != os.getpid():
-            self._begin()  # after a fork: two processes on one connection read each other's answers
+            self._begin()  # after a fork: two processes that share a connection read each other's responses
         kind = (once, policy)
         client = self._clients.get(kind)
         if client is None:
-            with self._lock:  # making a client is not thread-safe in boto3, using one is
+            with self._lock:  # in boto3, using a client is thread-safe, creating one is not
                 client = self._clients.get(kind)
                 if client is None:
                     client = self._clients[kind] = self._create(kind)
         return client
 
     def close(self) -> None:
-        """Close the clients' connections; a later `get` makes a new client."""
+        """Close the clients' connections; a later `get` creates a new client."""
         with self._lock:
             clients, self._clients = self._clients, {}
         for client in clients.values():
@@ -101,7 +105,7 @@ class SyncClient:
 
 @define(eq=False)
 class _Slot:
-    """The clients of one event loop, behind a lock: many tasks may ask for them first."""
+    """The clients of one event loop. The lock keeps concurrent tasks from creating the same client twice."""
 
     lock: asyncio.Lock = Factory(asyncio.Lock)
     stack: AsyncExitStack = Factory(AsyncExitStack)
@@ -109,14 +113,14 @@ class _Slot:
     session: Any = None
 
     async def close(self) -> None:
-        """Close the clients, also one that is just being made."""
+        """Close the clients, including one that is still being created."""
         async with self.lock:
             self.clients.clear()
             await self.stack.aclose()
 
 
 class AsyncClients:
-    """The aiobotocore clients of each event loop: their connections cannot move to another loop."""
+    """The aiobotocore clients of each event loop; their connections cannot be used in another loop."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -124,7 +128,7 @@ class AsyncClients:
         self._slots: dict[asyncio.AbstractEventLoop, _Slot] = {}
 
     async def get(self, once: bool = False, policy: RetryPolicy = DEFAULT_POLICY) -> Any:
-        """The client of the running loop, made by the first caller; the arguments are those of `SyncClient.get`."""
+        """The client of the running loop, created at the first call; the arguments are those of `SyncClient.get`."""
         kind = (once, policy)
         loop = asyncio.get_running_loop()
         slot = self._slots.get(loop)
@@ -133,7 +137,7 @@ class AsyncClients:
             slot = self._slots.setdefault(loop, _Slot())
         async with slot.lock:
             if kind not in slot.clients:
-                # Credentials may be asked of a metadata service, which is I/O.
+                # In a thread, because credentials may come from a metadata service, which is I/O.
                 self._settings = await asyncio.to_thread(_resolved, self._settings)
                 client = await slot.stack.enter_async_context(self._create(slot, kind))
                 client.meta.events.register("before-send.dynamodb", _stream_long_body)
@@ -143,17 +147,17 @@ class AsyncClients:
             return slot.clients[kind]
 
     async def aclose(self) -> None:
-        """Close the clients of the running loop; a later `get` makes a new one."""
+        """Close the clients of the running loop; a later `get` creates a new one."""
         slot = self._slots.get(asyncio.get_running_loop())
         if slot is not None:
             await slot.close()
 
     async def _close_left(self) -> None:
-        """Close the clients of loops that ended without `aclose`, as after each `asyncio.run`: they would add up."""
+        """Close the clients of loops that ended without `aclose`, so that repeated `asyncio.run` does not leak them."""
         for loop in [loop for loop in list(self._slots) if loop.is_closed()]:
             slot = self._slots.pop(loop, None)
             if slot is not None:
-                with suppress(Exception):  # what it was open on is gone
+                with suppress(Exception):  # its event loop is closed
                     await slot.stack.aclose()
 
     def _create(self, slot: _Slot, kind: _Kind) -> Any:
@@ -167,7 +171,7 @@ class AsyncClients:
 
 
 def _stream_long_body(request: Any, **_: Any) -> None:
-    """Hand a long body over as a stream: in one piece it blocks the event loop, and aiohttp warns of it."""
+    """Send a long body as a stream: in one piece it blocks the event loop, and aiohttp logs a warning."""
     if isinstance(request.body, bytes) and len(request.body) > LONG_BODY:
         request.body = BytesIO(request.body)
 
@@ -188,7 +192,7 @@ def session_of(settings: Settings) -> "boto3.Session":
 
 
 def _resolved(settings: Settings) -> Settings:
-    """The settings with a session, region and credentials for good: two clients are to look for them, or ask, once."""
+    """The settings with session, region and credentials filled in, so that all clients look them up only once."""
     if settings.keys is not None:
         return settings
     session, keys = session_of(settings), {}
@@ -203,12 +207,12 @@ def _is_on_this_machine(endpoint_url: str | None) -> bool:
     try:
         host = urlsplit(endpoint_url or "").hostname or ""
         return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:  # another name
+    except ValueError:  # a host name, not an IP address
         return False
 
 
 def _arguments(settings: Settings, once: bool, policy: RetryPolicy) -> dict[str, Any]:
-    """What a sync or async client is made with."""
+    """The arguments that create a sync or async client."""
     session = session_of(settings)
     return {
         "region_name": settings.region,

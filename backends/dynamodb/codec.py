@@ -1,8 +1,8 @@
 """Stored values ↔ DynamoDB's attribute values, and keys and positions ↔ key attributes.
 
-The values are those of the client (`boto3.client`), not of the resource: one-entry mappings from type to content.
-How they are read, `odm.backends.dynamodb.attributes` says. An entity is written as the JSON text of its attributes, and
-these are values only for who looks at them.
+Attribute values have the format of boto3's client, not of its resource: mappings with one entry, from type to content.
+`odm.backends.dynamodb.attributes` reads them. An entity is written as the JSON text of its attributes, which is parsed
+only when code accesses them.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ def to_attribute(value: Value) -> dict[str, Any]:
     """Write a stored value.
 
     Raises:
-        BadValue: it is no stored value, such as an empty set or a float.
+        BadValue: DynamoDB cannot store the value, for example an empty set or a float.
     """
     match value:
         case None:
@@ -49,17 +49,17 @@ def to_attribute(value: Value) -> dict[str, Any]:
             return _set_attribute(value)
         case _:
             raise BadValue(
-                f"DynamoDB stores no {type(value).__name__}, such as {value!r}: convert it to a stored value"
+                f"DynamoDB cannot store a {type(value).__name__} ({value!r}): convert it to a type that it stores"
             )
 
 
 def attributes_of(text: str) -> dict[str, Any]:
-    """The attributes that a JSON text holds."""
+    """Parse the JSON text of an item into attribute values."""
     return {name: to_attribute(value) for name, value in read_text(text).items()}
 
 
 def read_text(text: str) -> dict[str, Value]:
-    """The stored values of the attributes that a JSON text holds."""
+    """Parse the JSON text of an item into stored values."""
     return {name: from_attribute(attribute) for name, attribute in from_json(text).items()}
 
 
@@ -75,7 +75,7 @@ _SPELLING: Final = Spelling(
 
 
 def write_item(codec: EntityCodec, entity: Any) -> Item:
-    """The item of an entity, as `EntityCodec.encode` gives it, in text if nothing about it is unusual.
+    """The item of an entity: as JSON text in the usual case, otherwise as `EntityCodec.encode` returns it.
 
     Raises:
         BadValue: as `EntityCodec.encode`.
@@ -92,7 +92,7 @@ _DRAFTS: Final = Drafts(partial(TextWrites, _SPELLING, _most), read_text)
 
 
 def write_put(layout: Layout, put: Put) -> Attributes:
-    """All attributes that a put writes: the item's own, its key, and the keys of its index entries."""
+    """All attributes that a put writes: those of the item, its key, and the keys of its index entries."""
     if type(put.item) is Draft:
         return AttributesText(f"{{{_key_texts(layout, put)}{put.item.form[1:]}", attributes_of)
     attributes = write_key(layout.keys, put.key)
@@ -102,39 +102,39 @@ def write_put(layout: Layout, put: Put) -> Attributes:
 
 
 def _key_texts(layout: Layout, put: Put) -> str:
-    """The JSON text of the key attributes, with a comma behind each."""
+    """The JSON text of the key attributes, each followed by a comma."""
     texts = [f"{_start(name)}{quoted(text)}}}," for name, text in zip(layout.keys, put.key, strict=False)]
     for index, key in put.entries.items():
         for name, text in zip(layout.indexes[index], key, strict=True):
-            if name not in layout.keys:  # a local index has the partition key of the table
+            if name not in layout.keys:  # the partition key of a local index is that of the table
                 texts.append(f"{_start(name)}{quoted(text)}}},")
     return "".join(texts)
 
 
 @cache
 def _start(name: str) -> str:
-    """What stands before the JSON text of a key attribute's value."""
+    """The JSON text in front of a key attribute's value."""
     return f'{quoted(name)}:{{"S":'
 
 
 def read_item(layout: Layout, attributes: Attributes) -> dict[str, Value]:
-    """The item that the attributes hold, without the key attributes of table and indexes."""
+    """The item, without the key attributes of the table and its indexes."""
     hidden = layout.hidden
     return {name: from_attribute(attribute) for name, attribute in attributes.items() if name not in hidden}
 
 
 def write_key(names: Iterable[str], key: Key) -> dict[str, Attribute]:
-    """The key attributes of those names; the sort text is left out where there is no name for it."""
+    """The key attributes with these names; without a second name, the sort key is omitted."""
     return {name: {"S": text} for name, text in zip(names, key, strict=False)}
 
 
 def read_key(names: Iterable[str], attributes: Attributes) -> Key:
-    """The key that the attributes of those names hold."""
+    """The key, from the attributes with these names."""
     return Key(*(attributes[name]["S"] for name in names))
 
 
 def read_entries(layout: Layout, attributes: Attributes) -> dict[str, Key]:
-    """The index entries of an item: it is in an index if it has both of its key attributes, as text."""
+    """The index entries of an item: an index contains it if both index key attributes exist and are strings."""
     return {
         index: read_key(names, attributes)
         for index, names in layout.indexes.items()
@@ -143,7 +143,7 @@ def read_entries(layout: Layout, attributes: Attributes) -> dict[str, Key]:
 
 
 def write_position(layout: Layout, index: str | None, position: Position) -> dict[str, Attribute]:
-    """The ExclusiveStartKey that goes on behind a position."""
+    """The ExclusiveStartKey that continues after a position."""
     attributes = write_key(layout.keys, position.key)
     if index is not None and position.index_key is not None:
         attributes |= write_key(layout.indexes[index], position.index_key)
@@ -151,7 +151,7 @@ def write_position(layout: Layout, index: str | None, position: Position) -> dic
 
 
 def read_position(layout: Layout, index: str | None, attributes: Attributes) -> Position:
-    """The position of an item, or of a LastEvaluatedKey, in the table or in an index."""
+    """The position of an item or of a LastEvaluatedKey, in the table or in an index."""
     index_key = read_key(layout.indexes[index], attributes) if index is not None else None
     return Position(read_key(layout.keys, attributes), index_key)
 
@@ -164,5 +164,5 @@ def _set_attribute(members: frozenset[Value]) -> dict[str, Any]:
             f"the set {set(members)!r} cannot be stored in DynamoDB: a set has one or more members, "
             "all strings, all numbers or all bytes"
         )
-    # Sorted, so that one value always gives one request.
+    # Sorted, so that equal values produce equal requests.
     return {f"{kind}S": [to_attribute(member)[kind] for member in sorted(members)]}

@@ -1,4 +1,4 @@
-"""The backend's face to the core, and the only place where I/O happens."""
+"""The backend class and its connection. All I/O of the backend happens here."""
 
 import asyncio
 import time
@@ -27,32 +27,32 @@ if TYPE_CHECKING:
 
 
 class DynamoDB(Backend):
-    """Tables on DynamoDB, or on what speaks its protocol (DynamoDB Local, moto, ScyllaDB Alternator).
+    """Tables on DynamoDB, or on a service with the same API (DynamoDB Local, moto, ScyllaDB Alternator).
 
-    Credentials, region and all else that is not given come from where boto3 looks for them: environment, profile, role.
-    An async client uses the same settings and the session's credentials through aiobotocore.
-    ``store.create()`` adds to an existing table what it lacks: indexes, expiry, a stream. An item that was written
-    before its model had the access pattern enters the index when it is written again.
+    boto3 looks up credentials, region and other settings that are not given here: environment, profile, role.
+    Async calls use the same settings, and the session's credentials, through aiobotocore.
+    ``store.create()`` adds what an existing table lacks: indexes, TTL, a stream. An item that was written before its
+    model had the access pattern enters the index when it is written again.
 
     Args:
         session: the boto3 session to use.
         region: the AWS region, such as "eu-west-1".
-        endpoint_url: the address of another service than AWS, such as "http://localhost:8000". Where it is on this
-            machine and no credentials or no region are found, "local" and "us-east-1" stand in: DynamoDB Local needs
-            some, and keeps the tables of each apart.
-        profile: the profile in the AWS configuration; None: as the environment says.
-        config: timeouts, retries, proxies and so on, for sync and async clients. Its retries are not for writes
-            that must not happen twice (updates, deletes, conditional puts): these are sent again only when they
-            certainly did nothing, up to seven times in all. Where no retries are configured, here or for boto3, it is
-            seven times for all requests. A store's own ``timeout`` and ``retries`` go before all of these.
-        billing: how the table is paid for, "on-demand" or ``Provisioned(read=5, write=5)``. ``create()`` makes a new
-            table so, and leaves that of one that exists to ``odm apply``. None: a new table is on-demand.
-        stream: what the records of the table's stream have of an item: "new_and_old_images", "new_image", "old_image"
-            or "keys_only". ``create()`` switches a stream on where there is none; None: leaves it alone.
+        endpoint_url: the address of a service other than AWS, such as "http://localhost:8000". If it is on this
+            machine and no credentials or no region are configured, "local" and "us-east-1" are used. DynamoDB Local
+            needs some, and separates the tables by them.
+        profile: the profile in the AWS configuration; None: boto3's default.
+        config: timeouts, retries, proxies and so on, for sync and async clients. Its retries do not apply to writes
+            that are not idempotent (updates, deletes, conditional puts): these are retried only when they certainly
+            had no effect, up to seven attempts in total. If no retries are configured, here or for boto3, all requests
+            have up to seven attempts. A store's own ``timeout`` and ``retries`` take precedence.
+        billing: the capacity mode, "on-demand" or ``Provisioned(read=5, write=5)``. ``create()`` uses it for a new
+            table; ``odm apply`` also changes that of an existing one. None: a new table is on-demand.
+        stream: the StreamViewType of the table's stream: "new_and_old_images", "new_image", "old_image" or
+            "keys_only". ``create()`` enables a stream if the table has none. None: the stream is not changed.
 
     Raises:
-        BadValue: the endpoint is no URL, the session or config another thing, billing or stream none of these, or there
-            are both a session and a profile.
+        BadValue: ``endpoint_url`` is not a URL, ``session`` or ``config`` has the wrong type, ``billing`` or ``stream``
+            is not one of the values above, or both a session and a profile are given.
     """
 
     def __init__(
@@ -67,29 +67,31 @@ class DynamoDB(Backend):
         stream: Stream | None = None,
     ) -> None:
         if endpoint_url is not None and not endpoint_url.startswith(("http://", "https://")):
-            raise BadValue(f"endpoint_url={endpoint_url!r} is no URL: write it like 'http://localhost:8000'")
-        if session is not None and not hasattr(session, "region_name"):  # boto3 is not imported to look
+            raise BadValue(f"endpoint_url={endpoint_url!r} is not a URL: write it like 'http://localhost:8000'")
+        if session is not None and not hasattr(session, "region_name"):  # checked without importing boto3
             raise BadValue(
                 f"the session is a {type(session).__name__}, not a boto3.Session: write DynamoDB(endpoint_url=...) or "
                 "DynamoDB(region=...) for an address or a region"
             )
         if session is not None and profile is not None:
-            raise BadValue(f"profile={profile!r} goes with no session: give boto3.Session(profile_name=...) alone")
+            raise BadValue(
+                f"profile={profile!r} cannot be combined with a session: pass boto3.Session(profile_name=...) alone"
+            )
         if config is not None and not hasattr(config, "merge"):
             raise BadValue(f"the config is a {type(config).__name__}, not a botocore.config.Config")
         self._settings = Settings(session, region, endpoint_url, config, profile=profile)
         self._options = checked_options(billing, stream)
 
     name = "dynamodb"
-    # Nothing bounds an index key and its item's key together; all else is what is portable.
+    # DynamoDB does not limit an index key and its item's key together; the other limits are the portable ones.
     limits = Limits(entry_bytes=None)
 
     def connect(self, schema: Schema) -> "DynamoDBConnection":
-        """Open the table of a schema; nothing is sent and boto3 is not imported before the first call.
+        """Open the table of a schema. Before the first call, nothing is sent and boto3 is not imported.
 
         Raises:
             SchemaError: DynamoDB does not allow a name in the schema.
-            BadValue: ``billing`` has capacity for an index that is not there.
+            BadValue: ``billing`` sets the capacity of an index that does not exist.
         """
         return DynamoDBConnection(layout_of(schema, self._options), self._settings)
 
@@ -99,7 +101,7 @@ class DynamoDB(Backend):
 
 
 class DynamoDBConnection(Connection[Native]):
-    """One table on DynamoDB. Thread-safe; the async clients are an event loop's own."""
+    """One table on DynamoDB. Thread-safe; each event loop has its own async clients."""
 
     def __init__(self, layout: Layout, settings: Settings) -> None:
         self.layout = layout
@@ -109,22 +111,22 @@ class DynamoDBConnection(Connection[Native]):
         self._attempts = attempts_of(DEFAULT_POLICY)
 
     def with_retry_policy(self, policy: RetryPolicy) -> "DynamoDBConnection":
-        """A twin with another policy, that shares the clients; closing one closes both."""
+        """A connection with another retry policy. It shares the clients, so closing one closes both."""
         twin = copy(self)
         twin._retry_policy = policy
         twin._attempts = attempts_of(policy)
         return twin
 
     def encode(self, codec: EntityCodec, entity: Any) -> Item:
-        """The item of an entity, as the JSON that is sent."""
+        """The item of an entity, as the JSON text that is sent."""
         return write_item(codec, entity)
 
     def steps(self, request: Request) -> Steps[Any]:
-        """The native requests (`Call`, `Sleep`) that answer a request."""
+        """The native requests (`Call`, `Sleep`) that perform a request."""
         return steps_of(self.layout, request, self._attempts)
 
     def metered(self) -> MeteredConnection:
-        """The twin whose requests ask for the capacity that they consume."""
+        """A connection that also requests the consumed capacity (ReturnConsumedCapacity)."""
         return MeteredConnection(self)
 
     def call(self, native: Native) -> Any:

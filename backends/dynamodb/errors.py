@@ -1,7 +1,7 @@
-"""What botocore raises → `odm.errors`, in one table.
+"""botocore's exceptions → `odm.errors`, in one table.
 
-The first row that fits decides. A write whose answer was lost is `OutcomeUnknown` unless sending it twice is the same
-as sending it once; what could be sent again was sent again before an error arrives here.
+The first matching row decides. If the response to a write was lost, the error is `OutcomeUnknown`, unless the write is
+idempotent. Requests that may be retried were retried before an error arrives here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,12 +28,12 @@ class _Row:
     """A kind of failure.
 
     Attributes:
-        kinds: error codes of the service, names of botocore's exception classes (bases count), "5xx", "unsent" or
-            "foreign".
-        error: what the user gets.
-        advice: what to do; ``{table}`` is the table's name, ``{index}`` that of the index that is read.
-        said: a part of the service's message that must be there.
-        lost: the request may have been carried out all the same.
+        kinds: error codes of the service, names of botocore's exception classes (base classes match too), "5xx",
+            "unsent" or "foreign".
+        error: the class of the error that the user gets.
+        advice: what to do; ``{table}`` is the table's name, ``{index}`` that of the queried index.
+        said: text that the service's message must contain.
+        lost: the request may have been applied despite the error.
     """
 
     kinds: frozenset[str]
@@ -48,7 +48,7 @@ def _row(kinds: str, error: type[OdmError], advice: str, said: str = "", lost: b
 
 
 CONFLICTS = "TransactionConflictException ReplicatedWriteConflictException"
-"""A transaction, or another region, is writing the item; botocore does not know the first as one to try again after."""
+"""A transaction, or another region, is writing the item. botocore does not retry the first of these codes."""
 
 CONDITION_FAILED = "ConditionalCheckFailedException"
 TABLE_IN_USE = "ResourceInUseException"
@@ -74,38 +74,38 @@ _NO_ENDPOINT = "BaseEndpointResolverError EndpointProviderError InvalidRegionErr
 _SERVER_FAULT, _UNSENT, _FOREIGN = "5xx", "unsent", "foreign"
 
 _NO_CONNECTION = frozenset({"NewConnectionError", "gaierror", "ClientConnectorError"})
-"""What urllib3, the resolver and aiohttp raise when no connection came about."""
+"""What urllib3, the resolver and aiohttp raise when a connection cannot be established."""
 
 _OTHER_KEY = (
-    "the keys of table {table!r} or of an index are not those of the models, which odm plan compares: name them in "
+    "the key attributes of table {table!r} or of an index differ from those of the models (run odm plan): name them in "
     "Table(..., keys=..., index_keys=...), or use another table"
 )
 _NO_INDEX = "index {index!r} of table {table!r} does not exist: call store.create()"
 
 _TABLE = (
-    _row(TABLE_MISSING, BackendError, _NO_INDEX, "Invalid index"),  # so says moto
+    _row(TABLE_MISSING, BackendError, _NO_INDEX, "Invalid index"),  # moto's message
     _row(_INVALID, BackendError, _NO_INDEX, "specified index"),
     _row(TABLE_MISSING, BackendError, "table {table!r} does not exist in this account and region: call store.create()"),
     _row(
         _INVALID,
         ItemTooLarge,
-        "keep the item within 400 KB: split it, or keep what is large elsewhere",
+        "keep the item within 400 KB: split it, or store large values elsewhere",
         "Item size",
     ),
     _row(_INVALID, KeyValueError, "make the partition key at most 2,048 bytes long", "Size of hashkey"),
     _row(_INVALID, KeyValueError, "make the sort key at most 1,024 bytes long", "size of all range keys"),
-    _row(_INVALID, BadCursor, "start again without the cursor: it lies outside this query", "starting key"),
+    _row(_INVALID, BadCursor, "start again without the cursor: it is not a position in this query", "starting key"),
     _row(_INVALID, BackendError, _OTHER_KEY, "element does not match the schema"),
     _row(_INVALID, BackendError, _OTHER_KEY, "Missing the key"),
     _row(_INVALID, BackendError, _OTHER_KEY, "missed key schema element"),
-    _row(_INVALID, BackendError, _OTHER_KEY, "required keys was not given"),  # so says DynamoDB Local
-    _row(_INVALID, BackendError, _OTHER_KEY, "conditions on the keys"),  # and this of a table without a sort key
+    _row(_INVALID, BackendError, _OTHER_KEY, "required keys was not given"),  # DynamoDB Local's message
+    _row(_INVALID, BackendError, _OTHER_KEY, "conditions on the keys"),  # its message for a table without a sort key
     _row(_INVALID, BackendError, _OTHER_KEY, "key condition not supported"),
     _row(_INVALID, BackendError, _OTHER_KEY, "does not match schema type"),
     _row(_INVALID, BackendError, _OTHER_KEY, "mismatch for key"),
     _row(_INVALID, BackendError, _OTHER_KEY, "mismatch for Index Key"),
-    _row(_INVALID, BadValue, "set the parent of the path first: it is missing or no map or list", "document path"),
-    _row(_INVALID, BadValue, "set the attribute first: the path leads to nothing", "does not exist in the item"),
+    _row(_INVALID, BadValue, "set the parent of the path first: it is missing, or not a map or list", "document path"),
+    _row(_INVALID, BadValue, "set the attribute first: the path does not exist", "does not exist in the item"),
     _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "incorrect data type"),
     _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "Type mismatch"),
     _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "Incorrect operand type"),
@@ -117,7 +117,7 @@ _TABLE = (
     _row(_THROTTLED, Throttled, "try again later, or spread the load over more partitions"),
     _row(_INVALID, ItemTooLarge, "split the work into several transactions", "payload size"),
     _row(CONFLICTS, Throttled, "a transaction or another region is writing the same item: try again"),
-    _row("TransactionInProgressException", BackendError, "DynamoDB is still working at it", lost=True),
+    _row("TransactionInProgressException", BackendError, "DynamoDB is still processing it", lost=True),
     _row(_REFUSED, BackendError, "check the credentials and their permissions on table {table!r}"),
     _row(_NO_CREDENTIALS, BackendError, "configure AWS credentials, or pass DynamoDB(session=boto3.Session(...))"),
     _row(_NO_ENDPOINT, BackendError, "name the AWS region: DynamoDB(region='eu-west-1'), or AWS_DEFAULT_REGION"),
@@ -126,57 +126,57 @@ _TABLE = (
     _row(
         "ChecksumError IncompleteReadError DamagedAnswer",
         BackendError,
-        "the answer arrived damaged: check the network, and what stands in between, such as a proxy",
+        "the response arrived damaged: check the network, and any proxy in between",
         lost=True,
     ),
     _row(_SERVER_FAULT, BackendError, "try again later", lost=True),
-    _row(_FOREIGN, BackendError, "what answers is not DynamoDB: check endpoint_url, and any proxy in between"),
+    _row(_FOREIGN, BackendError, "the response is not from DynamoDB: check endpoint_url, and any proxy in between"),
 )
-_ELSE = _row("", BackendError, "DynamoDB refused it for the reason given here")
+_ELSE = _row("", BackendError, "DynamoDB rejected it for the reason given here")
 
 
 class DamagedAnswer(Exception):
-    """A request was answered as one that was done, with what is no answer of DynamoDB."""
+    """A response has a success status, but its body is not a complete response of DynamoDB."""
 
 
 def code_of(error: BaseException) -> str:
-    """The service's error code; "" when the error is not an answer of the service."""
+    """The service's error code; "" if the error is not a response of the service."""
     return str(_response(error).get("Error", {}).get("Code", ""))
 
 
 def is_throttled(error: BaseException) -> bool:
-    """Whether the service refused the request for now."""
+    """Whether the service throttled the request."""
     return code_of(error) in _THROTTLED.split()
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether the request was refused because somebody else is just writing an item of it."""
+    """Whether the request was rejected because a transaction or another region is writing one of its items."""
     return code_of(error) in CONFLICTS.split()
 
 
 def did_nothing(error: Exception) -> bool:
-    """Whether the request certainly was not carried out and may be sent again: refused for now, or never sent."""
+    """Whether the request certainly had no effect and may be sent again: it was throttled, or never sent."""
     row = _row_of(error)
     return row.error is Throttled or _UNSENT in row.kinds
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether the request may have been carried out, though no answer says so."""
+    """Whether the request may have been applied although its response was lost."""
     return _row_of(error).lost
 
 
 def reasons_of(error: BaseException) -> Sequence[Mapping[str, Any]]:
-    """Why a transaction was cancelled: a mapping per operation, in order; empty for any other error."""
+    """The CancellationReasons of a transaction, one mapping per operation, in order; empty for any other error."""
     reasons: Sequence[Mapping[str, Any]] = _response(error).get("CancellationReasons", ())
     return reasons
 
 
 def misfit(message: str, operation: Operation, table: str) -> BadValue | None:
-    """What the user gets for an operation of a transaction that is not valid on the item as it is.
+    """The error for an operation of a transaction that is not valid for the stored item; None for other messages.
 
     Args:
-        message: what the service says of it.
-        operation: of the transaction.
+        message: the Message of its CancellationReason.
+        operation: the operation.
         table: the table's name.
     """
     row = next((row for row in _TABLE if _INVALID in row.kinds and row.said in message), _ELSE)
@@ -186,14 +186,14 @@ def misfit(message: str, operation: Operation, table: str) -> BadValue | None:
 
 
 def translated(error: Exception, request: Request, table: str) -> OdmError | None:
-    """The error that the user gets in place of a native one; None when the error is none of the client's.
+    """The error that the user gets in place of a native one; None if it is not an error of the client.
 
     Args:
-        error: what was raised while the request was performed.
+        error: the exception that the native request raised.
         request: the request of the core.
         table: the table's name.
     """
-    if isinstance(error, OdmError):  # such as: botocore is not installed
+    if isinstance(error, OdmError):  # for example because botocore is not installed
         return None
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -204,23 +204,23 @@ def translated(error: Exception, request: Request, table: str) -> OdmError | Non
     advice = row.advice.format(table=table, index=getattr(request, "index", None))
     if row.lost and not repeatable(request):
         return OutcomeUnknown(
-            f"{place}: the answer was lost, and the write may or may not have been done: read the item before you "
+            f"{place}: the response was lost, and the write may or may not have been applied: read the item before you "
             f"write again; {advice} ({_said(error)})"
         )
     if row.lost and isinstance(request, Put | BatchWrite):
-        advice += "; what it writes may or may not have been written, and can safely be written again"
+        advice += "; the write may or may not have been applied, and can safely be repeated"
     return row.error(f"{place}: {advice} ({_said(error)}{hot_spots(error)})")
 
 
 def _said(error: Exception) -> str:
-    """The error's own words; of a page of HTML only the beginning."""
+    """The message of the error; an HTML page is cut to 300 characters."""
     return shorten(str(error), 300) if code_of(error).isdecimal() else str(error)
 
 
 def hot_spots(error: BaseException) -> str:
-    """Which table or index refused work, and why, where the service says so."""
+    """The throttled table or index, and the reason, if the service reports them."""
     answer = _response(error)
-    reasons = answer.get("ThrottlingReasons") or answer.get("throttlingReasons", [])  # so in ThrottlingException
+    reasons = answer.get("ThrottlingReasons") or answer.get("throttlingReasons", [])  # lower case: ThrottlingException
     return "".join(f"; {reason.get('reason')} at {reason.get('resource')}" for reason in reasons)
 
 
@@ -229,7 +229,7 @@ def _row_of(error: Exception) -> _Row:
     kinds = {code} if code else {base.__name__ for base in type(error).__mro__}
     if status >= 500:
         kinds.add(_SERVER_FAULT)
-    if code.isdecimal():  # botocore found no error code in the answer, and gives its status
+    if code.isdecimal():  # the response has no error code, so botocore reports its HTTP status
         kinds.add(_FOREIGN)
     if _is_unsent(error):
         kinds.add(_UNSENT)
@@ -238,11 +238,11 @@ def _row_of(error: Exception) -> _Row:
 
 
 def _is_unsent(error: Exception) -> bool:
-    """Whether there was no connection that could have carried the request."""
+    """Whether the request was certainly not sent, because no connection was established."""
     kinds = {base.__name__ for base in type(error).__mro__}
     if "EndpointConnectionError" not in kinds:
         return not kinds.isdisjoint(("ConnectTimeoutError", "ProxyConnectionError"))
-    # aiobotocore raises this one also when an open connection breaks; what lies beneath tells them apart.
+    # aiobotocore also raises this error when an open connection breaks; the underlying error makes the difference.
     beneath = getattr(error, "kwargs", {}).get("error")
     return not _NO_CONNECTION.isdisjoint(base.__name__ for base in type(beneath).__mro__)
 

@@ -1,7 +1,7 @@
-"""Conditions and actions → DynamoDB's expression texts, with a placeholder for every name and value.
+"""Conditions and actions → DynamoDB's expressions, with a placeholder for every name and value.
 
-One `Expressions` collects the placeholders of one request, whose texts (key condition, filter, condition, update)
-share them.
+One `Expressions` collects the placeholders of one request. All expressions of the request (key condition, filter,
+condition, update) share them.
 """
 
 import re
@@ -56,21 +56,21 @@ MAX_CHOICES = 100
 MAX_VALUES = 2 * 1024 * 1024
 """Most bytes of all names and values of one request's expressions (same source)."""
 
-# An expression holds only placeholders, so what it is made of can be read off its text. The = of a SET is no operator.
+# Names and values are placeholders, so operators can be counted in the text. The = of a SET does not count.
 _CONDITION_OPERATOR = re.compile(r"\bBETWEEN \S+ AND\b|\b(?:AND|OR|NOT|IN)\b|[a-z_]+\(|[<>=]+")
 _UPDATE_OPERATOR = re.compile(r"[a-z_]+\(|\+")
 
-# DynamoDB has no literal for "false".
+# A condition that never holds; DynamoDB has no literal for "false".
 _NEVER = And((Exists(Path((TAG,))), Missing(Path((TAG,)))))
 
 _LEAST = (Decimal("-9.9999999999999999999999999999999999999E+125"), "", b"")
-"""The first number, text and bytes: what has an order is not before one of them."""
+"""The lowest number, string and binary: every value of an ordered type is >= one of them."""
 
 _Clause: TypeAlias = Literal["SET", "REMOVE", "ADD", "DELETE"]
 
 
 class Expressions:
-    """The expression texts of one request and their placeholders."""
+    """The expressions of one request and their placeholders."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -78,22 +78,22 @@ class Expressions:
         self._size = 0
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the request that explain the placeholders; empty ones are not allowed and left out.
+        """ExpressionAttributeNames and ExpressionAttributeValues, unless empty: DynamoDB rejects empty ones.
 
         Raises:
-            BadValue: names and values are too large together.
+            BadValue: the names and values exceed 2 MB together.
         """
         if self._size > MAX_VALUES:
             raise BadValue(
-                f"the values in the conditions and actions have {self._size} bytes together, and DynamoDB allows "
-                f"{MAX_VALUES} in one request: compare with smaller or fewer values, or change less in one call"
+                f"the values in the conditions and actions have {self._size} bytes together, but DynamoDB allows "
+                f"{MAX_VALUES} per request: compare with smaller or fewer values, or change less in one call"
             )
         names = {alias: name for name, alias in self._names.items()}
         explained = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": self._values}
         return {argument: content for argument, content in explained.items() if content}
 
     def key_condition(self, names: Sequence[str], partition: str, bounds: tuple[str, str | None]) -> str:
-        """The items of a partition whose sort key lies between the bounds, both included (see `ranges.bounds`)."""
+        """The key condition expression for a partition and inclusive bounds of the sort key (see `ranges.bounds`)."""
         text = f"{self.name(names[0])} = {self._value(partition)}"
         low, high = bounds
         if high is None and not low:
@@ -103,25 +103,25 @@ class Expressions:
             return f"{text} AND {sort} = {self._value(low)}"
         if high is None:
             return f"{text} AND {sort} >= {self._value(low)}"
-        if not low:  # no value of a key is empty, not even in a comparison
+        if not low:  # DynamoDB rejects empty key values, even in comparisons
             return f"{text} AND {sort} <= {self._value(high)}"
         return f"{text} AND {sort} BETWEEN {self._value(low)} AND {self._value(high)}"
 
     def condition(self, condition: Condition) -> str:
-        """The text of a condition or filter.
+        """A condition expression or filter expression.
 
         Raises:
-            BadValue: it is over DynamoDB's limits for one expression.
+            BadValue: it exceeds DynamoDB's limits for one expression.
         """
         text = self._condition(condition)
         _check_limits("condition", text, _CONDITION_OPERATOR, "use fewer terms or choices, or split the query")
         return text
 
     def update(self, actions: Sequence[Action]) -> str:
-        """The text of the actions of an update; "" when there are none.
+        """The update expression for the actions; "" without actions.
 
         Raises:
-            BadValue: they are over DynamoDB's limits for one expression.
+            BadValue: it exceeds DynamoDB's limits for one expression.
         """
         clauses: defaultdict[_Clause, list[str]] = defaultdict(list)
         for action in actions:
@@ -188,7 +188,7 @@ class Expressions:
     def _part(self, condition: Condition) -> str:
         condition = _spelt_out(condition)
         text = self._condition(condition)
-        # Parentheses that change nothing are refused (doubled ones), so they stand only around compounds.
+        # DynamoDB rejects redundant parentheses, so only compound conditions get them.
         return f"({text})" if isinstance(condition, And | Or | Not) else text
 
     def _action(self, action: Action) -> tuple[_Clause, str]:
@@ -218,13 +218,13 @@ class Expressions:
 
 
 def only_tags(*others: str) -> dict[str, Any]:
-    """The arguments of a read that bring nothing but the tag of an item and these other attributes."""
+    """The arguments of a read that returns only the tag of an item and these other attributes."""
     names = {f"#t{number}": name for number, name in enumerate((TAG, *others))}
     return {"ProjectionExpression": ", ".join(names), "ExpressionAttributeNames": names}
 
 
 def _spelt_out(condition: Condition) -> Condition:
-    """The same condition without what DynamoDB refuses: no or too many choices, a range upside down, equal operands."""
+    """An equivalent of a condition that DynamoDB rejects: no or too many choices, a reversed range, equal operands."""
     match condition:
         case IsIn(_, ()):
             return _NEVER
@@ -242,7 +242,7 @@ def _spelt_out(condition: Condition) -> Condition:
 
 
 def _with_itself(op: Comparator, operand: Operand) -> Condition:
-    """What a comparison of an operand with itself says, which DynamoDB refuses: that it is there, and has an order."""
+    """The equivalent of comparing an operand with itself, which DynamoDB rejects: it exists and has an ordered type."""
     if op in {"<", ">"}:
         return _NEVER
     there: Condition = Exists(operand) if isinstance(operand, Path) else Compare(">=", operand, Const(0))
@@ -254,15 +254,15 @@ def _with_itself(op: Comparator, operand: Operand) -> Condition:
 def _ordered(low: Value, high: Value) -> bool:
     try:
         return bool(low <= high)
-    except TypeError:  # of different types: no value lies between them, and BETWEEN refuses them
+    except TypeError:  # different types: no value is between them, and BETWEEN rejects them
         return False
 
 
 def _check_limits(what: str, text: str, operator: re.Pattern[str], fix: str) -> None:
     size, operators = len(text), sum(1 for _ in operator.finditer(text))
     if size > MAX_BYTES:
-        raise BadValue(f"the {what} is {size} bytes long as a DynamoDB expression, and {MAX_BYTES} are allowed: {fix}")
+        raise BadValue(f"the {what} is {size} bytes long as a DynamoDB expression, but {MAX_BYTES} are allowed: {fix}")
     if operators > MAX_OPERATORS:
         raise BadValue(
-            f"the {what} has {operators} operators and functions, and DynamoDB allows {MAX_OPERATORS}: {fix}"
+            f"the {what} has {operators} operators and functions, but DynamoDB allows {MAX_OPERATORS}: {fix}"
         )

@@ -1,6 +1,6 @@
-"""What the driver is asked to do: the native requests, as values that print.
+"""The native requests, as printable values.
 
-Procedures yield them and never do I/O themselves; `odm.backends.dynamodb.driver` performs them.
+Generators yield them and do no I/O; `odm.backends.dynamodb.driver` performs them.
 """
 
 import logging
@@ -15,7 +15,7 @@ from attrs import frozen
 from odm.protocol.connection import NativeGen
 from odm.protocol.requests import Sleep
 
-# An item may hold 400 KB, so long values are cut. Expressions are not: they have 4 KB at most.
+# An item may have 400 KB, so long values are cut. Expressions have at most 4 KB and are printed in full.
 _PRINTER = reprlib.Repr()
 _PRINTER.maxstring = _PRINTER.maxother = 120
 _WIDTH = 120
@@ -26,10 +26,12 @@ _PADDING = re.compile("\U0010ffff{4,}")  # the upper bound of a range is padded 
 
 @frozen
 class Call:
-    """One request to DynamoDB: a method of the client and its arguments.
+    """One request to DynamoDB.
 
     Attributes:
-        once: the client must not send it again by itself: done twice is not the same as done once.
+        operation: the name of the client's method.
+        kwargs: its arguments.
+        once: the client must not retry it by itself, because it is not idempotent.
     """
 
     operation: str
@@ -42,7 +44,7 @@ class Call:
 
 
 def _shown(value: Any, indent: int = 0, name: str = "") -> str:
-    """A value on one line if there is room for it behind its name, else an entry a line."""
+    """A value on the line of its name if it fits there, otherwise with one entry per line."""
     if isinstance(value, Mapping):
         ends, entries = "{}", [(f"{key!r}: ", key, entry) for key, entry in value.items()]
     elif isinstance(value, list):
@@ -76,8 +78,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
 
 
 def backoff(failures: int) -> Sleep:
-    """A pause of random length, whose bound doubles with every failure in a row."""
-    # Full jitter: many clients that were throttled together do not come back together.
+    """A pause of random length; its upper bound doubles with each consecutive failure."""
+    # Full jitter: clients that were throttled at the same time retry at different times.
     pause = Sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures, 10))))
-    _LOG.warning("DynamoDB has not done all (failure %d in a row): trying again in %.2f s", failures, pause.seconds)
+    _LOG.warning("DynamoDB did not process everything (failure %d in a row): retry in %.2f s", failures, pause.seconds)
     return pause

@@ -1,4 +1,4 @@
-"""The profile of a boto3 session, for what is asked of botocore beside it: boto3 shows none of its configuration."""
+"""The profile of a boto3 session. It is passed to botocore, because boto3 does not expose its configuration."""
 
 from typing import TYPE_CHECKING
 
@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 
 
 def profile_of(session: "boto3.Session") -> str | None:
-    """The name of its profile; None where there is none."""
-    # boto3 says "default" when none is named, and botocore wants one that is named to exist.
+    """The name of the session's profile; None if it does not exist."""
+    # Without a profile, boto3 reports "default", and botocore rejects a name that does not exist.
     return session.profile_name if session.profile_name in session.available_profiles else None
 
 

@@ -1,7 +1,7 @@
-"""Queries through an index that does not hold whole items: its entries are read first, then their items by key.
+"""Queries on an index that does not project all attributes: index entries are read first, then their items by key.
 
-An entry may be older than its item: an item that has gone, or has left the entry, is no result, and neither is one on
-which the filter does not hold as it is now.
+An entry may be older than its item. A result is left out if the item was deleted, no longer has this index entry, or no
+longer matches the filter.
 """
 
 from attrs import evolve
@@ -17,7 +17,10 @@ from odm.protocol.requests import BatchGet, Page, Position, Query
 
 
 def needs_items(layout: Layout, request: Query) -> bool:
-    """Whether the index alone cannot answer: it can count, by a filter on what it holds, if it holds the tags too."""
+    """Whether the query has to read the items too.
+
+    The index alone suffices for a count, if it projects the tag and all attributes of the filter.
+    """
     if request.index is None or request.index not in layout.projections:
         return False
     shows_strangers = layout.exclusive or TAG in layout.projections[request.index]
@@ -25,16 +28,16 @@ def needs_items(layout: Layout, request: Query) -> bool:
 
 
 def entries_of(layout: Layout, request: Query) -> Query:
-    """The request for the entries whose items may be the result: no more than are fetched at once."""
+    """The query for the index entries: at most as many as one BatchGetItem reads."""
     filter_ = request.filter if _decides(layout, request) else None
     most = MAX_GETS if request.limit is None else min(request.limit, MAX_GETS)
     return evolve(request, filter=filter_, limit=most, count=False)
 
 
 def whole_items(layout: Layout, request: Query, entries: Page, attempts: int) -> Steps[Page]:
-    """The page with the items of these entries, in their order."""
+    """The page with the items of these index entries, in the same order."""
     keys = tuple(dict.fromkeys(position.key for position in entries.positions))
-    # As current as the index was read: a global one is never read consistently.
+    # A global index cannot be read consistently, so reading its items consistently would have no benefit.
     wanted = BatchGet(keys, request.consistent and request.index in layout.local)
     found = dict(zip(keys, (yield from batch_get(layout, wanted, attempts)), strict=True))
     kept: list[tuple[AttributesItem, Position]] = []
@@ -48,7 +51,7 @@ def whole_items(layout: Layout, request: Query, entries: Page, attempts: int) ->
 
 
 def _stands(layout: Layout, request: Query, item: AttributesItem, position: Position) -> bool:
-    """Whether the item still has this entry, and the filter holds on it."""
+    """Whether the item still has this index entry and matches the filter."""
     names = layout.indexes[str(request.index)]
     entry = zip(names, position.index_key or (), strict=True)
     if not all(item.attributes.get(name) == {"S": text} for name, text in entry):
@@ -57,6 +60,6 @@ def _stands(layout: Layout, request: Query, item: AttributesItem, position: Posi
 
 
 def _decides(layout: Layout, request: Query) -> bool:
-    """Whether the index holds all that the filter looks at."""
+    """Whether the index projects all attributes of the filter."""
     held = layout.projections[str(request.index)]
     return request.filter is None or all(path.root in held for path in paths(request.filter))

@@ -1,4 +1,4 @@
-"""Key ranges ``[lo, hi)`` as DynamoDB can ask for them: with both ends included and no value over 1,024 bytes.
+"""Key ranges ``[lo, hi)`` → bounds for BETWEEN, which includes both ends and allows values of up to 1,024 bytes.
 
 Strings compare by code point, which is also the order of their UTF-8 bytes.
 """
@@ -7,14 +7,14 @@ MAX_SORT_KEY = 1024
 """Most UTF-8 bytes of a sort key (AWS: Service, account, and table quotas)."""
 
 _LAST = "\U0010ffff"
-_LAST_OF_SIZE = ("", "\x7f", "\u07ff", "\uffff")  # the highest character of at most that many UTF-8 bytes
+_LAST_OF_SIZE = ("", "\x7f", "\u07ff", "\uffff")  # by number of UTF-8 bytes, the highest character that fits
 _SURROGATES = range(0xD800, 0xE000)
 
 
 def bounds(lo: str, hi: str | None) -> tuple[str, str | None] | None:
-    """The lowest and highest sort key of ``[lo, hi)``, both included; None when no key can lie in it.
+    """The lowest and highest sort key of ``[lo, hi)``, both inclusive; None if the range is empty.
 
-    The highest is None when the range has no upper end. The lowest is "" when it has no lower end.
+    The highest is None if the range has no upper end. The lowest is "" if it has no lower end.
     """
     low = ceiling(lo)
     if low is None or hi is None:
@@ -36,7 +36,7 @@ def predecessor(text: str) -> str:
 
 
 def ceiling(text: str) -> str | None:
-    """The lowest string of at most 1,024 bytes that is not below the text; None when there is none."""
+    """The lowest string of at most 1,024 bytes that is not below the text; None if there is no such string."""
     prefix = _cut(text)
     if len(prefix) == len(text):
         return text
@@ -49,13 +49,13 @@ def ceiling(text: str) -> str | None:
 
 
 def _filled(prefix: str) -> str:
-    """The highest string of at most 1,024 bytes that begins with the prefix."""
+    """The highest string of at most 1,024 bytes with this prefix."""
     whole, rest = divmod(MAX_SORT_KEY - _size(prefix), len(_LAST.encode()))
     return prefix + _LAST * whole + _LAST_OF_SIZE[rest]
 
 
 def _cut(text: str) -> str:
-    """The longest beginning of at most 1,024 bytes."""
+    """The longest prefix of at most 1,024 bytes."""
     return text.encode()[:MAX_SORT_KEY].decode(errors="ignore")
 
 

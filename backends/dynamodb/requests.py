@@ -1,4 +1,4 @@
-"""From a request of the core to native requests: a generator for each, which does no I/O and returns the response."""
+"""Requests of the core → native requests: one generator per request, which does no I/O and returns the response."""
 
 from functools import partial
 from typing import Any, Final, Literal, assert_never
@@ -37,19 +37,19 @@ from odm.protocol.requests import (
 )
 
 MAX_LIMIT: Final = 2**31 - 1
-"""The largest Limit of a page, an Integer of DynamoDB's API; 1 MB end it long before."""
+"""The largest Limit that DynamoDB's API accepts; a page ends much earlier, at 1 MB."""
 
 
 def steps_of(layout: Layout, request: Request, attempts: int) -> Steps[Any]:
-    """The native requests that answer one request of the core.
+    """The native requests that perform one request of the core.
 
     Args:
         layout: of the table.
         request: the request.
-        attempts: how often in all what botocore cannot send again is sent.
+        attempts: the total number of attempts for requests that botocore does not retry.
 
     Raises:
-        OdmError: what a failure of the service means.
+        OdmError: the translated failure of the service or client.
     """
     try:
         return (yield from _steps(layout, request, attempts))
@@ -91,7 +91,7 @@ def _steps(layout: Layout, request: Request, attempts: int) -> Steps[Any]:
 
 
 def _get(layout: Layout, request: Get) -> Steps[Item | None]:
-    # As write_key, here to spare the most frequent request a hop.
+    # Inlined from write_key, because this is the most frequent request.
     key = {name: {"S": text} for name, text in zip(layout.keys, request.key, strict=False)}
     arguments: dict[str, Any] = {"TableName": layout.table, "Key": key}
     if request.consistent:
@@ -119,7 +119,7 @@ def _entries(layout: Layout, request: Query) -> Steps[Page]:
     arguments["KeyConditionExpression"] = expressions.key_condition(names, request.partition, sort_bounds)
     if request.reverse:
         arguments["ScanIndexForward"] = False
-    # A global index is eventually consistent only; asking for more is an error.
+    # A global index is eventually consistent, and DynamoDB rejects ConsistentRead for it.
     consistent = request.consistent and (request.index is None or request.index in layout.local)
     arguments |= _paged(layout, request, expressions, consistent)
     response = yield Call("query", arguments)
@@ -127,7 +127,7 @@ def _entries(layout: Layout, request: Query) -> Steps[Page]:
 
 
 def _numbered() -> Steps[None]:
-    """DynamoDB knows the parts of a scan by their numbers; nothing is sent."""
+    """DynamoDB numbers the segments of a scan, so no request is needed to split it."""
     yield from ()
 
 
@@ -140,7 +140,7 @@ def _scan(layout: Layout, request: Scan) -> Steps[Page]:
 
 
 def _paged(layout: Layout, request: Query | Scan, expressions: Expressions, consistent: bool) -> dict[str, Any]:
-    """The arguments that queries and scans share."""
+    """The arguments that are common to queries and scans."""
     arguments: dict[str, Any] = {}
     filter_ = _filter(layout, request)
     if filter_ is not None:
@@ -149,7 +149,7 @@ def _paged(layout: Layout, request: Query | Scan, expressions: Expressions, cons
         arguments["ProjectionExpression"] = expressions.name(TAG)
     arguments |= expressions.arguments()
     if request.limit is not None and request.filter is None:
-        arguments["Limit"] = min(request.limit, MAX_LIMIT)  # DynamoDB counts before the filter
+        arguments["Limit"] = min(request.limit, MAX_LIMIT)  # DynamoDB applies Limit before the filter
     if _counts(request) == "number":
         arguments["Select"] = "COUNT"
     if consistent:
@@ -180,9 +180,9 @@ def _page(layout: Layout, request: Query | Scan, response: Any) -> Page:
 
 
 def _filter(layout: Layout, request: Query | Scan) -> Condition | None:
-    """The filter; where all items are counted, one that leaves out those of no entity, so that these are counted too.
+    """The filter of the request. A count without a filter gets one on the tags of the entities.
 
-    DynamoDB returns how many items it has looked at next to how many passed.
+    DynamoDB returns the scanned count next to the count, so one request counts the items with and without an entity.
     """
     if request.filter is None and request.count and not layout.exclusive:
         return of_tags(layout.loader.tags)
@@ -190,9 +190,9 @@ def _filter(layout: Layout, request: Query | Scan) -> Condition | None:
 
 
 def _counts(request: Query | Scan) -> Literal["number", "tags"] | None:
-    """What a count asks for: the number alone, or the tags where the filter lets items of no entity through.
+    """What a count reads: only the number, or the tags if the filter may match items that belong to no entity.
 
-    With a filter, a limit can only be kept on the items.
+    A count with a filter and a limit reads the items, because DynamoDB applies Limit before the filter.
     """
     if not request.count or (request.limit is not None and request.filter is not None):
         return None

@@ -1,4 +1,4 @@
-"""How long the clients wait for an answer and how often they send a request: botocore's settings from the user's."""
+"""Timeouts and retries: the user's settings → botocore's."""
 
 import os
 from typing import TYPE_CHECKING, Any, Final
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
 ATTEMPTS: Final = 7
-"""How often a request is sent where nobody says otherwise: with botocore's pauses for DynamoDB, 3 seconds of them.
+"""The default number of attempts. With botocore's backoff for DynamoDB, they take 3 seconds.
 
-Its own 10 make 26 seconds, which a service that is not there takes to say so.
+botocore's own default of 10 attempts takes 26 seconds, too long to report that a service is not reachable.
 """
 
 
 def attempts_of(policy: RetryPolicy) -> int:
-    """How often odm itself sends a request in all."""
+    """The total number of attempts for a request that odm itself retries."""
     return ATTEMPTS if policy.retries is None else policy.retries + 1
 
 
@@ -26,10 +26,10 @@ def config_of(given: "Config | None", session: "boto3.Session", policy: RetryPol
     """The settings of a client.
 
     Args:
-        given: the user's, which are kept where nothing else is said.
-        session: of the user.
-        policy: what a store asks for.
-        once: the client must send nothing again by itself.
+        given: the user's config; its settings stay unless the policy or ``once`` overrides them.
+        session: the user's session.
+        policy: the retry policy of the store.
+        once: the client must not retry by itself.
     """
     from botocore.config import Config
 
@@ -40,13 +40,13 @@ def config_of(given: "Config | None", session: "boto3.Session", policy: RetryPol
     retries: dict[str, Any] = getattr(given, "retries", None) or {}
     if once or policy.retries is not None or not (retries or _is_configured(session)):
         most = 1 if once else attempts_of(policy)
-        # The user's retry mode stays: "adaptive" also limits the rate. Of two numbers botocore takes the total.
+        # Keeps the user's retry mode: "adaptive" also limits the rate. botocore prefers total_max_attempts.
         changes["retries"] = {**retries, "total_max_attempts": most}
     return given.merge(Config(**changes))
 
 
 def _is_configured(session: "boto3.Session") -> bool:
-    """Whether the environment or the profile says how often to try."""
+    """Whether the environment or the profile configures retries."""
     if "AWS_MAX_ATTEMPTS" in os.environ or "AWS_RETRY_MODE" in os.environ:
         return True
     profile = configuration_of(session).get_scoped_config()

@@ -1,4 +1,4 @@
-"""What makes a client's calls cheaper, in the user's settings: what botocore would do at every call, and need not."""
+"""Client settings that save work in each call of botocore."""
 
 import platform
 from typing import TYPE_CHECKING
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
 
 def saving(given: "Config | None", session: "boto3.Session") -> "Config":
-    """The user's config, and where it does not say otherwise, no validation of parameters and a made user agent.
+    """The user's config, with two cheaper defaults: no parameter validation, and a fixed user agent.
 
-    What is sent is valid as it is made here; and botocore puts its user agent together anew, twice a call.
+    odm sends valid parameters, so validation is not needed. botocore would build its user agent twice per call.
     """
     from botocore.config import Config
 
     given = given or Config()
-    # Of the class given: aiobotocore has one of its own, with options of its own. What was given wins.
+    # The class of the given config, because aiobotocore's has additional options. Given settings take precedence.
     cheaper = type(given)(parameter_validation=False, user_agent=_user_agent(given, session)).merge(given)
-    return given.merge(cheaper)  # old versions of aiobotocore keep its options only this way round
+    return given.merge(cheaper)  # old versions of aiobotocore lose their options in the opposite order
 
 
 def _user_agent(given: "Config", session: "boto3.Session") -> str:
-    """What botocore says of itself that stays the same; it adds the extra of session and config, not the app's id."""
+    """The constant part of botocore's user agent. botocore appends the user agent extras, but not the app ID."""
     import botocore
 
     app = getattr(given, "user_agent_appid", None)

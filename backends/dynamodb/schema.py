@@ -1,8 +1,8 @@
-"""Schema → the layout of its DynamoDB table: names of key attributes and indexes, and the request that makes them.
+"""Schema → layout of its DynamoDB table: key attributes and indexes, and the requests that create them.
 
-A table has the key attributes of the schema, and for every index the attributes ``<index>pk`` and ``<index>sk``, or
-those that the table names; all are strings. An item that leaves out both attributes of an index is not in that index. A
-local index has ``<index>sk`` alone, beside the table's own partition key.
+A table has the key attributes of the schema. Each index has the key attributes ``<index>pk`` and ``<index>sk``, or
+those that the `Table` names. All are strings. An item without the key attributes of an index is not in that index. A
+local index has only ``<index>sk``; its partition key is that of the table.
 """
 
 from collections.abc import Mapping
@@ -21,30 +21,30 @@ from odm.schema.model import Schema
 _KEY_TYPES = ("HASH", "RANGE")
 
 MAX_NAME: Final = 255
-"""Characters of the name of a key attribute, or of one that a projection names (AWS: CreateTable)."""
+"""Most characters in the name of a key attribute or of a projected attribute (AWS: CreateTable)."""
 
 MAX_INCLUDED: Final = 20
-"""Attributes that an index names in its projection (AWS: Service, account, and table quotas)."""
+"""Most attributes that the projection of an index names (AWS: Service, account, and table quotas)."""
 
 MAX_INCLUDED_TOGETHER: Final = 100
-"""The same of all indexes of a table together, each counted in each (same source)."""
+"""Most attributes that the projections of all indexes of a table name, counted once per index (same source)."""
 
 
 @frozen
 class Layout:
-    """Where things stand in the table.
+    """The names and options of the table.
 
     Attributes:
         table: the table's name.
-        keys: the key attributes: partition and sort, or partition alone.
-        indexes: by index name, its two key attributes; the first of a local one is the table's.
+        keys: the key attributes: partition key and sort key, or the partition key only.
+        indexes: the two key attributes of each index, by index name. The first of a local index is the table's.
         local: the names of the local indexes.
         has_ttl: whether items expire.
-        projections: by the name of an index that does not hold whole items, the attributes that it holds beside keys.
-        exclusive: no other program writes items, so none is looked for.
-        options: what the models do not tell.
-        loader: makes entities of attributes.
-        hidden: all key attributes, of the table and of its indexes: what is no part of an item.
+        projections: for each index that does not project all attributes, those that it projects in addition to keys.
+        exclusive: no other program writes items into the table, so reads do not check for foreign items.
+        options: the options that are not part of the models.
+        loader: converts attributes into entities.
+        hidden: all key attributes, of the table and of its indexes; they are not part of an item.
     """
 
     table: str
@@ -67,8 +67,8 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
     """Lay out the table of a schema.
 
     Raises:
-        SchemaError: DynamoDB does not allow the name of the table, of an index or of an attribute of them.
-        BadValue: the options give capacity to an index that is not there, or is a local one.
+        SchemaError: DynamoDB does not allow the name of the table, of an index or of an attribute, or a projection.
+        BadValue: the options set the capacity of an index that does not exist or is local.
     """
     _check_name("table", schema.name, "rename it in Table(...)")
     for index in schema.indexes:
@@ -92,24 +92,25 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
 
 
 def _projections(schema: Schema) -> dict[str, tuple[str, ...]]:
-    """What indexes hold that do not hold all."""
+    """The projected attributes of the indexes that do not project all."""
     found = {name: index.held for name, index in schema.indexes.items() if index.held is not None}
     for name, held in found.items():
         if len(held) > MAX_INCLUDED:
             raise SchemaError(
-                f"index {name!r} of table {schema.name!r} holds {len(held)} attributes beside keys with {TAG} and "
-                f"{TTL_ATTRIBUTE}, and DynamoDB allows {MAX_INCLUDED}: name fewer fields in projection="
+                f"index {name!r} of table {schema.name!r} projects {len(held)} attributes in addition to keys "
+                f"(including {TAG} and {TTL_ATTRIBUTE}), but DynamoDB allows {MAX_INCLUDED}: name fewer fields in "
+                "projection="
             )
     if sum(map(len, found.values())) > MAX_INCLUDED_TOGETHER:
         raise SchemaError(
-            f"the indexes of table {schema.name!r} hold {sum(map(len, found.values()))} attributes beside keys, and "
-            f"DynamoDB allows {MAX_INCLUDED_TOGETHER} together: name fewer fields in projection="
+            f"the indexes of table {schema.name!r} project {sum(map(len, found.values()))} attributes in addition to "
+            f"keys, but DynamoDB allows {MAX_INCLUDED_TOGETHER} together: name fewer fields in projection="
         )
     return found
 
 
 def create_table(layout: Layout) -> dict[str, Any]:
-    """The arguments of CreateTable: on-demand and without a stream unless the options say otherwise."""
+    """The arguments of CreateTable; by default on-demand and without a stream."""
     billing, stream = layout.options.billing, layout.options.stream
     arguments: dict[str, Any] = {
         "TableName": layout.table,
@@ -129,12 +130,12 @@ def create_table(layout: Layout) -> dict[str, Any]:
 
 
 def add_index(layout: Layout, index: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of UpdateTable that give an index to a table, which is described by the answer of DescribeTable."""
+    """The arguments of UpdateTable that add a global index; ``table`` is the Table of the DescribeTable response."""
     known = table["AttributeDefinitions"]
     defined = {definition["AttributeName"] for definition in known}
     new = [{"AttributeName": name, "AttributeType": "S"} for name in layout.indexes[index] if name not in defined]
     paid = capacity_of(table)
-    if paid is not None:  # an index of such a table must have a capacity too: unless told, that of the table
+    if paid is not None:  # an index of a provisioned table needs a capacity too; by default that of the table
         paid = capacity(layout.options.billing, index) or paid
     return {
         "TableName": layout.table,
@@ -144,17 +145,17 @@ def add_index(layout: Layout, index: str, table: Mapping[str, Any]) -> dict[str,
 
 
 def global_indexes(layout: Layout) -> list[str]:
-    """The names of the indexes that can be added to a table that exists."""
+    """The names of the global indexes; only these can be added to an existing table."""
     return [index for index in layout.indexes if index not in layout.local]
 
 
 def capacity(billing: Billing | None, index: str) -> Provisioned | None:
-    """What the options give to a global index; None where that is on-demand or not told."""
+    """The capacity that the options set for a global index; None if they set none, or on-demand."""
     return billing.of(index) if isinstance(billing, Provisioned) else None
 
 
 def capacity_of(described: Mapping[str, Any]) -> Provisioned | None:
-    """The capacity of a table or index by its description; None: on-demand."""
+    """The capacity in the description of a table or index; None: on-demand."""
     if described.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST":
         return None
     found = described.get("ProvisionedThroughput", {})
@@ -163,7 +164,7 @@ def capacity_of(described: Mapping[str, Any]) -> Provisioned | None:
 
 
 def stream_specification(stream: Stream) -> dict[str, Any]:
-    """A stream that is on, as DynamoDB writes it."""
+    """The StreamSpecification that enables a stream."""
     return {"StreamEnabled": True, "StreamViewType": stream.upper()}
 
 
@@ -199,8 +200,8 @@ def _check_capacity(schema: Schema, options: Options) -> None:
     for index in given:
         if index not in paid:
             raise BadValue(
-                f"billing=Provisioned(indexes=...) has {index!r}, and the global indexes of table {schema.name!r} are "
-                f"{', '.join(paid) or 'none'}; a local index shares the capacity of the table"
+                f"billing=Provisioned(indexes=...) names {index!r}, but the global indexes of table {schema.name!r} "
+                f"are {', '.join(paid) or 'none'}; a local index shares the capacity of the table"
             )
 
 
@@ -209,8 +210,8 @@ def _check_attributes(schema: Schema) -> None:
     for name in chain(schema.keys, *(index.keys for index in indexes), *(index.held or () for index in indexes)):
         if len(name) > MAX_NAME:
             raise SchemaError(
-                f"table {schema.name!r}: DynamoDB allows {MAX_NAME} characters in the name of a key attribute or of "
-                f"one that an index holds, and {name[:40]!r}... has {len(name)}: give it a shorter one"
+                f"table {schema.name!r}: DynamoDB allows {MAX_NAME} characters in the name of a key attribute or "
+                f"projected attribute, but {name[:40]!r}... has {len(name)}: use a shorter name"
             )
 
 

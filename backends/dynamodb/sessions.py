@@ -1,6 +1,6 @@
-"""An aiobotocore session that stands for a boto3 session: its profile, and its credentials however they are refreshed.
+"""An aiobotocore session with the profile and the credentials of a boto3 session, including their refresh.
 
-This module imports aiobotocore, and so is itself imported only for an async call.
+This module imports aiobotocore, so it is itself imported only for async calls.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _LOADERS: "WeakKeyDictionary[boto3.Session, Any]" = WeakKeyDictionary()
-"""What was read of botocore's files for a session: reading takes far longer than all else that makes a client."""
+"""The data files that were read for each session. Reading them takes most of the time to create a client."""
 
 
 def twin_of(session: "boto3.Session") -> AioSession:
@@ -30,13 +30,13 @@ def twin_of(session: "boto3.Session") -> AioSession:
 
 
 class _CredentialsOf:
-    """The part of an aiobotocore session that finds credentials."""
+    """The credential provider of the aiobotocore session: the credentials of a boto3 session."""
 
     def __init__(self, session: "boto3.Session") -> None:
         self._session = session
 
     async def load_credentials(self) -> "_Shared | None":
-        # May ask a metadata service, a process or a file.
+        # In a thread, because this may call a metadata service, start a process or read a file.
         source = await asyncio.to_thread(self._session.get_credentials)
         if source is None:
             return None
@@ -44,14 +44,14 @@ class _CredentialsOf:
 
 
 class _Shared(AioCredentials):  # type: ignore[misc]  # aiobotocore ships no types
-    """Credentials that another session holds and refreshes."""
+    """Credentials that another session owns and refreshes."""
 
     def __init__(self, source: "Credentials", now: Any) -> None:
         super().__init__(now.access_key, now.secret_key, now.token, source.method, now.account_id)
         self._source = source
 
     async def get_frozen_credentials(self) -> Any:
-        # Only credentials that expire can need a refresh, which is I/O.
+        # A refresh is I/O; only credentials that expire need it.
         needs_refresh = getattr(self._source, "refresh_needed", None)
         if needs_refresh is not None and needs_refresh():
             return await asyncio.to_thread(self._source.get_frozen_credentials)

@@ -1,8 +1,8 @@
-"""Records of a table's stream → what has changed, as entities: for a Lambda function, or whoever reads the stream.
+"""DynamoDB Streams records → changes of entities, for a Lambda function or another consumer of the stream.
 
-A record comes in two forms, and both are read: from the event of a Lambda function or an EventBridge pipe (JSON), and
-from ``get_records`` of boto3's client "dynamodbstreams". Nothing is sent, and boto3 is not imported: a cold start
-pays for the models alone.
+Two formats are read: the JSON event of a Lambda function or an EventBridge pipe, and the response of ``get_records`` of
+boto3's client "dynamodbstreams". This module sends no requests and does not import boto3, which keeps the cold start of
+a Lambda function short.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,22 +26,22 @@ Kind: TypeAlias = Literal["insert", "modify", "remove"]
 
 _KINDS: Final[Mapping[str, Kind]] = {"INSERT": "insert", "MODIFY": "modify", "REMOVE": "remove"}
 _TTL: Final = {"type": "Service", "principalid": "dynamodb.amazonaws.com"}
-"""Who removes expired items."""
+"""The userIdentity of a record in which TTL deleted an expired item."""
 
 
 @frozen
 class Change:
-    """What a write did to one item.
+    """The change that a write made to one item.
 
     Attributes:
-        kind: whether the item came, changed or went.
-        key: its key, as text.
-        old, new: the item before and after; None where there was none, or where the stream does not have it: that
-            depends on ``DynamoDB(stream=...)``, the table's StreamViewType.
-        at: about when, in UTC, to the second; None where the record does not tell.
-        sequence: the record's number, of up to 40 digits. Within one key, later ones are larger. Lambda wants it
-            as ``itemIdentifier`` of a failure.
-        expired: the item was removed because its TTL was over, and not by a caller.
+        kind: whether the item was inserted, modified or removed.
+        key: the item's key, as text.
+        old, new: the item before and after the write; None if it did not exist, or if the stream does not contain it,
+            which depends on ``DynamoDB(stream=...)``, the table's StreamViewType.
+        at: the approximate time in UTC, to the second; None if the record has none.
+        sequence: the record's sequence number, of up to 40 digits. Within one key, later ones are larger. A Lambda
+            function reports a failed record with it, as ``itemIdentifier``.
+        expired: the item was deleted by TTL and not by a caller.
         record: the record itself.
     """
 
@@ -56,9 +56,9 @@ class Change:
 
     @property
     def changed(self) -> frozenset[str]:
-        """The fields in which `old` and `new` differ; none where there is only one of them, or of different entities.
+        """The fields in which `old` and `new` differ; empty if one of them is None or their entities differ.
 
-        A write that changes nothing that the model knows makes a "modify" without any.
+        A "modify" is without changed fields if the write changed only attributes outside of the model.
         """
         old, new = self.old, self.new
         if old is None or new is None or type(old) is not type(new):
@@ -81,20 +81,20 @@ def decode(
     prefix: str = "",
     on_unknown: Literal["raise", "skip"] = "raise",
 ) -> Change | None:
-    """What one record of a table's stream says, as entities, upgraded to their models' versions.
+    """Decode one record of a table's stream; entities are upgraded to the current version of their models.
 
-    An item that has expired is decoded as any other: a change is history.
+    Expired items are decoded as well, because a change is history.
 
     Args:
-        record: of a Lambda event's "Records", or of ``get_records``.
-        table: the table whose stream it is.
-        prefix: of the store that writes the table.
-        on_unknown: "skip" gives None for an item whose tag no entity of the table has.
+        record: an element of "Records" of a Lambda event or of the ``get_records`` response.
+        table: the table that the stream belongs to.
+        prefix: the prefix of the store that writes the table.
+        on_unknown: "skip" returns None for an item whose tag belongs to no entity of the table.
 
     Raises:
-        ItemInvalid: an item does not fit its model, or has an unknown tag.
-        BadValue: it is no record of a stream, or of another table's.
-        SchemaError: a fault in a model.
+        ItemInvalid: an item does not match its model, or has an unknown tag.
+        BadValue: ``record`` is not a stream record, or belongs to another table.
+        SchemaError: a model has a fault.
     """
     return _reader(table, prefix, on_unknown).change(record)
 
@@ -106,26 +106,26 @@ def decode_all(
     prefix: str = "",
     on_unknown: Literal["raise", "skip"] = "raise",
 ) -> Iterator[Change]:
-    """The changes of a whole Lambda event, or of an answer of ``get_records``, in order; one by one, as you take them.
+    """Decode all records of a Lambda event or a ``get_records`` response, lazily and in order.
 
-    A record that cannot be decoded raises when its turn comes. To report it alone and keep what was done before,
-    take the records one by one with `decode` instead.
+    A record that cannot be decoded raises when the iteration reaches it. To report single failed records to Lambda,
+    call `decode` for each record instead.
 
     Args:
-        event: what has the records, under "Records".
-        table: the table whose stream it is.
-        prefix: of the store that writes the table.
-        on_unknown: "skip" leaves out items whose tag no entity of the table has.
+        event: the event or response, with the records under "Records".
+        table: the table that the stream belongs to.
+        prefix: the prefix of the store that writes the table.
+        on_unknown: "skip" leaves out items whose tag belongs to no entity of the table.
 
     Raises:
         ItemInvalid, BadValue, SchemaError: as `decode`.
     """
     if not isinstance(event, Mapping):
         raise BadValue(
-            f"an event of a stream has 'Records', and this is a {type(event).__name__}: pass the event itself"
+            f"a stream event is a mapping with 'Records', but this is a {type(event).__name__}: pass the event itself"
         )
     if "Records" not in event:
-        raise BadValue(f"an event of a stream has 'Records', and this one has {', '.join(event) or 'nothing'}")
+        raise BadValue(f"a stream event has 'Records', but this one has {', '.join(event) or 'nothing'}")
     reader = _reader(table, prefix, on_unknown)
     changes = map(reader.change, event["Records"])
     return (change for change in changes if change is not None)
@@ -145,7 +145,7 @@ class _Reader:
             keys, sequence = what["Keys"], what["SequenceNumber"]
         except (KeyError, TypeError) as error:
             raise BadValue(
-                "a record of a DynamoDB stream has eventName and dynamodb with Keys and SequenceNumber, and "
+                "a DynamoDB stream record has eventName, and dynamodb with Keys and SequenceNumber, but "
                 f"{error} is missing or unknown here: pass an element of the event's 'Records'"
             ) from error
         self._check_table(record)
@@ -162,30 +162,30 @@ class _Reader:
             return read_key(self.layout.keys, keys)
         except KeyError as error:
             raise BadValue(
-                f"the key of the record is {', '.join(keys)}, and that of table {self.layout.table!r} is "
-                f"{', '.join(self.layout.keys)}, strings: is it another table's?"
+                f"the key of the record is {', '.join(keys)}, but that of table {self.layout.table!r} is "
+                f"{', '.join(self.layout.keys)}, all strings: pass the table that the stream belongs to"
             ) from error
 
     def _entity(self, image: Attributes, key: Key) -> Any:
         return self.schema.decode(read_item(self.layout, image), key, skip_unknown=self.skip_unknown)
 
     def _check_table(self, record: Mapping[str, Any]) -> None:
-        # arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/2026-01-05T00:00:00.000; only Lambda names it
+        # Only Lambda records have it: arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/2026-01-05T00:00:00.000
         source = str(record.get("eventSourceARN", ""))
         _, _, name = source.partition(":table/")
         name = name.split("/")[0]
         if name and name != self.layout.table:
             raise BadValue(
-                f"the record is of table {name!r}, not {self.layout.table!r} ({source}): pass the table whose stream "
-                "it is, and prefix= where its store has one"
+                f"the record is of table {name!r}, not {self.layout.table!r} ({source}): pass the table that the "
+                "stream belongs to, and prefix= if its store has one"
             )
 
 
 def _reader(table: Table, prefix: str, on_unknown: str) -> _Reader:
     if not isinstance(table, Table):
-        raise TypeError(f"decode(record, table): {table!r} is no Table; pass the one that the entities name")
+        raise TypeError(f"decode(record, table): {table!r} is not a Table; pass the Table of the entities")
     if on_unknown not in ("raise", "skip"):
-        raise BadValue(f"on_unknown={on_unknown!r}: say 'raise' or 'skip'")
+        raise BadValue(f"on_unknown={on_unknown!r}: write 'raise' or 'skip'")
     schema = table.compile()
     if prefix:
         schema = evolve(schema, name=prefix + schema.name, prefix=prefix)

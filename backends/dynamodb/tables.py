@@ -1,6 +1,7 @@
-"""Making, changing and removing the table: DynamoDB answers at once and works on, so all ask until it is done.
+"""Create, change and delete the table.
 
-Each step is found by a look at the table as it is, so whatever was interrupted goes on where it stopped.
+DynamoDB responds before the work is finished, so these functions call DescribeTable until it is. Each step follows from
+the table's current description, so an interrupted call can be repeated and continues where it stopped.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,26 +16,26 @@ from odm.errors import BackendError
 from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.protocol.requests import Sleep
 
-# Seconds between looks, together about ten minutes: the waiters of AWS wait as long.
+# Seconds between two DescribeTable calls, about ten minutes in total, as long as botocore's waiters.
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, *(2.0,) * 300)
 _PATIENT: Final = 5.0
-"""Seconds between looks for somebody who watches: to fill an index of a large table takes hours."""
+"""Seconds between two DescribeTable calls of `odm apply`: it may take hours to fill an index of a large table."""
 
 _TRIES: Final = 20
-"""So often a change is accepted without showing, before it is given up: some services take what they do not have."""
+"""How often an accepted change without effect is sent: some services accept requests that they do not implement."""
 
 _READY = ("ACTIVE", "UPDATING")
 
 
 def create(layout: Layout) -> Steps[None]:
-    """Make the table, or add to an existing one what it lacks: indexes, a stream that is asked for, expiry; and wait.
+    """Create the table, or add what an existing one lacks (indexes, the stream of the options, TTL), and wait.
 
-    Nothing else about an existing table is changed. DynamoDB indexes by the attributes of the index. Items that were
-    written before their model had the pattern have none of these, so they enter a new index when they are written
+    Nothing else of an existing table is changed. An item is in an index if it has the index key attributes. Items that
+    were written before their model had the access pattern lack these, so they enter a new index when they are written
     again.
 
     Raises:
-        BackendError: the table exists with another key, or it is not ready after ten minutes, and ten more an index.
+        BackendError: the table exists with another key, or it is not ready after ten minutes, plus ten per index.
     """
     yield from _unless(Call("create_table", create_table(layout)), TABLE_IN_USE)
     yield from _settle(layout, ADDITIVE, _PAUSES * (1 + len(layout.indexes)), silent)
@@ -43,7 +44,7 @@ def create(layout: Layout) -> Steps[None]:
 
 
 def plan(layout: Layout) -> Steps[tuple[TableChange, ...]]:
-    """What would be done to the table as it is now, in order; what is refused or extra as well."""
+    """All differences between the models and the current table, in the order in which to apply them."""
     table = yield from _described(layout)
     ttl: dict[str, Any] = {}
     if table is not None:
@@ -54,15 +55,12 @@ def plan(layout: Layout) -> Steps[tuple[TableChange, ...]]:
 
 
 def apply(layout: Layout, *, drop: bool, tell: Tell) -> Steps[None]:
-    """Make the table what the models and options ask for, and wait for as long as it takes.
+    """Change the table to match the models and options, and wait without a time limit.
 
-    Args:
-        layout: what they ask for.
-        drop: remove global indexes that no model has.
-        tell: is told of each change when it is begun.
+    The callback is called with each change when it starts. ``drop`` also deletes global indexes that no model uses.
 
     Raises:
-        BackendError: a change is refused.
+        BackendError: a change cannot be made.
     """
     if (yield from _described(layout)) is None:
         (new,) = differences(layout, None)
@@ -77,14 +75,14 @@ def apply(layout: Layout, *, drop: bool, tell: Tell) -> Steps[None]:
 
 
 def drop(layout: Layout) -> Steps[None]:
-    """Remove the table and wait until it is gone; an absent one is no error.
+    """Delete the table and wait until it no longer exists; a missing table is not an error.
 
     Raises:
-        BackendError: it is still there after ten minutes.
+        BackendError: it still exists after ten minutes.
     """
     call = Call("delete_table", {"TableName": layout.table})
     for pause in _PAUSES:
-        # In use: it is being made, changed or removed; the first two end some time, then it can be removed.
+        # ResourceInUseException: the table is being created, changed or deleted. After the first two it can be deleted.
         if (yield from _unless(call, TABLE_IN_USE, TABLE_MISSING)) != TABLE_IN_USE:
             break
         yield Sleep(pause)
@@ -101,7 +99,7 @@ def _expire(layout: Layout, tell: Tell) -> Steps[None]:
 
 
 def _settle(layout: Layout, kinds: Collection[Kind], pauses: Iterable[float], tell: Tell) -> Steps[None]:
-    """Make the changes of these kinds one by one, as AWS wants it, and wait until the table is ready with all of it."""
+    """Apply the changes of these kinds one at a time, as AWS requires, and wait until the table is ready."""
     waited, begun, tries, state = 0.0, "", 0, f"table {layout.table!r} is still absent"
     for pause in pauses:
         table = yield from _described(layout)
@@ -118,7 +116,7 @@ def _settle(layout: Layout, kinds: Collection[Kind], pauses: Iterable[float], te
                     tell(change)
                     begun, tries = change.what, 0
                 state = f"{change.what} of table {layout.table!r} is still absent"
-                # Another change may be going on; then this one has its turn later.
+                # While another change is in progress, DynamoDB rejects this one; it is sent again later.
                 tries += (yield from _unless(change.call, TABLE_IN_USE, LIMIT_EXCEEDED)) is None
                 if tries > _TRIES:
                     break
@@ -128,14 +126,20 @@ def _settle(layout: Layout, kinds: Collection[Kind], pauses: Iterable[float], te
 
 
 def _refuse(found: Iterable[TableChange]) -> None:
-    """Raise the first of the changes that cannot be made."""
+    """Raise an error for the first change that cannot be made."""
     for change in found:
         if change.kind == "refused":
             raise BackendError(change.text)
 
 
 def _unready(layout: Layout, table: Mapping[str, Any], everything: bool) -> str:
-    """What is not ready, and its status: the table, or an index of the layout, or any index; "" if all is ready."""
+    """What is not ready, with its status: the table or an index; "" if all is ready.
+
+    Args:
+        layout: only its indexes count.
+        table: the description of the table.
+        everything: other indexes count too.
+    """
     if table["TableStatus"] not in _READY:
         return f"table {layout.table!r} is still {table['TableStatus']}"
     for index in table.get("GlobalSecondaryIndexes", ()):
@@ -160,7 +164,7 @@ def _described(layout: Layout) -> Steps[dict[str, Any] | None]:
     try:
         response = yield Call("describe_table", {"TableName": layout.table})
     except Exception as error:
-        if code_of(error) != TABLE_MISSING:  # also for a moment after the table was made
+        if code_of(error) != TABLE_MISSING:  # also raised shortly after the table was created
             raise
         return None
     table: dict[str, Any] = response["Table"]
@@ -169,13 +173,13 @@ def _described(layout: Layout) -> Steps[dict[str, Any] | None]:
 
 def _overdue(what: str, waited: float) -> BackendError:
     return BackendError(
-        f"{what} after {waited:.0f} seconds: call it again to go on waiting, or look in the AWS console for what "
-        "holds it up"
+        f"{what} after {waited:.0f} seconds: call it again to continue waiting, or look for the cause in the AWS "
+        "console"
     )
 
 
 def _unless(call: Call, *codes: str) -> Steps[str | None]:
-    """Make a call; the code of an error that is one of those given, which is no failure here."""
+    """Make a call. An error with one of these codes is not a failure: its code is returned."""
     try:
         yield call
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Transact: one TransactWriteItems, sent under one token until it is answered for good.
+"""Transact: one TransactWriteItems with one ClientRequestToken, retried until it has a definite outcome.
 
-DynamoDB remembers the token of a transaction and does it once, however often it is sent. So it may be sent again when
-its answer was lost, as no other write that has a condition may.
+DynamoDB applies a transaction once per token, however often it is sent. So, unlike other writes with a condition, a
+transaction can be retried after a lost response.
 """
 
 import time
@@ -16,21 +16,21 @@ from odm.errors import BadValue, Throttled
 from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 TOKEN_SECONDS: Final = 9 * 60
-"""How long it is sent again: DynamoDB knows a token for 10 minutes (AWS: TransactWriteItems, ClientRequestToken)."""
+"""How long it is retried: a token is valid for 10 minutes (AWS: TransactWriteItems, ClientRequestToken)."""
 
 _BUSY: Final = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
-"""Reasons that go away."""
+"""Codes of temporary CancellationReasons."""
 
 
 def transact(layout: Layout, request: Transact, attempts: int) -> Steps[Written | Refusals]:
-    """Do all operations, or none.
+    """Apply all operations, or none.
 
     Raises:
-        Throttled: others were busy with its items at every attempt; nothing was written.
+        Throttled: every attempt was throttled or conflicted with other writes; nothing was written.
     """
     call, failures = _call(layout, request), 0
     lost: Exception | None = None
-    # The clock on the wall: a process that was stopped for an hour must not send an old token again.
+    # Wall-clock time: a process that was suspended for an hour must not send an old token again.
     until = time.time() + TOKEN_SECONDS
     while True:
         try:
@@ -46,14 +46,14 @@ def transact(layout: Layout, request: Transact, attempts: int) -> Steps[Written 
         lost = lost or (failure if is_lost(failure) else None)
         may_pass = is_lost(failure) or did_nothing(failure) or _is_busy(failure)
         if not may_pass or failures == attempts or time.time() >= until:
-            # What comes after a lost answer does not tell what became of it.
+            # A later failure says nothing about the outcome of the attempt whose response was lost.
             raise lost or _given_up(layout, request, failure)
         yield backoff(failures)
 
 
 def _call(layout: Layout, request: Transact) -> Call:
     items = [_native(layout, operation) for operation in request.operations]
-    # The client must not send it again by itself: of several failures it tells the last, not that an answer was lost.
+    # The client must not retry by itself: it reports only the last failure, which may hide an earlier lost response.
     return Call("transact_write_items", {"TransactItems": items, "ClientRequestToken": str(uuid4())}, once=True)
 
 
@@ -72,7 +72,7 @@ def _native(layout: Layout, operation: Operation) -> dict[str, Any]:
 
 
 def _refusals(layout: Layout, request: Transact, error: Exception) -> Refusals | None:
-    """The answer in an error: what was refused for good; None when it may be done yet, or failed as a whole."""
+    """The definite refusals in an error, per operation; None if a retry may succeed, or the whole request failed."""
     reasons: list[Refused | BadValue | None] = []
     for operation, reason in zip(request.operations, reasons_of(error), strict=False):
         match reason.get("Code"):
@@ -99,8 +99,8 @@ def _given_up(layout: Layout, request: Transact, error: Exception) -> Exception:
         if reason.get("Code") in _BUSY
     ]
     throttled = Throttled(
-        f"Transact on table {layout.table!r}: nothing was written, because other writers were busy with "
-        f"{', '.join(busy)}, or there is no capacity for it now: try again later"
+        f"Transact on table {layout.table!r}: nothing was written, because DynamoDB throttled it, or other writers are "
+        f"writing the same items: {', '.join(busy)}; try again later"
     )
     throttled.__cause__ = error
     return throttled

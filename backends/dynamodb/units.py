@@ -1,4 +1,4 @@
-"""The capacity that DynamoDB's answers report, and the requests that ask for it."""
+"""The consumed capacity: request it (ReturnConsumedCapacity), and read it from responses (ConsumedCapacity)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,17 +16,17 @@ _INDEXES: Final = ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
 
 
 class MeteredConnection(ForwardingConnection[Native]):
-    """A connection whose requests ask what they consume."""
+    """A connection whose requests also return their consumed capacity."""
 
     def steps(self, request: Request) -> Steps[Any]:
-        """As those of the connection, each asking."""
+        """The native requests of the wrapped connection, each with ReturnConsumedCapacity."""
         steps = super().steps(request)
         try:
             native = next(steps)
             while True:
                 try:
                     response = yield asking(native)
-                except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
+                except Exception as error:  # noqa: BLE001  # the wrapped steps handle the failure
                     native = steps.throw(error)
                 else:
                     native = steps.send(response)
@@ -34,19 +34,19 @@ class MeteredConnection(ForwardingConnection[Native]):
             return done.value
 
     def units(self, native: Native, response: Any) -> Units | None:
-        """What a native request has consumed, or None if its answer does not tell."""
+        """The capacity that a native request consumed; None if the response does not report it."""
         return units_of(native, response) if isinstance(native, Call) else None
 
 
 def asking(native: Native) -> Native:
-    """The native request with the question for the capacity that it consumes, unless it consumes none."""
+    """The native request with ReturnConsumedCapacity, if it consumes capacity."""
     if not isinstance(native, Call) or native.operation not in _READS | _WRITES:
         return native
     return evolve(native, kwargs={**native.kwargs, "ReturnConsumedCapacity": "INDEXES"})
 
 
 def units_of(call: Call, response: Mapping[str, Any]) -> Units | None:
-    """What the answer tells of the capacity that was consumed."""
+    """The consumed capacity in a response; None if it reports none."""
     reported = response.get("ConsumedCapacity")
     if not reported:
         return None
@@ -55,7 +55,7 @@ def units_of(call: Call, response: Mapping[str, Any]) -> Units | None:
     for table in reported if isinstance(reported, list) else [reported]:
         indexes = [part for kind in _INDEXES for part in table.get(kind, {}).items()]
         for index, consumed in [(None, table.get("Table", table)), *indexes]:
-            # A transaction that was sent twice under one token tells what reading its outcome took.
+            # A transaction that is sent again with its token consumes read capacity units.
             reads = "ReadCapacityUnits" in consumed or call.operation in _READS
             (read if reads else write).append((index, consumed.get("CapacityUnits", 0.0)))
     return Units(summed(read), summed(write))

@@ -1,21 +1,21 @@
-"""The JSON of requests and answers, past botocore's serializer and parser.
+"""JSON of requests and responses, in place of botocore's serializer and parser.
 
-**Requests** are written as DynamoDB takes them, past botocore's validation and serializer.
+**Requests.** botocore's validation and serializer walk every attribute value with Python functions, which is slow. So
+an item is passed as JSON text (`AttributesText`), and two of botocore's events send it unchanged:
 
-These walk every attribute value with Python functions. So an item comes as text (`AttributesText`), and two of
-botocore's events let a request go out as it is: the last ``before-parameter-build`` takes the arguments of a call, as
-all other handlers left them, and leaves botocore what it needs itself; the first ``before-call`` puts their JSON in the
-place of the body, before others see it and it is signed. Until a call has shown that both events do as their names say,
-the arguments are what botocore's serializer takes, and it does the work.
+* The last ``before-parameter-build`` handler sees the arguments after all other handlers. It writes their JSON, and
+  leaves botocore only the arguments that it needs itself.
+* The first ``before-call`` handler replaces the body by this JSON, before other handlers see it and it is signed.
 
-**Answers** are decoded from their bytes in one call, past botocore's parser.
+Until a first call has proved that both events work, botocore also gets the full arguments and serializes them.
 
-That parser walks every attribute value with a Python function; the values are what `odm.backends.dynamodb.codec` reads
-all the same. So botocore's ``before-parse`` event hands the parser an empty answer and the decoded one to the caller.
-Where botocore does not do as the event's name says, its parser goes on doing the work: the first answer proves it.
+**Responses.** botocore's parser walks every attribute value too, but the result has the same structure as the JSON. So
+the ``before-parse`` handler decodes the body in one call, and botocore's parser gets an empty one. Until a first
+response has proved that the event works, botocore's parser does the work.
 
-The parser makes an empty answer of what is none, such as the page of a proxy: no item, or a write that was done. And
-only botocore's oldest retry mode refuses what does not fit its checksum after the last attempt. So both are told here.
+That parser turns a body that is not from DynamoDB, such as a proxy's error page, into an empty response, which looks
+like a missing item or a successful write. And after the last attempt, only botocore's "legacy" retry mode rejects a
+wrong checksum. So both are checked here.
 """
 
 import json
@@ -38,7 +38,7 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "Query": (),
     "Scan": (),
 }
-"""The operations on items of one table, and what botocore demands beside its name."""
+"""The operations on one table, and the arguments that botocore requires in addition to TableName."""
 
 WRITTEN: Final = (*_NEEDED, "BatchGetItem", "BatchWriteItem", "TransactWriteItems")
 """The operations whose requests are written here."""
@@ -47,24 +47,24 @@ _BODY: Final = "odm-body"
 
 
 READING: Final = ("GetItem", "Query", "Scan", "BatchGetItem", "PutItem", "UpdateItem", "DeleteItem")
-"""The operations whose answers hold items and are JSON throughout; the bytes in them are base64 text then."""
+"""The operations whose responses contain items. Decoded here, binary values in them are base64 text."""
 
 _MARK: Final = "odm-before-parse"
 _DAMAGED: Final = "odm-damaged"
 
 
 class AttributesText(LazyDict):
-    """Attributes by name as JSON text, read from it when looked at.
+    """Attributes by name, stored as JSON text and parsed at the first access.
 
     Args:
-        text: the text.
-        read: the attributes of a text.
+        text: the JSON text.
+        read: parses the text into attributes.
     """
 
     __slots__ = ("_read", "text")
 
     def __init__(self, text: str, read: Callable[[str], dict[str, Any]]) -> None:
-        self._made = None  # as the base does, without a call
+        self._made = None  # inlined from the base class for speed
         self.text = text
         self._read = read
 
@@ -73,7 +73,11 @@ class AttributesText(LazyDict):
 
 
 def text_of(value: Any) -> str:
-    """The JSON text of attributes, or of other arguments of a request; TypeError for what these cannot hold."""
+    """The JSON text of attributes or other arguments of a request.
+
+    Raises:
+        TypeError: a value has a type that requests do not contain.
+    """
     kind = type(value)
     if kind is str:
         return quoted(value)
@@ -89,20 +93,20 @@ def text_of(value: Any) -> str:
         return str(value)
     if kind is bytes:
         return f'"{b64encode(value).decode()}"'
-    raise TypeError(f"a request holds no {kind.__name__}")
+    raise TypeError(f"a request cannot contain a {kind.__name__}")
 
 
 class Bodies:
-    """The handlers of some clients, all sync or all async."""
+    """The request handlers of a group of clients, either sync or async."""
 
     def __init__(self) -> None:
         self._proved = False
 
     def register(self, client: Any) -> None:
-        """Let a client send what is written here."""
-        # Under an id of its own, a handler cannot be there twice. Those of the shortest event are called last.
+        """Make a client send the JSON that is written here."""
+        # The unique ID keeps a handler from being registered twice. Handlers of the shortest event name run last.
         client.meta.events.register_last("before-parameter-build", self.before_build, "odm-before-parameter-build")
-        for operation in WRITTEN:  # those of the longest are first, so that others see what is sent
+        for operation in WRITTEN:  # handlers of the longest event name run first, so other handlers see the sent body
             event = f"before-call.dynamodb.{operation}"
             client.meta.events.register_first(event, self.before_call, f"odm-{event}")
 
@@ -111,13 +115,13 @@ class Bodies:
         return given if self._proved else {name: _plain(value) for name, value in given.items()}
 
     def before_build(self, params: Any, model: Any, context: Any, **_: Any) -> None:
-        """Take the arguments from botocore, if their text can be written."""
+        """Write the body, and shorten the arguments for botocore. Without effect if the body cannot be written."""
         short = _short(model.name, params) if type(params) is dict else None
         if short is None:
             return
         try:
             body = text_of(params).encode()
-        except (TypeError, ValueError):  # a handler put there what only botocore understands; or text that is none
+        except (TypeError, ValueError):  # another handler added a type that only botocore serializes, or invalid text
             params.update({name: _plain(value) for name, value in params.items()})
             return
         context[_BODY] = body
@@ -126,7 +130,7 @@ class Bodies:
             params.update(short)
 
     def before_call(self, params: Any, context: Any, **_: Any) -> None:
-        """Put the text in the place of the body."""
+        """Replace the body by the one that `before_build` wrote."""
         body = context.pop(_BODY, None)
         if body is not None and type(params.get("body")) is bytes:
             params["body"] = body
@@ -134,7 +138,7 @@ class Bodies:
 
 
 def _short(operation: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Arguments that botocore finds valid, and an endpoint for; None for an operation whose body it is to write."""
+    """The least arguments from which botocore builds a valid request; None if botocore has to write its body."""
     if operation in _NEEDED:
         return {"TableName": given["TableName"], **{name: {} for name in _NEEDED[operation]}}
     if operation == "BatchGetItem":
@@ -148,7 +152,7 @@ def _short(operation: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """An argument as botocore's serializer takes it."""
+    """An argument in the form that botocore's serializer accepts."""
     kind = type(value)
     if kind is AttributesText:
         return value.made
@@ -158,33 +162,33 @@ def _plain(value: Any) -> Any:
 
 
 def read_bytes(client: Any) -> None:
-    """Let a client, sync or async, decode the answers of `READING` from their bytes; those of errors it parses.
+    """Make a sync or async client decode the responses of `READING` here; botocore still parses error responses.
 
-    A call whose last answer is none raises DamagedAnswer.
+    A call raises DamagedAnswer if its last response is damaged or not from DynamoDB.
     """
     hooks = _Hooks()
-    # Under an id of its own, a handler cannot be there twice.
+    # The unique ID keeps a handler from being registered twice.
     client.meta.events.register("before-parse.dynamodb", hooks.before_parse, "odm-before-parse")
     client.meta.events.register("after-call.dynamodb", hooks.after_call, "odm-after-call")
 
 
 class _Hooks:
-    """The handlers of one client.
+    """The response handlers of one client.
 
-    Until an answer that was only marked arrived with its mark, nothing is taken from the parser: were what a handler
-    returns not merged into the answer, its items would be lost without a sign.
+    The first responses are only marked, and botocore parses them. When a mark arrives in `after_call`, botocore is
+    proved to merge the handler's result into the response. Without this proof, items could get lost silently.
     """
 
     def __init__(self) -> None:
         self._proved = False
 
     def before_parse(self, operation_model: Any, response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
-        """Decode the bytes of an answer that is no error."""
+        """Decode the body of a response that is not an error."""
         if response_dict["status_code"] >= 300:
             return
         decoded = _decoded(response_dict)
         if type(decoded) is not dict:
-            customized_response_dict[_DAMAGED] = True  # not raised yet: botocore may fetch it again
+            customized_response_dict[_DAMAGED] = True  # raised in after_call, because botocore may retry first
             response_dict["body"] = b""
         elif operation_model.name in READING and self._proved:
             customized_response_dict.update(decoded)
@@ -193,21 +197,21 @@ class _Hooks:
             customized_response_dict[_MARK] = True
 
     def after_call(self, parsed: Any, **_: Any) -> None:
-        """See whether the mark arrived, and whether the answer that counts is one."""
+        """Check whether the mark arrived, and whether the final response is damaged."""
         if not self._proved:
             self._proved = parsed.pop(_MARK, False)
         if parsed.pop(_DAMAGED, False):
-            raise DamagedAnswer("the answer is not what DynamoDB sends, or not whole")
+            raise DamagedAnswer("the response is not from DynamoDB, or not complete")
 
 
 def _decoded(response: Any) -> Any:
-    """What an answer holds, or None."""
+    """The decoded body of a response; None if it is damaged or not JSON."""
     body, checksum = response["body"], response["headers"].get("x-amz-crc32")
     if checksum is not None and str(crc32(body)) != checksum:
         return None
     try:
         return from_json(body, cache_strings="keys")
-    except ValueError:  # damaged; or text that is none, which the standard library takes
+    except ValueError:  # not JSON, or with lone surrogates, which only the standard library accepts
         try:
             return json.loads(body)
         except ValueError:

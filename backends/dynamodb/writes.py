@@ -1,4 +1,4 @@
-"""Put, Update and Delete of one item, and the arguments that they have in a transaction too."""
+"""Put, Update and Delete of one item, and their arguments, which transactions use too."""
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
@@ -15,10 +15,10 @@ from odm.protocol.requests import Check, Delete, Put, Refused, Update, Written, 
 from odm.schema.entity import Key
 
 Arguments: TypeAlias = dict[str, Any]
-"""Those of a native request, by name."""
+"""The arguments of a native request, by name."""
 
 _ALWAYS: Final = Or((EXISTS, Not(EXISTS)))
-"""A condition check must have a condition."""
+"""A condition that always holds, because a ConditionCheck must have one."""
 
 
 def put(layout: Layout, request: Put, attempts: int) -> Steps[Written | Refused]:
@@ -42,7 +42,7 @@ def update(layout: Layout, request: Update, attempts: int) -> Steps[Written | Re
 def delete(layout: Layout, request: Delete, attempts: int) -> Steps[Written | Refused]:
     """Remove an item."""
     arguments = item_arguments(layout, request)
-    arguments["ReturnValues"] = "ALL_OLD"  # how one learns whether there was an item
+    arguments["ReturnValues"] = "ALL_OLD"  # shows whether the item existed
     response = yield from _write(layout, Call("delete_item", arguments, once=True), attempts)
     return response if isinstance(response, Refused) else Written(existed="Attributes" in response)
 
@@ -77,13 +77,13 @@ def item_arguments(layout: Layout, request: Delete | Check) -> Arguments:
 
 
 def refused(layout: Layout, reason: Mapping[str, Any]) -> Refused:
-    """What an answer says of a condition that did not hold, with the item if there is one."""
+    """The refusal of a write whose condition failed, with the item if the response contains it."""
     item = reason.get("Item")
     return Refused(read_item(layout, item) if item else None)
 
 
 def _guarded(request: Put | Delete | Check) -> Condition | None:
-    """The condition of a write, and that it is over nothing but an item of its tag."""
+    """The condition of a write, extended so that it never overwrites an item with another tag."""
     tag, condition = request.tag, request.condition
     if tag is None or condition == ABSENT or requires(condition, has_tag(tag)):
         return condition
@@ -100,7 +100,7 @@ def _conditioned(layout: Layout, expressions: Expressions, condition: Condition 
 
 
 def _of_key(layout: Layout, condition: Condition) -> Condition:
-    """The condition, with the absence of an item told by its key: one that another program wrote may have no tag."""
+    """The condition, with the absence of an item tested by its key: another program's items may have no tag."""
     if condition == ABSENT:
         return Missing(Path(layout.keys[:1]))
     if isinstance(condition, And | Or):
@@ -118,7 +118,7 @@ def _write(layout: Layout, call: Call, attempts: int) -> Steps[Any]:
             if code_of(error) == CONDITION_FAILED:
                 return refused(layout, getattr(error, "response", {}))
             failures += 1
-            # What may be sent twice, botocore has retried already, but not after a conflict.
+            # botocore has already retried idempotent writes, except after a conflict.
             may_pass = did_nothing(error) if call.once else is_conflict(error)
             if not may_pass or failures == attempts:
                 raise
@@ -126,11 +126,11 @@ def _write(layout: Layout, call: Call, attempts: int) -> Steps[Any]:
 
 
 def _entry_actions(layout: Layout, request: Update) -> list[Action]:
-    """The actions on index attributes; an item leaves an index by losing both."""
+    """The actions on index key attributes; an item leaves an index when both are removed."""
     actions: list[Action] = []
     for index, key in request.entries.items():
         for name, text in zip(layout.indexes[index], key or Key("", ""), strict=True):
             path = Path((name,))
-            if name not in layout.keys:  # a local index has the partition key of the table
+            if name not in layout.keys:  # the partition key of a local index is that of the table
                 actions.append(Set(path, text) if key is not None else Remove(path))
     return actions

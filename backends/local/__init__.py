@@ -1,4 +1,4 @@
-"""The bundled engine: `Memory` in this process, `LocalFile` on a file, `Faults` for the tests of applications."""
+"""The bundled engine: `Memory` in this process, `LocalFile` in a file, `Faults` for the tests of applications."""
 
 from odm.backends.local.driver import LocalFile, Memory
 from odm.backends.local.faults import Faults, Happened

@@ -1,4 +1,4 @@
-"""What a user calls the requests of the engine: the words of the store, for `Faults`."""
+"""The names by which `Faults` selects requests: those of the store's methods."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, assert_never, get_args
@@ -25,16 +25,17 @@ from odm.schema.entity import Key
 CallName: TypeAlias = Literal[
     "get", "get_many", "query", "scan", "put", "insert", "update", "delete", "batch", "transaction", "create", "drop"
 ]
-"""The narrowest word for a request."""
+"""The most specific name of a request."""
 
 Operation: TypeAlias = CallName | Literal["read", "write", "any"]
-"""Which requests a fault is for.
+"""The requests that a fault applies to.
 
-``get`` is also what `Store.one`, `Store.exists`, and an update that has to look first send; a transaction that has to
-look first sends ``get_many``. ``query`` is also what `Store.page`, `Store.first`, `Store.count` and `Store.delete_all`
-send, whose deletes are a ``batch``. ``put`` means inserts too, and ``insert`` only a put that an existing item refuses.
-``read`` and ``write`` are all requests for items, but the read of tags with which a batch begins: a fault of ``batch``
-meets its writes.
+* ``get``: also sent by `Store.one`, `Store.exists` and updates that read the item first.
+* ``get_many``: also sent by transactions that read items first.
+* ``query``: also sent by `Store.page`, `Store.first`, `Store.count` and `Store.delete_all`, whose deletes are a
+  ``batch``.
+* ``put``: includes inserts; ``insert`` is only a put that fails if the item exists.
+* ``read`` and ``write``: all requests for items, except that a batch first reads tags: no fault applies to this read.
 """
 
 GROUPS: Final[Mapping[str, frozenset[str]]] = {
@@ -43,17 +44,17 @@ GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "write": frozenset({"put", "insert", "update", "delete", "batch", "transaction"}),
     "any": frozenset(get_args(CallName)),
 }
-"""The words that stand for more than themselves."""
+"""The names that include other names."""
 
 NAMES: Final = (*get_args(CallName), "read", "write", "any")
-"""All words."""
+"""All names."""
 
 WITHOUT_KEYS: Final = frozenset({"scan", "create", "drop"})
 """Requests that are not for items or a partition."""
 
 
 def call_name_of(request: Request) -> CallName:
-    """The narrowest word for a request."""
+    """The most specific name of a request."""
     match request:
         case Get():
             return "get"
@@ -88,7 +89,7 @@ def _forbids_an_item(condition: Condition | None) -> bool:
 
 
 def keys_of(request: Request) -> tuple[Key, ...]:
-    """The keys of the items that a request names; of a query its partition and the start of its range."""
+    """The keys of the items in a request; for a query its partition and the start of its range."""
     match request:
         case Get(key=key) | Put(key=key) | Update(key=key) | Delete(key=key):
             return (key,)
@@ -105,5 +106,5 @@ def keys_of(request: Request) -> tuple[Key, ...]:
 
 
 def call_names_of(operation: str) -> frozenset[str]:
-    """The narrowest words that a word stands for."""
+    """The most specific names that a name includes."""
     return GROUPS.get(operation, frozenset({operation}))

@@ -1,9 +1,9 @@
-"""The connections of this process to one file: opened when needed, lent to one block at a time, kept for the next.
+"""A pool of this process's connections to one file: opened when needed, lent to one block at a time, then reused.
 
-A process that forks must not take SQLite connections along: in the child, SQLite believes that it holds the locks of
-its parent and takes none (https://sqlite.org/howtocorrupt.html, 2.6), so that what the child writes can be lost **even
-on a connection of its own**. Therefore a fork waits until no connection is lent, and the child closes all those that it
-was born with before it opens one.
+A child process must not use SQLite connections that its parent opened before the fork. As long as the child has one
+open, SQLite assumes in the child that it holds the parent's locks and takes none
+(https://sqlite.org/howtocorrupt.html, 2.6), so the child's writes can be lost **even on a connection of its own**.
+Therefore a fork waits until no connection is lent, and the child closes all inherited connections before it opens one.
 """
 
 import os
@@ -20,7 +20,7 @@ from odm.backends.local.opening import Connection, lay_out, open_file
 from odm.errors import BackendError
 
 FORK_SECONDS: Final = 10.0
-"""How long a fork waits for other threads to give their connections back."""
+"""How long a fork waits for other threads to return their connections, in seconds."""
 
 
 class Connections:
@@ -28,7 +28,7 @@ class Connections:
 
     Args:
         path: absolute path of the file.
-        timeout: how long to wait for others, in seconds.
+        timeout: how long to wait for other writers, in seconds.
     """
 
     def __init__(self, path: Path, timeout: float) -> None:
@@ -43,13 +43,13 @@ class Connections:
         _ALL.add(self)
 
     def take(self, *, create: bool = False) -> Connection:
-        """Borrow a connection, until `give`.
+        """Borrow a connection; return it with `give`.
 
         Args:
-            create: the file may be new.
+            create: create the file if it does not exist, and accept an empty one.
 
         Raises:
-            BackendError: the file cannot be opened, is not odm's, or is new.
+            BackendError: the file cannot be opened, is not odm's, or, without ``create``, is missing or empty.
         """
         with self._state:
             while self._forking:
@@ -62,7 +62,7 @@ class Connections:
             return connection
 
     def give(self, connection: Connection) -> None:
-        """Take a connection back; one in the middle of a transaction is not kept."""
+        """Return a connection to the pool; one with an open transaction is closed instead."""
         with self._state:
             self._lent.discard(connection)
             if self._closed or connection.in_transaction:
@@ -74,12 +74,12 @@ class Connections:
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[Connection]:
-        """A block with a connection that holds the writer lock and has begun no transaction.
+        """A block that holds the writer lock, with a connection that has no open transaction.
 
         Args:
-            create: lay the file out if it is new.
+            create: create the tables if the file is new.
         """
-        if not self.idle:  # look at the file before the lock leaves files beside one that is not ours
+        if not self.idle:  # check the file first: the lock would create its side files next to a file that is not odm's
             self.give(self.take(create=create))
         with self._lock:
             connection = self._taken_to_write(create)
@@ -91,14 +91,14 @@ class Connections:
                 self.give(connection)
 
     def _taken_to_write(self, create: bool) -> Connection:
-        """A connection to the file that is at the path now: what is written to one that was removed would be lost."""
+        """A connection to the file that is now at the path: writes to a file that was removed would be lost."""
         while (connection := self.take(create=create)).outdated(self.path):
             self._lent.discard(connection)
             connection.close()
         return connection
 
     def close(self) -> None:
-        """Close all connections, each as soon as no block uses it; may be called twice."""
+        """Close all connections, each as soon as no block uses it. Idempotent."""
         with self._state:
             self._closed = True
             while self.idle:
@@ -106,19 +106,19 @@ class Connections:
         self._lock.close()
 
     def before_fork(self) -> None:
-        """Wait until no connection is lent, and lend none."""
+        """Wait until no connection is lent, and stop lending."""
         with self._state:
             self._forking = True
             self._state.wait_for(lambda: not self._lent, FORK_SECONDS)
 
     def after_fork_in_parent(self) -> None:
-        """Lend again."""
+        """Resume lending."""
         with self._state:
             self._forking = False
             self._state.notify_all()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew."""
+        """Start with an empty pool: close the inherited connections."""
         self._state = Condition()
         self._forking = False
         while self.idle:
@@ -140,13 +140,13 @@ class Connections:
 _ALL: Final[weakref.WeakSet[Connections]] = weakref.WeakSet()
 
 _STRANDED: Final[set[Path]] = set()
-"""Files to which this process has a connection of a thread of its parent, which can be neither used nor closed."""
+"""Files with an inherited connection that a thread of the parent was using; it can be neither used nor closed."""
 
 
 def _abandon(connection: Connection, path: Path) -> None:
     import ctypes
 
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))  # or the end of the process would close it
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))  # else it would be closed when the process ends
     _STRANDED.add(path)
 
 
@@ -165,5 +165,5 @@ def _after_fork_in_child() -> None:
         connections.after_fork_in_child()
 
 
-if sys.platform != "win32":  # which has no fork
+if sys.platform != "win32":  # Windows has no fork
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -1,16 +1,15 @@
-"""Item to bytes and back: how the bundled engine keeps an item, in memory and in a file.
+"""Items ↔ bytes: the format in which the bundled engine stores an item, in memory and in a file.
 
-JSON, UTF-8: an object that begins with the version ``_v``, if any, and the tag ``_t``, so that pydantic can read most
-entities straight from it (see `odm.codec.texts`). A number that is not whole is a JSON number where a float's digits
-say it exactly, which up to 15 digits always do. The names of attributes that are sets, of text or such numbers, stand
-in a last one, ``_s``.
+The format is JSON in UTF-8: an object that begins with the version ``_v``, if any, and the tag ``_t``, so that pydantic
+can read most entities directly from it (see `odm.codec.texts`). A Decimal is a JSON number if a float shows exactly the
+same digits, which is always true up to 15 digits. Sets of strings or such numbers are arrays, and a last attribute,
+``_s``, lists the names of these attributes.
 
-An item that holds anything else is an array: the object, and the names of the attributes that are written with tags.
-In those, each other value is an object of one tag, ``{"$n": "1.0000000000000000001"}``, ``{"$b": "AAE="}`` (base64)
-or ``{"$s": [...]}``; a map that could be taken for one (a single name that begins with ``$``) is written with one more
-``$`` before the name.
+An item with any other value is an array of two elements: the object, and the names of its tagged attributes. In those,
+each such value is an object with one tag: ``{"$n": "1.0000000000000000001"}``, ``{"$b": "AAE="}`` (base64) or
+``{"$s": [...]}``. A map that looks like a tag (one name, which begins with ``$``) gets another ``$`` before the name.
 
-Bytes do not change, so whatever is read is decoded anew, and nobody's mutation of an object reaches the store.
+Bytes are immutable and each read decodes them again, so changing a returned object never changes the stored item.
 """
 
 from base64 import b64decode, b64encode
@@ -27,19 +26,19 @@ from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import Item, Value
 
 _DAMAGE: Final = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
-"""What reading raises on bytes of which some have changed: no JSON, or JSON of another shape."""
+"""What reading damaged bytes raises: they are not JSON, or JSON of another structure."""
 
 _PLAIN: Final = frozenset({str, int, bool, NoneType})
 _SETS: Final = "_s"
 _FLOAT_TEXT: Final = 16
-"""A Decimal whose text is no longer than this has at most 15 digits, which a float keeps (C: DBL_DIG)."""
+"""A Decimal whose text is no longer than this has at most 15 digits, which a float preserves (C: DBL_DIG)."""
 
 
 def encode(item: Item) -> bytes:
-    """The bytes under which an item is kept.
+    """Encode an item.
 
     Raises:
-        BadValue: the item holds something that is not a stored value.
+        BadValue: the item contains a value that cannot be stored.
     """
     written: Any = {**item}
     if VERSION in item or next(iter(item), TAG) != TAG:
@@ -52,14 +51,14 @@ def encode(item: Item) -> bytes:
     try:
         return to_json(written)
     except PydanticSerializationError as error:
-        raise BadValue(f"the item cannot be stored: {error}; it holds text that is not valid Unicode") from error
+        raise BadValue(f"the item cannot be stored: {error}; it contains text that is not valid Unicode") from error
 
 
 def decode(data: bytes) -> dict[str, Value]:
-    """The item, made of new objects at every call.
+    """Decode an item; each call returns new objects.
 
     Raises:
-        BackendError: these are not bytes that `encode` made.
+        BackendError: `encode` did not write these bytes.
     """
     try:
         stored = from_json(data)
@@ -73,23 +72,23 @@ def decode(data: bytes) -> dict[str, Value]:
             stored[name] = frozenset(stored[name])
     except _DAMAGE as error:
         raise BackendError(f"a stored item is damaged, restore it from a copy: {error!r}") from error
-    return stored  # type: ignore[no-any-return]  # from_json gives Any
+    return stored  # type: ignore[no-any-return]  # from_json returns Any
 
 
 def _with_tags(item: dict[str, Value], tagged: list[str]) -> dict[str, Value]:
     if type(item) is not dict or type(tagged) is not list:
-        raise TypeError("it is no item")
+        raise TypeError("not an item")
     for name in tagged:
         item[name] = _untagged(item[name])
     return item
 
 
 class _Unwritable(Exception):
-    """A value that JSON has no type for."""
+    """JSON has no type for a value."""
 
 
 def _write_plainly(written: dict[str, Any], item: Item) -> None:
-    """Replace values by what JSON keeps for them; raises `_Unwritable`."""
+    """Replace values by their JSON form; raises `_Unwritable`."""
     sets = []
     for name, value in item.items():
         kind = type(value)
@@ -122,7 +121,7 @@ def _written(value: Value) -> Any:
 
 
 def _float(number: Decimal) -> float:
-    """The float that shows the same digits; raises `_Unwritable` when there is none."""
+    """The float that shows the same digits; raises `_Unwritable` if no float does."""
     text = str(number)
     found = float(text)
     if len(text) > _FLOAT_TEXT and (Decimal(repr(found)) != number or _lies_between(found, number)):
@@ -131,7 +130,7 @@ def _float(number: Decimal) -> float:
 
 
 def _lies_between(found: float, number: Decimal) -> bool:
-    """Whether the float is as near to another number of as many digits, which pydantic might show instead."""
+    """Whether the float is equally close to another number of as many digits, which pydantic may show instead."""
     return len(Decimal(found).as_tuple().digits) == len(number.as_tuple().digits) + 1
 
 

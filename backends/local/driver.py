@@ -1,6 +1,6 @@
 """`Memory` and `LocalFile`, and the connection that performs requests on them.
 
-A native request is the request of the core itself: the engine performs it in one step.
+The native requests of this backend are those of the core. The engine performs each in one step.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from odm.schema.model import Schema
 UNLIMITED: Final = Limits(None, None, None, None, None, None)
 
 ITEM_BYTES: Final = 128 * 1024 * 1024
-"""SQLite keeps rows of up to 1e9 bytes (https://sqlite.org/limits.html), and JSON may write one byte in six."""
+"""SQLite stores rows of up to 1e9 bytes (https://sqlite.org/limits.html), and JSON may write one byte as six."""
 
 
 class LocalConnection(Connection[Request]):
@@ -43,7 +43,7 @@ class LocalConnection(Connection[Request]):
 
     Args:
         engine: performs the requests.
-        path: of the file; None in memory, where nothing blocks.
+        path: of the file; None for `Memory`, which never blocks.
     """
 
     def __init__(self, engine: Engine, path: Path | None = None) -> None:
@@ -53,23 +53,23 @@ class LocalConnection(Connection[Request]):
 
     @property
     def in_process(self) -> bool:
-        """Yes: the engine performs a request in one step."""
+        """True: the engine performs a request in one step."""
         return True
 
     def metered(self) -> "MeteredConnection":
-        """The twin whose requests are measured."""
+        """A connection that also measures the consumed capacity of requests."""
         return MeteredConnection(self)
 
     def steps(self, request: Request) -> NativeGen[Request, Any]:
         if isinstance(request, Split):
-            return None  # nothing to look up
+            return None  # the engine numbers the segments of a scan
         try:
             return (yield request)
         except FILE_ERRORS as error:
             raise translated(error, self._path) from error
 
     def with_retry_policy(self, policy: RetryPolicy) -> "LocalConnection":
-        """Itself: there is no network that could be silent or fail."""
+        """This connection: without a network, timeouts and retries have no effect."""
         return self
 
     def answer(self, request: Request) -> Any:
@@ -89,7 +89,11 @@ class LocalConnection(Connection[Request]):
 
     @property
     def engine(self) -> Engine:
-        """What performs the requests. Raises BackendError: the connection was closed."""
+        """The engine that performs the requests.
+
+        Raises:
+            BackendError: the connection was closed.
+        """
         if self._closed:
             raise self._was_closed()
         return self._engine
@@ -98,7 +102,7 @@ class LocalConnection(Connection[Request]):
         return BackendError(f"the connection to table {self._engine.table!r} was closed: open another store")
 
     async def without_blocking(self, call: Callable[[Request], Any], native: Request) -> Any:
-        """Call a function that performs a request: in a thread, where a file could block."""
+        """Call a function that performs a request; for a file in a thread, because it may block."""
         return call(native) if self._path is None else await asyncio.to_thread(call, native)
 
     def close(self) -> None:
@@ -117,7 +121,7 @@ class LocalConnection(Connection[Request]):
 
 @frozen
 class MeteredConnection(ForwardingConnection[Request]):
-    """One whose native responses are `Measured`."""
+    """A connection whose native responses are `Measured`."""
 
     inner: LocalConnection
 
@@ -126,7 +130,7 @@ class MeteredConnection(ForwardingConnection[Request]):
         return None if answer is None else answer.response
 
     def units(self, native: Request, response: Measured) -> Units | None:
-        """What a request would cost on DynamoDB."""
+        """The capacity units that the request would consume on DynamoDB."""
         return response.units
 
     def call(self, native: Request) -> Measured:
@@ -139,19 +143,19 @@ class MeteredConnection(ForwardingConnection[Request]):
 class Memory(Backend):
     """Tables in this process, for tests and notebooks.
 
-    The data lives in this object: stores on the same one see the same tables, and it goes with the object.
+    This object contains the data: stores on the same object share the tables, and the data is lost with the object.
 
     Args:
-        clock: gives the time in seconds since the epoch; expiry and ``index_lag`` go by it. `odm.testing.Clock` is one
-            that a test moves.
-        index_lag: global indexes show a write after so many seconds, as on DynamoDB; until then a query of one finds
-            the items as they were. Reads of items, and consistent ones, never lag.
-        faults: what shall go wrong.
-        page_bytes: a page of a query or scan ends when so many bytes were read; 1 makes pages of one item, or of none
-            where a filter drops it.
+        clock: returns the time in seconds since the epoch, for expiry and ``index_lag``. A test can set the time with
+            `odm.testing.Clock`.
+        index_lag: how many seconds later global indexes show a write, as on DynamoDB. Until then a query on one finds
+            the previous items. Reads by key and consistent reads never lag.
+        faults: the faults to inject.
+        page_bytes: a page of a query or scan ends after reading this many bytes; 1 makes pages of one item, or empty
+            pages where the filter drops the item.
 
     Raises:
-        BadValue: a number makes no sense.
+        BadValue: ``index_lag`` or ``page_bytes`` is out of range.
     """
 
     name = "memory"
@@ -166,7 +170,7 @@ class Memory(Backend):
         page_bytes: int = PAGE_BYTES,
     ) -> None:
         if not isfinite(index_lag) or index_lag < 0:
-            raise BadValue(f"index_lag={index_lag!r}: give seconds, 0 or more")
+            raise BadValue(f"index_lag={index_lag!r}: pass seconds, 0 or more")
         _check_page(page_bytes)
         self.clock = clock
         self._tables: dict[str, MemoryTable] = {}
@@ -184,30 +188,30 @@ class Memory(Backend):
 
 
 class LocalFile(Backend):
-    """Tables in one file: durable when a call returns, shared by threads and processes of one machine.
+    """Tables in one file, shared by the threads and processes of one machine. Writes are durable when a call returns.
 
-    `Store.create` makes the file. Beside it stand ``-wal``, ``-shm``, ``-lock`` and ``-turn`` files that belong to it:
-    move and remove them together, while no program has the file open, or use `copy`. The first may hold the newest
-    writes. The folder must be on a local disk: locks of network file systems do not hold.
+    `Store.create` creates the file. Files with the suffixes ``-wal``, ``-shm``, ``-lock`` and ``-turn`` belong to it:
+    move and remove them together with it, while no program has the file open, or use `copy`. The ``-wal`` file may
+    contain the newest writes. The folder must be on a local disk, because locks do not work on network file systems.
 
-    Reads wait for nobody. Writers stand in line and each has its turn; who has waited for ``timeout`` seconds gets
-    `Throttled`, which names the process to look at. After a crash there is nothing to repair. A process may fork while
+    Reads never wait. Writers queue, and each gets its turn; a writer that has waited for ``timeout`` seconds raises
+    `Throttled`, which names the process to look at. After a crash, no repair is needed. A process may fork while
     it has stores open: parent and child use them independently.
 
-    Where the file or its folder may not be written, reads work, and writes raise `BackendError`. Such a file, while no
-    program has it open, is taken for one that does not change; when it changes after all, later reads see it, and one
-    that is under way at that moment may fail.
+    If the file or its folder is read-only, reads work, and writes raise `BackendError`. While no program has such a
+    file open, it is assumed not to change. If it changes nevertheless, later reads see the change, and a read that is
+    in progress at that time may fail.
 
     Args:
-        path: where the file is or will be; its folder must exist.
+        path: of the file, which may not exist yet; its folder must exist.
         timeout: how long to wait for other writers, in seconds.
         clock: as for `Memory`.
         faults: as for `Memory`.
         page_bytes: as for `Memory`.
 
     Raises:
-        BadValue: a number makes no sense, or no path can be as this one.
-        BackendError: the path goes from the current folder, which was removed.
+        BadValue: ``timeout`` or ``page_bytes`` is out of range, or ``path`` contains U+0000.
+        BackendError: ``path`` is relative, and the current folder was removed.
     """
 
     name = "file"
@@ -223,7 +227,7 @@ class LocalFile(Backend):
         page_bytes: int = PAGE_BYTES,
     ) -> None:
         if not 0 <= timeout <= TIMEOUT_MAX:
-            raise BadValue(f"LocalFile(timeout={timeout!r}): give seconds, from 0 to {TIMEOUT_MAX:.0f}")
+            raise BadValue(f"LocalFile(timeout={timeout!r}): pass seconds, from 0 to {TIMEOUT_MAX:.0f}")
         _check_page(page_bytes)
         self.path = _absolute(path)
         self.timeout = timeout
@@ -241,45 +245,49 @@ class LocalFile(Backend):
         return connection if self._faults is None else FaultConnection(connection, self._faults, schema)
 
     def compact(self) -> Compaction:
-        """Give the room that deleted items have left back to the disk. Writers wait meanwhile, readers do not.
+        """Return the disk space of deleted items to the file system. Writers wait meanwhile, readers do not.
 
-        It rewrites the file, in one step that a crash undoes, and needs as much room again while it works.
+        It rewrites the file in one atomic step: after a crash, the file is unchanged. Meanwhile it needs as much disk
+        space again.
 
         Returns:
             The bytes on disk before and after.
 
         Raises:
-            BackendError: there is no such file, it is not odm's, or the disk is full.
-            Throttled: other writers kept the file for longer than ``timeout``.
+            BackendError: the file does not exist, is not odm's, or the disk is full.
+            Throttled: other writers held the writer lock for longer than ``timeout``.
         """
         return compact(self._real_path(), self.timeout)
 
     def copy(self, to: str | os.PathLike[str]) -> None:
-        """Copy the file as it is at one moment, while others read and write it.
+        """Copy a consistent snapshot of the file, while other programs read and write it.
 
-        The copy gets its name when it is complete and on the disk.
+        The copy gets its name when it is complete and durable.
 
         Args:
-            to: where the copy will be, on any disk; nothing may be there, nor a ``-wal`` of a file that was.
+            to: the path of the copy, on any disk. It must not exist, nor a ``-wal`` file of an earlier file there.
 
         Raises:
-            BackendError: ``to`` is taken or in no folder, the file is not there or not odm's, or the disk is full.
+            BackendError: ``to`` exists or its folder does not, the file does not exist or is not odm's, or the disk is
+                full.
         """
         copy(self._real_path(), _absolute(to), self.timeout)
 
     def _real_path(self) -> Path:
-        """The path behind links, beside which SQLite has its files."""
+        """The path with symbolic links resolved; SQLite creates its other files next to it."""
         return Path(os.path.realpath(self.path))
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
     if "\0" in str(path):
-        raise BadValue(f"LocalFile({str(path)!r}): a path has no character U+0000; give the path of a file")
+        raise BadValue(f"LocalFile({str(path)!r}): a path cannot contain the character U+0000; pass the path of a file")
     try:
         return Path(path).absolute()
     except FileNotFoundError as error:
-        what = "the current folder is not there any more"
-        raise BackendError(f"LocalFile({str(path)!r}): {what}; change to another one, or give a path from /") from error
+        what = "the current folder does not exist any more"
+        raise BackendError(
+            f"LocalFile({str(path)!r}): {what}; change to another one, or pass an absolute path"
+        ) from error
 
 
 def _engine(schema: Schema, storage: Storage, page_bytes: int) -> Engine:
@@ -291,4 +299,4 @@ def _engine(schema: Schema, storage: Storage, page_bytes: int) -> Engine:
 
 def _check_page(page_bytes: int) -> None:
     if page_bytes < 1:
-        raise BadValue(f"page_bytes={page_bytes!r}: give the bytes of a page, 1 or more")
+        raise BadValue(f"page_bytes={page_bytes!r}: pass the bytes per page, 1 or more")

@@ -1,4 +1,4 @@
-"""From errors of SQLite and the operating system to those of odm: two tables."""
+"""Errors of SQLite and the operating system → `odm.errors`, in two tables."""
 
 import errno
 import sqlite3
@@ -10,30 +10,30 @@ from typing import Final, TypeAlias
 from odm.errors import BackendError, OdmError, Throttled
 
 FILE_ERRORS: Final = (sqlite3.Error, OSError, UnicodeDecodeError)
-"""What the use of a file raises; the last one where its texts are damaged, those of SQLite's messages among them."""
+"""What accessing a file raises; UnicodeDecodeError if texts in it, or in SQLite's messages, are damaged."""
 
 _What: TypeAlias = tuple[type[OdmError], str]
 
 _PRIMARY: Final = 0xFF
 """The low byte of an extended result code is the primary one: https://sqlite.org/rescode.html."""
 
-_BUSY: Final = "another program has kept the file locked for too long; try again"
+_BUSY: Final = "another program has locked the file for too long; try again"
 _DAMAGED: Final = "it is damaged; restore it from a copy"
-_FULL: Final = "the disk is full, or a limit on file sizes is reached; make room and try again"
+_FULL: Final = "the disk is full, or a limit on file sizes is reached; free some space and try again"
 _HANDLES: Final = "this process has too many files open; close stores that are not used, or raise the limit"
-_READ_ONLY: Final = "the file or its folder may not be written; it can only be read"
+_READ_ONLY: Final = "the file or its folder is read-only; items can be read, but not written"
 _UNREADABLE: Final = (
-    "it cannot be opened; check that the file, its -wal and -shm, and the folder may be read and written"
+    "it cannot be opened; check the read and write permissions of the file, its -wal and -shm files, and the folder"
 )
 
 _SQLITE: Final[Mapping[int, _What]] = {
     sqlite3.SQLITE_BUSY: (Throttled, _BUSY),
     sqlite3.SQLITE_CANTOPEN: (BackendError, _UNREADABLE),
     sqlite3.SQLITE_CORRUPT: (BackendError, _DAMAGED),
-    sqlite3.SQLITE_ERROR: (BackendError, _DAMAGED),  # no statement of ours is wrong on tables of ours
+    sqlite3.SQLITE_ERROR: (BackendError, _DAMAGED),  # odm's statements are valid unless its tables are damaged
     sqlite3.SQLITE_FULL: (BackendError, _FULL),
     sqlite3.SQLITE_IOERR: (BackendError, "the disk failed to read or write, or is full; see the system's log"),
-    sqlite3.SQLITE_NOTADB: (BackendError, "it is not a file of odm, or damaged; choose another path"),
+    sqlite3.SQLITE_NOTADB: (BackendError, "it is not odm's, or it is damaged; choose another path"),
     sqlite3.SQLITE_PERM: (BackendError, _READ_ONLY),
     sqlite3.SQLITE_READONLY: (BackendError, _READ_ONLY),
 }
@@ -51,10 +51,10 @@ _SYSTEM: Final[Mapping[int, _What]] = {
 
 
 def translated(error: Exception, path: Path | None) -> OdmError:
-    """The error of odm that says what happened to the file at ``path``.
+    """The error of odm for a failed access to the file.
 
     Args:
-        error: of sqlite3, of the operating system, or of reading bytes that are not what was written.
+        error: of sqlite3, of the operating system, or of decoding damaged bytes.
         path: of the file.
     """
     unknown = (BackendError, "the request failed")
@@ -71,7 +71,7 @@ def translated(error: Exception, path: Path | None) -> OdmError:
 
 @contextmanager
 def translating(path: Path) -> Iterator[None]:
-    """A block whose errors of SQLite and of the operating system become odm's."""
+    """A block that translates errors of SQLite and of the operating system into odm's."""
     try:
         yield
     except FILE_ERRORS as error:

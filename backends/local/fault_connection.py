@@ -1,4 +1,4 @@
-"""The connection that stands before the one of a `Memory` or `LocalFile` with `Faults`, and carries them out."""
+"""The connection of a `Memory` or `LocalFile` with `Faults`: it wraps the engine's connection and injects them."""
 
 import asyncio
 import time
@@ -21,14 +21,14 @@ from odm.schema.model import Schema
 _Step: TypeAlias = Request | Delay | Before
 
 _SPARED: Final[ContextVar[bool]] = ContextVar("odm_spared_from_faults", default=False)
-"""A function of `Faults.before` is running, whose own requests meet no faults."""
+"""A function of `Faults.before` is running; no faults are injected into its own requests."""
 
 
 @frozen
 class FaultConnection(ForwardingConnection[Request]):
-    """A connection of the bundled engine, and the faults that its requests meet before they reach it.
+    """Injects faults into the requests of a connection of the bundled engine.
 
-    They are met when a request is performed and not when it is made, so that `Store.explain` meets none.
+    It does so when a request is performed, not when it is planned, so `Store.explain` is not affected.
     """
 
     faults: Faults
@@ -36,7 +36,7 @@ class FaultConnection(ForwardingConnection[Request]):
 
     @property
     def in_process(self) -> bool:
-        """No: a fault may wait."""
+        """False: a fault may delay a request."""
         return False
 
     def call(self, native: Request) -> Any:
@@ -46,8 +46,8 @@ class FaultConnection(ForwardingConnection[Request]):
         return await (self.inner.acall(native) if _SPARED.get() else arun(self._met(native), self._ado))
 
     def _met(self, request: Request) -> NativeGen[_Step, Any]:
-        """The steps that a request comes to with its faults, up to its answer or error."""
-        if isinstance(request, BatchGet) and request.tags:  # what is set for a batch is for its writes
+        """The steps of a request with its faults, up to its response or error."""
+        if isinstance(request, BatchGet) and request.tags:  # faults of a batch apply to its writes, not to this read
             return (yield request)
         for fault in self.faults.meet(request, self.schema):
             match fault:
@@ -79,14 +79,17 @@ class FaultConnection(ForwardingConnection[Request]):
 
     def _lost(self, request: Request) -> OdmError:
         if repeatable(request):
-            return BackendError(self._said(request, "the answer was lost: try again"))
-        what = "the answer was lost, and the write may or may not have been done: read the item before you write again"
+            return BackendError(self._said(request, "the response was lost: try again"))
+        what = (
+            "the response was lost, and the write may or may not have been applied: read the item before you write "
+            "again"
+        )
         return OutcomeUnknown(self._said(request, what))
 
     def _said(self, request: Request, what: str) -> str:
         key = getattr(request, "key", None)
         place = f"{call_name_of(request)} on table {self.schema.name!r}" + (f", {key}" if key else "")
-        return f"{place}: {what} (a fault that was set on purpose)"
+        return f"{place}: {what} (an injected fault)"
 
     def _do(self, step: _Step) -> Any:
         match step:
@@ -126,9 +129,7 @@ def _act(act: Callable[[], object]) -> None:
     if isawaitable(answer):
         if iscoroutine(answer):
             answer.close()
-        raise BadValue(
-            f"{act!r} is an async function, and a Store cannot await it: give a plain one, or use AsyncStore"
-        )
+        raise BadValue(f"{act!r} is an async function, and a Store cannot await it: pass a sync one, or use AsyncStore")
 
 
 async def _aact(act: Callable[[], object]) -> None:

@@ -1,7 +1,7 @@
-"""Faults on purpose: what a cloud may do to an application, done to the bundled engine when a test says so.
+"""Fault injection: a test makes the bundled engine fail in the ways in which a cloud service may fail.
 
-`Faults` is what a test sets them on, and decides which of them a request meets. `odm.backends.local.fault_connection`
-carries them out where requests enter the engine, which knows nothing of them.
+A test sets faults on `Faults`, which decides the faults of each request. `odm.backends.local.fault_connection` injects
+them in front of the engine.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Which(TypedDict, total=False):
-    """Which of the requests meet a fault; see `Faults`."""
+    """Which requests a fault applies to; see `Faults`."""
 
     times: int | None
     after: int
@@ -43,7 +43,7 @@ class Which(TypedDict, total=False):
 
 @frozen
 class Throttle:
-    """Refuse; of a batch, do so many operations first (None: half of them)."""
+    """Throttle the request; of a batch, apply ``done`` operations first (None: half of them)."""
 
     done: int | None
 
@@ -57,7 +57,7 @@ class Fail:
 
 @frozen
 class Lose:
-    """Lose the answer to a write that was, or was not, applied."""
+    """Lose the response to a write that was, or was not, applied."""
 
     applied: bool
 
@@ -81,13 +81,13 @@ Fault: TypeAlias = Throttle | Fail | Lose | Delay | Before
 
 @frozen
 class Happened:
-    """A fault that happened.
+    """A fault that was injected.
 
     Attributes:
         fault: the method of `Faults` that set it: "throttle", "fail", "lose", "delay" or "before".
-        operation: the request that met it, by the narrowest word for it.
-        table: the name of its table.
-        keys: of the items that the request named; for a query its partition and the start of its range.
+        operation: the most specific name of the request.
+        table: the name of the table.
+        keys: of the items in the request; for a query its partition and the start of its range.
     """
 
     fault: str
@@ -98,7 +98,7 @@ class Happened:
 
 @define
 class _Rule:
-    """A fault that was set, and how often it may still happen (None: always) after how many more requests."""
+    """A fault that was set; it still applies ``times`` times (None: always), after ``after`` more requests."""
 
     fault: Fault
     words: frozenset[str]
@@ -108,7 +108,7 @@ class _Rule:
     chance: float
 
     def strikes(self, word: CallName, keys: tuple[Key, ...], schema: Schema, random: Random) -> bool:
-        """Whether it happens to this request; counts it."""
+        """Whether the fault applies to this request, which is counted."""
         fits = self.fits
         if word not in self.words or self.times == 0:
             return False
@@ -125,24 +125,24 @@ class _Rule:
 
 
 class Faults:
-    """What shall go wrong, and when: give it to ``Memory(faults=faults)`` or ``LocalFile(path, faults=faults)``.
+    """Injects faults: pass it to ``Memory(faults=faults)`` or ``LocalFile(path, faults=faults)``.
 
-    A test sets faults before the calls that shall meet them. Each is for the requests that a word of the store names
-    (`Operation`), by default for the next one. All methods take the same options:
+    A test sets faults before the calls that they apply to. A fault applies to the requests of an `Operation`, by
+    default only to the next one. All methods take the same options:
 
-    * ``times``: how often it happens; None: always.
-    * ``after``: so many requests pass first that would have met it.
-    * ``on``: only requests for one item, given as an entity or as its key ``Order.primary(...)``; or a function that is
-      given the keys of each request, with their ``.partition`` and ``.sort``, and says which it is for.
-    * ``chance``: the share of the requests that it happens to, 0 to 1, drawn from the seed.
+    * ``times``: how often the fault applies; None: always.
+    * ``after``: how many matching requests succeed first.
+    * ``on``: only requests for one item, given as an entity or as its key ``Order.primary(...)``; or a function that
+      gets each key of a request, with ``.partition`` and ``.sort``, and returns whether the fault applies to it.
+    * ``chance``: the probability that the fault applies, 0 to 1, drawn from the seed.
 
-    Several faults may meet one request: they happen in the order in which they were set, until one is an error. An
-    operation on one item is never half done. Errors arrive as from a cloud whose client has given up trying again.
+    Several faults may apply to one request. They take effect in the order in which they were set, until one is an
+    error. An operation on one item is atomic. Errors are those that a cloud's client raises after its last retry.
     Thread-safe.
 
     Args:
-        seed: of the random numbers for ``chance``; the same seed draws the same for the same requests.
-        sleep: is called with the seconds of a delay in place of waiting, such as ``clock.advance``.
+        seed: of the random numbers for ``chance``; the same seed and requests give the same faults.
+        sleep: called with the seconds of a delay instead of waiting, for example ``clock.advance``.
     """
 
     def __init__(self, *, seed: int = 0, sleep: Callable[[float], object] | None = None) -> None:
@@ -156,101 +156,101 @@ class Faults:
         return f"Faults({len(self._rules)} set, {len(self._happened)} happened)"
 
     def throttle(self, operation: Operation, *, done: int | None = None, **which: Unpack[Which]) -> None:
-        """Refuse a request with `odm.Throttled`: nothing is done.
+        """Throttle a request: it raises `odm.Throttled`, and nothing is applied.
 
-        Of a batch a part is done, and the error's ``left`` is the rest.
+        Of a batch, a part is applied, and the error's ``left`` is the rest.
 
         Args:
-            operation: the requests to refuse.
-            done: how many operations of a batch are done before it is refused; half of them by default.
+            operation: the requests to throttle.
+            done: how many operations of a batch are applied; half of them by default.
             which: ``times`` (by default 1), ``after``, ``on``, ``chance``: see `Faults`.
 
         Raises:
-            BadValue: an argument makes no sense.
+            BadValue: an argument is not valid.
         """
         if done is not None:
             _check_count("done", done)
         self._set(operation, Throttle(done), which)
 
     def fail(self, operation: Operation, error: OdmError | None = None, **which: Unpack[Which]) -> None:
-        """Raise an error in place of performing a request.
+        """Raise an error instead of performing a request.
 
         Args:
             operation: the requests that fail.
-            error: what is raised, by default a `odm.BackendError`. An error of odm, for an application sees no others.
+            error: the error, by default an `odm.BackendError`. It must be one of odm's, as in a real application.
             which: ``times`` (by default 1), ``after``, ``on``, ``chance``: see `Faults`.
 
         Raises:
-            BadValue: an argument makes no sense.
+            BadValue: an argument is not valid.
         """
         if error is not None and not isinstance(error, OdmError):
-            raise BadValue(f"fail({operation!r}, {error!r}): give an error of odm, such as BackendError('it is down')")
+            raise BadValue(f"fail({operation!r}, {error!r}): pass an error of odm, such as BackendError('it is down')")
         self._set(operation, Fail(error), which)
 
     def lose(self, operation: Operation, *, applied: bool = True, **which: Unpack[Which]) -> None:
-        """Lose the answer to a write.
+        """Lose the response to a write.
 
-        The caller gets `odm.OutcomeUnknown`; as on the clouds, it is `odm.BackendError` for what can be sent again
-        without harm: a put without a condition, and a batch.
+        The caller gets `odm.OutcomeUnknown`, or, as on the clouds, `odm.BackendError` if the write is idempotent: a put
+        without a condition, or a batch.
 
         Args:
-            operation: the writes whose answer is lost.
-            applied: the write is done, if its condition holds; else it never arrives.
+            operation: the writes whose response is lost.
+            applied: True applies the write, if its condition holds; False drops it.
             which: ``times`` (by default 1), ``after``, ``on``, ``chance``: see `Faults`.
 
         Raises:
-            BadValue: the operation is no write, or an argument makes no sense.
+            BadValue: the operation is not a write, or an argument is not valid.
         """
         if operation in NAMES and not call_names_of(operation) <= GROUPS["write"]:
             writes = ", ".join(name for name in NAMES if call_names_of(name) <= GROUPS["write"])
-            raise BadValue(f"lose({operation!r}): only the answer to a write can be lost; say one of {writes}")
+            raise BadValue(f"lose({operation!r}): only the response to a write can be lost; pass one of {writes}")
         self._set(operation, Lose(applied), which)
 
     def delay(self, operation: Operation, seconds: float, **which: Unpack[Which]) -> None:
-        """Wait before a request is performed; an event loop goes on meanwhile.
+        """Wait before a request is performed, without blocking an event loop.
 
         Args:
-            operation: the requests that take longer.
-            seconds: how much longer.
+            operation: the requests to delay.
+            seconds: how long.
             which: ``times`` (by default None: always), ``after``, ``on``, ``chance``: see `Faults`.
 
         Raises:
-            BadValue: an argument makes no sense.
+            BadValue: an argument is not valid.
         """
         if not isfinite(seconds) or seconds < 0:
-            raise BadValue(f"delay({operation!r}, {seconds!r}): give the seconds to wait, 0 or more")
+            raise BadValue(f"delay({operation!r}, {seconds!r}): pass the seconds to wait, 0 or more")
         self._set(operation, Delay(seconds), {"times": None, **which})
 
     def before(self, operation: Operation, act: Callable[[], object], **which: Unpack[Which]) -> None:
-        """Call a function just before a request is performed, such as one that plays a competitor who writes first.
+        """Call a function before a request is performed, for example one that writes the item concurrently.
 
-        The function's own requests meet no faults. What it raises, the caller of the store gets.
+        The function's own requests get no faults. Its exceptions reach the caller of the store.
 
         Args:
-            operation: the requests to come before.
-            act: is called without arguments; for an `odm.AsyncStore` it may be an async function.
+            operation: the requests before which the function is called.
+            act: called without arguments; for an `odm.AsyncStore` it may be an async function.
             which: ``times`` (by default 1), ``after``, ``on``, ``chance``: see `Faults`.
 
         Raises:
-            BadValue: an argument makes no sense.
+            BadValue: an argument is not valid.
         """
         if not callable(act):
-            raise BadValue(f"before({operation!r}, {act!r}): give a function to call")
+            raise BadValue(f"before({operation!r}, {act!r}): pass a function to call")
         self._set(operation, Before(act), which)
 
     def clear(self) -> None:
-        """Take back all faults that are set; the record of those that happened stays."""
+        """Remove all faults; `happened` stays."""
         with self._lock:
             self._rules.clear()
 
     @property
     def happened(self) -> tuple[Happened, ...]:
-        """The faults that happened, in order."""
+        """The faults that were injected, in order."""
         with self._lock:
             return tuple(self._happened)
 
     def meet(self, request: Request, schema: Schema) -> tuple[Fault, ...]:
-        """What happens to a request of a table, in order; it is counted and recorded."""
+        """The faults of a request, in order; they are counted and recorded."""
         word, keys = call_name_of(request), keys_of(request)
         met: list[Fault] = []
         with self._lock:
@@ -264,11 +264,11 @@ class Faults:
 
     def _set(self, operation: str, fault: Fault, which: Which) -> None:
         if operation not in NAMES:
-            raise BadValue(f"there is no operation {operation!r} to set faults for; say one of {', '.join(NAMES)}")
+            raise BadValue(f"there is no operation {operation!r} to set faults for; pass one of {', '.join(NAMES)}")
         words = call_names_of(operation)
         rule = _rule(fault, words, **which)
         if "on" in which and words <= WITHOUT_KEYS:
-            raise BadValue(f"on={which['on']!r}: a request to {operation} names no item; leave it out")
+            raise BadValue(f"on={which['on']!r}: a request to {operation} is not for single items; leave it out")
         with self._lock:
             self._rules.append(rule)
 
@@ -285,17 +285,17 @@ def _rule(
         _check_count("times", times)
     _check_count("after", after)
     if not 0 <= chance <= 1:
-        raise BadValue(f"chance={chance!r}: give a number from 0 to 1")
+        raise BadValue(f"chance={chance!r}: pass a number from 0 to 1")
     return _Rule(fault, words, None if on is None else _fitting(on), times, after, chance)
 
 
 def _check_count(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise BadValue(f"{name}={value!r}: give an int of 0 or more")
+        raise BadValue(f"{name}={value!r}: pass an int of 0 or more")
 
 
 def _fitting(on: Any) -> Callable[[Key, Schema], bool]:
-    """Whether a key of a table is one that ``on`` means."""
+    """A function that returns whether ``on`` selects a key of a table."""
     cls = getattr(on, "entity", type(on))
     table = getattr(cls, "__odm_table__", None)
     if table is not None:
@@ -303,4 +303,4 @@ def _fitting(on: Any) -> Callable[[Key, Schema], bool]:
         return lambda key, schema: key == wanted and cls in schema.by_class
     if callable(on) and not isinstance(on, type):
         return lambda key, _: bool(on(key))
-    raise BadValue(f"on={on!r}: give an entity, its key such as Order.primary(...), or a function of a key")
+    raise BadValue(f"on={on!r}: pass an entity, its key such as Order.primary(...), or a function of a key")

@@ -1,8 +1,8 @@
 """The storage of `LocalFile(path)`: one SQLite file for all its tables, shared by threads and processes.
 
-Write-ahead log with ``synchronous=FULL``: when a `writing` block has ended, its changes are on the disk. Readers
-neither wait nor make others wait; writers and checkpoints stand in line for the `WriterLock`. Key texts are kept as
-UTF-8 blobs, whose order is that of the keys. Every block has a connection to itself.
+It uses a write-ahead log with ``synchronous=FULL``: when a `writing` block has ended, its changes are on the disk.
+Readers neither wait nor make others wait; writers and checkpoints wait in turn for the `WriterLock`. Keys are stored as
+UTF-8 blobs, which sort in the order of the keys. Each block has a connection of its own.
 """
 
 import weakref
@@ -23,16 +23,16 @@ from odm.protocol.requests import Key, Query
 _NO_ENTRIES: Final = b"{}"
 
 _BASE: Final = ""
-"""The name in ``spaces`` of a table's own space; the others are named as their index."""
+"""The name in ``spaces`` of a table's own space; those of indexes have the index name."""
 
 
 class FileTable:
-    """One table as one connection sees it; a `View` within one block, as a context manager.
+    """One table on one connection: a `View`, and a context manager for its block.
 
     Args:
         connection: to the file.
         table: the table's name.
-        give: takes the connection back at the end of the block.
+        give: returns the connection at the end of the block.
     """
 
     def __init__(self, connection: Connection, table: str, give: Callable[[Connection], None] | None = None) -> None:
@@ -56,10 +56,10 @@ class FileTable:
         return self._spaces.keys()
 
     def look(self) -> None:
-        """Learn which spaces there are, once a block, unless no other connection has changed the file since.
+        """Read the table's spaces, once per block and only if another connection has changed the file since.
 
         Raises:
-            BackendError: there are none.
+            BackendError: the table does not exist.
         """
         if self._looked:
             return
@@ -90,7 +90,7 @@ class FileTable:
         return None if row is None else _item(row[0])
 
     def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
-        self._execute("BEGIN")  # else each statement would see the file as it is by then
+        self._execute("BEGIN")  # else each statement would read its own, later snapshot
         try:
             return [self.get(key) for key in keys]
         finally:
@@ -101,7 +101,7 @@ class FileTable:
         return None if row is None else Record(_item(row[0]), _entries_of(row[1]))
 
     def _find(self, sql: str, key: Key) -> Any:
-        """The row of an item. What is found is right without a look: no space ever gets the id of a dropped one."""
+        """The row of an item. A row that is found needs no `look`: the id of a dropped space is never reused."""
         place = _blobs(*key)
         row = self._execute(sql, (self._spaces.get(_BASE), *place)).fetchone()
         if row is None and not self._looked:
@@ -132,7 +132,7 @@ class FileTable:
             " WHERE space = ? AND partition = ? AND sort = ? AND item_partition = ? AND item_sort = ?"
         )
         if index not in self._spaces:
-            raise _damaged(f"an entry of {index!r}, which is no index")
+            raise _damaged(f"it has an entry in {index!r}, which is not an index")
         self._execute(sql, (self._spaces[index], *_blobs(*index_key, *key)))
 
     def rows(self, query: Query) -> Rows:
@@ -166,7 +166,7 @@ class FileTable:
 
 
 class FileStorage:
-    """One table by name in a file, which is opened at the first request.
+    """One table of a file, which is opened at the first request.
 
     Args:
         path: absolute path of the file.
@@ -177,7 +177,7 @@ class FileStorage:
     def __init__(self, path: Path, table: str, timeout: float) -> None:
         self._table = table
         self._connections = Connections(path, timeout)
-        # Where nobody closed the store, its connections go with it, or at the end of the process.
+        # Closes the connections of a store that was not closed, when it is collected or the process ends.
         weakref.finalize(self, self._connections.close)
 
     def reading(self) -> FileTable:
@@ -237,9 +237,9 @@ def _range_sql(columns: tuple[str, ...], behind: bool, bounded: bool, reverse: b
 
 
 def _item(data: object) -> bytes:
-    """The bytes of an item; where the file is damaged, something else may be in their place."""
+    """The bytes of an item; in a damaged file the value may have another type."""
     if not isinstance(data, bytes):
-        raise BackendError("a stored item is damaged, restore it from a copy: there are no bytes where it was")
+        raise BackendError("a stored item is damaged, restore it from a copy: its value is not bytes")
     return data
 
 
@@ -263,5 +263,5 @@ def _blobs(*texts: str) -> list[bytes]:
 def _text(blob: bytes) -> str:
     try:
         return blob.decode("utf-8", "surrogatepass")
-    except (AttributeError, UnicodeDecodeError) as error:  # where the type of the column is damaged, it is no blob
+    except (AttributeError, UnicodeDecodeError) as error:  # in a damaged file the value may have another type
         raise _damaged(repr(error)) from error

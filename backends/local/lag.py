@@ -1,8 +1,7 @@
-"""Secondary indexes that lag, for ``Memory(index_lag=...)``: what a global index of DynamoDB does.
+"""Eventually consistent indexes, for ``Memory(index_lag=...)``: they lag like global secondary indexes of DynamoDB.
 
-The table keeps a second one, as it was a while ago. Changes wait in line until their time has come and are then made to
-the second table, from which the indexes are read: entries and items alike are the old ones there. Items themselves are
-read from the table proper.
+The table has a delayed copy of itself. Changes wait in a queue until they are due, and are then applied to the copy.
+Queries on an index read entries and items from the copy. Reads by key use the table itself.
 """
 
 from collections import deque
@@ -15,11 +14,11 @@ from odm.protocol.requests import Key, Query
 
 
 class LaggingTable(MemoryTable):
-    """A table whose indexes answer as it was some time ago, except to consistent reads.
+    """A table whose indexes show an earlier state, except in consistent reads.
 
     Args:
-        clock: gives the time in seconds.
-        lag: after so many seconds the indexes show a change.
+        clock: returns the time in seconds.
+        lag: the indexes show a change after this many seconds.
     """
 
     def __init__(self, clock: Callable[[], float], lag: float) -> None:
@@ -63,6 +62,6 @@ class LaggingTable(MemoryTable):
         return self._then.rows(query)
 
     def _later(self, change: Callable[[], None]) -> None:
-        if self._due is None:  # one time for all of a block, which the indexes show as a whole
+        if self._due is None:  # one time for all changes of a block: the indexes show them together
             self._due = self._clock() + self._lag
         self._waiting.append((self._due, change))

@@ -1,10 +1,12 @@
-"""The writer lock of a file: one writer at a time, among all threads and processes, in turn.
+"""The writer lock of a file: one writer at a time among all threads and processes, in turn.
 
-SQLite alone lets writers race for its lock with sleeps, and one of two busy processes may wait for seconds. Here they
-lock side files, which the operating system lets go when a process dies. A lock alone is not fair either: who lets it
-go can have it back before a waiting one wakes. So there are two, and a writer passes through both: ``-turn`` makes it
-the next, ``-lock`` makes it the writer, and it gives up its turn when it has the lock. Who has just written finds the
-turn taken. Threads of one process pass through two locks of their own first.
+With SQLite alone, writers sleep and retry for its lock, and one of two busy processes may wait for seconds. So writers
+lock side files here. The operating system releases these locks when a process dies.
+
+One lock is not fair either: a writer that releases it can take it again before a waiting one wakes. So a writer takes
+two locks in order: ``-turn`` makes it the next, ``-lock`` makes it the writer. It releases ``-turn`` when it has
+``-lock``. A writer that has just finished then finds ``-turn`` taken by the next one. Threads of one process first take
+two locks of the process in the same way.
 """
 
 import os
@@ -21,7 +23,7 @@ if sys.platform == "win32":
     import msvcrt
 
     _FAR: Final = 1 << 30
-    """Windows lets nobody read a locked byte, so it is one far behind the process number."""
+    """The position of the locked byte. Windows forbids reading it, so it is far behind the process number."""
 
     def _locked(descriptor: int) -> bool:
         os.lseek(descriptor, _FAR, os.SEEK_SET)
@@ -57,24 +59,24 @@ else:
 
 
 SHORT_SECONDS: Final = 0.00005
-"""The first sleep of who waits; no system has a call that waits for a file's lock with a time limit."""
+"""The first sleeps of a waiting writer; no system has a call that waits for a file lock with a time limit."""
 
 LONG_SECONDS: Final = 0.002
-"""The longest sleep, for who waits for more than a few writes."""
+"""The later sleeps, of a writer that waits for more than a few writes."""
 
 DEFAULT_POLICY: Final = 100
-"""So many short sleeps come first."""
+"""The number of short sleeps."""
 
 
 class WriterLock:
-    """A context manager that holds the lock. The side files are made at its first use and stay.
+    """A context manager that holds the lock. It creates the side files at its first use and never removes them.
 
     Args:
         path: of the file that is written.
         timeout: how long to wait for the lock, in seconds.
 
     Raises:
-        Throttled: on entering, when somebody keeps the lock for longer; the message says which process.
+        Throttled: on entry, if another writer holds the lock for longer; the message names its process.
     """
 
     def __init__(self, path: Path, timeout: float) -> None:
@@ -110,14 +112,14 @@ class WriterLock:
             self.close()
 
     def close(self) -> None:
-        """Close the side files, or let a thread that uses them do it; may be called twice."""
+        """Close the side files; if a thread holds the lock, it closes them on release. Idempotent."""
         self._closed = True
         if self._thread.acquire(blocking=False):
             self._close_files()
             self._thread.release()
 
     def after_fork(self) -> None:
-        """Begin anew in a child: its parent's threads are not here, and the parent keeps its locks."""
+        """Reset the lock in a child process: the parent's threads do not exist here, and the parent keeps its locks."""
         self._turn = Lock()
         self._thread = Lock()
         self._close_files()
@@ -136,7 +138,7 @@ class WriterLock:
             self._wait(lock, end)
         finally:
             _unlock(turn)
-        with suppress(OSError):  # a full disk must not be what stops a delete
+        with suppress(OSError):  # a full disk must not prevent a delete
             _note(lock, b"%-20d" % os.getpid())
 
     def _open(self, suffix: str) -> int:
@@ -157,6 +159,6 @@ class WriterLock:
 
     def _kept(self, who: str) -> Throttled:
         return Throttled(
-            f"file {self._path}: {who} has kept the writer lock for more than {self._timeout:g} seconds; see whether "
+            f"file {self._path}: {who} has held the writer lock for more than {self._timeout:g} seconds; check whether "
             "it is stopped, and try again, or wait longer with LocalFile(path, timeout=...)"
         )

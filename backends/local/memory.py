@@ -1,6 +1,7 @@
 """The storage of `Memory()`: partitions in a dict, each with its sort keys in a sorted list.
 
-A view is the table itself, held by its lock, so a block costs one lock operation and what it does is seen as a whole.
+A view is the table itself while its lock is held. So a block costs one lock operation, and its changes become visible
+together.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -14,11 +15,11 @@ from odm.backends.local.storage import Record, Rows, not_created, segment_of, sp
 from odm.protocol.requests import Key, Position, Query
 
 _Kept: TypeAlias = bytes | tuple[bytes, *tuple[str, ...]]
-"""A record in few bytes: its data, and, where it has entries, behind that name, partition and sort of each."""
+"""A record in compact form: its data, followed by index name, partition and sort of each entry, if it has any."""
 
 
 class _Partition:
-    """The records of one partition: found by sort key, and their sort keys in order."""
+    """The records of one partition by sort key, and the sort keys in order."""
 
     __slots__ = ("name", "order", "records")
 
@@ -39,9 +40,9 @@ class _IndexPartition:
 
 
 class MemoryTable:
-    """One table; a `View` of itself while its lock is held.
+    """One table, and a `View` of itself while its lock is held.
 
-    A text that many keys share, such as the name of a partition, is kept once.
+    Text that many keys share, such as the name of a partition, is stored once.
     """
 
     def __init__(self) -> None:
@@ -93,7 +94,7 @@ class MemoryTable:
         partition = partitions.get(index_key.partition)
         if partition is None:
             partition = partitions[index_key.partition] = _IndexPartition(index_key.partition)
-        # The record comes in the same block, if it is not there: its partition can be made now.
+        # A missing record is put in the same block, so its partition can be created here.
         partition.order.add((index_key.sort, self._partition(key.partition).name, key.sort))
 
     def unlink(self, index: str, index_key: Key, key: Key) -> None:
@@ -168,12 +169,12 @@ def _entries(kept: _Kept) -> Mapping[str, Key]:
 
 
 class MemoryStorage:
-    """One table by name among the tables of a `Memory()`.
+    """One table of a `Memory()`.
 
     Args:
         tables: all tables, by name.
         name: of this one.
-        make: makes a table.
+        make: creates a table.
     """
 
     def __init__(
@@ -200,4 +201,4 @@ class MemoryStorage:
         self._tables.pop(self._name, None)
 
     def close(self) -> None:
-        """Nothing is held open; the data stays with the `Memory()`."""
+        """Does nothing: the data stays in the `Memory()`."""

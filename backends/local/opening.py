@@ -1,8 +1,8 @@
-"""How a file is opened, laid out when it is new, and refused when it is not one that this version can read.
+"""Open a file, create its tables if it is new, and reject files that this version cannot read.
 
-Where file and folder may be written, with a write-ahead log and ``synchronous=FULL``: a commit is on the disk when it
-returns. Where they may not, for reading only: together with a program that has the file open, or as a file that nobody
-changes (``immutable``), which is opened anew when it has changed after all.
+If file and folder are writable, the file is opened with a write-ahead log and ``synchronous=FULL``: a commit is on the
+disk when it returns. Otherwise it is opened for reading only. If no program has such a file open, it is opened as
+``immutable``, and opened again if it changes nevertheless.
 """
 
 import os
@@ -15,13 +15,13 @@ from zlib import crc32
 from odm.errors import BackendError
 
 APPLICATION_ID: Final = int.from_bytes(b"odm1", "big")
-"""Marks a file as odm's, at byte 68: https://sqlite.org/fileformat.html#application_id."""
+"""Identifies odm's files, at byte 68: https://sqlite.org/fileformat.html#application_id."""
 
 FORMAT: Final = 1
 """The version of the layout below; a file with a higher one was written by a later odm."""
 
 LONGEST_SECONDS: Final = 2_147_483.0
-"""SQLite counts the milliseconds that it waits in 32 bits, and does not wait at all for more."""
+"""The longest timeout of SQLite, which stores milliseconds in 32 bits; with a longer one it does not wait at all."""
 
 _LAYOUT: Final = f"""
 BEGIN IMMEDIATE;
@@ -41,13 +41,13 @@ COMMIT;
 
 
 class Connection(sqlite3.Connection):
-    """A connection with what was learned by it.
+    """A connection with cached facts about its file.
 
     Attributes:
-        spaces: table to the version of the file at the last look, and the ids of the table's spaces.
-        opened: which file this is; for one that nobody changes, how it looked.
-        frozen: whether it was opened as a file that nobody changes.
-        empty: whether the file was not laid out when it was opened.
+        spaces: by table name, the version of the file at the last `FileTable.look`, and the ids of the table's spaces.
+        opened: identifies the file; of an immutable one also its size and modification time.
+        frozen: whether it was opened as ``immutable``.
+        empty: whether the file had no tables when it was opened.
     """
 
     spaces: dict[str, tuple[int, dict[str, int]]]
@@ -56,7 +56,7 @@ class Connection(sqlite3.Connection):
     empty: bool
 
     def outdated(self, path: Path) -> bool:
-        """Whether another file is at the path by now, or the file has changed although nobody was to change it."""
+        """Whether the path now leads to another file, or a file that was opened as ``immutable`` has changed."""
         return self.opened != _look_of(path, self.frozen)
 
 
@@ -65,11 +65,11 @@ def open_file(path: Path, timeout: float, *, create: bool) -> Connection:
 
     Args:
         path: absolute path of the file.
-        timeout: how long to wait for programs that lock the file without asking for the writer lock, in seconds.
-        create: make a file that is not there, and take one that is empty, for `lay_out`.
+        timeout: how long to wait for programs that lock the file without taking the writer lock, in seconds.
+        create: create the file if it does not exist, and accept an empty one, for `lay_out`.
 
     Raises:
-        BackendError: it is not odm's, too new, not there, empty, or a folder.
+        BackendError: it is not odm's, has a newer format, does not exist, is empty, or is a folder.
         sqlite3.Error: it cannot be opened or is damaged.
     """
     _check_place(path, create)
@@ -93,7 +93,7 @@ def open_file(path: Path, timeout: float, *, create: bool) -> Connection:
         if writable and not connection.empty:
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.create_function("crc32", 1, crc32, deterministic=True)  # as `storage.segment_of` has it
+        connection.create_function("crc32", 1, crc32, deterministic=True)  # the same as in `storage.segment_of`
         connection.spaces, connection.opened, connection.frozen = {}, _look_of(path, frozen), frozen
     except BaseException:
         connection.close()
@@ -102,7 +102,7 @@ def open_file(path: Path, timeout: float, *, create: bool) -> Connection:
 
 
 def roll_back(connection: Connection) -> None:
-    """End the transaction without a trace; a connection that cannot is not kept, see `Connections.give`."""
+    """Roll the transaction back, if any; if this fails, `Connections.give` closes the connection."""
     with suppress(sqlite3.Error):
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -125,7 +125,7 @@ def _log_of(path: Path) -> Path:
 
 def _look_of(path: Path, frozen: bool) -> tuple[object, ...]:
     try:
-        stat = os.stat(path)  # noqa: PTH116  # before every write, and four times as fast as Path.stat
+        stat = os.stat(path)  # noqa: PTH116  # four times as fast as Path.stat, and called before every write
     except FileNotFoundError:
         return ()
     if frozen:
@@ -146,10 +146,10 @@ def _check(connection: Connection, path: Path) -> None:
 
 
 def lay_out(connection: Connection) -> None:
-    """Make the tables of a file that has none yet; the caller holds the writer lock."""
+    """Create the tables of a file that has none yet; the caller holds the writer lock."""
     if _is_empty(connection):  # another process may have been faster
         connection.executescript(_LAYOUT)
-    # The log begins after the layout, so that a file without its log is at least seen to be ours.
+    # The write-ahead log begins after the tables were created, so a file that lost its log is still known to be odm's.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.empty = False
 

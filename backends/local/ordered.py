@@ -1,6 +1,6 @@
 """`Ordered`: the sort keys of a partition, or the entries of an index partition, in order.
 
-Most partitions are small, and for those a plain list is both smaller and faster than any tree-like structure.
+Most partitions are small, and for these a list is smaller and faster than a tree.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -12,11 +12,11 @@ from sortedcontainers import SortedList
 T = TypeVar("T", str, tuple[str, ...])
 
 FEW: Final = 1000
-"""Up to here, moving the values behind a new one takes less time than finding its place."""
+"""The largest plain list. Up to this size, moving the values behind a new one is faster than finding its position."""
 
 
 class Ordered(Generic[T]):
-    """Values in order, none twice."""
+    """Distinct values in order."""
 
     __slots__ = ("_values",)
 
@@ -27,7 +27,7 @@ class Ordered(Generic[T]):
         return bool(self._values)
 
     def add(self, value: T) -> None:
-        """Put a value in its place."""
+        """Insert a value."""
         if not isinstance(self._values, list):
             self._values.add(value)
             return
@@ -36,14 +36,14 @@ class Ordered(Generic[T]):
             self._values = SortedList(self._values)
 
     def remove(self, value: T) -> None:
-        """Take away a value, which is there."""
+        """Remove a value, which must exist."""
         if isinstance(self._values, list):
             del self._values[bisect_left(self._values, value)]
         else:
             self._values.remove(value)
 
     def between(self, low: T, high: T | None, *, behind: bool, reverse: bool) -> Iterator[T]:
-        """The values from ``low``, or behind it, up to before ``high``, or to the end."""
+        """The values in ``[low, high)``, without ``low`` if ``behind``; to the end if ``high`` is None."""
         values = self._values
         if not isinstance(values, list):
             return values.irange(low, high, (not behind, False), reverse)

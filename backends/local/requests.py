@@ -1,8 +1,8 @@
-"""The semantics of the bundled engine: answers each request of the core on a `Storage`.
+"""The semantics of the bundled engine: performs each request of the core on a `Storage`.
 
-Every write reads the record, judges, builds the new record, and only then changes the storage: no step that can fail
-comes after the first change. A page ends where a cloud's would, after about a megabyte read, so that a long query
-streams; whether something follows is known exactly, because one row more is looked at.
+Every write reads the record, checks the condition, builds the new record, and only then changes the storage: no step
+that can fail comes after the first change. A page ends after about a megabyte, as on the clouds, so that a long query
+streams. Whether another page follows is known exactly, because one more row is read.
 """
 
 from collections.abc import Collection, Mapping
@@ -44,10 +44,10 @@ from odm.protocol.requests import (
 )
 
 PAGE_BYTES: Final = 1 << 20
-"""A page ends when this much was read, as on DynamoDB."""
+"""A page ends after reading this many bytes, as on DynamoDB."""
 
 CHUNK: Final = 500
-"""So many operations of a batch become durable in one step."""
+"""The number of operations of a batch that become durable in one step."""
 
 
 @frozen
@@ -56,14 +56,14 @@ class Engine:
 
     Attributes:
         table: its name, for messages.
-        indexes: the names of the indexes that the schema has.
-        storage: where the table is.
+        indexes: the names of the schema's indexes.
+        storage: of the table.
         loader: of the entities.
-        page_bytes: a page ends when so much was read.
-        tags: those of the entities.
-        local: the local indexes, with what each holds of an item on DynamoDB; None: all.
-        held: by the names of indexes that do not hold whole items on DynamoDB, the attributes that they hold there, by
-            which units are computed; here every entry leads to its item.
+        page_bytes: a page ends after reading this many bytes.
+        tags: of the entities.
+        local: the local indexes, each with the attributes that it projects on DynamoDB; None: all.
+        held: for each index that does not project all attributes on DynamoDB, those that it projects. They only count
+            for capacity units; in this engine an index entry always leads to the whole item.
     """
 
     table: str
@@ -76,7 +76,7 @@ class Engine:
     held: Mapping[str, Collection[str]] = Factory(dict)
 
     def perform(self, request: Request) -> Any:
-        """The response that the request's docstring names.
+        """Perform a request; its docstring describes the response.
 
         Raises:
             BackendError: the table or an index was not created, or the storage failed.
@@ -149,7 +149,7 @@ class Engine:
         return change.answer
 
     def _judge(self, view: View, request: Operation) -> "_Change | Refused":
-        """What a write will change, or its refusal; nothing is changed yet, and nothing can fail afterwards."""
+        """The change that a write makes, or its refusal. It is not applied yet, and applying it cannot fail."""
         key = request.key
         old = view.record(key)
         guard = None if isinstance(request, Update) else request.tag
@@ -175,7 +175,7 @@ class Engine:
         return change
 
     def _apply(self, view: View, change: "_Change") -> None:
-        """Change the record and, with it, the entries that differ."""
+        """Write the record and the index entries that differ."""
         key, old, new = change.key, change.old, change.new
         if new is old:
             return
@@ -201,7 +201,7 @@ class Engine:
 
 
 class _Change(NamedTuple):
-    """What a write does to a record: from ``old`` to ``new``, which is ``item``; None where there is none."""
+    """The change of a record from ``old`` to ``new`` (encoded from ``item``); None means no record."""
 
     key: Key
     old: Record | None
@@ -217,7 +217,7 @@ def _updated(request: Update, old: Record | None, before: Item | None, local: Lo
 
 
 def _entries(view: View, page: Page) -> list[Mapping[str, Key]]:
-    """The index entries of the items of a page, which was read in the same view."""
+    """The index entries of the items of a page that was read in the same view."""
     records = [view.record(position.key) for position in page.positions]
     return [{} if record is None else record.entries for record in records]
 

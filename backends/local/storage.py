@@ -1,8 +1,8 @@
-"""What the engine asks of a storage: ordered spaces of one table, and nothing of what a request means.
+"""The protocol between the engine and a storage: ordered spaces of one table, without the semantics of requests.
 
 A table has one space of records, ordered by key within a partition, and one space of entries per index, ordered by
-index key and then by item key. An entry points to its record and holds no copy. The engine keeps the two in step: it
-links and unlinks inside the same `writing` block that changes the record.
+index key and then by item key. An entry points to its record and contains no copy. The engine keeps the two
+consistent: it links and unlinks entries in the same `writing` block that changes the record.
 """
 
 from collections.abc import Collection, Generator, Iterable, Mapping
@@ -15,21 +15,21 @@ from odm.protocol.requests import Key, Position, Query, Scan
 
 
 class Record(NamedTuple):
-    """An item as it is kept: its bytes, and the index entries that point to it."""
+    """A stored item: its bytes, and the index entries that point to it."""
 
     data: bytes
     entries: Mapping[str, Key]
 
 
 Row: TypeAlias = tuple[bytes, str, *tuple[str, ...]]
-"""The bytes of an item and its place: its sort key; in an index, its index sort key and its key; in a scan, its key."""
+"""The bytes of an item, then its sort key (in a query), index sort key and key (of an index), or key (in a scan)."""
 
 Rows: TypeAlias = Generator[Row, None, None]
-"""Rows in order, read as they are asked for; close it before the `View` ends."""
+"""Rows in order, read lazily; close it before the `View` ends."""
 
 
 class View(Protocol):
-    """A table within one `Storage.reading` or `Storage.writing` block; not valid outside of it."""
+    """A table within one `Storage.reading` or `Storage.writing` block; invalid outside of it."""
 
     @property
     def indexes(self) -> Collection[str]:
@@ -37,58 +37,58 @@ class View(Protocol):
         ...
 
     def get(self, key: Key) -> bytes | None:
-        """The bytes of the item under the key."""
+        """The bytes of the item with the key."""
 
     def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
-        """As `get`, of several items at one moment: of a transaction all is seen, or nothing."""
+        """The bytes of several items in one snapshot: it contains a transaction completely or not at all."""
         ...
 
     def record(self, key: Key) -> Record | None:
-        """The item under the key with its entries, to be changed."""
+        """The item with the key and its index entries, to be changed."""
         ...
 
     def put(self, key: Key, record: Record) -> None:
-        """Keep the record under the key, over whatever is there."""
+        """Store the record under the key, and replace an existing one."""
 
     def delete(self, key: Key) -> None:
-        """Take away the record, which is there."""
+        """Remove the record, which must exist."""
 
     def link(self, index: str, index_key: Key, key: Key) -> None:
         """Add an entry of the index that points to the record under ``key``."""
 
     def unlink(self, index: str, index_key: Key, key: Key) -> None:
-        """Take away an entry, which is there."""
+        """Remove an entry, which must exist."""
 
     def rows(self, query: Query) -> Rows:
-        """The rows in ``[lo, hi)`` of the query's partition of the table, or of its index, behind ``after``.
+        """The rows in ``[lo, hi)`` of the query's partition, in the table or its index, after position ``after``.
 
-        Filter, limit and count of the query are the engine's.
+        The engine applies filter, limit and count of the query.
         """
         ...
 
     def scan(self, after: Key | None, segment: tuple[int, int] | None = None) -> Rows:
-        """All rows of the table behind a key, in an order that stays the same while rows come and go.
+        """All rows of the table after a key, in an order that stays the same while rows are added and removed.
 
-        ``segment`` ``(number, of)``: only those with this `segment_of` their partition.
+        ``segment`` is ``(number, of)``: only partitions whose `segment_of` is this number.
         """
         ...
 
 
 class Storage(Protocol):
-    """One table's place. All methods may be called from any thread."""
+    """The storage of one table. Thread-safe."""
 
     def reading(self) -> AbstractContextManager[View]:
-        """A block in which the table is read.
+        """A block that reads the table.
 
         Raises:
-            BackendError: the table was not created; a file finds it out when the view is used.
+            BackendError: the table was not created; with a file, the first use of the view raises this.
         """
         ...
 
     def writing(self) -> AbstractContextManager[View]:
-        """A block in which nobody else changes the table; what was changed is kept when it ends.
+        """A block with exclusive write access to the table; its changes are stored when it ends.
 
-        A file forgets the changes of a block that raises. Memory does not: raise before the first change.
+        If the block raises, a file discards its changes, but memory keeps them: raise before the first change.
 
         Raises:
             BackendError: the table was not created.
@@ -96,19 +96,19 @@ class Storage(Protocol):
         ...
 
     def create(self, indexes: Collection[str]) -> None:
-        """Create the table and those of the indexes that are not there yet."""
+        """Create the table and the indexes, unless they exist."""
 
     def drop(self) -> None:
-        """Remove the table, its records and entries; no error when it is absent."""
+        """Remove the table, its records and entries; a missing table is not an error."""
 
     def close(self) -> None:
-        """Release what is held open; may be called twice."""
+        """Release open resources. Idempotent."""
 
 
 class Span(NamedTuple):
     """The part of a partition that a query reads, as bounds of (sort,), or of (sort, item key) in an index.
 
-    ``low`` is included unless ``behind``; ``high`` is not included, and None is the end.
+    ``low`` is inclusive unless ``behind``; ``high`` is exclusive, and None is the end of the partition.
     """
 
     low: tuple[str, ...]
@@ -128,7 +128,7 @@ def position_of(request: Query | Scan, row: Row) -> Position:
 
 
 def span_of(query: Query) -> Span:
-    """The bounds of a query with its position taken in."""
+    """The bounds of a query, narrowed by its start position."""
     rest = () if query.index is None else ("", "")
     low: tuple[str, ...] = (query.lo, *rest)
     high = None if query.hi is None else (query.hi, *rest)
@@ -140,16 +140,16 @@ def span_of(query: Query) -> Span:
 
 
 def segment_of(partition: str, of: int) -> int:
-    """The number of the segment that holds a partition, the same in every process."""
+    """The number of the scan segment that contains a partition; the same in every process."""
     return crc32(to_blob(partition)) % of
 
 
 def to_blob(text: str) -> bytes:
-    """A key's text as UTF-8, in whose order it sorts."""
-    return text.encode("utf-8", "surrogatepass")  # the bound of a range may be half a surrogate pair
+    """A key as UTF-8 bytes, which sort in the order of the keys."""
+    return text.encode("utf-8", "surrogatepass")  # the bound of a range may be a lone surrogate
 
 
 def not_created(table: str, index: str | None = None) -> BackendError:
-    """The error for a request on a table, or an index of it, that is not there."""
+    """The error for a request on a table or index that does not exist."""
     what = f"table {table!r}" if index is None else f"index {index!r} of table {table!r}"
     return BackendError(f"{what} does not exist: call store.create() first")

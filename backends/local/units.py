@@ -1,6 +1,6 @@
-"""What requests to the bundled engine would cost on DynamoDB: read and write units, by the sizes of what they touch.
+"""The read and write capacity units that requests to the bundled engine would consume on DynamoDB, by item sizes.
 
-The engine works as ever, on a storage that takes down which items it read, and which it found and left where it wrote.
+The engine works as usual, on a storage that records which items it reads, and each item before and after a write.
 """
 
 from collections.abc import Collection, Generator, Iterable, Iterator
@@ -20,7 +20,7 @@ from odm.protocol.requests import Key, Page, Query, Refusals, Refused, Request, 
 
 
 class Measured(NamedTuple):
-    """The response to a request, and the units that it used; None where it was refused, as DynamoDB tells none."""
+    """A response and its consumed units; None if the request was refused, because DynamoDB does not report these."""
 
     response: Any
     units: Units | None
@@ -34,7 +34,7 @@ def measured(engine: Engine, request: Request) -> Measured:
 
 
 class _Copy(NamedTuple):
-    """What an index holds of an item, and what it costs to write that."""
+    """The projection of an item in an index, and the write units for it."""
 
     content: object
     units: float
@@ -42,12 +42,14 @@ class _Copy(NamedTuple):
 
 @define
 class _Tally:
-    """What a request read and wrote.
+    """The items that a request read and wrote.
 
     Attributes:
-        sizes: of what it read, in bytes, by the key of the item.
-        items: of the whole items.
-        writes: what it found and what it left, by key; the same where it has changed nothing.
+        request: the request.
+        engine: performs it.
+        sizes: the bytes that it read, by item key; in an index, those of the projection.
+        items: the bytes of the whole items, by item key.
+        writes: the record before and after the request, by item key; the same if it changed nothing.
     """
 
     request: Request
@@ -58,12 +60,12 @@ class _Tally:
 
     @property
     def index(self) -> str | None:
-        """The index that is read."""
+        """The queried index, if any."""
         return self.request.index if isinstance(self.request, Query) else None
 
     @property
     def needs_items(self) -> bool:
-        """Whether the index that is read cannot judge the filter by what it holds."""
+        """Whether the filter uses attributes that the queried index does not project."""
         held, filter_ = self.engine.held.get(self.index or ""), getattr(self.request, "filter", None)
         return held is not None and filter_ is not None and not all(path.root in held for path in paths(filter_))
 
@@ -84,7 +86,7 @@ class _Tally:
         return Units({None: sum(reads.values())} if reads else {}, written, by_key)
 
     def _of_page(self, request: Query | Scan, page: Page) -> dict[str | None, float]:
-        """A page is rounded up as a whole; each item that is fetched because the index has not all of it, by itself."""
+        """A page is rounded up as a whole; items that are read because the index lacks attributes, one by one."""
         index = self.index
         consistent = request.consistent and (index is None or index in self.engine.local)
         parts = [(index, read_units(sum(self.sizes.values()), consistent=consistent))]
@@ -95,7 +97,11 @@ class _Tally:
         return summed(parts)
 
     def _written(self, key: Key, old: Record | None, new: Record | None) -> Iterator[tuple[str | None, float]]:
-        """Of the table the larger of two items; of an index what is new, changed or gone, and both for a new key."""
+        """The write units of a table and its indexes.
+
+        A table counts the larger of the old and the new item. An index counts an added, changed or removed entry, and
+        both entries if the index key changes.
+        """
         yield None, write_units(max(self._size(key, old), self._size(key, new)))
         had, has = old.entries if old is not None else {}, new.entries if new is not None else {}
         for index in had.keys() | has.keys():
@@ -115,7 +121,7 @@ class _Tally:
         return _Copy(content, write_units(self._size(key, record, index)))
 
     def _size(self, key: Key, record: Record | None, index: str | None = None) -> int:
-        """The bytes of an item, or of what an index holds of it."""
+        """The bytes of an item, or of its projection in an index."""
         if record is None:
             return 0
         item, entries = decode(record.data), record.entries
@@ -131,7 +137,7 @@ def _part(item: Item, names: Collection[str]) -> dict[str, Value]:
 
 @frozen
 class _TalliedView:
-    """A view that keeps a tally of what is read and written."""
+    """A view that records reads and writes in a `_Tally`."""
 
     view: View
     tally: _Tally
@@ -179,7 +185,7 @@ class _TalliedView:
         return self._read(self.view.scan(after, segment), self.tally.request)
 
     def _read(self, rows: Rows, request: Query | Scan) -> Generator[Row, None, None]:
-        """The rows; those behind which the engine went on have been read."""
+        """The rows. A row counts as read when the engine continues after it."""
         read = 0
         with closing(rows):
             for row in rows:
@@ -193,7 +199,7 @@ class _TalliedView:
                 self._tell(row, request)
 
     def _read_on(self, row: Row, rows: Rows, request: Query | Scan, left: int) -> None:
-        """Read the rest of the page: DynamoDB's own limit counts before the filter, so it is given none here."""
+        """Read the rest of the page: DynamoDB applies Limit before the filter, so odm sends none with a filter."""
         for one in chain((row,), rows):
             if left <= 0:
                 break
@@ -205,7 +211,7 @@ class _TalliedView:
         self.tally.read(key, self._record(key, row[0]))
 
     def _record(self, key: Key, data: bytes | None) -> Record | None:
-        """What was read, with the entries that the item has, which count with its size."""
+        """The record of a row, with its index entries, which count in its size."""
         if data is None:
             return None
         found = self.view.record(key)
@@ -214,7 +220,7 @@ class _TalliedView:
 
 @frozen
 class _TalliedStorage:
-    """A storage whose views keep a tally."""
+    """A storage whose views record reads and writes in a `_Tally`."""
 
     storage: Storage
     tally: _Tally

@@ -1,4 +1,4 @@
-"""What is done to a whole file: making it small, and copying it while it is in use."""
+"""Maintenance of a whole file: compact it, and copy it while it is in use."""
 
 import os
 import shutil
@@ -17,16 +17,16 @@ from odm.backends.local.opening import roll_back
 from odm.errors import BackendError
 
 STEP_PAGES: Final = 1024
-"""So many pages are copied between two moments at which Ctrl-C is heard."""
+"""The number of pages that are copied in one step; Ctrl-C takes effect between two steps."""
 
 
 @frozen
 class Compaction:
-    """What `LocalFile.compact` has done.
+    """The result of `LocalFile.compact`.
 
     Attributes:
-        before: bytes on disk, with the write-ahead log, before.
-        after: bytes on disk, with the write-ahead log, after.
+        before: bytes on disk before, including the write-ahead log.
+        after: bytes on disk after, including the write-ahead log.
     """
 
     before: int
@@ -34,7 +34,7 @@ class Compaction:
 
 
 def compact(path: Path, timeout: float) -> Compaction:
-    """Rewrite the file without the room that deleted items have left; see `LocalFile.compact`."""
+    """Rewrite the file without the space of deleted items; see `LocalFile.compact`."""
     with translating(path), closing(Connections(path, timeout)) as connections, connections.writing() as connection:
         before = _bytes_of(path)
         connection.execute("VACUUM")
@@ -43,8 +43,8 @@ def compact(path: Path, timeout: float) -> Compaction:
 
 
 def copy(path: Path, to: Path, timeout: float) -> None:
-    """Copy the file as it is at one moment; see `LocalFile.copy`."""
-    for suffix in ("", "-wal", "-journal"):  # SQLite would take a log that was left there for one of the copy
+    """Copy a consistent snapshot of the file; see `LocalFile.copy`."""
+    for suffix in ("", "-wal", "-journal"):  # SQLite would apply an old file's log to the copy
         if os.path.lexists(f"{to}{suffix}"):
             raise _taken(to.with_name(to.name + suffix))
     if not to.parent.is_dir():
@@ -63,7 +63,7 @@ def copy(path: Path, to: Path, timeout: float) -> None:
 
 
 def _back_up(source: sqlite3.Connection, part: Path) -> None:
-    # One read transaction, which a first look begins; or each commit of a writer would start the copy again.
+    # One read transaction, which the first SELECT starts. Without it, each commit of a writer restarts the copy.
     source.execute("BEGIN")
     source.execute("SELECT 1 FROM sqlite_schema").fetchone()
     with closing(sqlite3.connect(part, isolation_level=None)) as target:
@@ -73,7 +73,7 @@ def _back_up(source: sqlite3.Connection, part: Path) -> None:
 
 @contextmanager
 def _beside(to: Path) -> Iterator[Path]:
-    """A new empty file in the same folder, which is removed at the end if it is still there."""
+    """A new empty file in the same folder, removed at the end if it still exists."""
     descriptor, name = tempfile.mkstemp(dir=to.parent, prefix=f"{to.name}-", suffix=".part")
     os.close(descriptor)
     part = Path(name)
@@ -87,14 +87,14 @@ def _beside(to: Path) -> Iterator[Path]:
 def _put_in_place(part: Path, to: Path) -> None:
     """Give a finished file its name, durably, unless the name is taken."""
     try:
-        os.link(part, to)  # unlike a rename, it never takes the place of another file
+        os.link(part, to)  # unlike a rename, it never replaces another file
     except FileExistsError:
         raise _taken(to) from None
     except OSError:  # a file system without links
         if os.path.lexists(to):
             raise _taken(to) from None
         part.rename(to)
-    with suppress(OSError):  # Windows cannot open folders, and needs not
+    with suppress(OSError):  # Windows cannot open folders, and does not need it
         _sync(to.parent)
 
 
@@ -107,7 +107,7 @@ def _sync(path: Path) -> None:
 
 
 def _taken(to: Path) -> BackendError:
-    return BackendError(f"file {to} is there already; choose another path, or remove it first")
+    return BackendError(f"file {to} already exists; choose another path, or remove it first")
 
 
 def _bytes_of(path: Path) -> int:

@@ -83,10 +83,10 @@ def test_copy(folder: Path) -> None:
     ("arguments", "message"),
     [
         (["compact", "gone.db"], "gone.db does not exist"),
-        (["compact", "text.db"], "text.db: it is not a file of odm, or damaged; choose another path"),
+        (["compact", "text.db"], "text.db: it is not odm's, or it is damaged; choose another path"),
         (["compact", "."], "is a folder; give the path of a file in it"),
         (["snapshot", "gone.db", "copy.db"], "gone.db does not exist"),
-        (["snapshot", "notes.db", "text.db"], "text.db is there already; choose another path, or remove it first"),
+        (["snapshot", "notes.db", "text.db"], "text.db already exists; choose another path, or remove it first"),
         (["snapshot", "notes.db", "gone/copy.db"], "there is no folder"),
     ],
 )

@@ -94,7 +94,7 @@ def test_the_life_of_a_table(
     left = cloud("plan")
     assert (left.code, left.out.splitlines()[0]) == (
         0,
-        "extra     index 'by_status': no model has it; it costs writes and room",
+        "extra     index 'by_status': no model uses it; it costs write capacity and storage",
     )
     assert cloud("plan", "--drop").code == 1
     assert cloud("apply", "--yes", "--drop").err == "... remove index 'by_status'\n"

@@ -1,4 +1,4 @@
-"""A service on the loopback whose answers a test makes: what it is sent comes from the clients as they are."""
+"""An HTTP service on the loopback interface with responses from a test; the clients that call it are the real ones."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Answer(NamedTuple):
-    """An answer over HTTP."""
+    """An HTTP response."""
 
     body: bytes
     status: int = 200
@@ -16,10 +16,10 @@ class Answer(NamedTuple):
 
 
 class Canned(ThreadingHTTPServer):
-    """Answers every request as a function says.
+    """Answers every request with the result of a function.
 
     Attributes:
-        received: headers and body of each request so far.
+        received: headers and body of each request until now.
     """
 
     daemon_threads = True
@@ -32,7 +32,7 @@ class Canned(ThreadingHTTPServer):
 
     @property
     def asked(self) -> list[str]:
-        """The operations so far."""
+        """The operations until now."""
         return [headers["X-Amz-Target"].split(".")[1] for headers, _ in self.received]
 
 
@@ -58,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(answer: Callable[[], Answer]) -> Iterator[Canned]:
-    """Such a service, while the block lasts."""
+    """Run such a service during the block."""
     with Canned(answer) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

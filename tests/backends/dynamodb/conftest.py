@@ -1,4 +1,4 @@
-"""Real parts only: moto's server answers sync and async, botocore and aiobotocore run as they are."""
+"""Fixtures without mocks: botocore and aiobotocore send requests to moto's server, sync and async."""
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,7 +18,7 @@ Ask = Callable[[Request], Awaitable[Any]]
 
 @pytest.fixture(scope="session")
 def endpoint(moto_server: str) -> str:
-    """The address of a DynamoDB that lives as long as the session."""
+    """The address of moto's DynamoDB server, which runs for the whole session."""
     return moto_server
 
 
@@ -30,7 +30,7 @@ def backend(endpoint: str) -> DynamoDB:
 
 @pytest.fixture
 def schema() -> Schema:
-    """A table of its own for each test, with one index."""
+    """A new table for each test, with one index."""
     return Schema(name=f"t-{uuid.uuid4()}", entities={}, indexes={"by_email": IndexSchema("by_email", ())})
 
 
@@ -43,7 +43,7 @@ async def connection(backend: DynamoDB, schema: Schema) -> AsyncIterator[DynamoD
 
 @pytest.fixture(params=["sync", "async"])
 def send(request: pytest.FixtureRequest, connection: DynamoDBConnection) -> Ask:
-    """Ask the connection sync or async."""
+    """Send requests on the connection, sync or async."""
 
     async def sync(asked: Request) -> Any:
         return perform(connection, asked)
@@ -56,13 +56,13 @@ def send(request: pytest.FixtureRequest, connection: DynamoDBConnection) -> Ask:
 
 @pytest.fixture
 async def ask(send: Ask) -> Ask:
-    """Ask a table that was created."""
+    """Send requests to a table that was created."""
     await send(CreateTables())
     return send
 
 
 def described(status: str, **indexes: str) -> dict[str, Any]:
-    """The answer of DescribeTable: the status of the table, and of each of its indexes."""
+    """The response of DescribeTable, with the status of the table and of each index."""
 
     def key(prefix: str) -> list[dict[str, str]]:
         return [

@@ -1,4 +1,4 @@
-"""The way to a service, over real sockets, which can be cut at the worst moments."""
+"""A proxy to a service, over real sockets, that can cut the connection at the worst times."""
 
 import http.client
 import socket
@@ -11,20 +11,20 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 Cut: TypeAlias = Literal["before", "closed", "reset", "half", "silent"]
-"""What becomes of a request: it does not arrive; or it is carried out, and its answer does not arrive, once with the
-end of the connection and once with a reset, or breaks off in the middle, or is awaited for ever."""
+"""What happens to a request: it does not arrive, or it is applied and its response is lost: the connection is closed
+or reset, the response is cut in the middle, or it never arrives."""
 
 CUTS: tuple[Cut, ...] = ("before", "closed", "reset", "half")
-"""Those that the client notices by itself."""
+"""The cuts that the client notices without a timeout."""
 
 
 class Line(ThreadingHTTPServer):
-    """Passes requests on to the service, and answers back.
+    """Forwards requests to the service, and responses to the client.
 
     Attributes:
-        cuts: what becomes of the next requests for an operation, such as ``{"PutItem": ["closed"]}``; None: it passes.
+        cuts: what happens to the next requests of an operation, such as ``{"PutItem": ["closed"]}``; None forwards it.
         passed: the operations that arrived at the service.
-        meanwhile: is called after an answer got lost, before anybody knows.
+        meanwhile: called after a response was lost, before the client notices.
     """
 
     daemon_threads = True
@@ -39,12 +39,12 @@ class Line(ThreadingHTTPServer):
         self.meanwhile: Callable[[], object] = list
 
     def next_cut(self, operation: str) -> Cut | None:
-        """What becomes of a request."""
+        """What happens to the next request of an operation."""
         cuts = self.cuts.get(operation)
         return cuts.pop(0) if cuts else None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Cut connections are what this is for."""
+        """Print nothing: cut connections are intended."""
 
 
 class _Pass(BaseHTTPRequestHandler):
@@ -95,7 +95,7 @@ class _Pass(BaseHTTPRequestHandler):
 
 @contextmanager
 def line_to(service: str) -> Iterator[Line]:
-    """A line to the service at this address."""
+    """Run a proxy to the service at this address during the block."""
     line = Line(service)
     thread = threading.Thread(target=line.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -1,4 +1,4 @@
-"""What lies between models, options and a table that is described as DynamoDB describes it."""
+"""The differences between models, options and a table in the format of DescribeTable."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def shop(options: Options | None = None, *names: str, has_ttl: bool = False) -> 
 
 
 def there(read: int = 0, stream: str | None = None, **indexes: str) -> dict[str, Any]:
-    """A table, on-demand unless it has read units; of each index and the table alike."""
+    """The description of a table, on-demand or with these read units, for the table and each index."""
     table: dict[str, Any] = described("ACTIVE", **indexes)["Table"]
     for part in (table, *table.get("GlobalSecondaryIndexes", ())):
         part["ProvisionedThroughput"] = {"ReadCapacityUnits": read, "WriteCapacityUnits": read}
@@ -43,7 +43,7 @@ def said(layout: Layout, table: dict[str, Any] | None) -> list[str]:
 
 
 def arguments(layout: Layout, table: dict[str, Any]) -> dict[str, Any]:
-    """Those of the one request that is to be made."""
+    """The arguments of the only request that is planned."""
     (change,) = differences(layout, table)
     assert change.call is not None
     assert change.call.operation == "update_table"
@@ -55,9 +55,9 @@ def units(read: int, write: int) -> dict[str, int]:
     return {"ReadCapacityUnits": read, "WriteCapacityUnits": write}
 
 
-def test_a_table_as_the_models_want_it_has_no_differences() -> None:
+def test_a_table_that_matches_the_models_has_no_differences() -> None:
     assert said(shop(None, "by_email"), there(by_email="ACTIVE")) == []
-    assert said(shop(None), there(stream="NEW_IMAGE", read=7)) == []  # what is not asked for is left alone
+    assert said(shop(None), there(stream="NEW_IMAGE", read=7)) == []  # settings without an option are not compared
     assert said(shop(Options(FIVE, "keys_only"), "by_email"), there(5, "KEYS_ONLY", by_email="ACTIVE")) == []
 
 
@@ -82,7 +82,7 @@ def test_local_indexes_have_no_capacity_of_their_own() -> None:
     assert "ProvisionedThroughput" not in index
 
 
-def test_indexes_come_one_by_one_and_those_of_nobody_are_named() -> None:
+def test_indexes_are_added_one_by_one_and_unused_ones_are_reported() -> None:
     changes = differences(shop(None, "by_email", "by_date"), there(old="ACTIVE"))
     assert [(change.kind, change.what) for change in changes] == [
         ("add", "index 'by_email'"),
@@ -94,25 +94,25 @@ def test_indexes_come_one_by_one_and_those_of_nobody_are_named() -> None:
     )
 
 
-def test_a_local_index_of_nobody_can_not_be_removed() -> None:
+def test_an_unused_local_index_cannot_be_removed() -> None:
     table = there()
     table["LocalSecondaryIndexes"] = [{"IndexName": "near", "KeySchema": []}]
     (change,) = differences(shop(), table)
     assert (change.kind, change.what, change.call) == ("extra", "index 'near'", None)
 
 
-def test_an_index_is_not_made_of_attributes_that_are_no_text() -> None:
+def test_an_index_needs_key_attributes_of_type_string() -> None:
     table = there(old="ACTIVE")
     table["AttributeDefinitions"].append({"AttributeName": "by_datesk", "AttributeType": "N"})
     refused, *others = said(shop(None, "by_date"), table)
     assert refused == (
         "refused   index 'by_date': index 'by_date' of table 'shop' needs the key attributes by_datepk, by_datesk as "
-        "text, and by_datesk is of type N in another index: name others in Table(..., index_keys=...)"
+        "text, and by_datesk is of type N in another index: choose other attributes in Table(..., index_keys=...)"
     )
     assert [line.split()[0] for line in others] == ["add", "extra"]
 
 
-def test_a_local_index_in_the_place_of_another_is_refused_and_nothing_else() -> None:
+def test_only_a_local_index_with_another_key_is_refused() -> None:
     table = there()
     keys = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "by_datesk", "KeyType": "RANGE"}]
     table["LocalSecondaryIndexes"] = [{"IndexName": "by_date", "KeySchema": keys}]
@@ -164,7 +164,7 @@ def test_billing_changes_only_what_differs() -> None:
     assert said(shop(Options("on-demand")), there()) == []
 
 
-def test_a_stream_is_switched_on_and_changed_by_way_of_off() -> None:
+def test_a_stream_is_enabled_and_is_disabled_before_it_changes() -> None:
     wanted = shop(Options(stream="new_image"))
     assert said(wanted, there()) == ["add       stream: new_image"]
     assert arguments(wanted, there()) == {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}}
@@ -182,7 +182,7 @@ def test_keys_that_differ_are_refused() -> None:
     assert "the models need PK (HASH, S), SK (RANGE, S): name its key attributes in Table(" in changes[0].text
 
 
-def test_an_index_may_hold_more_than_is_asked_for_and_not_less() -> None:
+def test_an_index_may_project_more_attributes_than_needed_but_not_fewer() -> None:
     def refused(asked: tuple[str, ...] | None, found: dict[str, Any]) -> bool:
         layout = Layout(
             "shop",
@@ -217,14 +217,14 @@ def test_expiry() -> None:
     other = found("ENABLED", "expires")
     assert other is not None
     assert (other.kind, other.call) == ("refused", None)
-    assert "expires items by 'expires', and the models by '_ttl'" in other.text
+    assert "is 'expires', and that of the models is '_ttl'" in other.text
     left = found("ENABLED", has_ttl=False)
     assert left is not None
     assert (left.kind, left.call) == ("extra", None)
 
 
 def play(answers: list[Any], layout: Layout, *, drop: bool = False) -> tuple[list[str], list[str]]:
-    """What is sent and what is told while changes are made, on a service that gives these answers."""
+    """The operations that are sent, and the changes that are reported, on a service with these responses."""
     left, sent, told = iter(answers), [], []
 
     def answer(native: Call | Sleep) -> Any:
@@ -241,14 +241,14 @@ def play(answers: list[Any], layout: Layout, *, drop: bool = False) -> tuple[lis
     return sent, told
 
 
-def test_apply_goes_on_where_it_stopped() -> None:
-    """The table is there and one index is being made by the run that was interrupted."""
+def test_apply_continues_where_it_stopped() -> None:
+    """The table exists, and the interrupted run has begun to create one index."""
     sent, told = play(
         [
             there(by_email="CREATING"),
             there(by_email="CREATING"),
             there(by_email="ACTIVE"),
-            "LimitExceededException",  # not yet over
+            "LimitExceededException",  # another change is still in progress
             there(by_email="ACTIVE"),
             {},
             there(by_email="ACTIVE", by_date="CREATING"),
@@ -264,9 +264,9 @@ def test_apply_goes_on_where_it_stopped() -> None:
     ]
 
 
-def test_apply_makes_what_is_missing_and_waits_for_what_goes() -> None:
+def test_apply_creates_what_is_missing_and_waits_for_deletions() -> None:
     missing = "ResourceNotFoundException"
-    sent, told = play([missing, "ResourceInUseException", missing, there()], shop())  # somebody else was faster
+    sent, told = play([missing, "ResourceInUseException", missing, there()], shop())  # another program was faster
     assert (sent[1], told) == ("create_table", ["table 'shop'"])
     going = [there(old="ACTIVE"), there(old="ACTIVE"), {}, there(old="DELETING"), there()]
     sent, told = play(going, shop(), drop=True)
@@ -274,7 +274,7 @@ def test_apply_makes_what_is_missing_and_waits_for_what_goes() -> None:
     assert play([there(old="DELETING"), there(old="DELETING")], shop()) == (["describe_table"] * 2, [])
 
 
-def test_what_a_service_accepts_and_does_not_do_is_given_up() -> None:
+def test_a_change_that_is_accepted_without_effect_is_given_up() -> None:
     answers = [there(), *([there(), {}] * 21)]
     with pytest.raises(BackendError, match=r"stream of table 'shop' is still absent after \d+ seconds: call it again"):
         play(answers, shop(Options(stream="keys_only")))
@@ -289,7 +289,7 @@ def test_what_a_service_accepts_and_does_not_do_is_given_up() -> None:
         ({"stream": True}, "stream=True: write one of"),
     ],
 )
-def test_options_that_can_not_be_used(options: dict[str, Any], said: str) -> None:
+def test_invalid_options(options: dict[str, Any], said: str) -> None:
     with pytest.raises(BadValue) as caught:
         DynamoDB(**options)
     assert str(caught.value).startswith(said)
@@ -297,17 +297,17 @@ def test_options_that_can_not_be_used(options: dict[str, Any], said: str) -> Non
 
 @pytest.mark.parametrize("units", [0, -1, 2.5, True, "5"])
 def test_capacity_is_a_whole_number(units: Any) -> None:
-    with pytest.raises(BadValue, match="the units a second, an int of 1 or more"):
+    with pytest.raises(BadValue, match="the units per second, an int of 1 or more"):
         Provisioned(units, 5)
-    with pytest.raises(BadValue, match="the units a second, an int of 1 or more"):
+    with pytest.raises(BadValue, match="the units per second, an int of 1 or more"):
         Provisioned(5, write=units)
 
 
-def test_capacity_is_for_indexes_that_are_there() -> None:
+def test_capacity_is_for_existing_indexes() -> None:
     schema = Schema("shop", {}, {"by_email": IndexSchema("by_email", ()), "near": IndexSchema("near", (), local=True)})
     for index in ("by_mail", "near"):
         backend = DynamoDB(billing=Provisioned(5, 5, indexes={index: FIVE}))
-        with pytest.raises(BadValue, match=rf"has '{index}', and the global indexes of table 'shop' are by_email; "):
+        with pytest.raises(BadValue, match=rf"names '{index}', but the global indexes of table 'shop' are by_email; "):
             backend.connect(schema)
     with pytest.raises(BadValue, match=r"'by_email' is \(5, 5\): write Provisioned\("):
         Provisioned(5, 5, indexes={"by_email": (5, 5)})  # type: ignore[dict-item]

@@ -1,4 +1,4 @@
-"""Sync and async use the user's session, region, endpoint and config."""
+"""Sync and async clients use the user's session, region, endpoint and config."""
 
 import asyncio
 import gc
@@ -24,13 +24,13 @@ from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
 
 
 class BothClients:
-    """One call in each mode, as it would go over the wire."""
+    """Records one request each of the sync and the async client."""
 
     def __init__(self) -> None:
         self.closing: list[Any] = []
 
     async def sent(self, settings: Settings) -> list[Any]:
-        """The requests that a call sends in each mode to the service."""
+        """The requests that the sync and the async client send to the service."""
         requests: list[Any] = []
 
         def note(request: Any, **_more: Any) -> None:
@@ -59,7 +59,7 @@ async def both() -> AsyncIterator[BothClients]:
 
 
 def _signer(request: Any) -> str:
-    """Access key and region of a signed request."""
+    """The access key and region of a signed request."""
     authorization = request.headers["Authorization"]
     text = authorization.decode() if isinstance(authorization, bytes) else authorization
     found = re.search(r"Credential=([^/]+)/\d+/([^/]+)/", text)
@@ -81,7 +81,7 @@ async def test_the_region_and_config_given(both: BothClients, endpoint: str) -> 
     assert all("shop/1" in str(request.headers["User-Agent"]) for request in sent)
 
 
-async def test_what_the_config_says_wins_over_what_makes_calls_cheaper(
+async def test_the_users_config_takes_precedence_over_cheaper_defaults(
     both: BothClients, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SDK_UA_APP_ID", "till")
@@ -130,23 +130,23 @@ async def test_what_the_environment_says(both: BothClients, endpoint: str, monke
 
 @pytest.fixture
 def nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine whose user has never heard of AWS."""
+    """No AWS configuration: no environment variables, files or metadata service."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # there may be one where the tests run
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # the test machine may have a metadata service
 
 
 @pytest.mark.usefixtures("nothing_configured")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_a_service_on_this_machine_needs_nothing_configured(both: BothClients, endpoint: str, host: str) -> None:
+async def test_a_service_on_this_machine_needs_no_configuration(both: BothClients, endpoint: str, host: str) -> None:
     sent = await both.sent(Settings(endpoint_url=endpoint.replace("127.0.0.1", host)))
     assert [_signer(request) for request in sent] == ["local in us-east-1"] * 2
 
 
 @pytest.mark.usefixtures("nothing_configured")
-async def test_what_is_configured_is_used_on_this_machine_too(
+async def test_configured_credentials_are_also_used_on_this_machine(
     both: BothClients, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = await both.sent(Settings(region="eu-west-1", endpoint_url=endpoint))
@@ -161,7 +161,7 @@ async def test_what_is_configured_is_used_on_this_machine_too(
 @pytest.mark.parametrize(
     "url", [None, "http://db.example:8000", "http://localhost.example:8000", "http://10.0.0.1:8000"]
 )
-async def test_elsewhere_nothing_stands_in(url: str | None) -> None:
+async def test_other_services_get_no_default_credentials(url: str | None) -> None:
     sync, asynchronous = (
         SyncClient(Settings(region="eu-west-1", endpoint_url=url)),
         AsyncClients(Settings(None, "eu-west-1", url)),
@@ -202,10 +202,10 @@ async def test_credentials_that_expire_are_refreshed_sync_and_async(both: BothCl
     client = await both.closing[-1].get()
     await client.list_tables()
     assert threads
-    assert threading.get_ident() not in threads  # a refresh is I/O, and the event loop does not wait for it
+    assert threading.get_ident() not in threads  # a refresh is I/O and must not block the event loop
 
 
-async def test_what_is_sent_once_has_a_client_without_retries_of_the_same_settings(
+async def test_requests_that_are_sent_once_use_a_client_without_retries(
     endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "7")
@@ -242,7 +242,7 @@ def test_a_loop_that_ended_leaves_no_clients(endpoint: str) -> None:
     async def ask() -> None:
         client = await clients.get()
         made.append(weakref.ref(client))
-        await client.meta.events.emit("odm")  # no connection: asyncio would warn that nobody closed it
+        await client.meta.events.emit("odm")  # without a connection, because asyncio warns about unclosed ones
 
     for _ in range(3):
         asyncio.run(ask())
@@ -269,7 +269,7 @@ async def test_closing_waits_for_a_client_that_is_being_made(endpoint: str) -> N
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork beside threads
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # for a fork while threads run
 def test_a_forked_process_has_clients_of_its_own(endpoint: str) -> None:
     sync = SyncClient(Settings(boto3.Session("mine", "secret", region_name="eu-west-1"), endpoint_url=endpoint))
     client = sync.get()

@@ -36,7 +36,7 @@ _TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 _SETS = (
     st.frozensets(_TEXTS, min_size=1)
     | st.frozensets(_NUMBERS, min_size=1)
-    | st.frozensets(st.binary(), min_size=1)  # one kind a set
+    | st.frozensets(st.binary(), min_size=1)  # members of one type per set
 )
 _VALUES = st.recursive(
     st.none() | st.booleans() | _NUMBERS | _TEXTS | st.binary() | _SETS,
@@ -115,17 +115,17 @@ def test_numbers_are_read_canonical(text: str, number: int | Decimal) -> None:
 
 
 @pytest.mark.parametrize("value", [1.5, frozenset(), frozenset({"a", 1}), frozenset({True}), {"a": [frozenset()]}, ()])
-def test_what_is_no_stored_value_is_refused(value: Any) -> None:
+def test_values_that_cannot_be_stored_are_refused(value: Any) -> None:
     with pytest.raises(BadValue):
         to_attribute(value)
 
 
-def test_an_unknown_attribute_type_is_the_stores_fault() -> None:
+def test_an_unknown_attribute_type_is_a_backend_error() -> None:
     with pytest.raises(BackendError, match="'X'"):
         from_attribute({"X": "new"})
 
 
-def test_key_attributes_go_with_the_item_and_do_not_come_back() -> None:
+def test_key_attributes_are_written_with_the_item_and_hidden_on_reads() -> None:
     put = Put(Key("C#1", "O#2"), {"_t": "Order", "n": 1}, {"by_email": Key("E#a", "Order")})
     attributes = write_put(_LAYOUT, put)
     assert attributes == {

@@ -1,4 +1,4 @@
-"""Every request of the core against a running DynamoDB (moto's), sync and async."""
+"""Every request of the core on moto's DynamoDB server, sync and async."""
 
 import asyncio
 import subprocess
@@ -76,7 +76,7 @@ RICH = {
 }
 
 
-async def test_an_item_comes_back_as_it_was_put(ask: Ask) -> None:
+async def test_a_stored_item_is_read_back_unchanged(ask: Ask) -> None:
     assert await ask(Get(KEY)) is None
     assert await ask(Put(KEY, RICH, {"by_email": Key("E#a", "Order")})) == Written()
     assert await ask(Get(KEY)) == RICH
@@ -90,7 +90,7 @@ async def test_a_put_replaces_the_whole_item_and_its_entries(ask: Ask) -> None:
     assert (await ask(Query("E#a", index="by_email"))).items == ()
 
 
-async def test_a_refused_write_brings_the_item_as_it_was(ask: Ask) -> None:
+async def test_a_refused_write_returns_the_stored_item(ask: Ask) -> None:
     assert await ask(Put(KEY, {"_t": "A"}, condition=Missing(TAG))) == Written()
     assert await ask(Put(KEY, {"_t": "B"}, condition=Missing(TAG))) == Refused({"_t": "A"})
     assert await ask(Update(KEY, (Set(N, 1),), condition=Exists(N))) == Refused({"_t": "A"})
@@ -98,14 +98,14 @@ async def test_a_refused_write_brings_the_item_as_it_was(ask: Ask) -> None:
     assert await ask(Get(KEY)) == {"_t": "A"}
 
 
-async def test_a_refused_write_on_an_absent_item_brings_none(ask: Ask) -> None:
+async def test_a_refused_write_of_a_missing_item_returns_none(ask: Ask) -> None:
     assert await ask(Update(KEY, (Set(N, 1),), condition=Exists(TAG))) == Refused(None)
     assert await ask(Put(KEY, {}, condition=Exists(TAG))) == Refused(None)
     assert await ask(Delete(KEY, Exists(TAG))) == Refused(None)
     assert await ask(Get(KEY)) is None
 
 
-async def test_a_delete_says_whether_there_was_an_item(ask: Ask) -> None:
+async def test_a_delete_reports_whether_the_item_existed(ask: Ask) -> None:
     await ask(Put(KEY, {"n": 1}))
     assert await ask(Delete(KEY)) == Written(existed=True)
     assert await ask(Delete(KEY)) == Written(existed=False)
@@ -141,7 +141,7 @@ async def test_all_actions(ask: Ask) -> None:
     assert found == {**after, "m": {}, "n": Decimal("0.5"), "list": ["c", "d"]}
 
 
-async def test_a_set_under_a_missing_parent_is_the_callers_fault(ask: Ask) -> None:
+async def test_a_set_under_a_missing_parent_is_a_bad_value(ask: Ask) -> None:
     await ask(Put(KEY, {"n": 1}))
     with pytest.raises(BadValue, match="parent of the path"):
         await ask(Update(KEY, (Set(Path(("address", "city")), "Rome"),)))
@@ -152,10 +152,10 @@ async def test_a_set_under_a_missing_parent_is_the_callers_fault(ask: Ask) -> No
     [
         (Compare("=", N, Const(1)), {1}),
         (Compare("<>", N, Const(1)), {2, 3, 4}),
-        # moto takes an absent attribute for NULL, AWS does not
+        # moto treats an absent attribute as NULL, AWS does not
         (Compare("=", Path(("maybe",)), Const(None)) & Exists(Path(("maybe",))), {2}),
         (Compare("<", Const(2), N), {3, 4}),
-        # moto fails on the size of an absent attribute, on AWS the comparison is false
+        # moto fails on the size of an absent attribute; on AWS the comparison is false
         (Exists(Path(("text",))) & Compare(">", Size(Path(("text",))), Const(2)), {3}),
         (Between(N, Const(2), Const(3)), {2, 3}),
         (Between(N, Const(3), Const(2)), set()),
@@ -189,7 +189,7 @@ def _numbers(page: Page) -> list[int]:
 
 
 async def _fill(ask: Ask) -> None:
-    """Ten items in one partition of the table, in backward order of one partition of the index."""
+    """Put ten items in one partition of the table, in reverse order in one partition of the index."""
     puts = [Put(Key("p", f"s{n}"), {"n": n}, {"by_email": Key("e", f"x{9 - n}")}) for n in range(10)]
     await ask(BatchWrite((*puts, Put(Key("q", "s1"), {"n": 99}))))
 
@@ -214,7 +214,7 @@ async def test_ranges(ask: Ask, lo: str, hi: str | None, found: list[int]) -> No
     assert (await ask(Query("p", lo, hi, count=True))).count == len(found)
 
 
-async def test_positions_stand_beside_the_items(ask: Ask) -> None:
+async def test_a_page_has_the_position_of_each_item(ask: Ask) -> None:
     await _fill(ask)
     page = await ask(Query("p", "s1", "s3"))
     assert page.positions == (Position(Key("p", "s1")), Position(Key("p", "s2")))
@@ -226,7 +226,7 @@ async def test_positions_stand_beside_the_items(ask: Ask) -> None:
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("filtered", [False, True])
 @pytest.mark.parametrize(("partition", "index"), [("p", None), ("e", "by_email")])
-async def test_pages_go_on_where_the_last_one_ended(
+async def test_a_page_begins_where_the_last_one_ended(
     ask: Ask, partition: str, index: str | None, filtered: bool, reverse: bool
 ) -> None:
     await _fill(ask)
@@ -262,7 +262,7 @@ async def test_scans(ask: Ask) -> None:
     assert _numbers(await ask(Scan(filter=Compare("=", N, Const(4))))) == [4]
 
 
-async def test_batches_of_more_than_a_request_takes(ask: Ask) -> None:
+async def test_batches_larger_than_one_request(ask: Ask) -> None:
     keys = tuple(Key(f"p{n}", "s") for n in range(130))
     await ask(BatchWrite(tuple(Put(key, {"n": n}) for n, key in enumerate(keys))))
     await ask(BatchWrite((Delete(keys[7]), Put(keys[8], {"n": -8}))))
@@ -271,7 +271,7 @@ async def test_batches_of_more_than_a_request_takes(ask: Ask) -> None:
 
 
 async def test_a_request_of_more_than_a_megabyte(ask: Ask) -> None:
-    """aiohttp warns of long bodies in one piece, and warnings are errors."""
+    """aiohttp warns about long bodies that are sent in one piece, and warnings are errors here."""
     items = [Put(Key("C#1", f"O#{n}"), {"text": "x" * 300_000}) for n in range(5)]
     await ask(BatchWrite(tuple(items)))
     assert await ask(Get(Key("C#1", "O#4"))) == items[4].item
@@ -288,7 +288,7 @@ async def test_an_update_moves_the_item_in_its_index_and_out_of_it(ask: Ask) -> 
     assert await ask(Get(KEY)) == {"n": 1}
 
 
-async def test_tables_are_made_and_removed_again_and_again(send: Ask) -> None:
+async def test_tables_can_be_created_and_removed_repeatedly(send: Ask) -> None:
     await send(DropTables())
     await send(CreateTables())
     await send(Put(KEY, {"n": 1}))
@@ -352,7 +352,7 @@ def test_keys_of_another_type_and_indexes_with_another_key_are_refused() -> None
     backend = DynamoDB(boto3.Session("key", "secret"), region="eu-west-1")
     with pytest.raises(BackendError, match=r"'numbers' exists with the key pk \(HASH, S\), sk \(RANGE, N\), but"):
         perform(backend.connect(Schema("numbers", {}, {})), CreateTables())
-    perform(backend.connect(Schema("texts", {}, {})), CreateTables())  # an index of somebody else's is no concern
+    perform(backend.connect(Schema("texts", {}, {})), CreateTables())  # other programs' indexes do not matter
     with pytest.raises(BackendError, match=r"'by_who' of table 'texts' exists with the key who \(HASH, S\), but"):
         perform(backend.connect(Schema("texts", {}, {"by_who": IndexSchema("by_who", ())})), CreateTables())
 
@@ -368,7 +368,7 @@ async def test_a_table_without_sort_key(backend: DynamoDB, schema: Schema) -> No
     await connection.aclose()
 
 
-async def test_both_colours_gather(connection: DynamoDBConnection) -> None:
+async def test_concurrent_async_calls(connection: DynamoDBConnection) -> None:
     perform(connection, CreateTables())
     puts = Gather(tuple(Put(Key("p", str(n)), {"n": n}) for n in range(20)))
     assert perform(connection, puts) == (Written(),) * 20
@@ -402,7 +402,7 @@ def test_each_event_loop_has_a_client_of_its_own(backend: DynamoDB, schema: Sche
 
 
 @mock_aws
-def test_expiry_is_switched_on_also_when_the_creation_was_interrupted() -> None:
+def test_ttl_is_enabled_even_if_the_creation_was_interrupted() -> None:
     class Expiring(Schema):
         @property
         def has_ttl(self) -> bool:

@@ -1,4 +1,4 @@
-"""Whatever goes wrong reaches the user as an error of odm that says what to do."""
+"""Every failure reaches the user as an error of odm that says what to do."""
 
 import contextlib
 import socket
@@ -77,7 +77,7 @@ REPEATABLE: list[Request] = [
 ]
 ONCE: list[Request] = [
     Put(KEY, {}, condition=EXISTS),
-    Delete(KEY),  # the answer says whether there was an item
+    Delete(KEY),  # the response reports whether the item existed
     Delete(KEY, EXISTS),
     Update(KEY, (Increment(Path(("n",)), 1),)),
 ]
@@ -89,7 +89,7 @@ def answered(code: str, message: str = "no", status: int = 400, **more: Any) -> 
 
 
 def outcome(request: Request, error: Exception) -> OdmError:
-    """What the user gets when every native request fails."""
+    """The error that the user gets when every native request fails."""
 
     def fail(native: Any) -> Any:
         if not isinstance(native, Sleep):
@@ -125,7 +125,7 @@ def outcome(request: Request, error: Exception) -> OdmError:
             BadValue,
             "65,535 bytes",
         ),
-        (answered("404", "<html>"), BackendError, "not DynamoDB: check endpoint_url"),
+        (answered("404", "<html>"), BackendError, "not from DynamoDB: check endpoint_url"),
         (answered("ValidationException", "something else"), BackendError, "something else"),
         (answered("ThrottlingException"), Throttled, "try again later"),
         (answered("ProvisionedThroughputExceededException"), Throttled, "spread the load"),
@@ -166,7 +166,9 @@ def test_errors_say_what_to_do(error: Exception, expected: type[OdmError], says:
 def test_a_table_with_another_key(message: str) -> None:
     found = outcome(Put(KEY, {}), answered("ValidationException", message))
     assert type(found) is BackendError
-    assert "the keys of table 'shop' or of an index are not those of the models, which odm plan compares" in str(found)
+    assert "the key attributes of table 'shop' or of an index differ from those of the models (run odm plan)" in str(
+        found
+    )
     assert "Table(..., keys=..., index_keys=...)" in str(found)
 
 
@@ -198,7 +200,7 @@ UNSENT = [
     ),
 ]
 LOST = [
-    # So says aiobotocore when an open connection breaks.
+    # aiobotocore raises this when an open connection breaks.
     EndpointConnectionError(endpoint_url="http://nowhere", error=aiohttp.ClientOSError(104, "reset")),
     EndpointConnectionError(endpoint_url="http://nowhere"),
     ChecksumError(checksum_type="crc32", expected_checksum="1", actual_checksum="2"),
@@ -212,13 +214,13 @@ LOST = [
 
 @pytest.mark.parametrize("error", LOST)
 @pytest.mark.parametrize("request_", REPEATABLE)
-def test_a_lost_answer_to_what_can_be_repeated_is_a_failure(request_: Request, error: Exception) -> None:
+def test_a_lost_response_to_an_idempotent_request_is_a_failure(request_: Request, error: Exception) -> None:
     assert type(outcome(request_, error)) is BackendError
 
 
 @pytest.mark.parametrize("error", LOST)
 @pytest.mark.parametrize("request_", ONCE)
-def test_a_lost_answer_to_any_other_write_is_an_unknown_outcome(request_: Request, error: Exception) -> None:
+def test_a_lost_response_to_any_other_write_is_an_unknown_outcome(request_: Request, error: Exception) -> None:
     found = outcome(request_, error)
     assert type(found) is OutcomeUnknown
     assert "read the item before you write again" in str(found)
@@ -226,12 +228,12 @@ def test_a_lost_answer_to_any_other_write_is_an_unknown_outcome(request_: Reques
 
 @pytest.mark.parametrize("error", UNSENT)
 @pytest.mark.parametrize("request_", REPEATABLE + ONCE)
-def test_what_was_never_sent_has_a_known_outcome(request_: Request, error: Exception) -> None:
+def test_a_request_that_was_never_sent_has_a_known_outcome(request_: Request, error: Exception) -> None:
     assert type(outcome(request_, error)) is BackendError
 
 
 def sent(request: Request, errors: list[Exception]) -> list[bool]:
-    """How a request is sent that meets these errors: each time, whether the client must not send it again."""
+    """Send a request that fails with these errors; returns the ``once`` of each native request."""
     left, seen = iter(errors), []
 
     def answer(native: Any) -> Any:
@@ -249,7 +251,7 @@ def sent(request: Request, errors: list[Exception]) -> list[bool]:
 
 
 @pytest.mark.parametrize("request_", ONCE)
-def test_a_write_that_is_not_repeatable_is_sent_again_only_when_it_did_nothing(request_: Request) -> None:
+def test_a_write_that_is_not_idempotent_is_retried_only_if_it_had_no_effect(request_: Request) -> None:
     for error in (*UNSENT, answered("ThrottlingException"), answered("TransactionConflictException")):
         assert sent(request_, [error] * 2) == [True] * 3
         assert sent(request_, [error] * 9) == [True] * 7
@@ -258,22 +260,22 @@ def test_a_write_that_is_not_repeatable_is_sent_again_only_when_it_did_nothing(r
     assert sent(request_, [answered("ThrottlingException"), LOST[0]]) == [True] * 2
 
 
-def test_a_put_that_is_repeatable_is_left_to_botocores_retries() -> None:
+def test_botocore_retries_an_idempotent_put() -> None:
     assert sent(Put(KEY, {}), [answered("ThrottlingException")]) == [False]
 
 
 @pytest.mark.parametrize("request_", [Put(KEY, {}), BatchWrite((Delete(KEY),)), *ONCE])
 @pytest.mark.parametrize("code", ["TransactionConflictException", "ReplicatedWriteConflictException"])
-def test_a_conflict_with_a_transaction_is_waited_for(request_: Request, code: str) -> None:
+def test_a_conflict_with_a_transaction_is_retried(request_: Request, code: str) -> None:
     assert len(sent(request_, [answered(code)] * 3)) == 4
     found = outcome(request_, answered(code))
     assert type(found) is Throttled
     assert getattr(found, "left", ()) == getattr(request_, "operations", ())
 
 
-def test_what_may_have_been_written_and_can_be_written_again_is_said() -> None:
+def test_a_lost_response_to_an_idempotent_write_says_that_it_can_be_repeated() -> None:
     for request in (Put(KEY, {}), BatchWrite((Delete(KEY),))):
-        assert "can safely be written again" in str(outcome(request, LOST[0]))
+        assert "can safely be repeated" in str(outcome(request, LOST[0]))
     assert "written" not in str(outcome(Get(KEY), LOST[0]))
 
 
@@ -283,7 +285,7 @@ def test_no_native_error_gets_through(request_: Request, error: Exception) -> No
     outcome(request_, error)
 
 
-def test_throttling_names_the_hot_spot() -> None:
+def test_throttling_names_the_throttled_resource() -> None:
     reasons = [{"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:aws:dynamodb:eu:1:table/shop"}]
     found = outcome(Put(KEY, {}), answered("ThrottlingException", ThrottlingReasons=reasons))
     assert "TableWriteKeyRangeThroughputExceeded at arn:aws:dynamodb:eu:1:table/shop" in str(found)
@@ -297,7 +299,7 @@ def test_a_throttled_batch_says_what_is_left() -> None:
     assert "the 2 left are in .left of this error" in str(found)
 
 
-def test_a_fault_of_our_own_is_not_dressed_up() -> None:
+def test_other_exceptions_are_not_translated() -> None:
     def fail(_native: Any) -> Any:
         raise KeyError("ours")
 
@@ -305,7 +307,7 @@ def test_a_fault_of_our_own_is_not_dressed_up() -> None:
         run(DynamoDB().connect(SHOP).steps(Get(KEY)), fail)
 
 
-def test_creation_goes_on_where_a_table_is_there_or_not_yet_seen() -> None:
+def test_creation_continues_with_a_table_that_exists_or_is_not_visible_yet() -> None:
     answers: Iterator[Any] = iter(
         [
             answered("ResourceInUseException"),
@@ -327,7 +329,7 @@ def test_creation_goes_on_where_a_table_is_there_or_not_yet_seen() -> None:
     assert len(pauses) == 1
 
 
-def test_a_table_that_is_being_made_is_removed_when_it_can_be() -> None:
+def test_a_table_that_is_being_created_is_removed_when_it_is_ready() -> None:
     answers: Iterator[Any] = iter(
         [
             answered("ResourceInUseException"),
@@ -351,7 +353,7 @@ def test_a_table_that_is_being_made_is_removed_when_it_can_be() -> None:
     assert calls == ["delete_table", "delete_table", "describe_table", "describe_table"]
 
 
-def test_a_table_that_never_gets_ready_is_given_up() -> None:
+def test_waiting_for_a_table_ends_with_an_error() -> None:
     def reply(answer: Any, _native: Any) -> Any:
         return answer
 
@@ -372,7 +374,7 @@ async def test_a_table_that_was_not_created(send: Ask) -> None:
             await send(request)
 
 
-async def test_a_service_that_is_not_there() -> None:
+async def test_an_unreachable_service() -> None:
     session = boto3.Session("key", "secret", region_name="eu-west-1")
     config = Config(retries={"total_max_attempts": 1}, connect_timeout=2)
     connection = DynamoDB(session, endpoint_url="http://127.0.0.1:9", config=config).connect(SHOP)
@@ -380,19 +382,19 @@ async def test_a_service_that_is_not_there() -> None:
         perform(connection, Get(KEY))
     with pytest.raises(BackendError, match="endpoint_url"):
         await aperform(connection, Get(KEY))
-    with pytest.raises(BackendError, match="endpoint_url"):  # nothing was sent, so there is no doubt
+    with pytest.raises(BackendError, match="endpoint_url"):  # nothing was sent, so the outcome is known
         perform(connection, Put(KEY, {}, condition=EXISTS))
     with pytest.raises(BackendError, match="endpoint_url"):
         await aperform(connection, Put(KEY, {}, condition=EXISTS))
     await connection.aclose()
 
 
-def test_an_endpoint_that_is_no_url() -> None:
+def test_an_endpoint_that_is_not_a_url() -> None:
     with pytest.raises(BadValue, match="endpoint_url='localhost:8000'"):
         DynamoDB(endpoint_url="localhost:8000")
 
 
-def test_what_is_no_session_and_no_config() -> None:
+def test_wrong_types_of_session_and_config() -> None:
     with pytest.raises(BadValue, match=r"is a str, not a boto3.Session: write DynamoDB\(endpoint_url="):
         DynamoDB("http://localhost:8000")  # type: ignore[arg-type]
     with pytest.raises(BadValue, match=r"is a Session, not a boto3.Session"):

@@ -77,13 +77,13 @@ def test_conditions(condition: Condition, text: str, names: list[str], values: l
         (Path(("meta", "meta", "a.b")), "#0.#0.#1", {"#0": "meta", "#1": "a.b"}),
     ],
 )
-def test_a_path_has_one_placeholder_a_name(path: Path, text: str, names: dict[str, str]) -> None:
+def test_a_path_has_one_placeholder_per_name(path: Path, text: str, names: dict[str, str]) -> None:
     expressions = Expressions()
     assert expressions.condition(Exists(path)) == f"attribute_exists({text})"
     assert expressions.arguments() == {"ExpressionAttributeNames": names}
 
 
-def test_many_choices_are_asked_for_in_hundreds() -> None:
+def test_many_choices_are_split_into_hundreds() -> None:
     choices = IsIn(TOTAL, tuple(map(Const, range(201))))
     text = Expressions().condition(choices)
     assert re.sub(r":\d+", ":", text).split(" OR ") == [
@@ -123,7 +123,7 @@ NEVER = "(attribute_exists(#1) AND attribute_not_exists(#1))"
         (Between(TOTAL, TEN, TOTAL), "(#0 >= :0 AND (#0 >= :1 OR #0 >= :2 OR #0 >= :3))"),
     ],
 )
-def test_what_is_compared_with_itself_is_asked_for_in_another_way(condition: Condition, text: str) -> None:
+def test_a_comparison_of_an_operand_with_itself_is_replaced(condition: Condition, text: str) -> None:
     expressions = Expressions()
     assert expressions.condition(Exists(TOTAL) & condition) == f"attribute_exists(#0) AND {text}"
 
@@ -152,7 +152,7 @@ def test_each_clause_stands_once() -> None:
     assert Expressions().update(actions) == "SET #0 = :0, #2 = :1 REMOVE #1, #3"
 
 
-def test_no_actions_are_no_text() -> None:
+def test_no_actions_give_an_empty_expression() -> None:
     assert Expressions().update([]) == ""
 
 
@@ -170,7 +170,7 @@ def test_key_conditions(bounds: tuple[str, str | None], text: str) -> None:
     assert Expressions().key_condition(("pk", "sk"), "p", bounds) == text
 
 
-def test_limits_are_met_before_anything_is_sent() -> None:
+def test_limits_are_checked_before_a_request_is_sent() -> None:
     many = tuple(Compare("=", TOTAL, Const(n)) for n in range(151))
     assert Expressions().condition(Or(many[:150]))  # 150 comparisons and 149 ORs
     with pytest.raises(BadValue, match="301 operators"):
@@ -183,7 +183,7 @@ def test_limits_are_met_before_anything_is_sent() -> None:
     large.condition(IsIn(STATUS, tuple(Const(f"{n}" + "ä" * 200_000) for n in range(5))))
     assert large.arguments()
     large.condition(IsIn(STATUS, (Const(["x" * 200_000]),)))
-    with pytest.raises(BadValue, match=r"\d+ bytes together, and DynamoDB allows 2097152"):
+    with pytest.raises(BadValue, match=r"\d+ bytes together, but DynamoDB allows 2097152"):
         large.arguments()
 
 
@@ -209,7 +209,7 @@ def test_placeholders_are_used_and_parentheses_are_not_doubled(condition: Condit
 
 
 def _doubled(text: str) -> bool:
-    """Whether a pair of parentheses stands directly around another pair."""
+    """Whether a pair of parentheses directly encloses another pair."""
     opened: list[int] = []
     pairs: set[tuple[int, int]] = set()
     for at, character in enumerate(text):

@@ -1,4 +1,4 @@
-"""The pages of requests in docs/ are true: their calls send what stands below them, to moto and to DynamoDB Local."""
+"""The requests shown in docs/ are those that the calls above them send, to moto and to DynamoDB Local."""
 
 import difflib
 import os
@@ -30,7 +30,7 @@ NOON = datetime(2026, 1, 5, 12, tzinfo=UTC).timestamp()
 
 
 class Recorder(DynamoDB):
-    """Writes down what is sent. Not by ``on_request``: then DynamoDB is asked for the units as well."""
+    """Records the native requests. ``on_request`` would add ReturnConsumedCapacity to them."""
 
     def __init__(self, *settings: Any, **more: Any) -> None:
         super().__init__(*settings, **more)
@@ -55,12 +55,12 @@ class Recorder(DynamoDB):
         return store
 
     def text(self) -> str:
-        """What was sent since the last call, with tokens that are drawn at random left out."""
+        """The requests since the last call, without random tokens."""
         sent, self._sent = self._sent, []
         calls: list[str] = []
         for in_turn, run in groupby(sent, lambda pair: pair[0]):
             texts = [f"{call}\n" for _, call in run]
-            calls += texts if in_turn else sorted(texts)  # those sent together come in another order each time
+            calls += texts if in_turn else sorted(texts)  # concurrent requests have a random order
         text = "".join(calls) or "nothing is sent\n"
         return re.sub(r"'[0-9a-f]{8}-[0-9a-f-]{27}'", "'<random>'", text)
 
@@ -71,7 +71,7 @@ class Recorder(DynamoDB):
 
 @pytest.fixture(params=["moto", "local"])
 def recorder(request: pytest.FixtureRequest) -> Iterator[Recorder]:
-    key = uuid.uuid4().hex  # DynamoDB Local keeps tables apart by it
+    key = uuid.uuid4().hex  # DynamoDB Local separates the tables by it
     session = boto3.Session(aws_access_key_id=key, aws_secret_access_key="secret", region_name="eu-west-1")
     if request.param == "moto":
         with mock_aws():
@@ -85,7 +85,7 @@ def recorder(request: pytest.FixtureRequest) -> Iterator[Recorder]:
 
 
 def rewritten(page: Path, recorder: Recorder) -> str:
-    """The page as its calls make it: each text block holds what the Python above it sends."""
+    """The page, with each text block replaced by the requests that the Python block above it sends."""
     lines = page.read_text(encoding="utf-8").splitlines(keepends=True)
     names: dict[str, Any] = {"__name__": "__main__", "open_store": recorder.open}
     texts: list[tuple[int, int, str]] = []
@@ -102,7 +102,7 @@ def rewritten(page: Path, recorder: Recorder) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_calls_send_what_stands_below_them(page: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_send_the_requests_below_them(page: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odm.backends.dynamodb.tables._PAUSES", (0.0,) * 50)
     made, written = rewritten(page, recorder), page.read_text(encoding="utf-8")
     if os.environ.get("ODM_GOLDEN") == "write":

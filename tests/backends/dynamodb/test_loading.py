@@ -1,4 +1,4 @@
-"""Entities that generated code makes of attributes are those that the decoded items give, for whatever is stored."""
+"""Generated code loads the same entities from attributes as the codec loads from decoded items."""
 
 from decimal import Decimal
 from enum import Enum, IntEnum
@@ -41,20 +41,20 @@ foreign = (
 
 
 def loaded_by(loader: Loader, attributes: Any) -> Any:
-    """The entity of an item, as a read of one gets it."""
+    """The entity of an item, as a read returns it."""
     return AttributesItem(attributes, frozenset(), loader).load()
 
 
 def plainly(codec: EntityCodec, parts: Any) -> Any:
-    """The entity, or the class of the error, that the decoded item gives."""
+    """The entity from the decoded item, or the class of the error."""
     try:
         return codec.decode({name: from_attribute(part) for name, part in parts.items() if name not in HIDDEN})
-    except Exception as error:  # noqa: BLE001  # a number may be too large for anything
+    except Exception as error:  # noqa: BLE001  # a number may be too large for every type
         return type(error)
 
 
 @given(entities)
-def test_what_was_stored_loads_as_its_item_does(entity: BaseModel) -> None:
+def test_a_stored_entity_loads_the_same_from_attributes(entity: BaseModel) -> None:
     codec = CODECS[type(entity)]
     for form in forms(codec.encode(entity)):
         assert same(loaded_by(LOADER, form), plainly(codec, form))
@@ -70,7 +70,7 @@ def test_a_page_of_several_kinds_keeps_its_order(found: list[Any]) -> None:
 
 
 @given(entities, st.data())
-def test_what_somebody_else_stored_loads_as_its_item_does_or_not_at_all(entity: BaseModel, data: st.DataObject) -> None:
+def test_a_foreign_item_loads_the_same_from_attributes_or_not_at_all(entity: BaseModel, data: st.DataObject) -> None:
     codec = CODECS[type(entity)]
     names = st.sampled_from([*codec.stored.values(), "unknown"])
     others_ = data.draw(st.dictionaries(names, foreign, min_size=1, max_size=3))
@@ -89,7 +89,7 @@ def codec_of(type_: Any) -> EntityCodec:
 
 
 def loads(type_: Any, parts: Any) -> list[Any]:
-    """What a field of a type reads from an attribute: by generated code, and plainly."""
+    """What a field of this type reads from an attribute: with generated code, and from the decoded item."""
     codec = codec_of(type_)
     item = {"_t": {"S": "M"}, "value": parts}
     found = [loaded_by(Loader([codec]), item), plainly(codec, item)]
@@ -163,7 +163,7 @@ class Uids(RootModel[list[UUID]]):
     ],
     ids=lambda value: str(value).split(" at 0x")[0],
 )
-def test_types_that_are_not_of_one_kind_load_in_both_forms(type_: Any, value: Any) -> None:
+def test_types_with_mixed_values_load_in_both_formats(type_: Any, value: Any) -> None:
     for form in forms({"value": value}):
         loaded, plain = loads(type_, form["value"])
         assert loaded is not None
@@ -171,7 +171,7 @@ def test_types_that_are_not_of_one_kind_load_in_both_forms(type_: Any, value: An
 
 
 @pytest.mark.parametrize("default", [None, Field(default_factory=lambda: {1}), Field(default_factory=set)])
-def test_an_absent_set_is_empty_or_what_its_default_is_not(default: Any) -> None:
+def test_an_absent_set_is_empty_whatever_its_default(default: Any) -> None:
     type_ = set[int] if default is None else (set[int], default)
     codec = compile_codec(create_model("M", value=type_), "M")
     item = {"_t": {"S": "M"}}
@@ -180,7 +180,7 @@ def test_an_absent_set_is_empty_or_what_its_default_is_not(default: Any) -> None
     assert loaded.value == set()
 
 
-def test_an_item_of_another_version_or_kind_is_left_to_be_looked_at() -> None:
+def test_an_item_of_another_version_or_entity_is_not_loaded() -> None:
     new = compile_codec(create_model("M", n=int), "M", Upgrades(2, (lambda item: item,)))
     item: dict[str, Any] = {"_t": {"S": "M"}, "n": {"N": "1"}}
     assert loaded_by(Loader([new]), item) is None

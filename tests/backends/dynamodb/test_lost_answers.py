@@ -1,4 +1,4 @@
-"""A line to the service that is cut: nothing is lost or done twice, sync and async, over real sockets."""
+"""Lost responses over real sockets, sync and async: no write is lost or applied twice."""
 
 import asyncio
 from collections.abc import Iterator
@@ -30,13 +30,13 @@ def line(dynamodb_local: str) -> Iterator[Line]:
 
 @pytest.fixture
 def session() -> boto3.Session:
-    """Of an account of its own."""
+    """A session with an account of its own."""
     return boto3.Session(uuid4().hex[:16], "secret", region_name="eu-west-1")
 
 
 @pytest.fixture(params=["sync", "async"])
 def db(request: pytest.FixtureRequest, line: Line, session: boto3.Session) -> Iterator[Store]:
-    """A store behind the line, with an account and a tally."""
+    """A store behind the proxy, with an account and a tally."""
     backend = DynamoDB(session, endpoint_url=line.endpoint)
     with asyncio.Runner() as runner:
         asynchronous = request.param == "async"
@@ -76,7 +76,7 @@ def test_a_write_that_must_not_happen_twice_is_sent_once(db: Store, line: Line, 
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_what_can_be_repeated_is_repeated(db: Store, line: Line, cut: Cut) -> None:
+def test_idempotent_requests_are_retried(db: Store, line: Line, cut: Cut) -> None:
     for operation in ("PutItem", "GetItem", "BatchGetItem", "Query"):
         line.cuts[operation] = [cut]
     db.put(Account(name="bob", balance=7))
@@ -100,7 +100,7 @@ def test_a_batch_loses_nothing(db: Store, line: Line, cut: Cut) -> None:
 
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_transaction_is_done_once(db: Store, line: Line, cut: Cut, times: int) -> None:
+def test_a_transaction_is_applied_once(db: Store, line: Line, cut: Cut, times: int) -> None:
     line.cuts["TransactWriteItems"] = [cut for _ in range(times)]
     transfer(db)
     assert [db.one(key).balance for key in (ANN, BOB)] == [30, 70]
@@ -116,9 +116,7 @@ def test_an_increment_that_is_safe_to_retry_counts_once(db: Store, line: Line, c
     assert "UpdateItem" not in line.passed
 
 
-def test_one_that_is_safe_to_retry_is_not_fooled_by_who_comes_between(
-    db: Store, line: Line, session: boto3.Session
-) -> None:
+def test_a_safe_increment_detects_a_write_in_between(db: Store, line: Line, session: boto3.Session) -> None:
     with Store(plain, DynamoDB(session, endpoint_url=f"http://{line.service}")) as rival:
         line.meanwhile = lambda: rival.with_options(retry_safe=True).update(HITS, increment(Tally.hits, 10))
         line.cuts["TransactWriteItems"] = ["closed"]
@@ -126,7 +124,7 @@ def test_one_that_is_safe_to_retry_is_not_fooled_by_who_comes_between(
     assert db.one(HITS).hits == 11
 
 
-def test_a_transaction_whose_answers_are_all_lost_is_unknown(db: Store, line: Line) -> None:
+def test_a_transaction_whose_responses_are_all_lost_has_an_unknown_outcome(db: Store, line: Line) -> None:
     line.cuts["TransactWriteItems"] = ALWAYS
     with pytest.raises(OutcomeUnknown, match="read the item"):
         transfer(db.with_options(retries=2))
@@ -134,7 +132,7 @@ def test_a_transaction_whose_answers_are_all_lost_is_unknown(db: Store, line: Li
     assert [db.one(key).balance for key in (ANN, BOB)] == [30, 70]
 
 
-def test_a_batch_whose_answers_are_all_lost_says_so(db: Store, line: Line) -> None:
+def test_a_batch_whose_responses_are_all_lost_says_so(db: Store, line: Line) -> None:
     line.cuts["BatchWriteItem"] = ALWAYS
     with pytest.raises(BackendError, match="check the network"), db.with_options(retries=2).batch() as batch:
         batch.put(Account(name="bob"))

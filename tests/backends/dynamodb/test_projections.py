@@ -1,4 +1,4 @@
-"""Queries through indexes that do not hold whole items: the requests, and entries that are older than their items."""
+"""Queries on indexes that do not project all attributes: their requests, and entries older than their items."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def is_(name: str, value: str) -> Condition:
 
 
 def keys(number: int, entry: str = "P", index: str = "lean") -> dict[str, Any]:
-    """The attributes of an entry."""
+    """The attributes of an index entry."""
     values = {"pk": "C", "sk": str(number), f"{index}pk": entry, f"{index}sk": str(number)}
     return {name: {"S": value} for name, value in values.items()}
 
@@ -33,7 +33,7 @@ def keys(number: int, entry: str = "P", index: str = "lean") -> dict[str, Any]:
 def ask(
     query: Query, entries: list[Any], items: list[Any], schema: Schema = SCHEMA, **more: Any
 ) -> tuple[list[Call], Page]:
-    """The calls that a query makes, and its answer."""
+    """The native requests of a query, and its response."""
     calls: list[Call] = []
 
     def answer(call: Native) -> Any:
@@ -43,7 +43,7 @@ def ask(
             return {"Items": entries, "Count": len(entries), "ScannedCount": len(entries), **more}
         wanted = call.kwargs["RequestItems"]["shop"]["Keys"]
         assert wanted == [{"pk": entry["pk"], "sk": entry["sk"]} for entry in entries]
-        return {"Responses": {"shop": items[::-1]}}  # in no order
+        return {"Responses": {"shop": items[::-1]}}  # in arbitrary order
 
     page: Page = run(DynamoDB().connect(schema).steps(query), answer)
     return calls, page
@@ -60,7 +60,7 @@ def test_entries_are_read_and_then_items_in_their_order() -> None:
     assert page.next == page.positions[-1]
 
 
-def test_no_more_entries_are_read_than_items_are_fetched_at_once() -> None:
+def test_at_most_as_many_entries_are_read_as_one_batch_reads_items() -> None:
     for query in (Query("P", index="lean"), Query("P", index="lean", limit=500, filter=is_("name", "x"))):
         calls, page = ask(query, [], [])
         assert [call.operation for call in calls] == ["query"]
@@ -74,10 +74,10 @@ def test_no_more_entries_are_read_than_items_are_fetched_at_once() -> None:
         None,
         keys(1, entry="Q"),  # moved in the index
         {"pk": {"S": "C"}, "sk": {"S": "1"}},  # left the index
-        keys(1) | {"name": {"S": "other"}},  # the filter does not hold any more
+        keys(1) | {"name": {"S": "other"}},  # does not match the filter any more
     ],
 )
-def test_an_entry_that_is_older_than_its_item_is_no_result(now: Mapping[str, Any] | None) -> None:
+def test_an_outdated_index_entry_is_not_a_result(now: Mapping[str, Any] | None) -> None:
     there = keys(0) | {"name": {"S": "x"}}
     query = Query("P", index="lean", filter=is_("name", "x"))
     calls, page = ask(query, [keys(0), keys(1)], [there, *([now] if now else [])])
@@ -87,7 +87,7 @@ def test_an_entry_that_is_older_than_its_item_is_no_result(now: Mapping[str, Any
     assert page.next is None
 
 
-def test_a_filter_on_what_the_index_holds_is_judged_there_first_and_again_on_the_items() -> None:
+def test_a_filter_on_projected_attributes_applies_to_the_index_and_to_the_items() -> None:
     query = Query("P", index="some", filter=is_("name", "x") & is_("_t", "T"))
     entries = [keys(n, index="some") for n in range(2)]
     items = [entries[0] | {"name": {"S": "x"}, "_t": {"S": "T"}}, entries[1] | {"name": {"S": "y"}}]
@@ -96,10 +96,10 @@ def test_a_filter_on_what_the_index_holds_is_judged_there_first_and_again_on_the
     assert list(page.items) == [{"name": "x", "_t": "T"}]
 
 
-def test_an_index_counts_alone_when_it_holds_what_the_filter_looks_at() -> None:
+def test_an_index_suffices_to_count_if_it_projects_the_attributes_of_the_filter() -> None:
     own = evolve(SCHEMA, exclusive=True)
     for query, schema in (
-        (Query("P", index="lean", count=True), own),  # where all items are odm's, nobody asks for tags
+        (Query("P", index="lean", count=True), own),  # an exclusive table needs no tags
         (Query("P", index="some", count=True), SCHEMA),
         (Query("P", index="some", count=True, filter=is_("name", "x")), SCHEMA),
     ):
@@ -124,16 +124,21 @@ def test_the_table_is_made_with_its_projections() -> None:
     ]
 
 
-def test_an_index_names_few_attributes() -> None:
+def test_limits_on_projected_attributes() -> None:
     def connect(*fields: int) -> None:
         held = {f"i{n}ndex": tuple(f"f{f}" for f in range(count)) for n, count in enumerate(fields)}
         indexes = {name: IndexSchema(name, (), projection=names) for name, names in held.items()}
         DynamoDB().connect(Schema("shop", {}, indexes))
 
     connect(18, 18, 18, 18, 18)
-    with pytest.raises(SchemaError, match="holds 21 attributes beside keys with _t and _ttl, and DynamoDB allows 20"):
+    with pytest.raises(
+        SchemaError,
+        match=r"projects 21 attributes in addition to keys \(including _t and _ttl\), but DynamoDB allows 20",
+    ):
         connect(19)
-    with pytest.raises(SchemaError, match="hold 103 attributes beside keys, and DynamoDB allows 100 together"):
+    with pytest.raises(
+        SchemaError, match="project 103 attributes in addition to keys, but DynamoDB allows 100 together"
+    ):
         connect(18, 18, 18, 18, 18, 1)
 
 

@@ -8,7 +8,7 @@ _CHARACTERS = st.sampled_from("\0\x01$/0Aaz\x7f\x80\u07ff\u0800\ud7ff\ue000\ufff
     exclude_categories=["Cs"]
 )
 _SHORT = st.text(_CHARACTERS, max_size=6)
-# Texts whose interesting end stands around the limit of 1,024 bytes.
+# Texts whose end is close to the limit of 1,024 bytes.
 _TEXT = st.builds(lambda pad, end: "x" * pad + end, st.sampled_from([0, 1, 1018, 1020, 1022, 1023, 1024]), _SHORT)
 _KEY = _TEXT.filter(lambda text: 0 < len(text.encode()) <= MAX_SORT_KEY)
 

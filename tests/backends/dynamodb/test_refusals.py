@@ -1,4 +1,4 @@
-"""A service that refuses, over real sockets and sync and async: one clear error each, and nothing done twice."""
+"""A service that rejects requests, over real sockets, sync and async: a clear error each, and no repeated write."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ CALLS: dict[str, Callable[[Store], object]] = {
 
 
 class Refusing:
-    """A service that answers every request with one error, but the read of tags before a batch."""
+    """Answers every request with one error, except the read of tags before a batch."""
 
     def __init__(self) -> None:
         self.error: dict[str, Any] = {}
@@ -97,7 +97,7 @@ def db(request: pytest.FixtureRequest, server: Canned) -> Iterator[Store]:
         ),
     ],
 )
-def test_what_will_not_pass_is_said_at_once(
+def test_permanent_errors_are_raised_at_once(
     db: Store, server: Canned, refusing: Refusing, operation: str, code: str, kind: type[OdmError], says: str
 ) -> None:
     refusing.error = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "no"}
@@ -110,13 +110,13 @@ def test_what_will_not_pass_is_said_at_once(
 
 @pytest.mark.parametrize("operation", CALLS)
 @pytest.mark.parametrize(
-    ("code", "member"),  # as the service model writes them
+    ("code", "member"),  # the names in botocore's service model
     [
         ("ThrottlingException", "throttlingReasons"),
         ("ProvisionedThroughputExceededException", "ThrottlingReasons"),
     ],
 )
-def test_throttling_is_waited_for_as_often_as_the_store_says(
+def test_throttled_requests_are_retried_as_often_as_configured(
     db: Store, server: Canned, refusing: Refusing, operation: str, code: str, member: str
 ) -> None:
     refusing.error = {

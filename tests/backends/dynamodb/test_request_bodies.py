@@ -1,4 +1,4 @@
-"""Requests whose bodies the backend writes: a server gets what botocore would have sent, sync and async."""
+"""Request bodies that the backend writes: the server gets what botocore would send, sync and async."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -69,7 +69,7 @@ REQUESTS: list[Request] = [
 
 @pytest.fixture
 def statuses() -> list[int]:
-    """Those of the next answers, before those that are right."""
+    """The HTTP statuses of the next responses, before successful ones."""
     return []
 
 
@@ -103,7 +103,7 @@ def last(server: Canned) -> Any:
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=[f"{type(one).__name__}-{n}" for n, one in enumerate(REQUESTS)])
-async def test_the_body_is_what_botocore_makes_of_the_arguments(
+async def test_the_body_is_the_one_that_botocore_would_write(
     server: Canned, connection: DynamoDBConnection, send: Ask, request_: Request
 ) -> None:
     native = next(connection.steps(request_))
@@ -111,7 +111,7 @@ async def test_the_body_is_what_botocore_makes_of_the_arguments(
     plain = boto3.client("dynamodb", "eu-west-1", None, True, None, server.endpoint, "k", "s")
     getattr(plain, native.operation)(**Bodies().arguments(native.kwargs))
     expected = last(server)
-    for _ in range(3):  # before and after the events are proved
+    for _ in range(3):  # before and after the proof that the events work
         await send(request_)
         body = last(server)
         for one in (expected, body):
@@ -120,7 +120,7 @@ async def test_the_body_is_what_botocore_makes_of_the_arguments(
     assert connection._client.bodies._proved or connection._async_clients.bodies._proved
 
 
-async def test_the_text_of_the_item_is_sent_as_it_is(server: Canned, send: Ask) -> None:
+async def test_the_text_of_the_item_is_sent_unchanged(server: Canned, send: Ask) -> None:
     item = draft()
     await send(Get(KEY))
     await send(Put(KEY, item))
@@ -128,7 +128,7 @@ async def test_the_text_of_the_item_is_sent_as_it_is(server: Canned, send: Ask) 
     assert [body.count(item.form[1:].encode()) for _, body in server.received] == [0, 1, 2]
 
 
-async def test_the_signature_is_that_of_the_body_that_is_sent(server: Canned, send: Ask) -> None:
+async def test_the_signature_is_for_the_body_that_is_sent(server: Canned, send: Ask) -> None:
     credentials: Any = boto3.Session("key", "secret").get_credentials()
     for text in ("a", "b"):
         await send(Put(KEY, draft(text)))
@@ -238,13 +238,13 @@ def test_threads_do_not_mix_their_bodies(server: Canned, connection: DynamoDBCon
     assert all(item["pk"] == item["text"] for item in items)
 
 
-async def test_operations_on_tables_go_the_ordinary_way(server: Canned, connection: DynamoDBConnection) -> None:
+async def test_botocore_writes_the_bodies_of_table_operations(server: Canned, connection: DynamoDBConnection) -> None:
     perform(connection, Get(KEY))
     connection.call(Call("describe_table", {"TableName": "shop"}))
     assert last(server) == {"TableName": "shop"}
 
 
-def test_a_request_prints_what_its_text_holds(connection: DynamoDBConnection) -> None:
+def test_a_request_prints_the_attributes_of_its_text(connection: DynamoDBConnection) -> None:
     text = next(connection.steps(Put(KEY, draft("x" * 1000), ENTRIES)))
     plain = next(connection.steps(Put(KEY, dict(draft("x" * 1000)), ENTRIES)))
     assert isinstance(text, Call)
@@ -255,7 +255,7 @@ def test_a_request_prints_what_its_text_holds(connection: DynamoDBConnection) ->
     assert len(str(text)) < 1000
 
 
-def test_what_is_no_text_is_left_to_botocore(server: Canned, connection: DynamoDBConnection) -> None:
+def test_botocore_writes_a_body_with_invalid_text(server: Canned, connection: DynamoDBConnection) -> None:
     perform(connection, Get(KEY))
     perform(connection, Put(KEY, {"text": "\ud800"}))
-    assert last(server)["Item"]["text"] == {"S": "\ud800"}  # for the service to refuse
+    assert last(server)["Item"]["text"] == {"S": "\ud800"}  # the service rejects it

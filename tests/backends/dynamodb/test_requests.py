@@ -1,4 +1,4 @@
-"""Procedures of several requests, and what docs/dynamodb_requests.md, which `test_golden` holds true, does not show."""
+"""Operations with several requests, and details that docs/dynamodb_requests.md (see `test_golden`) does not show."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ IS_OPEN = Compare("=", Path(("status",)), Const("open"))
 
 
 def first(request: Request, schema: Schema = SHOP) -> Call:
-    """What `explain` shows."""
+    """The first native request, which `explain` shows."""
     steps = DynamoDB().connect(schema).steps(request)
     native = next(steps)
     steps.close()
@@ -57,7 +57,7 @@ def first(request: Request, schema: Schema = SHOP) -> Call:
         (Query("C#1"), False),
     ],
 )
-def test_what_done_twice_is_not_done_once_is_sent_once(request_: Request, once: bool) -> None:
+def test_writes_that_are_not_idempotent_are_sent_once(request_: Request, once: bool) -> None:
     assert first(request_).once is once
 
 
@@ -92,7 +92,7 @@ def test_names_of_attributes_that_dynamodb_does_not_allow(schema: Schema) -> Non
         DynamoDB().connect(schema)
 
 
-def test_a_range_without_keys_is_answered_without_a_request() -> None:
+def test_an_empty_range_needs_no_request() -> None:
     steps = DynamoDB().connect(SHOP).steps(Query("C#1", "\U0010ffff" * 300))
     with pytest.raises(StopIteration) as done:
         next(steps)
@@ -103,12 +103,12 @@ def test_an_index_is_never_read_consistently() -> None:
     assert "ConsistentRead" not in first(Query("E#a", index="by_email", consistent=True)).kwargs
 
 
-def test_a_counted_limit_behind_a_filter_is_kept_on_the_items() -> None:
+def test_a_count_with_filter_and_limit_reads_the_items() -> None:
     assert first(Query("C#1", count=True, limit=5)).kwargs["Select"] == "COUNT"
     assert "Select" not in first(Query("C#1", count=True, limit=5, filter=IS_OPEN)).kwargs
 
 
-def test_native_requests_print_a_line_an_argument_and_cut_long_values() -> None:
+def test_native_requests_print_one_line_per_argument_and_cut_long_values() -> None:
     text = str(first(Query("C#1", "O#", "O$", filter=IS_OPEN)))
     assert text.startswith(
         "query(\n    TableName='shop',\n    KeyConditionExpression='#0 = :0 AND #1 BETWEEN :1 AND :2',"
@@ -122,7 +122,7 @@ def test_native_requests_print_a_line_an_argument_and_cut_long_values() -> None:
 
 
 class Service:
-    """Answers native calls by a function, and remembers them; it does not sleep."""
+    """Answers native calls with a function, and records them; it does not sleep."""
 
     def __init__(self, answer: Callable[[Call, int], Any]) -> None:
         self.answer = answer
@@ -138,7 +138,7 @@ class Service:
 
 
 def _partial(left_over: int) -> Callable[[Call, int], Any]:
-    """Does a batch but for its last operations, until the third request, which does all."""
+    """Leaves the last operations of a batch unprocessed, until the third request, which processes all."""
 
     def answer(call: Call, number: int) -> Any:
         asked = call.kwargs["RequestItems"]["shop"]
@@ -146,7 +146,7 @@ def _partial(left_over: int) -> Callable[[Call, int], Any]:
         done = len(writes) if number >= 3 else max(0, len(writes) - left_over)
         if call.operation == "batch_write_item":
             return {"UnprocessedItems": {"shop": writes[done:]} if writes[done:] else {}}
-        # Not in the order of the keys, as DynamoDB answers.
+        # Not in the order of the keys, like DynamoDB's responses.
         found = [{**key, "n": {"N": key["sk"]["S"]}} for key in reversed(writes[:done])]
         return {
             "Responses": {"shop": found},
@@ -156,23 +156,23 @@ def _partial(left_over: int) -> Callable[[Call, int], Any]:
     return answer
 
 
-def test_keys_left_undone_are_read_again_and_items_come_in_the_order_of_the_keys() -> None:
+def test_unprocessed_keys_are_read_again_and_items_are_in_the_order_of_the_keys() -> None:
     service = Service(_partial(30))
     keys = tuple(Key("p", str(n)) for n in range(150))
     assert run(DynamoDB().connect(SHOP).steps(BatchGet(keys)), service) == tuple({"n": n} for n in range(150))
-    # 100 of which 30 are left; 50 + 30 of which 30 are left; these 30.
+    # Unprocessed are 30 of 100; then 30 of 50 + 30; then none of 30.
     assert [len(call.kwargs["RequestItems"]["shop"]["Keys"]) for call in service.calls] == [100, 80, 30]
     assert len(service.pauses) == 2
 
 
-def test_writes_left_undone_are_sent_again() -> None:
+def test_unprocessed_writes_are_sent_again() -> None:
     service = Service(_partial(5))
     operations = tuple(Put(Key("p", str(n)), {}) if n % 2 else Delete(Key("p", str(n))) for n in range(30))
     assert run(DynamoDB().connect(SHOP).steps(BatchWrite(operations)), service) is None
     assert [len(call.kwargs["RequestItems"]["shop"]) for call in service.calls] == [25, 10, 5]
 
 
-def test_a_batch_that_nothing_is_done_of_is_given_up_with_what_is_left() -> None:
+def test_a_batch_without_progress_raises_with_what_is_left() -> None:
     def answer(call: Call, _number: int) -> Any:
         return {"UnprocessedItems": call.kwargs["RequestItems"]}
 
@@ -190,7 +190,7 @@ def test_a_batch_that_nothing_is_done_of_is_given_up_with_what_is_left() -> None
     assert len(service.calls) == 2
 
 
-def test_a_page_is_cut_behind_the_filter_and_goes_on_behind_its_last_item() -> None:
+def test_a_limit_applies_after_the_filter_and_the_next_page_starts_after_the_last_item() -> None:
     items = [{"pk": {"S": "p"}, "sk": {"S": str(n)}, "n": {"N": str(n)}} for n in range(4)]
 
     def page(limit: int | None, last: dict[str, Any] | None = None) -> Page:
@@ -205,7 +205,7 @@ def test_a_page_is_cut_behind_the_filter_and_goes_on_behind_its_last_item() -> N
     assert page(None).positions == positions
 
 
-def test_creation_waits_until_the_table_is_there() -> None:
+def test_creation_waits_until_the_table_exists() -> None:
     looks = iter(
         [
             described("CREATING", by_email="CREATING"),
@@ -230,7 +230,7 @@ def test_indexes_that_a_table_lacks_are_added_one_by_one() -> None:
         [
             busy,
             described("ACTIVE"),
-            busy,  # somebody else changes the table
+            busy,  # another program changes the table
             described("ACTIVE"),
             {},
             described("UPDATING", by_email="CREATING"),
@@ -275,7 +275,7 @@ def test_indexes_that_a_table_lacks_are_added_one_by_one() -> None:
     )
 
 
-def test_a_delete_says_whether_there_was_an_item() -> None:
+def test_a_delete_reports_whether_the_item_existed() -> None:
     steps = DynamoDB().connect(SHOP).steps(Delete(KEY))
     assert run(steps, lambda _native: {"Attributes": NATIVE_KEY}) == Written()
     steps = DynamoDB().connect(SHOP).steps(Delete(KEY))
@@ -332,7 +332,7 @@ def test_a_local_index_can_be_read_consistently() -> None:
     assert "ConsistentRead" not in first(Query("C#1", index="by_total", consistent=False), BESIDE).kwargs
 
 
-def test_a_local_index_can_not_be_added_to_a_table() -> None:
+def test_a_local_index_cannot_be_added_to_a_table() -> None:
     service = Service(lambda call, _number: described("ACTIVE") if call.operation == "describe_table" else {})
     with pytest.raises(BackendError, match=r"'beside' exists without the local index 'by_total'.*drop local=True"):
         run(DynamoDB().connect(BESIDE).steps(CreateTables()), service)

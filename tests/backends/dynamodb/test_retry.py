@@ -1,4 +1,4 @@
-"""How long a store waits and how often it tries, for itself and for a call, on a service that stops to answer."""
+"""Timeouts and retries of a store and of single calls, on a service that stops responding."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ def line(endpoint: str) -> Iterator[Line]:
 
 @pytest.fixture(params=["sync", "async"])
 def open_store(request: pytest.FixtureRequest, line: Line) -> Iterator[Open]:
-    """Opens stores of one table behind the line, which has a tally."""
+    """Opens stores on one table behind the proxy; the table has a tally."""
     session = boto3.Session(uuid4().hex[:16], "secret", region_name="eu-west-1")
     opened: list[Store] = []
     with asyncio.Runner() as runner:
@@ -61,12 +61,12 @@ def open_store(request: pytest.FixtureRequest, line: Line) -> Iterator[Open]:
 
 
 def silence(line: Line, *operations: str) -> None:
-    """From now on these are not answered."""
+    """Requests for these operations get no response from now on."""
     for operation in operations:
         line.cuts[operation] = ["silent" for _ in range(100)]
 
 
-def test_a_read_is_sent_again_as_often_as_the_store_says(open_store: Open, line: Line) -> None:
+def test_a_read_is_retried_as_often_as_configured(open_store: Open, line: Line) -> None:
     db = open_store(timeout=SOON, retries=2)
     silence(line, "GetItem")
     with pytest.raises(BackendError, match="check the network"):
@@ -74,7 +74,7 @@ def test_a_read_is_sent_again_as_often_as_the_store_says(open_store: Open, line:
     assert line.passed == ["GetItem"] * 3
 
 
-def test_a_call_has_a_patience_of_its_own(open_store: Open, line: Line) -> None:
+def test_a_call_can_have_its_own_timeout_and_retries(open_store: Open, line: Line) -> None:
     db = open_store(timeout=60, retries=5)
     line.cuts = {"GetItem": ["silent", "closed", "closed"]}
     with pytest.raises(BackendError):
@@ -93,7 +93,7 @@ def test_a_write_that_must_not_happen_twice_is_sent_once(open_store: Open, line:
     assert db.one(HITS).hits == 1
 
 
-def test_a_transaction_is_asked_for_again(open_store: Open, line: Line) -> None:
+def test_a_transaction_is_retried(open_store: Open, line: Line) -> None:
     db = open_store().with_options(timeout=SOON, retries=2)
     silence(line, "TransactWriteItems")
     with pytest.raises(OutcomeUnknown), db.transaction() as tx:
@@ -126,13 +126,13 @@ def test_closing_one_closes_both(line: Line) -> None:
     assert set(clients._clients) == {(False, RetryPolicy()), (False, RetryPolicy(retries=1))}
     twin.close()
     assert clients._clients == {}
-    assert db.get(ANN) is twin.get(ANN) is None  # it opens anew
+    assert db.get(ANN) is twin.get(ANN) is None  # opens new connections
     db.close()
 
 
 @pytest.fixture
 def nothing_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The environment and profiles do not say how often to try; gives the file of the profiles."""
+    """No retries are configured in the environment or in profiles; returns the path of the profiles' file."""
     for name in ("AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
@@ -145,13 +145,13 @@ def retries(config: Config | None = None, session: boto3.Session = SESSION, **po
 
 
 @pytest.mark.usefixtures("nothing_said")
-def test_without_a_word_it_is_tried_for_seconds() -> None:
+def test_default_retries_take_seconds() -> None:
     assert retries() == {"total_max_attempts": ATTEMPTS}
     assert retries(Config(user_agent_extra="x")) == {"total_max_attempts": ATTEMPTS}
 
 
 @pytest.mark.usefixtures("nothing_said")
-def test_a_store_goes_before_the_config() -> None:
+def test_a_store_takes_precedence_over_the_config() -> None:
     assert retries(Config(retries={"mode": "adaptive"}), retries=4) == {"mode": "adaptive", "total_max_attempts": 5}
     assert retries(Config(retries={"max_attempts": 9}), retries=0) == {"max_attempts": 9, "total_max_attempts": 1}
     made = config_of(Config(read_timeout=7), SESSION, RetryPolicy(timeout=2.5), once=False)
@@ -169,7 +169,7 @@ def test_what_is_configured_for_boto3_is_kept(nothing_said: Path, monkeypatch: p
     assert retries() is None
 
 
-def test_a_session_of_the_default_profile_is_not_of_that_in_the_environment(
+def test_a_session_of_the_default_profile_ignores_that_in_the_environment(
     nothing_said: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing_said.write_text("[default]\nregion = eu-west-1\n[profile slow]\nmax_attempts = 9\n")
@@ -178,7 +178,7 @@ def test_a_session_of_the_default_profile_is_not_of_that_in_the_environment(
     assert retries(session=boto3.Session(profile_name="default")) == {"total_max_attempts": ATTEMPTS}
 
 
-def test_a_timeout_of_a_client_is_that_of_its_patience(endpoint: str) -> None:
+def test_a_client_has_the_timeout_of_its_policy(endpoint: str) -> None:
     client = SyncClient(Settings(SESSION, endpoint_url=endpoint))
     quick, slow = client.get(policy=RetryPolicy(1.0)), client.get()
     assert client.get(policy=RetryPolicy(1.0)) is quick is not slow
@@ -187,5 +187,5 @@ def test_a_timeout_of_a_client_is_that_of_its_patience(endpoint: str) -> None:
     client.close()
 
 
-def test_pauses_do_not_grow_without_end() -> None:
+def test_pauses_have_an_upper_bound() -> None:
     assert all(0 <= backoff(failures).seconds <= 5 for failures in (1, 100, 2000))

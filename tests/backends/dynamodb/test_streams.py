@@ -1,4 +1,4 @@
-"""Records of streams that real servers wrote, in both forms, beside the entities that were stored."""
+"""Stream records of real servers, in both formats, compared with the stored entities."""
 
 import json
 import subprocess
@@ -46,13 +46,13 @@ LETTER = Letter(
     pages=[b"one", b"two"],
     stamps={b"\x80", b"x"},
     notes={"deep": [{"bytes": b"\x01"}, 1.5, None]},
-    until=datetime(2020, 1, 1, tzinfo=UTC),  # expired long since
+    until=datetime(2020, 1, 1, tzinfo=UTC),  # expired long ago
 )
 KEY = Key("BOX#a$Sb", "LETTER#Z2")
 
 
 class Stream:
-    """A table with a stream, which the models' own store writes."""
+    """A table with a stream, and a store that writes it."""
 
     def __init__(self, endpoint: str, view: StreamView) -> None:
         prefix = f"{PREFIX}{view}-"
@@ -64,7 +64,7 @@ class Stream:
         self.arn = tables.describe_table(TableName=f"{prefix}mail")["Table"]["LatestStreamArn"]
 
     def response(self) -> dict[str, Any]:
-        """All that the stream holds, as `get_records` answers."""
+        """All records of the stream, as a response of `get_records`."""
         records: list[Any] = []
         for shard in self.client.describe_stream(StreamArn=self.arn)["StreamDescription"]["Shards"]:
             start = self.client.get_shard_iterator(
@@ -74,7 +74,7 @@ class Stream:
         return {"Records": records}
 
     def event(self) -> dict[str, Any]:
-        """The same as Lambda hands it over: JSON, bytes in base64, moments in seconds, and the stream's name."""
+        """The same as the event of a Lambda function: JSON with bytes in base64, times in seconds, and the stream's ARN."""
 
         def jsonable(value: Any) -> Any:
             return value.timestamp() if isinstance(value, datetime) else b64encode(value).decode()
@@ -111,12 +111,12 @@ def stream(served: str, view: StreamView) -> Iterator[Stream]:
 
 
 @pytest.mark.parametrize("view", ["new_and_old_images", "new_image", "old_image", "keys_only"])
-def test_records_of_every_view_hold_the_entities_that_were_written(stream: Stream, view: str, form: str) -> None:
-    before = datetime.now(UTC) - timedelta(minutes=2)  # DynamoDB Local tells the minute
+def test_records_of_every_view_type_contain_the_written_entities(stream: Stream, view: str, form: str) -> None:
+    before = datetime.now(UTC) - timedelta(minutes=2)  # DynamoDB Local rounds to the minute
     second = LETTER.model_copy(update={"subject": "b", "seal": b""})
     stream.db.put(LETTER)
     stream.db.put(second)
-    with stream.db.batch() as batch:  # a plain delete would find nothing: the letter has expired
+    with stream.db.batch() as batch:  # store.delete would not find the letter, which has expired
         batch.delete(LETTER)
 
     found = list(decode_all(stream.response() if form == "boto3" else stream.event(), mail, prefix=stream.prefix))
@@ -137,7 +137,7 @@ def test_records_of_every_view_hold_the_entities_that_were_written(stream: Strea
     assert [change.changed for change in found] == [set(), {"subject", "seal"} if old and new else set(), set()]
 
 
-def test_a_write_that_the_model_does_not_see_changes_no_field(stream: Stream) -> None:
+def test_a_write_outside_of_the_model_changes_no_field(stream: Stream) -> None:
     stream.db.put(LETTER.model_copy(update={"until": None}))
     stream.db.update(Letter.primary(box="a#b", number=-7), set_(Letter.subject, "new"))
     [_, change] = decode_all(stream.event(), mail, prefix=stream.prefix)
@@ -145,7 +145,7 @@ def test_a_write_that_the_model_does_not_see_changes_no_field(stream: Stream) ->
 
 
 def record(kind: str = "INSERT", **images: dict[str, Any]) -> dict[str, Any]:
-    """A record as Lambda hands it over, of a letter with one bare field."""
+    """A record of a Lambda event, for a letter with one field."""
     key = {"pk": {"S": "BOX#b"}, "sk": {"S": "LETTER#b1"}}
     full = {name: {**key, "_t": {"S": "Letter"}, "box": {"S": "b"}, "number": {"N": "1"}, **image}
             for name, image in images.items()}  # fmt: skip
@@ -166,7 +166,7 @@ def record(kind: str = "INSERT", **images: dict[str, Any]) -> dict[str, Any]:
         (None, False),
     ],
 )
-def test_what_ttl_removed_is_told_from_what_a_caller_removed(identity: Any, expired: bool) -> None:
+def test_deletes_by_ttl_are_distinguished_from_those_of_a_caller(identity: Any, expired: bool) -> None:
     change = decode(record("REMOVE", OldImage={}) | {"userIdentity": identity}, mail)
     assert change.expired is expired
     assert change.old == Letter(box="b", number=1)
@@ -189,7 +189,7 @@ def test_an_unknown_tag_is_refused_or_left_out() -> None:
     change = decode(replaced, mail, on_unknown="skip")
     assert change is not None
     assert (change.old, change.new) == (None, Letter(box="b", number=1))
-    assert decode(record("MODIFY"), mail, on_unknown="skip") is not None  # keys alone tell nothing of a tag
+    assert decode(record("MODIFY"), mail, on_unknown="skip") is not None  # keys alone do not contain a tag
 
 
 def test_an_item_that_does_not_fit_its_model_is_refused_with_its_key() -> None:
@@ -199,7 +199,7 @@ def test_an_item_that_does_not_fit_its_model_is_refused_with_its_key() -> None:
     assert "BOX#b" in caught.value.key
 
 
-def test_what_is_no_record_of_this_table_is_refused() -> None:
+def test_a_record_of_another_table_or_format_is_refused() -> None:
     whole = record(NewImage={})
     other = whole | {"eventSourceARN": whole["eventSourceARN"].replace("table/mail", "table/prod-mail")}
     with pytest.raises(BadValue, match=r"'prod-mail', not 'mail'.*prefix="):
@@ -209,13 +209,13 @@ def test_what_is_no_record_of_this_table_is_refused() -> None:
         decode({"Records": [whole]}, mail)
     with pytest.raises(BadValue, match="'UPDATE'"):
         decode(whole | {"eventName": "UPDATE"}, mail)
-    with pytest.raises(BadValue, match="has 'Records', and this one has eventID"):
+    with pytest.raises(BadValue, match="has 'Records', but this one has eventID"):
         decode_all(whole, mail)
-    with pytest.raises(BadValue, match="has 'Records', and this is a list: pass the event itself"):
+    with pytest.raises(BadValue, match="is a mapping with 'Records', but this is a list: pass the event itself"):
         decode_all([whole], mail)  # type: ignore[arg-type]
-    with pytest.raises(BadValue, match=r"key of the record is id, and that of table 'mail' is pk, sk"):
+    with pytest.raises(BadValue, match=r"key of the record is id, but that of table 'mail' is pk, sk"):
         decode(whole | {"dynamodb": whole["dynamodb"] | {"Keys": {"id": {"S": "x"}}}}, mail)
-    with pytest.raises(BadValue, match="say 'raise' or 'skip'"):
+    with pytest.raises(BadValue, match="write 'raise' or 'skip'"):
         decode(whole, mail, on_unknown="ignore")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="is no Table"):
         decode(whole, Letter)  # type: ignore[call-overload]
@@ -247,7 +247,7 @@ def test_older_versions_are_upgraded_before_they_are_compared() -> None:
     assert change.at is None
 
 
-def test_one_bad_record_does_not_hide_those_before_it() -> None:
+def test_records_before_a_bad_one_are_decoded() -> None:
     event = {"Records": [record(NewImage={}), record(NewImage={"number": {"S": "x"}})]}
     changes = decode_all(event, mail)
     assert isinstance(next(changes), Change)

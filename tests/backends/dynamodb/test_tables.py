@@ -1,4 +1,4 @@
-"""Tables made and changed on services that answer: what `create()` adds, and what `odm apply` does."""
+"""Tables that are created and changed on real services: what `create()` adds, and what `odm apply` changes."""
 
 import uuid
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ def client(address: str) -> Any:
 
 
 def models(name: str, *, mail: str = "EMAIL#{email}", index: str = "by_email", key: str = "USER#{user}") -> Table:
-    """A table with users, who are in an index, spread at random in another, and in a third while they are active."""
+    """A table of users with three indexes: one of all users, one with random shards, one of active users."""
     table = Table(name)
 
     class User(Entity, table=table):
@@ -78,7 +78,7 @@ def new_name() -> str:
     return f"t-{uuid.uuid4()}"
 
 
-def test_a_table_is_made_with_its_options_and_made_again(address: str, client: Any) -> None:
+def test_a_table_is_created_with_its_options_and_create_is_idempotent(address: str, client: Any) -> None:
     table = models(new_name())
     billing = Provisioned(5, 4, indexes={"spread": Provisioned(3, 2)})
     backend = DynamoDB(SESSION, endpoint_url=address, billing=billing, stream="new_and_old_images")
@@ -95,7 +95,7 @@ def test_a_table_is_made_with_its_options_and_made_again(address: str, client: A
     assert applied(backend, table) == []
 
 
-def test_create_adds_and_leaves_the_rest_to_apply(address: str, client: Any) -> None:
+def test_create_only_adds_and_apply_changes_the_rest(address: str, client: Any) -> None:
     name = new_name()
     with Store(models(name), DynamoDB(SESSION, endpoint_url=address, billing=Provisioned(5, 4))) as db:
         db.create()
@@ -122,13 +122,15 @@ def test_create_adds_and_leaves_the_rest_to_apply(address: str, client: Any) -> 
     assert set(indexes(client, name)) == {"by_mail", "spread", "actives"}
 
 
-def test_apply_makes_a_table_that_is_not_there(address: str) -> None:
+def test_apply_creates_a_missing_table(address: str) -> None:
     table, backend = models(new_name()), DynamoDB(SESSION, endpoint_url=address)
     assert applied(backend, table) == [f"create table {table.name!r}", "add expiry"]
     assert survey(backend, table).changes == ()
 
 
-def test_a_stream_of_another_kind_is_switched_off_and_on(dynamodb_local: str) -> None:  # moto never does it again
+def test_a_stream_of_another_view_type_is_disabled_and_enabled(
+    dynamodb_local: str,
+) -> None:  # moto cannot enable it again
     table = models(new_name())
     with Store(table, DynamoDB(SESSION, endpoint_url=dynamodb_local, stream="keys_only")) as db:
         db.create()
@@ -139,7 +141,7 @@ def test_a_stream_of_another_kind_is_switched_off_and_on(dynamodb_local: str) ->
     assert found == {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
 
 
-def test_another_attribute_of_expiry_is_refused(address: str, client: Any) -> None:
+def test_another_ttl_attribute_is_refused(address: str, client: Any) -> None:
     backend, name = DynamoDB(SESSION, endpoint_url=address), new_name()
     Store(Table(name), backend)
     keys = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
@@ -151,11 +153,11 @@ def test_another_attribute_of_expiry_is_refused(address: str, client: Any) -> No
     )
     client.update_time_to_live(TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires"})
     assert [change.what for change in survey(backend, models(name)).changes if change.kind == "refused"] == ["expiry"]
-    with Store(models(name), backend) as db, pytest.raises(BackendError, match="expires items by 'expires'"):
+    with Store(models(name), backend) as db, pytest.raises(BackendError, match="is 'expires'"):
         db.create()
 
 
-def test_what_stored_keys_say(address: str) -> None:
+def test_stored_keys_are_compared_with_the_models(address: str) -> None:
     backend, name = DynamoDB(SESSION, endpoint_url=address), new_name()
     table = models(name)
     user: Any = next(iter(table.compile().by_class))
@@ -194,7 +196,7 @@ def test_a_table_with_another_key_is_not_read(address: str) -> None:
     assert seen.read is None
 
 
-def test_a_table_that_somebody_else_made_is_used_as_it_is(address: str, client: Any) -> None:
+def test_an_existing_table_is_used_unchanged(address: str, client: Any) -> None:
     name = new_name()
     names = ("PK", "SK", "GSI1PK", "GSI1SK")
     client.create_table(
@@ -236,7 +238,7 @@ def test_a_table_that_somebody_else_made_is_used_as_it_is(address: str, client: 
     assert survey(backend, table).findings == ()
 
 
-def test_what_another_program_stored_is_neither_overwritten_nor_changed(address: str, client: Any) -> None:
+def test_another_programs_items_are_neither_overwritten_nor_changed(address: str, client: Any) -> None:
     name = new_name()
     table = Table(name)
 

@@ -1,4 +1,4 @@
-"""A transaction is one request, sent under one token until the answer is final."""
+"""A transaction is one request with one token, retried until its outcome is definite."""
 
 import time
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ IN_PROGRESS = answered("TransactionInProgressException")
 
 
 def sent(answers: Sequence[Exception | None], request: Transact = TWO) -> tuple[Any, list[Call]]:
-    """What comes of these answers, the last of which repeats: the response or error, and what was sent."""
+    """Send a transaction to a service with these responses (the last repeats): its response or error, and the calls."""
     calls: list[Call] = []
 
     def answer(native: Any) -> Any:
@@ -104,7 +104,7 @@ def test_the_request() -> None:
     assert always["ConditionCheck"]["ConditionExpression"] == "attribute_exists(#0) OR (NOT attribute_exists(#0))"
 
 
-def test_what_failed_is_told_for_each_operation() -> None:
+def test_refusals_are_reported_per_operation() -> None:
     item = {"pk": {"S": "p"}, "sk": {"S": "a"}, "n": {"N": "5"}}
     request = Transact((Put(A, {}), Delete(B), Update(C, (Increment(N, 1),)), Update(D, (Increment(N, 1),))))
     found, calls = sent(
@@ -144,7 +144,7 @@ def test_what_failed_is_told_for_each_operation() -> None:
         ConnectTimeoutError(endpoint_url="http://nowhere"),
     ],
 )
-def test_what_passes_is_waited_for_under_one_token(error: Exception) -> None:
+def test_temporary_failures_are_retried_with_one_token(error: Exception) -> None:
     found, calls = sent([error, error, error, None])
     assert found == Written()
     assert len(calls) == 4
@@ -158,7 +158,7 @@ def test_each_transaction_has_a_token_of_its_own() -> None:
     assert one != other
 
 
-def test_what_does_not_pass_is_told_at_once() -> None:
+def test_permanent_failures_are_raised_at_once() -> None:
     for error, says in [
         (answered("AccessDeniedException"), "permissions"),
         (answered("ResourceNotFoundException"), r"store.create\(\)"),
@@ -174,7 +174,7 @@ def test_what_does_not_pass_is_told_at_once() -> None:
     assert type(sent([too_large])[0]) is ItemTooLarge
 
 
-def test_items_that_stay_busy_are_named() -> None:
+def test_items_with_lasting_conflicts_are_named() -> None:
     found, _ = sent([CONFLICT])
     assert type(found) is Throttled
     assert "nothing was written" in str(found)
@@ -184,14 +184,14 @@ def test_items_that_stay_busy_are_named() -> None:
 
 
 @pytest.mark.parametrize("after", [THROTTLED, CONFLICT, answered("AccessDeniedException"), LOST, IN_PROGRESS])
-def test_a_lost_answer_is_not_forgotten(after: Exception) -> None:
+def test_a_lost_response_determines_the_error(after: Exception) -> None:
     found, _ = sent([LOST, after])
     assert type(found) is OutcomeUnknown
     assert found.__cause__ is LOST
     assert "read the item before you write again" in str(found)
 
 
-def test_an_answer_after_a_lost_one_is_final() -> None:
+def test_a_response_after_a_lost_one_is_definite() -> None:
     assert sent([LOST, None])[0] == Written()
     assert sent([LOST, cancelled("None", "ConditionalCheckFailed")])[0] == Refusals((None, Refused()))
 

@@ -1,4 +1,4 @@
-"""Consumed capacity: asked for and read, and what the bundled engine computes beside what DynamoDB Local tells."""
+"""Consumed capacity: requested and read, and the bundled engine's computation compared with DynamoDB Local's report."""
 
 from collections.abc import Callable
 from typing import Any
@@ -101,7 +101,7 @@ def _local(endpoint: str) -> DynamoDB:
     return DynamoDB(session, endpoint_url=endpoint)
 
 
-def test_the_engine_computes_what_dynamodb_local_tells(dynamodb_local: str) -> None:
+def test_the_engine_computes_what_dynamodb_local_reports(dynamodb_local: str) -> None:
     with Store(table, Memory()) as engine, Store(table, _local(dynamodb_local)) as service:
         for db in (engine, service):
             db.create()
@@ -109,7 +109,7 @@ def test_the_engine_computes_what_dynamodb_local_tells(dynamodb_local: str) -> N
             assert (name, _used(engine, call)) == (name, _used(service, call))
 
 
-def test_in_a_transaction_dynamodb_is_followed(dynamodb_local: str) -> None:
+def test_the_engine_computes_transactions_like_dynamodb(dynamodb_local: str) -> None:
     # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html: twice, not four times.
     with Store(table, Memory()) as engine, Store(table, _local(dynamodb_local)) as service:
         for db in (engine, service):
@@ -119,7 +119,7 @@ def test_in_a_transaction_dynamodb_is_followed(dynamodb_local: str) -> None:
         assert _used(service, _transaction)[1:3] == [0.0, 36.0]
 
 
-def test_a_store_of_other_patience_counts_with_its_origin(dynamodb_local: str) -> None:
+def test_a_store_with_another_retry_policy_is_counted_with_its_origin(dynamodb_local: str) -> None:
     with Store(table, _local(dynamodb_local)) as db:
         db.create()
         with db.meter() as meter:
@@ -143,7 +143,7 @@ class Thin(Entity, table=thin):
     with_rank = AccessPattern("RANK#{group}", "{thin_id}", projection=["rank"])
 
 
-def test_an_index_that_holds_less_costs_less_to_write_and_more_to_read(dynamodb_local: str) -> None:
+def test_an_index_that_projects_less_costs_less_to_write_and_more_to_read(dynamodb_local: str) -> None:
     def thing(number: int, **values: Any) -> Thin:
         return Thin(thin_id=str(number), group="g", note="n" * 5000, **values)
 
@@ -174,7 +174,7 @@ def test_requests_ask_for_capacity(operation: str) -> None:
 
 
 @pytest.mark.parametrize("native", [Call("create_table", {"TableName": "t"}), Sleep(1)])
-def test_what_consumes_nothing_is_sent_as_it_is(native: Call | Sleep) -> None:
+def test_requests_without_capacity_are_sent_unchanged(native: Call | Sleep) -> None:
     assert asking(native) is native
 
 
@@ -182,7 +182,7 @@ def test_what_consumes_nothing_is_sent_as_it_is(native: Call | Sleep) -> None:
     ("operation", "told", "units"),
     [
         ("get_item", None, None),
-        ("get_item", {"CapacityUnits": 0.5}, Units(read={None: 0.5})),  # of a service that does not break it down
+        ("get_item", {"CapacityUnits": 0.5}, Units(read={None: 0.5})),  # of a service that reports no indexes
         (
             "query",
             {"CapacityUnits": 2, "Table": {"CapacityUnits": 0}, "GlobalSecondaryIndexes": {"g": {"CapacityUnits": 2}}},

@@ -1,4 +1,4 @@
-"""Answers decoded from their bytes hold what botocore's parser would have made of them, sync and async."""
+"""Responses decoded from their bytes equal those of botocore's parser, sync and async."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ from tests.backends.dynamodb.conftest import Ask
 from tests.backends.dynamodb.test_driver import KEY, RICH
 
 
-async def test_every_answer_holds_the_same_before_and_after_the_event_is_proved(ask: Ask) -> None:
+async def test_responses_are_the_same_before_and_after_the_event_is_proved(ask: Ask) -> None:
     await ask(Put(KEY, RICH))
     for _ in range(3):
         assert await ask(Get(KEY)) == RICH
@@ -46,13 +46,13 @@ async def test_every_answer_holds_the_same_before_and_after_the_event_is_proved(
         assert await ask(Put(KEY, RICH, condition=Missing(Path(("_t",))))) == Refused(RICH)
 
 
-async def test_the_parser_is_passed_by_from_the_second_answer_on(ask: Ask, connection: DynamoDBConnection) -> None:
+async def test_the_parser_is_bypassed_from_the_second_response_on(ask: Ask, connection: DynamoDBConnection) -> None:
     await ask(Put(KEY, {"raw": b"\x00\xff"}))
     arguments = {"TableName": connection.layout.table, "Key": {"pk": {"S": KEY.partition}, "sk": {"S": KEY.sort}}}
     sync, asynchronous = connection._client.get(), await connection._async_clients.get()
     answers = [sync.get_item(**arguments) for _ in range(2)]
     answers += [await asynchronous.get_item(**arguments) for _ in range(2)]
-    # The one answer before the proof may have been that of the put.
+    # The only response before the proof may be that of the put.
     assert {str(answer["Item"]["raw"]["B"]) for answer in answers[1::2]} == {"AP8="}
     assert all(answer["ResponseMetadata"]["HTTPStatusCode"] == 200 for answer in answers)
     assert not any("odm" in name for answer in answers for name in answer)
@@ -62,7 +62,7 @@ class _Query:
     name = "Query"
 
 
-def test_nothing_is_taken_from_the_parser_before_a_mark_has_arrived() -> None:
+def test_the_parser_does_the_work_until_a_mark_has_arrived() -> None:
     hooks = _Hooks()
 
     def answered() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -71,7 +71,7 @@ def test_nothing_is_taken_from_the_parser_before_a_mark_has_arrived() -> None:
         hooks.before_parse(_Query, answer, more)
         return answer, more
 
-    for _ in range(2):  # a botocore that does not merge what a handler returns
+    for _ in range(2):  # a botocore version that does not merge a handler's result
         answer, more = answered()
         assert answer["body"]
         assert "Count" not in more
@@ -83,7 +83,7 @@ def test_nothing_is_taken_from_the_parser_before_a_mark_has_arrived() -> None:
 
 
 @pytest.mark.parametrize("answer", [(500, b"{}"), (400, b"x")])
-def test_the_parser_keeps_errors(answer: tuple[int, bytes]) -> None:
+def test_botocore_parses_errors(answer: tuple[int, bytes]) -> None:
     hooks = _Hooks()
     hooks._proved = True
     status, body = answer
@@ -94,7 +94,7 @@ def test_the_parser_keeps_errors(answer: tuple[int, bytes]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "standard"])
-async def test_a_damaged_answer_is_fetched_again(mode: Any) -> None:
+async def test_a_damaged_response_is_requested_again(mode: Any) -> None:
     right = json.dumps({"Item": {"n": {"N": "1"}}}).encode()
     bodies: list[bytes] = []
     with serving(lambda: Answer(bodies.pop(0), checksum=crc32(right))) as server:
@@ -124,7 +124,7 @@ _NO_ANSWERS = [b"<html>Please log in</html>", b"", b'{"Item": {', b'"x"', b"\xff
 
 
 @pytest.mark.parametrize("mode", ["legacy", "standard"])
-async def test_what_is_no_answer_is_not_taken_for_one(mode: Any) -> None:
+async def test_a_response_that_is_not_from_dynamodb_is_an_error(mode: Any) -> None:
     answers = [Answer(b"{}", checksum=1)]
     with serving(lambda: answers[0]) as server:
         session = boto3.Session("key", "secret", region_name="eu-west-1")
@@ -141,7 +141,7 @@ async def test_what_is_no_answer_is_not_taken_for_one(mode: Any) -> None:
         await connection.aclose()
 
 
-async def test_text_that_is_none_is_left_to_the_parser() -> None:
+async def test_invalid_text_is_decoded_by_the_standard_library() -> None:
     with serving(lambda: Answer(b'{"Item": {"a": {"S": "\\ud800"}}}')) as server:
         session = boto3.Session("key", "secret", region_name="eu-west-1")
         connection = DynamoDB(session, endpoint_url=server.endpoint).connect(Schema("shop", {}, {}))

@@ -133,7 +133,7 @@ class TestWords:
         self, db: Store, faults: Faults, word: Any, call: Callable[[Store], object]
     ) -> None:
         faults.throttle(word)
-        with pytest.raises(Throttled, match=f"^{word} on table 'parts'.*on purpose"):
+        with pytest.raises(Throttled, match=f"^{word} on table 'parts'.*injected"):
             call(db)
         [happened] = faults.happened
         assert (happened.fault, happened.operation, happened.table) == ("throttle", word, "parts")
@@ -331,7 +331,7 @@ class TestLose:
 
     @pytest.mark.parametrize("operation", ["get", "query", "scan", "read", "any", "create"])
     def test_only_of_writes(self, operation: Any) -> None:
-        with pytest.raises(BadValue, match="only the answer to a write"):
+        with pytest.raises(BadValue, match="only the response to a write"):
             Faults().lose(operation)
 
 
@@ -559,10 +559,10 @@ MISTAKES: list[tuple[str, Callable[[Faults], None]]] = [
     ("seconds to wait", lambda faults: faults.delay("put", -1)),
     ("seconds to wait", lambda faults: faults.delay("put", float("nan"))),
     ("a function to call", lambda faults: faults.before("put", "compete")),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    ("give an entity, its key", lambda faults: faults.throttle("put", on="a#1")),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    ("give an entity, its key", lambda faults: faults.throttle("put", on=Part)),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    ("pass an entity, its key", lambda faults: faults.throttle("put", on="a#1")),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    ("pass an entity, its key", lambda faults: faults.throttle("put", on=Part)),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     ("'number' is missing", lambda faults: faults.throttle("get", on=Part.primary(bin="a"))),
-    ("names no item", lambda faults: faults.throttle("scan", on=KEY)),
+    ("not for single items", lambda faults: faults.throttle("scan", on=KEY)),
 ]
 
 

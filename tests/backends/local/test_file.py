@@ -227,7 +227,7 @@ def damaged(path: FilePath) -> None:
     [
         (foreign, "is a database of another program; choose another path"),
         (newer, "has format 2, written by a later version of odm; this one reads up to format 1: upgrade odm"),
-        (no_database, "it is not a file of odm, or damaged"),
+        (no_database, "it is not odm's, or it is damaged"),
         (damaged, "it is damaged"),
         (FilePath.mkdir, "is a folder; give the path of a file in it"),
     ],
@@ -257,7 +257,7 @@ def test_a_pipe_is_refused_and_nothing_is_left_beside_it(tmp_path: FilePath) -> 
 
 
 def test_a_path_that_no_file_can_have() -> None:
-    with pytest.raises(BadValue, match=r"LocalFile\('a.x00b'\): a path has no character U\+0000"):
+    with pytest.raises(BadValue, match=r"LocalFile\('a.x00b'\): a path cannot contain the character U\+0000"):
         LocalFile("a\0b")
 
 
@@ -266,7 +266,7 @@ def test_a_relative_path_where_the_folder_was_removed(tmp_path: FilePath, monkey
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    with pytest.raises(BackendError, match=r"LocalFile\('shop.db'\): the current folder is not there any more"):
+    with pytest.raises(BackendError, match=r"LocalFile\('shop.db'\): the current folder does not exist any more"):
         LocalFile("shop.db")
 
 
@@ -283,7 +283,7 @@ def test_a_program_that_keeps_the_file_locked(tmp_path: FilePath) -> None:
     perform(connection, CreateTables())
     rude = sqlite3.connect(path, isolation_level=None)
     rude.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Throttled, match="kept the file locked for too long; try again") as raised:
+    with pytest.raises(Throttled, match="has locked the file for too long; try again") as raised:
         perform(connection, Put(KEY, {}))
     assert isinstance(raised.value.__cause__, sqlite3.OperationalError)
     rude.execute("COMMIT")

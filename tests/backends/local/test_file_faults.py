@@ -272,7 +272,7 @@ def refused(call):
     try:
         call()
     except BackendError as error:
-        assert str(path) in str(error) and "may not be written" in str(error), error
+        assert str(path) in str(error) and "is read-only" in str(error), error
     else:
         raise AssertionError("it was written")
 

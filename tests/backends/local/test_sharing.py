@@ -51,7 +51,7 @@ def test_a_stopped_process_that_holds_the_lock_is_named_and_stops_nobody_for_eve
     calls: list[Callable[[], object]] = [LocalFile(path, timeout=0.1).compact]
     calls += [partial(perform, connection, request) for request in (Put(KEY, {}), CreateTables())]
     for call in calls:
-        with pytest.raises(Throttled, match=rf"shop\.db: process {holder.pid} has kept .* for more than 0\.1 seconds"):
+        with pytest.raises(Throttled, match=rf"shop\.db: process {holder.pid} has held .* for more than 0\.1 seconds"):
             call()
     assert perform(connection, Get(KEY)) == {"n": 1}
     LocalFile(path).copy(tmp_path / "copy.db")
@@ -74,7 +74,7 @@ def test_a_thread_that_holds_the_lock_stops_nobody_for_ever(tmp_path: Path) -> N
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(hold)
         entered.wait()
-        with pytest.raises(Throttled, match="another thread of this process has kept the writer lock"), lock:
+        with pytest.raises(Throttled, match="another thread of this process has held the writer lock"), lock:
             pass
         leave.set()
         held.result()

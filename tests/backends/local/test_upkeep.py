@@ -101,7 +101,7 @@ def test_a_copy_overwrites_nothing(tmp_path: Path) -> None:
     taken = tmp_path / "taken.db"
     taken.write_text("mine")
     for to in (taken, path, tmp_path):
-        with pytest.raises(BackendError, match=f"file {to} is there already; choose another path, or remove it first"):
+        with pytest.raises(BackendError, match=f"file {to} already exists; choose another path, or remove it first"):
             LocalFile(path).copy(to)
     assert taken.read_text() == "mine"
     with pytest.raises(BackendError, match=f"there is no folder {tmp_path / 'gone'}; create it first"):
@@ -113,7 +113,7 @@ def test_a_copy_does_not_overwrite_what_came_meanwhile(tmp_path: Path, monkeypat
     path, to = tmp_path / "shop.db", tmp_path / "copy.db"
     filled(path, 1)
     monkeypatch.setattr("os.path.lexists", lambda _: to.write_text("mine") == 0)  # it comes right after the look
-    with pytest.raises(BackendError, match="is there already"):
+    with pytest.raises(BackendError, match="already exists"):
         LocalFile(path).copy(to)
     assert to.read_text() == "mine"
     assert not list(tmp_path.glob("*.part"))
@@ -142,7 +142,7 @@ def test_a_log_that_was_left_is_not_taken_for_one_of_the_copy(left: str, tmp_pat
     """SQLite would play it into the copy: where the file that it belonged to was removed, to be restored."""
     filled(tmp_path / "backup.db", 1)
     (tmp_path / f"shop.db{left}").write_bytes(b"left by a program that was killed")
-    with pytest.raises(BackendError, match=f"shop.db{left} is there already") as caught:
+    with pytest.raises(BackendError, match=f"shop.db{left} already exists") as caught:
         LocalFile(tmp_path / "backup.db").copy(tmp_path / "shop.db")
     assert "remove it first" in str(caught.value)
     assert not (tmp_path / "shop.db").exists()
