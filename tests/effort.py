@@ -1,18 +1,18 @@
-"""How much the tests try: little by default, much with ``pytest --full``, more with ``pytest --full --times 50``.
+"""How thorough the tests are: quick by default, thorough with ``--full``, even more with ``--full --times 50``.
 
-The default run is for people who wait for it; CI runs both. What differs:
+The default run is for development; CI runs both. The differences:
 
 * properties and random walks try fewer examples and steps (`times`);
-* the conformance suite runs once on each backend, sync or async, not in both (tests/conformance/conftest.py);
-* a test that runs on several services leaves out moto where DynamoDB Local is installed (tests/conftest.py);
-* tests marked ``full`` run only with ``--full``: each takes long, and shows what shorter ones next to it show too.
+* each test of the conformance suite runs either sync or async on each backend (tests/conformance/conftest.py);
+* a test that runs on several services skips moto if DynamoDB Local is installed (tests/conftest.py);
+* tests marked ``full`` run only with ``--full``: they take long, and shorter tests next to them check the same.
 """
 
 import os
 from typing import Final
 
 FULL: Final = "ODM_TESTS_FULL"
-"""Environment variable with the factor of ``--times``, set by ``--full``; subprocesses and workers inherit it."""
+"""Environment variable with the value of ``--times``, set by ``--full``; subprocesses and workers inherit it."""
 
 
 def full() -> bool:
