@@ -1,4 +1,4 @@
-"""What every test folder shares."""
+"""Fixtures and options of all test folders."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from moto.server import ThreadedMotoServer
 from tests import dynamodb_local as local
 from tests import effort, emulator
 
-# Properties are judged by what they find, not by how busy the machine is.
+# Without deadlines: a property must not fail because the machine is busy.
 settings.register_profile("odm", deadline=None, print_blob=True)
 settings.load_profile("odm")
 
@@ -48,7 +48,7 @@ def _left_out(item: pytest.Item) -> bool:
 
 
 def _on_moto(item: pytest.Item) -> bool:
-    """Whether a test that is parametrized by its service runs on moto, and on DynamoDB Local as well."""
+    """Whether this is the moto run of a test that also runs on DynamoDB Local."""
     parameters = item.nodeid.partition("[")[2].rstrip("]").split("-")
     return "moto_server" in parameters and local.available()
 
@@ -57,7 +57,7 @@ def _on_moto(item: pytest.Item) -> bool:
 def bigtable_emulator() -> Iterator[str]:
     """The "host:port" of a Bigtable emulator that runs for the whole session.
 
-    Without an emulator the test is skipped, but fails where the environment says CI=true.
+    Without an emulator the test is skipped; with CI=true in the environment it fails.
     """
     try:
         program = emulator.find(os.environ)
@@ -71,7 +71,7 @@ def bigtable_emulator() -> Iterator[str]:
 def dynamodb_local() -> Iterator[str]:
     """The endpoint of a DynamoDB Local that runs for the whole session; each access key and region has its own tables.
 
-    Where it cannot run the test is skipped, but fails where the environment says CI=true.
+    If it cannot run, the test is skipped; with CI=true in the environment it fails.
     """
     try:
         folder = local.find(os.environ)
@@ -83,7 +83,7 @@ def dynamodb_local() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def moto_server() -> Iterator[str]:
-    """The address of a DynamoDB by moto, that lives as long as the session."""
+    """The address of moto's DynamoDB server, which runs for the whole session."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -1,7 +1,7 @@
 """Finds, fetches and runs DynamoDB Local, for the tests and for `.ci/run`.
 
-`python -m tests.dynamodb_local` prints where it is, and exits with 1 if it cannot run here; with `fetch` behind it,
-what is missing is fetched before.
+`python -m tests.dynamodb_local` prints its folder, and exits with 1 if it cannot run here. With the argument `fetch`,
+it first fetches what is missing.
 """
 
 import os
@@ -21,11 +21,11 @@ from typing import IO
 VARIABLE = "ODM_DYNAMODB_LOCAL"
 POM = Path(__file__).parents[1] / ".ci" / "dynamodb-local.xml"
 FETCHED = POM.parent / "cache" / "dynamodb-local"
-IN_DOWNLOAD = "DynamoDBLocal_lib"  # where the archive that AWS offers keeps what the program needs
+IN_DOWNLOAD = "DynamoDBLocal_lib"  # the folder of libraries in the archive from AWS
 START_SECONDS = 60
 
-# Ends the program in its arguments when its own standard input ends, so with us, however we end. In a session of its
-# own, a Ctrl-C is ours alone: the tests still find their server while they clean up.
+# Runs a program and kills it when standard input ends, which is when the tests end, even if they are killed. It runs in
+# a session of its own, so that Ctrl-C does not reach it: the tests still need their server while they clean up.
 _KEEPER = """
 import subprocess, sys, threading
 program = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
@@ -39,10 +39,10 @@ class DynamoDBLocalMissing(Exception):
 
 
 def find(environ: Mapping[str, str]) -> Path:
-    """The folder of DynamoDB Local: the variable's, else what was fetched.
+    """The folder of DynamoDB Local: that in the environment variable, otherwise the fetched one.
 
     Raises:
-        DynamoDBLocalMissing: there is none or no Java, or the variable names a folder without it.
+        DynamoDBLocalMissing: DynamoDB Local or Java was not found, or the variable names a folder without it.
     """
     if shutil.which("java", path=environ.get("PATH")) is None:
         raise DynamoDBLocalMissing(
@@ -53,7 +53,7 @@ def find(environ: Mapping[str, str]) -> Path:
     if any(folder.glob("DynamoDBLocal*.jar")):
         return folder
     if named:
-        raise DynamoDBLocalMissing(f"{VARIABLE}={named} is no folder with DynamoDBLocal.jar")
+        raise DynamoDBLocalMissing(f"{VARIABLE}={named} is not a folder with DynamoDBLocal.jar")
     raise DynamoDBLocalMissing(
         "no DynamoDB Local: run `python -m tests.dynamodb_local fetch` (with Maven), or unpack the archive that AWS "
         f"offers and set {VARIABLE} to its folder"
@@ -62,7 +62,7 @@ def find(environ: Mapping[str, str]) -> Path:
 
 @cache
 def available() -> bool:
-    """Whether it can run here."""
+    """Whether DynamoDB Local can run here."""
     try:
         find(os.environ)
     except DynamoDBLocalMissing:
@@ -71,7 +71,7 @@ def available() -> bool:
 
 
 def fetch() -> None:
-    """Fetch DynamoDB Local through Maven; where that fails, nothing is left that could be taken for it."""
+    """Fetch DynamoDB Local with Maven. If this fails, no incomplete folder is left."""
     with tempfile.TemporaryDirectory(dir=_made(FETCHED.parent)) as folder:
         output = Path(folder, "lib")
         command = ["mvn", "--quiet", "--batch-mode", "--file", str(POM), "dependency:copy-dependencies"]
@@ -86,7 +86,7 @@ def _made(folder: Path) -> Path:
 
 @contextmanager
 def running(folder: Path) -> Iterator[str]:
-    """Runs DynamoDB Local, empty and in memory, on a free port; gives its endpoint and stops it at the end."""
+    """Run DynamoDB Local, empty and in memory, on a free port during the block; yields its endpoint."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-c", _KEEPER, *_command(folder, port)]
@@ -115,7 +115,7 @@ def _command(folder: Path, port: int) -> list[str]:
 
 
 def _wait(port: int, keeper: subprocess.Popen[bytes], log: IO[str]) -> None:
-    """Wait until it answers, whatever the answer is."""
+    """Wait until it responds, with any status."""
     end = time.monotonic() + START_SECONDS
     while keeper.poll() is None and time.monotonic() < end:
         with suppress(OSError):
@@ -130,11 +130,11 @@ def _wait(port: int, keeper: subprocess.Popen[bytes], log: IO[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Prints the folder; the exit code says whether there is one."""
+    """Print the folder; returns the exit code, 1 if it cannot run."""
     try:
         if "fetch" in arguments and not FETCHED.exists():
             fetch()
-        print(find(os.environ))  # noqa: T201 - the answer, for a shell to read
+        print(find(os.environ))  # noqa: T201 - output for a shell
     except (DynamoDBLocalMissing, OSError, subprocess.CalledProcessError) as failure:
         print(failure, file=sys.stderr)  # noqa: T201
         return 1

@@ -1,6 +1,6 @@
 """Finds and runs Google's Bigtable emulator, for the tests and for `.ci/run`.
 
-`python -m tests.emulator` prints where the emulator is, and exits with 1 if there is none.
+`python -m tests.emulator` prints the path of the emulator, and exits with 1 if it finds none.
 """
 
 import os
@@ -21,10 +21,10 @@ class EmulatorMissing(Exception):
 
 
 def find(environ: Mapping[str, str]) -> Path:
-    """The emulator's program: the variable's, else one on PATH, in the gcloud SDK, or built by `.ci/run`.
+    """The emulator's program: in the environment variable, otherwise on PATH, in the gcloud SDK, or built by `.ci/run`.
 
     Raises:
-        EmulatorMissing: there is none, or the variable names no program.
+        EmulatorMissing: no emulator was found, or the variable does not name a program.
     """
     if named := environ.get(VARIABLE):
         if program := shutil.which(named):
@@ -52,7 +52,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
 
 @contextmanager
 def running(program: Path) -> Iterator[str]:
-    """Runs the emulator, empty, on a free port of the loopback; gives its "host:port" and stops it at the end."""
+    """Run the emulator, empty, on a free port of the loopback interface during the block; yields its "host:port"."""
     command = [str(program), "-host", "127.0.0.1", "-port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -66,9 +66,9 @@ def running(program: Path) -> Iterator[str]:
 
 
 def main() -> int:
-    """Prints the emulator's path; the exit code says whether there is one."""
+    """Print the emulator's path; returns the exit code, 1 if none was found."""
     try:
-        print(find(os.environ))  # noqa: T201 - the answer, for a shell to read
+        print(find(os.environ))  # noqa: T201 - output for a shell
     except EmulatorMissing as missing:
         print(missing, file=sys.stderr)  # noqa: T201
         return 1

@@ -1,4 +1,4 @@
-"""The entities of the planner's tests, and a backend that counts what is sent."""
+"""The entities of the planner's tests, and a backend that counts requests."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -17,7 +17,7 @@ shop = Table("shop")
 
 
 def day(number: int, hour: int = 0) -> datetime:
-    """A moment in January 2026."""
+    """A time in January 2026."""
     return datetime(2026, 1, number, hour, tzinfo=UTC)
 
 
@@ -66,7 +66,7 @@ class Reading(Entity, table=shop):
 
 
 class Counting(Backend):
-    """`Memory` that remembers the requests that it was sent, by the names of their classes."""
+    """A `Memory` that records the class names of the requests that it performs."""
 
     name = "counting"
 
@@ -91,7 +91,7 @@ class _Connection(ForwardingConnection[Request]):
 
 
 def store(*items: Entity) -> Store:
-    """A store in memory that holds these."""
+    """A store in memory that contains these items."""
     db = Store(shop, Memory())
     db.create()
     for item in items:

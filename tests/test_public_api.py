@@ -1,4 +1,4 @@
-"""The public surface of `odm`: its names, that each is documented, and that each shows the path that users import."""
+"""The public API of `odm`: its names, that each is documented, and that each shows the import path of users."""
 
 import inspect
 import pickle
@@ -92,12 +92,12 @@ NAMES = [
 ]
 
 
-def test_the_names_are_these() -> None:
+def test_the_public_names() -> None:
     assert odm.__all__ == NAMES
 
 
 def test_nothing_else_is_public() -> None:
-    assert callable(odm.Store)  # the names are there from the first use on
+    assert callable(odm.Store)  # names load at their first use
     public = {name for name, value in vars(odm).items() if not name.startswith("_") and not inspect.ismodule(value)}
     assert public - {"TYPE_CHECKING"} == set(NAMES)
 
@@ -130,7 +130,7 @@ def test_a_traceback_names_the_public_error() -> None:
     assert repr(odm.Store) == "<class 'odm.Store'>"
 
 
-def test_every_error_is_of_the_tree() -> None:
+def test_every_error_is_an_odm_error() -> None:
     errors = [value for value in vars(odm).values() if inspect.isclass(value) and issubclass(value, Exception)]
     assert all(issubclass(error, odm.OdmError) for error in errors)
     assert [error.__name__ for error in errors if issubclass(error, ValueError)] == [

@@ -1,4 +1,4 @@
-"""Requests that docs/differences.md says how Google's Bigtable emulator answers, sent without odm."""
+"""The requests to Google's Bigtable emulator in docs/differences.md, sent without odm."""
 
 import contextlib
 from collections.abc import Callable, Mapping
@@ -77,11 +77,11 @@ PROBES: Final[Mapping[str, Callable[[Emulator], str | None]]] = {
     "a mutation of an unknown family, behind another": _half_a_row,
     "an empty row key": lambda emulator: emulator.write(b""),
 }
-"""Each request by the words of the page; it gives the answer, or None for the word that goes with an error or none."""
+"""The requests by their names on the page; each returns its result, or None for "takes it"."""
 
 
 def outcome(emulator: Emulator, probe: Callable[[Emulator], str | None]) -> str:
-    """What the page says of the answer."""
+    """The result of a request, in the words of the page."""
     try:
         return probe(emulator) or "takes it"
     except GoogleAPICallError:

@@ -1,11 +1,11 @@
-"""The services that stand in for the clouds, and what of the suite runs on them by default.
+"""Fixtures for the local services, and the selection of tests that run on them by default.
 
 With ``--full`` all modules run sync and async. By default:
 
-* on the engine in memory the suite runs sync and async: it takes seconds;
-* on every other backend it runs once: the checksum of a test's name says whether sync or async, so that each module
-  has both, and modules have different ones of a test;
-* DynamoDB is DynamoDB Local; where there is none, moto.
+* on the engine in memory the suite runs sync and async, which takes seconds;
+* on every other backend each test runs once. A checksum of its name decides whether sync or async, so that each module
+  has both, and a test differs between modules;
+* DynamoDB is DynamoDB Local, or moto if DynamoDB Local is not installed.
 """
 
 from pathlib import Path
@@ -40,11 +40,11 @@ def _by_default(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def session() -> boto3.Session:
-    """Credentials that open nothing."""
+    """Credentials that are not valid on AWS."""
     return boto3.Session(aws_access_key_id="key", aws_secret_access_key="secret", region_name="eu-west-1")
 
 
 @pytest.fixture(scope="session")
 def config() -> Config:
-    """What moto fails to answer, it fails to answer again."""
+    """No retries: a request that fails on moto fails again."""
     return Config(retries={"total_max_attempts": 1})

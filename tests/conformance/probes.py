@@ -1,6 +1,6 @@
-"""Requests that odm never sends, or whose answer it does not rely on, to see where the stand-ins for DynamoDB differ.
+"""Requests that odm never sends, or whose response it does not rely on; they show where the local services differ.
 
-The names are those in docs/differences.md, which shows what each service answered.
+The names are those in docs/differences.md, which shows the response of each service.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class Service:
         self.client.put_item(TableName=self.table, Item=item)
 
     def stored(self, number: str) -> str:
-        """How a number reads that was put so."""
+        """A number as it is read back after a put."""
         self.put({"N": number})
         return str(self.client.get_item(TableName=self.table, Key=KEY)["Item"]["x"]["N"])
 
@@ -62,16 +62,16 @@ class Service:
         self.client.transact_write_items(TransactItems=puts, **more)
 
     def twice(self) -> str:
-        """What a counter shows after one transaction was sent twice under one token."""
+        """The value of a counter after a transaction was sent twice with one token."""
         change = {"UpdateExpression": "ADD y :n", "ExpressionAttributeValues": {":n": N}}
         update = {"TableName": self.table, "Key": keyed("token"), **change}
-        token = uuid4().hex  # tokens outlive their table
+        token = uuid4().hex  # tokens stay valid after the table is deleted
         for _ in range(2):
             self.client.transact_write_items(TransactItems=[{"Update": update}], ClientRequestToken=token)
         return str(self.client.get_item(TableName=self.table, Key=keyed("token"))["Item"]["y"]["N"])
 
     def other(self) -> None:
-        """Another transaction under the token of an earlier one."""
+        """Another transaction with the token of an earlier one."""
         token = uuid4().hex
         self.transact(keyed(1), ClientRequestToken=token)
         self.transact(keyed(2), ClientRequestToken=token)
@@ -83,7 +83,7 @@ def keyed(sort: object) -> dict[str, dict[str, str]]:
 
 
 def nested(levels: int) -> dict[str, Any]:
-    """A list in a list and so on."""
+    """Lists nested to this depth."""
     return reduce(lambda inner, _: {"L": [inner]}, range(levels), A)
 
 
@@ -132,7 +132,7 @@ PROBES: dict[str, Callable[[Service], Any]] = {
 
 
 def outcome(service: Service, probe: Callable[[Service], Any]) -> str:
-    """What a service made of a probe, in the words of the table."""
+    """The response of a service to a probe, in the words of the table."""
     try:
         found = probe(service)
     except ClientError as error:

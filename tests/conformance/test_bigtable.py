@@ -4,7 +4,7 @@ import pytest
 
 from odm.backends.bigtable import Bigtable
 from odm.testing import Capabilities
-from odm.testing.suite import *  # noqa: F403  # its classes and fixtures are what this module is for
+from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""docs/differences.md says what the services answer, and names the tests that they fail."""
+"""docs/differences.md shows the responses of the services, and names the tests that they fail."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
 
 
 def table(first: str) -> list[dict[str, str]]:
-    """The rows of the table whose first column has this title, each by title of column."""
+    """The rows of the table whose first column has this title, each as a dict by column title."""
     lines = re.search(rf"^\| {first} \|.*\n(?:\|.*\n)+", PAGE, re.MULTILINE)
     assert lines is not None
     titles, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[0].splitlines()]

@@ -9,11 +9,11 @@ from moto import mock_aws
 
 from odm.backends.dynamodb import DynamoDB
 from odm.testing import Capabilities
-from odm.testing.suite import *  # noqa: F403  # its classes and fixtures are what this module is for
+from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
 from tests.conformance.moto import FAULTS
 
 
-@pytest.fixture  # type: ignore[no-redef]  # in place of both
+@pytest.fixture  # type: ignore[no-redef]  # instead of both modes
 def mode() -> str:
     return "sync"
 

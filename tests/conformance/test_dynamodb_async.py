@@ -1,4 +1,4 @@
-"""The suite on DynamoDB in the async mode, against moto as a server: aiobotocore cannot be answered in process."""
+"""The suite on DynamoDB in the async mode, against moto as a server, because moto cannot mock aiobotocore."""
 
 import boto3
 import pytest
@@ -6,11 +6,11 @@ from botocore.config import Config
 
 from odm.backends.dynamodb import DynamoDB
 from odm.testing import Capabilities
-from odm.testing.suite import *  # noqa: F403  # its classes and fixtures are what this module is for
+from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
 from tests.conformance.moto import FAULTS
 
 
-@pytest.fixture  # type: ignore[no-redef]  # in place of both
+@pytest.fixture  # type: ignore[no-redef]  # instead of both modes
 def mode() -> str:
     return "async"
 

@@ -6,7 +6,7 @@ from botocore.config import Config
 
 from odm.backends.dynamodb import DynamoDB
 from odm.testing import Capabilities
-from odm.testing.suite import *  # noqa: F403  # its classes and fixtures are what this module is for
+from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
 from tests.conformance.dynamodb_local import FAULTS
 
 

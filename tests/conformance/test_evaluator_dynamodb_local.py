@@ -1,4 +1,4 @@
-"""What odm evaluates by itself, conditions and actions, is what DynamoDB Local makes of them on the same item.
+"""odm's own evaluation of conditions and actions gives the same result as DynamoDB Local's, on the same item.
 
 ``pytest --full --times 50 tests/conformance/test_evaluator_dynamodb_local.py`` is the long run.
 """
@@ -108,7 +108,7 @@ ACTIONS = st.one_of(
 
 
 def apart(actions: list[Action]) -> bool:
-    """Whether no path is another's beginning, or itself: what overlaps is refused before it is sent."""
+    """Whether no path equals or contains another one: odm refuses overlapping paths before it sends them."""
     paths = [action.path.segments for action in actions]
     return not any(a == b[: len(a)] for i, a in enumerate(paths) for j, b in enumerate(paths) if i != j)
 

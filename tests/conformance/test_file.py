@@ -1,4 +1,4 @@
-"""The suite on the engine on a file."""
+"""The suite on the engine in a file."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from odm.backends.local import LocalFile
 from odm.testing import Capabilities
-from odm.testing.suite import *  # noqa: F403  # its classes and fixtures are what this module is for
+from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
-"""The suite on the engine in memory with everything that is made for tests turned on, and nothing going wrong.
+"""The suite on the engine in memory with all of its options for tests, but without faults.
 
-Pages of one item, or of none where a filter drops it, are what the clouds may send too.
+Pages have one item, or none where a filter drops it, as the clouds may return too.
 """
 
 import pytest
 
 from odm.backends.local import Faults, Memory
 from odm.testing import Capabilities, Clock
-from odm.testing.suite import *  # noqa: F403  # its classes and fixtures are what this module is for
+from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
 
 
 @pytest.fixture

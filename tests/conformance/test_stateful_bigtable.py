@@ -1,4 +1,4 @@
-"""Random calls on Google's Bigtable emulator sync and async, on memory, and on a dict: they agree after every step.
+"""Random calls on Google's Bigtable emulator, sync and async, on `Memory`, and on a dict: they agree after every step.
 
 ``pytest --full --times 10 tests/conformance/test_stateful_bigtable.py`` is the long run.
 """
@@ -24,7 +24,7 @@ LENGTH = 20
 
 
 class OnBigtable(StoreMachine):
-    """Tables of its own each time, and a memory beside them."""
+    """New tables for each run, and a `Memory` to compare with."""
 
     most = 1
     backend: ClassVar[Bigtable]
@@ -54,7 +54,7 @@ class OnAsyncBigtable(OnBigtable):
 @pytest.mark.parametrize("machine", [OnBigtable, OnAsyncBigtable])
 def test_random_calls(bigtable_emulator: str, machine: type[OnBigtable]) -> None:
     OnBigtable.backend = Bigtable("project", "stateful", endpoint=bigtable_emulator)
-    # A step is hundreds of requests.
+    # A step sends hundreds of requests.
     slow = settings(
         max_examples=STEPS // LENGTH,
         stateful_step_count=LENGTH,

@@ -22,7 +22,7 @@ LENGTH = 20
 
 
 class OnDynamoDB(StoreMachine):
-    """A table a mode."""
+    """One table per mode."""
 
     backend: ClassVar[DynamoDB]
 
@@ -42,7 +42,7 @@ class OnDynamoDB(StoreMachine):
 
 def test_random_calls(session: boto3.Session, dynamodb_local: str) -> None:
     OnDynamoDB.backend = DynamoDB(session, endpoint_url=dynamodb_local)
-    # A step is hundreds of requests.
+    # A step sends hundreds of requests.
     slow = settings(
         max_examples=STEPS // LENGTH,
         stateful_step_count=LENGTH,

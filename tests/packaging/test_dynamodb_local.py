@@ -59,7 +59,7 @@ def test_the_variable_wins(tmp_path: Path, path: str, fetched: Path) -> None:
 
 def test_a_variable_that_names_nothing_is_an_error(tmp_path: Path, path: str, fetched: Path) -> None:
     installed(fetched)
-    with pytest.raises(DynamoDBLocalMissing, match="gone is no folder with DynamoDBLocal"):
+    with pytest.raises(DynamoDBLocalMissing, match="gone is not a folder with DynamoDBLocal"):
         find({"PATH": path, "ODM_DYNAMODB_LOCAL": str(tmp_path / "gone")})
 
 

@@ -291,13 +291,11 @@ def test_unused_arguments_are_left_out() -> None:
     ]
 
 
-BESIDE = Schema(
-    "beside", {}, {"by_who": IndexSchema("by_who", ()), "by_total": IndexSchema("by_total", (), local=True)}
-)
+LOCAL = Schema("local", {}, {"by_who": IndexSchema("by_who", ()), "by_total": IndexSchema("by_total", (), local=True)})
 
 
 def test_a_local_index_has_the_partition_key_of_the_table() -> None:
-    created = first(CreateTables(), BESIDE).kwargs
+    created = first(CreateTables(), LOCAL).kwargs
     assert [one["AttributeName"] for one in created["AttributeDefinitions"]] == [
         "pk",
         "sk",
@@ -317,23 +315,23 @@ def test_a_local_index_has_the_partition_key_of_the_table() -> None:
         }
     ]
     entry = Key(KEY.partition, "TOTAL#5")
-    put = first(Put(KEY, {}, {"by_total": entry}), BESIDE).kwargs
+    put = first(Put(KEY, {}, {"by_total": entry}), LOCAL).kwargs
     assert put["Item"] == {**NATIVE_KEY, "by_totalsk": {"S": "TOTAL#5"}}
-    update = first(Update(KEY, (), {"by_total": entry}), BESIDE).kwargs
+    update = first(Update(KEY, (), {"by_total": entry}), LOCAL).kwargs
     assert update["UpdateExpression"] == "SET #0 = :0"
     assert update["ExpressionAttributeNames"] == {"#0": "by_totalsk"}
-    gone = first(Update(KEY, (), {"by_total": None}), BESIDE).kwargs
+    gone = first(Update(KEY, (), {"by_total": None}), LOCAL).kwargs
     assert gone["UpdateExpression"] == "REMOVE #0"
 
 
 def test_a_local_index_can_be_read_consistently() -> None:
     for index, consistent in (("by_total", True), ("by_who", False)):
-        assert first(Query("C#1", index=index), BESIDE).kwargs.get("ConsistentRead", False) is consistent
-    assert "ConsistentRead" not in first(Query("C#1", index="by_total", consistent=False), BESIDE).kwargs
+        assert first(Query("C#1", index=index), LOCAL).kwargs.get("ConsistentRead", False) is consistent
+    assert "ConsistentRead" not in first(Query("C#1", index="by_total", consistent=False), LOCAL).kwargs
 
 
 def test_a_local_index_cannot_be_added_to_a_table() -> None:
     service = Service(lambda call, _number: described("ACTIVE") if call.operation == "describe_table" else {})
-    with pytest.raises(BackendError, match=r"'beside' exists without the local index 'by_total'.*drop local=True"):
-        run(DynamoDB().connect(BESIDE).steps(CreateTables()), service)
+    with pytest.raises(BackendError, match=r"'local' exists without the local index 'by_total'.*remove local=True"):
+        run(DynamoDB().connect(LOCAL).steps(CreateTables()), service)
     assert "update_table" not in [call.operation for call in service.calls]

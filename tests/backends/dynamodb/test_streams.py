@@ -74,7 +74,7 @@ class Stream:
         return {"Records": records}
 
     def event(self) -> dict[str, Any]:
-        """The same as the event of a Lambda function: JSON with bytes in base64, times in seconds, and the stream's ARN."""
+        """The same as a Lambda function's event: JSON, with base64 bytes, times in seconds, and the stream's ARN."""
 
         def jsonable(value: Any) -> Any:
             return value.timestamp() if isinstance(value, datetime) else b64encode(value).decode()

@@ -1,4 +1,4 @@
-"""The two storages and the two backends, so that each test of semantics runs on both."""
+"""Fixtures for both storages and both backends, so that each test of semantics runs on both."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Memory | LocalFil
 
 @pytest.fixture
 def send(backend: Memory | LocalFile) -> Iterator[Send]:
-    """Performs one request on a created table ``shop`` with the indexes ``by_x`` and ``by_y``."""
+    """Performs one request on a table ``shop`` with the indexes ``by_x`` and ``by_y``."""
     connection = backend.connect(schema_of())
     perform(connection, CreateTables())
     yield lambda request: perform(connection, request)

@@ -1,11 +1,11 @@
-"""Kills real writer processes at random moments, and checks after each kill that the file holds what it must.
+"""Kills real writer processes at random times, and checks the contents of the file after each kill.
 
 Run it as ``python -m tests.backends.local.kills --kills 200 [--seed N]``. Two processes at a time write to one file:
-puts, inserts, updates that move index keys, deletes, batches, transactions, and now and then `create`, `compact` and
-`copy`. Each tells, through a pipe, what it is about to change, and that the call has returned. After the kill every
-change that was told to be done must be there, the one under way wholly or not at all (a batch: item by item), and
-nothing else; every pattern must find exactly the items that a scan finds, and the index entries in the file must be
-those that its items imply.
+puts, inserts, updates that change index keys, deletes, batches, transactions, and sometimes `create`, `compact` and
+`copy`. Through a pipe, each process reports what it is about to change, and then that the call has returned. After a
+kill, the file must contain every change whose call has returned, the change in progress completely or not at all (of a
+batch: per item), and nothing else. Every access pattern must find exactly the items that a scan finds, and the index
+entries in the file must match its items.
 """
 
 import argparse
@@ -47,7 +47,7 @@ KINDS: Final = {
 }
 
 FORK: Final = multiprocessing.get_context("fork")
-"""Quick, and a test by itself: the process that forks has the file open."""
+"""Fast, and another test: the process that forks has the file open."""
 
 documents = Table("documents")
 
@@ -69,7 +69,7 @@ State: TypeAlias = dict[str, Document]
 """One writer's documents by name."""
 
 Effects: TypeAlias = Mapping[str, Document | None]
-"""What a call makes of documents; None: it is gone."""
+"""The documents after a call, by name; None: deleted."""
 
 _EFFECTS: Final[TypeAdapter[dict[str, Document | None]]] = TypeAdapter(dict[str, Document | None])
 
@@ -89,7 +89,7 @@ class Writer:
             getattr(self, kind)()
 
     def perform(self, kind: str, effects: Effects, call: Any, *arguments: Any) -> None:
-        """Tell, do, and tell that it is done."""
+        """Report the effects, make the call, and report that it returned."""
         self.tell.send_bytes(json.dumps([kind, json.loads(_EFFECTS.dump_json(dict(effects)))]).encode())
         call(*arguments)
         self.tell.send_bytes(b"")
@@ -128,7 +128,7 @@ class Writer:
             self.perform("update", {old.name: new}, self.db.update, old, *actions)
 
     def leave(self) -> None:
-        """Update a document so that it leaves an index."""
+        """Update a document so that an index no longer contains it."""
         if self.state:
             old = self.chance.choice(list(self.state.values()))
             new = old.model_copy(update={"due": None})
@@ -179,12 +179,12 @@ class Writer:
 
 
 def write(path: Path, owner: str, state: State, seed: int, tell: Connection) -> None:
-    """What a writer process does."""
+    """The main function of a writer process."""
     Writer(path, owner, state, random.Random(seed), tell).run()
 
 
 class Process:
-    """A writer process as its killer sees it."""
+    """A writer process, from the side of the process that kills it."""
 
     def __init__(self, path: Path, owner: str, state: State, seed: int) -> None:
         self.owner, self.state = owner, state
@@ -195,13 +195,13 @@ class Process:
         self.under_way: tuple[str, Effects] = ("nothing", {})
 
     def listen(self, seconds: float) -> None:
-        """Note what the process tells, for so long."""
+        """Record what the process reports, for this long."""
         end = time.monotonic() + seconds
         while self._told.poll(max(0.0, end - time.monotonic())):
             self._note(self._told.recv_bytes())
 
     def kill(self) -> None:
-        """Kill it, and note what it told before."""
+        """Kill the process, and record its last reports."""
         os.kill(self._process.pid or 0, signal.SIGKILL)
         try:
             while True:
@@ -220,7 +220,7 @@ class Process:
             self.under_way = "nothing", {}
 
     def settle(self, found: State) -> None:
-        """Check what is in the file against what was told, and go on from there."""
+        """Check the contents of the file against the reports, and continue with them."""
         kind, effects = self.under_way
         names = {*found, *self.state, *effects}
         if kind == "batch":
@@ -255,7 +255,7 @@ def check(db: Store, path: Path) -> dict[str, State]:
 
 
 def check_entries(path: Path) -> None:
-    """The file is sound, and its table of entries says what its items say."""
+    """Check that the file is intact and its index entries match its items."""
     with closing(sqlite3.connect(path)) as raw:
         assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         spaces = dict(raw.execute('SELECT "index", id FROM spaces'))
@@ -270,7 +270,7 @@ def check_entries(path: Path) -> None:
 
 
 def check_copies(folder: Path) -> None:
-    """Each copy that has its name is whole; what is left of an unfinished one is removed."""
+    """Check that each named copy is complete, and remove the parts of unfinished ones."""
     copies = [
         path for path in folder.glob("copy-*") if "." not in path.name and not path.name.endswith(("-wal", "-shm"))
     ]
@@ -282,10 +282,10 @@ def check_copies(folder: Path) -> None:
 
 
 def main(kills: int, seed: int, folder: Path) -> Counter[str]:
-    """Kill so often; the count of what was under way at each kill."""
+    """Kill this often; returns how often each call was in progress at a kill."""
     chance = random.Random(seed)
     under_way: Counter[str] = Counter()
-    while under_way.total() < kills:  # now and then on a new file
+    while under_way.total() < kills:  # sometimes on a new file
         path = folder / f"{under_way.total()}.db"
         with Store(documents, LocalFile(path)) as db:  # stays open while processes are forked
             states: dict[str, State] = {f"w{n}": {} for n in range(WRITERS)}
@@ -297,13 +297,13 @@ def main(kills: int, seed: int, folder: Path) -> Counter[str]:
 def one_round(
     db: Store, path: Path, states: dict[str, State], chance: random.Random, under_way: Counter[str]
 ) -> dict[str, State]:
-    """Start the writers, kill each at a moment of its own, check, and return what is in the file."""
+    """Start the writers, kill each at a random time, check, and return the contents of the file."""
     processes = [Process(path, owner, state, chance.getrandbits(60)) for owner, state in states.items()]
     for process in processes:
         process.listen(chance.uniform(0, LONGEST_SECONDS))
         process.kill()
         under_way[process.under_way[0]] += 1
-    db.create()  # a file whose creation was killed is as good as none
+    db.create()  # a file whose creation was killed may have no table
     found = check(db, path)
     for process in processes:
         process.settle(found[process.owner])

@@ -1,4 +1,4 @@
-"""What the tests of the bundled engine share."""
+"""Helpers for the tests of the bundled engine."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from odm.schema.model import IndexSchema, Schema
 ROOT = Path(__file__).parents[3]
 
 HANGS = 120.0
-"""After so many seconds a process will never end."""
+"""The timeout for a process, in seconds."""
 
 Send: TypeAlias = Callable[[Request], Any]
 """Performs one request and returns its response."""
@@ -35,7 +35,7 @@ def opened(path: Path, *, create: bool = True, timeout: float = 60.0) -> LocalCo
 
 
 def started(code: str, *arguments: object) -> subprocess.Popen[str]:
-    """A Python process of its own that runs the code."""
+    """Start a Python process that runs the code."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=ROOT,
@@ -48,7 +48,7 @@ def started(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def line_of(process: subprocess.Popen[str]) -> str:
-    """The next line that a process prints; one that has ended instead has failed."""
+    """The next line that a process prints; fails if the process has ended instead."""
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line, process.communicate()[1]
@@ -56,7 +56,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def output_of(code: str, *arguments: object) -> str:
-    """What a Python process of its own prints, which must succeed."""
+    """The output of a Python process that runs the code; fails if the process does."""
     with started(code, *arguments) as process:
         try:
             out, err = process.communicate(timeout=HANGS)

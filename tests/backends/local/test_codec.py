@@ -1,4 +1,4 @@
-"""Item to bytes and back, for everything that is ever stored and for maps that look like tags."""
+"""Items encoded and decoded, for all types of values and for maps that look like tags."""
 
 from decimal import Decimal
 from typing import Any
@@ -29,7 +29,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=3))
-def test_every_item_comes_back_equal(item: dict[str, Any]) -> None:
+def test_every_item_is_decoded_unchanged(item: dict[str, Any]) -> None:
     result = decode(encode(item))
     assert equal(result, item), result
 
@@ -50,17 +50,17 @@ def test_every_item_comes_back_equal(item: dict[str, Any]) -> None:
         {"a": True, "b": 1, "c": [False, 0]},
     ],
 )
-def test_items_that_could_be_mistaken(item: dict[str, Any]) -> None:
+def test_maps_that_look_like_tags(item: dict[str, Any]) -> None:
     assert equal(decode(encode(item)), item)
 
 
 @pytest.mark.parametrize("value", [1.5, (1,), {1: 2}.keys(), object(), [{"a": {"b": 0.5}}], "\ud800"])
-def test_what_is_not_a_stored_value_is_refused(value: Any) -> None:
+def test_values_that_cannot_be_stored_are_refused(value: Any) -> None:
     with pytest.raises(BadValue, match="cannot be stored"):
         encode({"a": value})
 
 
-def test_what_is_read_is_new_at_every_call() -> None:
+def test_each_decode_returns_new_objects() -> None:
     data = encode({"a": [1], "b": {"c": Decimal("1.5")}})
     first = decode(data)
     first["a"].append(2)

@@ -1,4 +1,4 @@
-"""`Faults`, through both stores, on both backends."""
+"""`Faults`, with sync and async stores, on both backends."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -76,7 +76,7 @@ def backend(request: pytest.FixtureRequest, faults: Faults, tmp_path: Path) -> B
 
 @pytest.fixture(params=["sync", "async"])
 def db(request: pytest.FixtureRequest, backend: Backend) -> Iterator[Store]:
-    """A store with the part in it; the async one has a blocking face."""
+    """A store that contains `PART`; the async one is wrapped in a blocking interface."""
     with asyncio.Runner() as runner:
         store = Store(table, backend) if request.param == "sync" else blocking(AsyncStore(table, backend), runner)
         store.create()
@@ -86,7 +86,7 @@ def db(request: pytest.FixtureRequest, backend: Backend) -> Iterator[Store]:
 
 
 def stored(backend: Backend) -> list[Any]:
-    """What is stored, found by a store of its own once nothing goes wrong any more."""
+    """The stored entities, read by another store after all faults have happened."""
     with Store(table, backend) as other:
         return sorted(other.scan(Part), key=lambda part: (part.bin, part.number))
 
@@ -129,7 +129,7 @@ CALL_IDS = [f"{word}{n}" for n, (word, _) in enumerate(CALLS)]
 
 @pytest.mark.parametrize(("word", "call"), CALLS, ids=CALL_IDS)
 class TestWords:
-    def test_a_request_meets_the_fault_of_its_word(
+    def test_a_fault_applies_to_the_requests_of_its_name(
         self, db: Store, faults: Faults, word: Any, call: Callable[[Store], object]
     ) -> None:
         faults.throttle(word)
@@ -139,14 +139,14 @@ class TestWords:
         assert (happened.fault, happened.operation, happened.table) == ("throttle", word, "parts")
         assert list(db.scan(Part)) == [PART]
 
-    def test_it_meets_none_of_another_word(
+    def test_a_fault_does_not_apply_to_requests_of_another_name(
         self, db: Store, faults: Faults, word: str, call: Callable[[Store], object]
     ) -> None:
         groups = {"put": {"put", "insert"}, "insert": {"put", "insert"}}
         others = {word for word, _ in CALLS} - groups.get(word, {word})
         for other in others:
             faults.fail(other)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        with suppress(ConditionFailed):  # of the put with a condition that does not hold
+        with suppress(ConditionFailed):  # raised by the put whose condition fails
             call(db)
         assert faults.happened == ()
 
@@ -160,14 +160,14 @@ class TestWords:
         assert [one.operation for one in faults.happened] == [word]
 
 
-def test_explain_meets_none(db: Store, faults: Faults) -> None:
+def test_explain_has_no_faults(db: Store, faults: Faults) -> None:
     faults.fail("any", times=None)
     assert db.explain(KEY).native is not None
     assert db.explain(PART).native is not None
     assert faults.happened == ()
 
 
-def test_an_older_item_that_is_rewritten_is_no_insert(backend: Backend, faults: Faults) -> None:
+def test_an_upgrade_of_an_older_item_is_not_an_insert(backend: Backend, faults: Faults) -> None:
     newer = Table("parts")
 
     class NewPart(Entity, table=newer, tag="Part", version=2):
@@ -191,7 +191,7 @@ def test_an_older_item_that_is_rewritten_is_no_insert(backend: Backend, faults: 
     assert [fault.operation for fault in faults.happened] == ["put"]
 
 
-def test_a_put_means_inserts_too_and_not_the_other_way_round(db: Store, faults: Faults) -> None:
+def test_put_includes_inserts_but_insert_does_not_include_puts(db: Store, faults: Faults) -> None:
     faults.throttle("insert")
     db.put(OTHER)
     with pytest.raises(Throttled):
@@ -202,7 +202,7 @@ def test_a_put_means_inserts_too_and_not_the_other_way_round(db: Store, faults: 
 
 
 class TestThrottle:
-    def test_the_application_tries_again(self, db: Store, faults: Faults) -> None:
+    def test_the_application_can_retry(self, db: Store, faults: Faults) -> None:
         faults.throttle("put", times=2)
         for _ in range(2):
             with pytest.raises(Throttled):
@@ -211,7 +211,7 @@ class TestThrottle:
         assert db.get(Part, bin="a", number="2") == OTHER
 
     @pytest.mark.parametrize(("done", "count"), [(None, 5), (0, 0), (3, 3), (99, 10)])
-    def test_a_batch_is_done_in_part(
+    def test_a_batch_is_applied_in_part(
         self, db: Store, faults: Faults, backend: Backend, done: int | None, count: int
     ) -> None:
         faults.throttle("batch", done=done)
@@ -222,12 +222,12 @@ class TestThrottle:
         send(db, list(caught.value.left))
         assert stored(backend) == [PART, *MANY]
 
-    def test_a_resumed_delete_of_all_does_the_rest(self, db: Store, faults: Faults, backend: Backend) -> None:
+    def test_a_repeated_delete_all_deletes_the_rest(self, db: Store, faults: Faults, backend: Backend) -> None:
         send(db, MANY)
         faults.throttle("batch")
         with pytest.raises(Throttled) as caught:
             db.delete_all(PARTITION)
-        assert caught.value.left == ()  # nobody gave these one by one
+        assert caught.value.left == ()  # the caller did not pass these one by one
         assert stored(backend) == [PART, *MANY[5:]]
         assert db.delete_all(PARTITION) == 5
         assert stored(backend) == [PART]
@@ -252,7 +252,7 @@ class TestThrottle:
 
 
 class TestFail:
-    def test_with_an_error_of_ones_own(self, db: Store, faults: Faults) -> None:
+    def test_with_a_given_error(self, db: Store, faults: Faults) -> None:
         error = BackendError("it rains")
         faults.fail("query", error, after=1)
         assert list(db.query(PARTITION)) == []
@@ -271,7 +271,7 @@ class TestFail:
                 db.get(KEY)
         assert seen == [("CreateTables", "NoneType"), ("Get", "BackendError")]
 
-    def test_for_ever_until_it_is_cleared(self, db: Store, faults: Faults) -> None:
+    def test_forever_until_it_is_cleared(self, db: Store, faults: Faults) -> None:
         faults.fail("any", times=None)
         for _ in range(5):
             with pytest.raises(BackendError, match="the service failed"):
@@ -314,7 +314,7 @@ class TestLose:
             transact(db)
         assert [part.stock for part in stored(backend)] == ([6, 7] if applied else [5])
 
-    def test_what_may_be_sent_again_is_a_plain_failure(self, db: Store, faults: Faults, backend: Backend) -> None:
+    def test_an_idempotent_write_is_a_backend_error(self, db: Store, faults: Faults, backend: Backend) -> None:
         faults.lose("put")
         faults.lose("batch", applied=False)
         with pytest.raises(BackendError, match="try again"):
@@ -323,27 +323,27 @@ class TestLose:
             send(db, MANY)
         assert stored(backend) == [PART, OTHER]
 
-    def test_a_write_that_its_condition_refuses(self, db: Store, faults: Faults) -> None:
+    def test_a_write_whose_condition_fails(self, db: Store, faults: Faults) -> None:
         faults.lose("update")
         with pytest.raises(OutcomeUnknown):
             db.update(KEY, set_(Part.stock, 0), when=Part.stock == 99)
         assert db.one(KEY) == PART
 
     @pytest.mark.parametrize("operation", ["get", "query", "scan", "read", "any", "create"])
-    def test_only_of_writes(self, operation: Any) -> None:
+    def test_only_responses_to_writes_can_be_lost(self, operation: Any) -> None:
         with pytest.raises(BadValue, match="only the response to a write"):
             Faults().lose(operation)
 
 
 class TestDelay:
-    def test_by_the_function_given(self, db: Store, faults: Faults, slept: list[float]) -> None:
+    def test_calls_the_given_function(self, db: Store, faults: Faults, slept: list[float]) -> None:
         faults.delay("get", 0.2)
         faults.delay("any", 1)
         assert db.get(KEY) == PART
         db.put(OTHER)
         assert slept == [0.2, 1, 1]
 
-    def test_a_clock_can_stand_in_for_waiting(self) -> None:
+    def test_a_clock_can_replace_waiting(self) -> None:
         clock = Clock()
         faults = Faults(sleep=clock.advance)
         faults.delay("get", 30)
@@ -353,7 +353,7 @@ class TestDelay:
             assert db.get(KEY) is None
         assert clock() == before + 30
 
-    def test_waits_by_itself(self) -> None:
+    def test_waits_by_default(self) -> None:
         faults = Faults()
         faults.delay("any", 0.001)
         with Store(table, Memory(faults=faults)) as db:
@@ -361,7 +361,7 @@ class TestDelay:
             assert db.get(KEY) is None
         assert [one.fault for one in faults.happened] == ["delay", "delay"]
 
-    async def test_the_event_loop_goes_on(self) -> None:
+    async def test_does_not_block_the_event_loop(self) -> None:
         faults = Faults()
         faults.delay("get", 3600)
         async with AsyncStore(table, Memory(faults=faults)) as db:
@@ -369,7 +369,7 @@ class TestDelay:
             slow = asyncio.create_task(db.get(KEY))
             await asyncio.sleep(0)
             assert faults.happened
-            await db.put(PART)  # while the other request still waits
+            await db.put(PART)  # while the delayed request still waits
             assert not slow.done()
             slow.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -377,7 +377,7 @@ class TestDelay:
 
 
 class TestBefore:
-    def test_a_competitor_takes_the_key(self, db: Store, faults: Faults, backend: Backend) -> None:
+    def test_a_concurrent_write_takes_the_key(self, db: Store, faults: Faults, backend: Backend) -> None:
         def compete() -> None:
             with Store(table, backend) as rival:
                 rival.insert(Part(bin="a", number="2", stock=1))
@@ -387,7 +387,7 @@ class TestBefore:
             db.insert(OTHER)
         assert caught.value.item.stock == 1
 
-    def test_a_competitor_changes_the_revision(self, db: Store, faults: Faults, backend: Backend) -> None:
+    def test_a_concurrent_write_changes_the_revision(self, db: Store, faults: Faults, backend: Backend) -> None:
         sheet = db.put(Sheet(sheet="s"))
         rival = Store(table, backend)
         faults.before("put", lambda: rival.put(sheet.model_copy(update={"text": "theirs"})))
@@ -396,7 +396,7 @@ class TestBefore:
         assert caught.value.item.text == "theirs"
         rival.close()
 
-    def test_its_own_requests_meet_no_faults(self, db: Store, faults: Faults, backend: Backend) -> None:
+    def test_requests_of_the_function_have_no_faults(self, db: Store, faults: Faults, backend: Backend) -> None:
         rival = Store(table, backend)
         faults.before("update", lambda: rival.update(rival.one(KEY), increment(Part.stock)), times=None)
         faults.throttle("get")
@@ -408,7 +408,7 @@ class TestBefore:
         assert db.one(KEY).stock == 9
         rival.close()
 
-    def test_what_it_raises_the_caller_gets(self, db: Store, faults: Faults) -> None:
+    def test_exceptions_of_the_function_reach_the_caller(self, db: Store, faults: Faults) -> None:
         def fail() -> None:
             raise AssertionError("never reached, they said")
 
@@ -506,7 +506,9 @@ class TestWhich:
         faults.throttle("get", times=None, chance=chance)
         assert outcomes(db, 4) == [works] * 4
 
-    def test_faults_meet_in_the_order_they_were_set(self, db: Store, faults: Faults, slept: list[float]) -> None:
+    def test_faults_take_effect_in_the_order_in_which_they_were_set(
+        self, db: Store, faults: Faults, slept: list[float]
+    ) -> None:
         faults.delay("get", 1)
         faults.throttle("get")
         faults.delay("get", 2)
@@ -522,7 +524,7 @@ class TestWhich:
             Happened("throttle", "get", "parts", key),
         )
 
-    def test_threads_meet_it_once(self, backend: Backend, faults: Faults) -> None:
+    def test_a_fault_applies_once_among_threads(self, backend: Backend, faults: Faults) -> None:
         with Store(table, backend) as db:
             db.create()
             faults.throttle("get", times=10)
@@ -536,7 +538,7 @@ class TestWhich:
 
 
 def outcomes(db: Store, calls: int) -> list[bool]:
-    """Which of so many gets worked."""
+    """For each of this many gets, whether it succeeded."""
 
     def works() -> bool:
         try:
@@ -567,7 +569,7 @@ MISTAKES: list[tuple[str, Callable[[Faults], None]]] = [
 
 
 @pytest.mark.parametrize(("message", "mistake"), MISTAKES, ids=[f"{n}: {text}" for n, (text, _) in enumerate(MISTAKES)])
-def test_a_mistake_is_named(message: str, mistake: Callable[[Faults], None]) -> None:
+def test_invalid_arguments_are_named(message: str, mistake: Callable[[Faults], None]) -> None:
     faults = Faults()
     with pytest.raises(BadValue, match=message):
         mistake(faults)
@@ -577,7 +579,7 @@ def test_a_mistake_is_named(message: str, mistake: Callable[[Faults], None]) -> 
 @pytest.mark.parametrize("name", ["memory", "file"])
 def test_a_short_page_is_followed(name: str, tmp_path: Path) -> None:
     faults = Faults()
-    faults.delay("query", 0)  # so that the record tells how many pages were read
+    faults.delay("query", 0)  # records how many pages were read
     short: Backend = Memory(faults=faults, page_bytes=1)
     if name == "file":
         short = LocalFile(tmp_path / "db", faults=faults, page_bytes=1)

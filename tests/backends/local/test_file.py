@@ -1,4 +1,4 @@
-"""What only a file has: it outlives the process, is shared, and may be the wrong one."""
+"""Properties of files only: durability, sharing between processes, and files of other programs."""
 
 import gc
 import os
@@ -47,13 +47,13 @@ connection.close()
 
 
 def writer(path: FilePath, name: str, times: int) -> subprocess.Popen[str]:
-    """A process that puts items and increments a counter; it prints the number of each put that it was told is done."""
+    """A process that puts items and increments a counter; it prints the number of each put whose call has returned."""
     arguments = [sys.executable, "-c", WRITER, str(path), name, str(times)]
     environment = {**os.environ, "PYTHONPATH": str(FilePath.cwd())}
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment)
 
 
-def test_what_was_written_is_there_after_reopening(tmp_path: FilePath) -> None:
+def test_writes_are_visible_after_reopening(tmp_path: FilePath) -> None:
     path = tmp_path / "shop.db"
     first = opened(path)
     perform(first, Put(KEY, {"n": 1}, {"by_x": Key("X", "1")}))
@@ -67,7 +67,7 @@ def test_what_was_written_is_there_after_reopening(tmp_path: FilePath) -> None:
     second.close()
 
 
-def test_a_file_left_open_loses_nothing_to_a_kill(tmp_path: FilePath) -> None:
+def test_a_kill_while_the_file_is_open_loses_no_write(tmp_path: FilePath) -> None:
     path = tmp_path / "shop.db"
     process = writer(path, "killed", 1_000_000)
     assert process.stdout is not None
@@ -164,7 +164,7 @@ def test_other_connections_see_what_one_creates_and_drops(tmp_path: FilePath) ->
     two.close()
 
 
-def test_drop_leaves_nothing_behind(tmp_path: FilePath) -> None:
+def test_drop_removes_all_rows(tmp_path: FilePath) -> None:
     connection = opened(tmp_path / "shop.db")
     perform(connection, Put(KEY, {"n": 1}, {"by_x": Key("X")}))
     perform(connection, DropTables())
@@ -183,7 +183,9 @@ def test_nothing_is_opened_before_the_first_request(tmp_path: FilePath) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_relative_path_is_taken_from_where_it_was_given(tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_resolved_when_the_backend_is_created(
+    tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     backend = LocalFile("shop.db")
@@ -246,7 +248,7 @@ def test_a_wrong_file_is_refused(tmp_path: FilePath, make: Callable[[FilePath], 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
-def test_a_pipe_is_refused_and_nothing_is_left_beside_it(tmp_path: FilePath) -> None:
+def test_a_pipe_is_refused_and_no_other_file_is_created(tmp_path: FilePath) -> None:
     os.mkfifo(tmp_path / "shop.db")
     connection = LocalFile(tmp_path / "shop.db").connect(schema_of())
     for request in (CreateTables(), Query("p")):
@@ -256,7 +258,7 @@ def test_a_pipe_is_refused_and_nothing_is_left_beside_it(tmp_path: FilePath) -> 
     assert [file.name for file in tmp_path.iterdir()] == ["shop.db"]
 
 
-def test_a_path_that_no_file_can_have() -> None:
+def test_a_path_with_a_null_character() -> None:
     with pytest.raises(BadValue, match=r"LocalFile\('a.x00b'\): a path cannot contain the character U\+0000"):
         LocalFile("a\0b")
 
@@ -293,8 +295,8 @@ def test_a_program_that_keeps_the_file_locked(tmp_path: FilePath) -> None:
 
 
 @pytest.mark.parametrize("timeout", [2e6, 3e6, 1e9, TIMEOUT_MAX])
-def test_a_long_timeout_is_not_taken_for_none(timeout: float, tmp_path: FilePath) -> None:
-    """SQLite counts milliseconds in 32 bits."""
+def test_a_very_long_timeout_still_waits(timeout: float, tmp_path: FilePath) -> None:
+    """SQLite stores the timeout in milliseconds in 32 bits."""
     opened(tmp_path / "shop.db").close()
     connection = open_file(tmp_path / "shop.db", timeout, create=False)
     [milliseconds] = connection.execute("PRAGMA busy_timeout").fetchone()
@@ -312,7 +314,7 @@ def test_writes_are_synced(tmp_path: FilePath) -> None:
     storage.close()
 
 
-def test_a_connection_that_nobody_closed_goes_with_its_owner(tmp_path: FilePath) -> None:
+def test_an_unclosed_connection_is_closed_with_its_store(tmp_path: FilePath) -> None:
     connection = opened(tmp_path / "left.db")
     storage = cast(FileStorage, connection._engine.storage)
     [sqlite] = storage._connections.idle

@@ -1,4 +1,4 @@
-"""Files and disks that are not as they should be: one clear error, nothing acknowledged lost, and life goes on."""
+"""Damaged files and full disks: one clear error, no acknowledged write lost, and later requests work."""
 
 import itertools
 import os
@@ -75,7 +75,7 @@ def use(path: Path, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"7", b"[1,2]", "text", 1, None], ids=str)
-def test_what_stands_in_place_of_an_item_is_damage(value: object, sound: Path, tmp_path: Path) -> None:
+def test_a_value_of_another_type_in_place_of_an_item_is_damage(value: object, sound: Path, tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     path.write_bytes(sound.read_bytes())
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -88,13 +88,13 @@ def test_what_stands_in_place_of_an_item_is_damage(value: object, sound: Path, t
 
 
 def read(connection: LocalConnection, request: Request) -> str:
-    """What was found, decoded."""
+    """The decoded response."""
     found = perform(connection, request)
     return repr(found.items if isinstance(found, Page) else found)
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_flipped_bytes_raise_nothing_raw(seed: int, sound: Path, tmp_path: Path) -> None:
+def test_flipped_bytes_raise_only_errors_of_odm(seed: int, sound: Path, tmp_path: Path) -> None:
     chance = random.Random(seed)
     data = bytearray(sound.read_bytes())
     for _ in range(chance.choice([1, 5, 50, 500])):
@@ -117,8 +117,8 @@ def test_a_truncated_file_is_damaged(sound: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["gone", "header", "middle"])
-def test_without_its_log_a_file_is_as_it_was_before(damage: str, tmp_path: Path) -> None:
-    """SQLite takes a damaged log for one that a crash cut off; so do we, and what remains is whole."""
+def test_without_its_log_a_file_has_its_earlier_contents(damage: str, tmp_path: Path) -> None:
+    """SQLite treats a damaged log like one that a crash cut off. What remains is consistent."""
     owner = filled(tmp_path / "shop.db")
     path = tmp_path / "copy.db"
     shutil.copy(tmp_path / "shop.db", path)
@@ -204,7 +204,7 @@ for call in (LocalFile(path).compact, lambda: perform(connection, Put(Key("q"), 
     except BackendError as error:
         assert "full" in str(error), error
     else:
-        raise AssertionError("there was room")
+        raise AssertionError("there was space")
 assert perform(connection, Query("p", count=True)).count == done
 resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 perform(connection, Put(Key("q"), {"text": "y" * 9000}))
@@ -216,12 +216,12 @@ connection.close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on the size of files")
-def test_no_room_for_the_log(tmp_path: Path) -> None:
+def test_no_space_for_the_log(tmp_path: Path) -> None:
     assert output_of(LIMITED, tmp_path / "shop.db") == ""
 
 
 def test_a_full_disk_stops_writes_and_loses_nothing(tmp_path: Path) -> None:
-    """SQLite's own limit on pages raises what it raises on a full disk."""
+    """SQLite's page limit raises the same error as a full disk."""
     path = tmp_path / "shop.db"
     connection = opened(path)
     storage = cast(FileStorage, connection._engine.storage)
@@ -259,7 +259,7 @@ from tests.backends.local.support import opened
 
 path, there = Path(sys.argv[1]), Path(sys.argv[2])
 connection = opened(path, create=False)
-if os.geteuid() == 0:  # to whom nothing is read-only
+if os.geteuid() == 0:  # for root nothing is read-only
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
@@ -292,7 +292,7 @@ connection.close()
 
 @pytest.fixture
 def folders() -> Iterator[tuple[Path, Path]]:
-    """Two folders that every user of the machine can reach, the second one open to all."""
+    """Two folders that every user of the machine can access; in the second one all can write."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         Path(one).chmod(0o755)
         Path(two).chmod(0o777)
@@ -303,7 +303,7 @@ def folders() -> Iterator[tuple[Path, Path]]:
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are other ones")
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o555), (0o666, 0o555), (0o444, 0o777)])
 @pytest.mark.parametrize("in_use", [False, True])
-def test_what_may_not_be_written_can_be_read(
+def test_a_read_only_file_can_be_read(
     folders: tuple[Path, Path], file_mode: int, folder_mode: int, in_use: bool
 ) -> None:
     path = folders[0] / "shop.db"
@@ -317,7 +317,7 @@ def test_what_may_not_be_written_can_be_read(
     with started(READER, path, folders[1]) as reader:
         assert reader.stdin is not None
         assert (line_of(reader), line_of(reader)) == ("1\n", "1\n")
-        if os.geteuid() == 0 or in_use:  # who may write goes on, and the reader sees it
+        if os.geteuid() == 0 or in_use:  # a writer with permission continues, and the reader sees its writes
             writer = owner if in_use else opened(path, create=False)
             perform(writer, Put(KEY, {"n": 2}, {"by_x": Key("X")}))
             reader.stdin.write("\n")

@@ -1,4 +1,4 @@
-"""``Memory(index_lag=...)``: a global index answers as it was that long ago."""
+"""``Memory(index_lag=...)``: global indexes show the state of that many seconds ago."""
 
 import asyncio
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def test_a_new_item_appears_when_the_lag_has_passed(db: Store, clock: Clock) -> 
     assert queued(db) == [job]
 
 
-def test_a_changed_item_is_found_as_it_was(db: Store, clock: Clock) -> None:
+def test_an_index_returns_the_previous_item_of_an_update(db: Store, clock: Clock) -> None:
     old = db.put(Job(number="1", note="old"))
     clock.advance(LAG)
     db.update(KEY, set_(Job.note, "new"))
@@ -71,7 +71,7 @@ def test_a_changed_item_is_found_as_it_was(db: Store, clock: Clock) -> None:
     assert [job.note for job in queued(db)] == ["new"]
 
 
-def test_a_moved_item_is_found_where_it_was(db: Store, clock: Clock) -> None:
+def test_an_index_finds_a_moved_item_under_its_previous_key(db: Store, clock: Clock) -> None:
     db.put(Job(number="1"))
     clock.advance(LAG)
     db.update(KEY, set_(Job.queue, "out"))
@@ -114,7 +114,7 @@ def test_expiry_does_not_lag(db: Store, clock: Clock) -> None:
     assert queued(db) == []
 
 
-def test_an_update_sees_the_item_and_not_the_index(db: Store, clock: Clock) -> None:
+def test_an_update_reads_the_item_and_not_the_index(db: Store, clock: Clock) -> None:
     db.put(Job(number="1"))
     clock.advance(LAG)
     db.update(KEY, set_(Job.queue, "out"))
@@ -123,7 +123,7 @@ def test_an_update_sees_the_item_and_not_the_index(db: Store, clock: Clock) -> N
     assert (db.one(KEY).queue, db.one(KEY).note) == ("out", "done")
 
 
-def test_two_stores_lag_alike(clock: Clock) -> None:
+def test_two_stores_lag_equally(clock: Clock) -> None:
     backend = Memory(clock=clock, index_lag=LAG)
     with Store(table, backend) as one, Store(table, backend) as other:
         one.create()
@@ -140,7 +140,7 @@ def test_the_real_time_is_the_default() -> None:
         assert queued(db) == []
 
 
-def test_without_lag_an_index_is_never_behind() -> None:
+def test_without_lag_an_index_shows_writes_at_once() -> None:
     with Store(table, Memory(clock=lambda: 0.0)) as db:
         db.create()
         db.put(Job(number="1"))
@@ -148,7 +148,7 @@ def test_without_lag_an_index_is_never_behind() -> None:
 
 
 @pytest.mark.parametrize("lag", [-1, float("nan"), float("inf")])
-def test_a_lag_that_is_no_time_is_refused(lag: float) -> None:
+def test_an_invalid_lag_is_refused(lag: float) -> None:
     with pytest.raises(BadValue, match="index_lag"):
         Memory(index_lag=lag)
 
@@ -161,7 +161,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=30))
-def test_the_index_is_that_of_a_moment_ago(steps: list[tuple[Any, ...]]) -> None:
+def test_the_index_shows_an_earlier_state(steps: list[tuple[Any, ...]]) -> None:
     clock = Clock(datetime(2030, 1, 1, tzinfo=UTC))
     start = clock()
     model: dict[str, Job] = {}

@@ -1,4 +1,4 @@
-"""A short run of `kills`; ``pytest --full --times 10`` makes it a long one."""
+"""A short run of `kills`; ``pytest --full --times 10`` makes it longer."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is neither fork nor SIGKILL")
-def test_nothing_acknowledged_is_lost_and_nothing_is_half_written() -> None:
+def test_no_acknowledged_write_is_lost_and_none_is_applied_in_part() -> None:
     kills = str(times(20, 40))
     done = subprocess.run(
         [sys.executable, "-m", "tests.backends.local.kills", "--kills", kills],

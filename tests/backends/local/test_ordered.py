@@ -1,4 +1,4 @@
-"""Values in order, few or many: as a sorted list has them."""
+"""`Ordered` has the same order as a sorted list, with few or many values."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ texts = st.text("abc", max_size=3)
 
 
 @given(st.data(), st.lists(texts, unique=True, max_size=20), st.integers(0, 12))
-def test_it_is_a_sorted_list(data: st.DataObject, values: list[str], few: int) -> None:
+def test_it_behaves_like_a_sorted_list(data: st.DataObject, values: list[str], few: int) -> None:
     usual, ordered.FEW = ordered.FEW, few  # type: ignore[misc]
     try:
         found: Ordered[Any] = Ordered()
@@ -33,7 +33,7 @@ def test_it_is_a_sorted_list(data: st.DataObject, values: list[str], few: int) -
     assert bool(found) is bool(expected)
 
 
-def test_many_values_are_kept_otherwise() -> None:
+def test_many_values_are_stored_in_a_sorted_list() -> None:
     found: Ordered[str] = Ordered()
     for number in range(ordered.FEW + 2):
         found.add(f"{number * 7919 % 100_003:06}")

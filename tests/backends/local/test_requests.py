@@ -86,7 +86,7 @@ def test_batch_get_answers_in_the_order_of_the_keys(send: Send) -> None:
     assert send(BatchGet(())) == ()
 
 
-def test_nothing_that_was_handed_in_or_out_reaches_the_store(send: Send) -> None:
+def test_changing_passed_or_returned_objects_does_not_change_the_store(send: Send) -> None:
     item: dict[str, Any] = {"list": [1], "map": {"a": [1]}}
     values: list[int] = [1]
     send(Put(KEY, item))
@@ -111,7 +111,7 @@ def test_nothing_that_was_handed_in_or_out_reaches_the_store(send: Send) -> None
         getattr(seen, "made", seen)["new"] = 3
 
 
-def test_a_condition_is_judged_on_the_item_as_it_is(send: Send) -> None:
+def test_a_condition_is_evaluated_on_the_stored_item(send: Send) -> None:
     absent = Missing(Path(("n",)))
     assert send(Put(KEY, {"n": 1}, condition=is_("n", 1))) == Refused(None)
     assert send(Put(KEY, {"n": 1}, condition=absent)) == Written()
@@ -124,7 +124,7 @@ def test_a_condition_is_judged_on_the_item_as_it_is(send: Send) -> None:
     assert send(Delete(KEY)) == Written(existed=False)
 
 
-def test_update_returns_what_was_asked_for(send: Send) -> None:
+def test_update_returns_the_requested_item(send: Send) -> None:
     add = (Increment(Path(("n",)), 1),)
     send(Put(KEY, {"n": 1, "s": "x"}))
     assert send(Update(KEY, add)) == Written()
@@ -172,7 +172,7 @@ def test_update_changes_the_entries_that_it_names(send: Send) -> None:
     assert send(Get(KEY)) == {}
 
 
-def test_delete_takes_the_entries_along(send: Send) -> None:
+def test_delete_removes_the_entries(send: Send) -> None:
     send(Put(KEY, {"n": 1}, {"by_x": Key("X", "1")}))
     send(Put(Key("p", "other"), {"n": 2}, {"by_x": Key("X", "1")}))
     send(Delete(KEY))
@@ -181,7 +181,7 @@ def test_delete_takes_the_entries_along(send: Send) -> None:
     assert index_of(send, "X") == []
 
 
-def test_a_refused_write_leaves_the_entries(send: Send) -> None:
+def test_a_refused_write_does_not_change_the_entries(send: Send) -> None:
     send(Put(KEY, {"n": 1}, {"by_x": Key("X", "1")}))
     no = Exists(Path(("gone",)))
     for write in (
@@ -211,7 +211,7 @@ def test_an_index_of_a_later_schema_needs_create(backend: Memory | LocalFile) ->
     new.close()
 
 
-def test_batch_write_does_all_of_it(send: Send) -> None:
+def test_batch_write_applies_all_operations(send: Send) -> None:
     send(Put(KEY, {"n": 1}, {"by_x": Key("X")}))
     many = [Put(Key("many", f"{n:05}"), {"n": n}, {"by_x": Key("M", f"{n:05}")}) for n in range(2 * CHUNK + 1)]
     assert send(BatchWrite((*many, Delete(KEY), Delete(Key("not", "there"))))) is None
@@ -273,7 +273,7 @@ def test_query(five: Send, query: Query, expected: str, next_: int | None) -> No
 
 
 def test_count_counts_a_page(five: Send) -> None:
-    # the schema has no entities, so all items are another program's
+    # the schema has no entities, so all items count as foreign
     assert five(Query("p", count=True, limit=2)) == Page((), (), at(1), 2, strangers=2)
     assert five(Query("p", count=True, limit=2, filter=ODD)) == Page((), (), None, 2, strangers=2)
     assert five(Scan(count=True)).count == 6
@@ -282,7 +282,7 @@ def test_count_counts_a_page(five: Send) -> None:
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("condition", [None, EVEN, ODD])
-def test_pages_of_an_index_join_to_the_whole(five: Send, limit: int, reverse: bool, condition: Any) -> None:
+def test_pages_of_an_index_together_have_all_items(five: Send, limit: int, reverse: bool, condition: Any) -> None:
     whole = names(five, Query("X", index="by_x", reverse=reverse, filter=condition))
     assert whole == sorted(whole, reverse=not reverse)
     joined: list[str] = []
@@ -298,7 +298,7 @@ def test_pages_of_an_index_join_to_the_whole(five: Send, limit: int, reverse: bo
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 6])
-def test_pages_of_a_scan_join_to_the_whole(five: Send, limit: int) -> None:
+def test_pages_of_a_scan_together_have_all_items(five: Send, limit: int) -> None:
     joined: list[str] = []
     page = five(Scan(limit=limit))
     joined += [item["name"] for item in page.items]
@@ -322,7 +322,7 @@ def test_a_page_ends_after_a_megabyte(send: Send) -> None:
     assert (empty.items, empty.next) == ((), at(3))
 
 
-def test_tables_are_apart_and_shared_by_connections(backend: Memory | LocalFile) -> None:
+def test_tables_are_separate_and_shared_by_connections(backend: Memory | LocalFile) -> None:
     shop, again, other = (backend.connect(schema_of(name)) for name in ("shop", "shop", "Shop"))
     for connection in (shop, other):
         perform(connection, CreateTables())
@@ -364,7 +364,7 @@ def test_a_table_must_be_created(backend: Memory | LocalFile, request_: Request)
     connection.close()
 
 
-def test_a_dropped_table_comes_back_empty(send: Send) -> None:
+def test_a_dropped_table_is_empty_when_created_again(send: Send) -> None:
     send(Put(KEY, {"n": 1}, {"by_x": Key("X")}))
     send(DropTables())
     send(DropTables())
@@ -376,7 +376,7 @@ def test_a_dropped_table_comes_back_empty(send: Send) -> None:
     assert index_of(send, "X") == [("", {"n": 2})]
 
 
-async def test_the_async_colour(backend: Memory | LocalFile) -> None:
+async def test_async_requests(backend: Memory | LocalFile) -> None:
     connection = backend.connect(schema_of())
     await aperform(connection, CreateTables())
     writes = tuple(Put(Key("p", str(n)), {"n": n}) for n in range(8))
@@ -388,7 +388,7 @@ async def test_the_async_colour(backend: Memory | LocalFile) -> None:
     await connection.aclose()
 
 
-def test_a_closed_connection_says_so(backend: Memory | LocalFile) -> None:
+def test_a_closed_connection_raises(backend: Memory | LocalFile) -> None:
     connection = backend.connect(schema_of())
     perform(connection, CreateTables())
     connection.close()

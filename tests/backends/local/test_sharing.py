@@ -1,4 +1,4 @@
-"""One file, many users: threads, processes, forks, and one that holds the lock and does not go on."""
+"""One file used by threads, processes and forks, and by a process that holds the lock and stops."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ with WriterLock(Path(sys.argv[1]), 60.0):
 
 
 @posix
-def test_a_stopped_process_that_holds_the_lock_is_named_and_stops_nobody_for_ever(tmp_path: Path) -> None:
+def test_a_stopped_process_that_holds_the_lock_is_named_after_the_timeout(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     connection = opened(path, timeout=0.1)
     perform(connection, Put(KEY, {"n": 1}))
@@ -62,7 +62,7 @@ def test_a_stopped_process_that_holds_the_lock_is_named_and_stops_nobody_for_eve
     connection.close()
 
 
-def test_a_thread_that_holds_the_lock_stops_nobody_for_ever(tmp_path: Path) -> None:
+def test_a_thread_that_holds_the_lock_is_named_after_the_timeout(tmp_path: Path) -> None:
     lock = WriterLock(tmp_path / "shop.db", 0.05)
     entered, leave = threading.Event(), threading.Event()
 
@@ -89,7 +89,7 @@ def test_a_timeout_is_seconds(tmp_path: Path) -> None:
             LocalFile(tmp_path / "shop.db", timeout=wrong)
 
 
-def test_an_error_lets_the_lock_go(tmp_path: Path) -> None:
+def test_an_error_releases_the_lock(tmp_path: Path) -> None:
     lock, other = WriterLock(tmp_path / "shop.db", 0.05), WriterLock(tmp_path / "shop.db", 0.05)
     with pytest.raises(KeyError), lock:
         raise KeyError
@@ -101,13 +101,13 @@ def test_an_error_lets_the_lock_go(tmp_path: Path) -> None:
     other.close()
 
 
-def test_who_has_just_written_does_not_pass_who_waits(tmp_path: Path) -> None:
+def test_a_writer_that_has_just_written_does_not_overtake_waiting_ones(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     turns: list[int] = []
     start = threading.Barrier(4)
 
     def write(writer: int) -> None:
-        lock = WriterLock(path, 60.0)  # as in four processes, each has descriptors of its own
+        lock = WriterLock(path, 60.0)  # each has file descriptors of its own, like four processes
         start.wait()
         for _ in range(100):
             with lock:
@@ -117,16 +117,16 @@ def test_who_has_just_written_does_not_pass_who_waits(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
-    all_write = min(len(turns) - turns[::-1].index(writer) for writer in range(4))  # until the first one is done
+    all_write = min(len(turns) - turns[::-1].index(writer) for writer in range(4))  # while all four still write
     again = sum(one == next_one for one, next_one in pairwise(turns[:all_write]))
     assert len(turns) == 400
-    assert again < all_write / 4  # without turns it is nearly always
+    assert again < all_write / 4  # without turns, nearly every write
 
 
 @posix
 @pytest.mark.parametrize("store", ["its parent's", "its own"])
-def test_parent_and_child_of_a_fork_both_go_on(store: str, tmp_path: Path) -> None:
-    """SQLite alone loses what the child writes, even on a connection of its own, once the parent has closed its own."""
+def test_parent_and_child_of_a_fork_both_work(store: str, tmp_path: Path) -> None:
+    """With SQLite alone, the child's writes are lost when the parent closes its connection, even on the child's own."""
     assert output_of(FORKER, tmp_path / "shop.db", store) == "the child sees [1, 2, 3, 4]\n[1, 2, 3, 4, 5]\n"
 
 
@@ -169,7 +169,7 @@ connection.close()
 
 
 @posix
-def test_forks_in_the_middle_of_the_work_of_threads(tmp_path: Path) -> None:
+def test_forks_while_threads_write(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     assert output_of(FORKING_THREADS, path) == "ok\n"
     connection = opened(path, create=False)
@@ -185,7 +185,7 @@ from odm.protocol.connection import perform
 from odm.protocol.requests import Get, Key, Put, Update
 from tests.backends.local.support import opened
 
-warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: to fork with threads is what is tested
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn about a fork while threads run
 
 def add(times):
     for _ in range(times):
@@ -214,7 +214,7 @@ print("ok")
 
 
 @posix
-def test_a_fork_that_could_not_wait_leaves_the_child_without_the_file(tmp_path: Path) -> None:
+def test_after_a_fork_during_a_block_the_child_cannot_use_the_file(tmp_path: Path) -> None:
     assert "this process was forked while another thread used the file" in output_of(STRANDED, tmp_path / "shop.db")
 
 
@@ -320,7 +320,7 @@ def test_close_while_other_threads_are_in_calls(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_block_that_outlives_its_store_gives_its_connection_back(tmp_path: Path) -> None:
+def test_a_block_that_outlives_its_store_returns_its_connection(tmp_path: Path) -> None:
     storage = FileStorage(tmp_path / "shop.db", "shop", 60.0)
     storage.create([])
     with storage.writing() as view:

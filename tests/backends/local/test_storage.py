@@ -1,4 +1,4 @@
-"""The storage protocol, on both storages."""
+"""The storage protocol, with both storages."""
 
 from contextlib import closing
 
@@ -61,7 +61,7 @@ def test_rows_are_in_the_order_of_utf_8(storage: Storage) -> None:
 
 @pytest.mark.parametrize("lo", SORTS)
 @pytest.mark.parametrize("hi", [*SORTS, "\ud800", None])
-def test_rows_are_those_from_lo_to_before_hi(storage: Storage, lo: str, hi: str | None) -> None:
+def test_rows_include_lo_and_exclude_hi(storage: Storage, lo: str, hi: str | None) -> None:
     fill(storage)
     expected = [sort for sort in SORTS if lo <= sort and (hi is None or sort < hi)]
     assert sorts(storage, Query("p", lo, hi)) == expected
@@ -69,7 +69,7 @@ def test_rows_are_those_from_lo_to_before_hi(storage: Storage, lo: str, hi: str 
 
 
 @pytest.mark.parametrize("place", range(1, 9))
-def test_rows_go_on_behind_a_position_that_may_be_gone(storage: Storage, place: int) -> None:
+def test_rows_continue_after_a_position_that_may_be_deleted(storage: Storage, place: int) -> None:
     fill(storage)
     position = Position(Key("p", SORTS[place]))
     forward, back = Query("p", "!", "\uffff", after=position), Query("p", "!", "\uffff", after=position, reverse=True)
@@ -109,7 +109,7 @@ def test_entries_are_ordered_by_index_key_and_then_by_item_key(storage: Storage)
         assert all_of(view.rows(Query("X", index="by_x"))) == places[:2] + places[3:]
 
 
-def test_a_scan_sees_every_row_once_while_rows_come_and_go(storage: Storage) -> None:
+def test_a_scan_returns_every_row_once_while_others_are_added_and_removed(storage: Storage) -> None:
     fill(storage)
     seen: list[Key] = []
     after: Key | None = None
@@ -120,7 +120,7 @@ def test_a_scan_sees_every_row_once_while_rows_come_and_go(storage: Storage) -> 
                 break
             seen += [position_of(Scan(), row).key for row in rows]
             after = seen[-1]
-            view.delete(after)  # the place where the next page begins is gone
+            view.delete(after)  # the position where the next page begins is deleted
             view.put(Key("a", after.sort), record("before every partition there was"))
     assert [key for key in seen if key.partition != "a"] == [
         Key("o", "a"),
@@ -164,7 +164,7 @@ def test_nothing_works_before_create_or_after_drop(storage: Storage) -> None:
         assert all_of(view.rows(Query("X", index="by_x"))) == []
 
 
-def test_create_leaves_alone_what_is_there(storage: Storage) -> None:
+def test_create_does_not_change_existing_items(storage: Storage) -> None:
     fill(storage)
     storage.create(["by_x", "new"])
     assert sorts(storage, Query("p")) == SORTS

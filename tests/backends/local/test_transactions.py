@@ -1,4 +1,4 @@
-"""Transactions on the engine: nothing in part, at the seams of the engine and between real threads and tasks."""
+"""Transactions on the engine are atomic, in single requests and between threads and tasks."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ def one() -> Compare:
 
 
 class TestEngine:
-    def test_does_all(self, send: Send) -> None:
+    def test_applies_all(self, send: Send) -> None:
         send(Put(KEYS[0], {"n": 1}, {"by_x": Key("X", "0")}))
         send(Put(KEYS[1], {"n": 1}, {"by_x": Key("X", "1"), "by_y": Key("Y", "1")}))
         operations = (
@@ -68,7 +68,7 @@ class TestEngine:
         assert send(Query("X", index="by_x")).items == ({"n": 3}, {"n": 2})
         assert send(Query("Y", index="by_y")).items == ()
 
-    def test_or_nothing(self, send: Send) -> None:
+    def test_or_applies_nothing(self, send: Send) -> None:
         send(Put(KEYS[0], {"n": 1, "s": "x"}, {"by_x": Key("X", "0")}))
         operations = (
             Delete(KEYS[0]),
@@ -90,7 +90,7 @@ class TestEngine:
             Put(KEYS[1], {"n": 1j}),
         ],
     )
-    def test_what_does_not_fit_is_the_reason(self, send: Send, unfit: Put | Update) -> None:
+    def test_an_operation_that_does_not_fit_is_the_reason(self, send: Send, unfit: Put | Update) -> None:
         send(Put(KEYS[1], {"s": "x"}))
         answer = send(Transact((Put(KEYS[0], {"n": 1}), unfit)))
         assert isinstance(answer, Refusals)
@@ -98,12 +98,12 @@ class TestEngine:
         assert isinstance(answer.reasons[1], BadValue)
         assert send(Scan()).items == ({"s": "x"},)
 
-    def test_an_index_that_was_not_created_stops_it_before_the_first_change(self, send: Send) -> None:
+    def test_a_missing_index_fails_before_the_first_change(self, send: Send) -> None:
         with pytest.raises(BackendError, match="by_z"):
             send(Transact((Put(KEYS[0], {"n": 1}), Put(KEYS[1], {"n": 1}, {"by_z": Key("Z", "1")}))))
         assert send(Scan()).items == ()
 
-    def test_items_that_updates_make_too_large_together(self, send: Send) -> None:
+    def test_updates_that_make_the_items_too_large_together(self, send: Send) -> None:
         keys = [Key("p", str(n)) for n in range(12)]
         for key in keys:
             send(Put(key, {"text": "x" * 350_000}))
@@ -115,7 +115,7 @@ class TestEngine:
         assert send(Transact(updates, Limits(transaction_bytes=None))) == Written()
 
 
-def test_a_file_shows_many_items_as_of_one_moment(tmp_path: FilePath) -> None:
+def test_get_many_of_a_file_reads_one_snapshot(tmp_path: FilePath) -> None:
     reader, writer = (FileStorage(tmp_path / "db", "shop", timeout=5) for _ in range(2))
     writer.create([])
 
@@ -146,7 +146,9 @@ class Account(Entity, table=bank):
     moves: int = 0
 
     primary = PrimaryKey("ACCOUNT#{name}")
-    by_balance = AccessPattern("ACCOUNTS", "{balance}#{name}")  # so that every transfer reads, guards and may retry
+    by_balance = AccessPattern(
+        "ACCOUNTS", "{balance}#{name}"
+    )  # so every transfer reads, adds a condition and may retry
 
 
 NAMES = ("a", "b", "c")
@@ -169,7 +171,7 @@ def transfer(tx: Operations, random: Random) -> None:
 
 
 def is_overdrawn(failure: TransactionFailed) -> bool:
-    """Whether what failed is an account that would leave its bounds, and nothing else."""
+    """Whether the only reason is an account that would exceed its bounds."""
     return {type(reason) for reason in failure.reasons} == {type(None), ConditionFailed}
 
 

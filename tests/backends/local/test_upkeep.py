@@ -25,7 +25,7 @@ def filled(path: Path, items: int = 500) -> None:
     connection.close()
 
 
-def test_compact_gives_room_back_and_keeps_the_rest(tmp_path: Path) -> None:
+def test_compact_returns_space_and_keeps_the_items(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     filled(path)
     connection = opened(path)  # stays open
@@ -47,9 +47,9 @@ def test_compact_leaves_nothing_open(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["shop.db", "shop.db-lock", "shop.db-turn"]
 
 
-def test_a_copy_is_the_file_at_one_moment_while_writers_go_on(tmp_path: Path) -> None:
+def test_a_copy_is_a_snapshot_while_others_write(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
-    filled(path, 3000)  # takes several steps to copy
+    filled(path, 3000)  # copied in several steps
     connection = opened(path)
     perform(connection, Put(Key("first"), {"n": 0}))
     perform(connection, Put(Key("second"), {"n": 0}))
@@ -82,7 +82,7 @@ def test_a_copy_is_the_file_at_one_moment_while_writers_go_on(tmp_path: Path) ->
     connection.close()
 
 
-def test_a_copy_takes_in_what_is_still_in_the_log(tmp_path: Path) -> None:
+def test_a_copy_includes_the_write_ahead_log(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     connection = opened(path)
     perform(connection, Put(Key("p"), {"n": 1}))
@@ -109,10 +109,10 @@ def test_a_copy_overwrites_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_a_copy_does_not_overwrite_what_came_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_does_not_overwrite_a_file_created_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, to = tmp_path / "shop.db", tmp_path / "copy.db"
     filled(path, 1)
-    monkeypatch.setattr("os.path.lexists", lambda _: to.write_text("mine") == 0)  # it comes right after the look
+    monkeypatch.setattr("os.path.lexists", lambda _: to.write_text("mine") == 0)  # created right after the check
     with pytest.raises(BackendError, match="already exists"):
         LocalFile(path).copy(to)
     assert to.read_text() == "mine"
@@ -138,8 +138,8 @@ def test_a_foreign_file_is_neither_compacted_nor_copied(contents: bytes | None, 
 
 
 @pytest.mark.parametrize("left", ["-wal", "-journal"])
-def test_a_log_that_was_left_is_not_taken_for_one_of_the_copy(left: str, tmp_path: Path) -> None:
-    """SQLite would play it into the copy: where the file that it belonged to was removed, to be restored."""
+def test_a_copy_is_refused_where_an_old_log_exists(left: str, tmp_path: Path) -> None:
+    """SQLite would apply the log to the copy. It may be left from a file that was removed to be restored."""
     filled(tmp_path / "backup.db", 1)
     (tmp_path / f"shop.db{left}").write_bytes(b"left by a program that was killed")
     with pytest.raises(BackendError, match=f"shop.db{left} already exists") as caught:

@@ -1,7 +1,7 @@
-"""How long writers wait for one another: some processes write to one file as fast as they can.
+"""Measures how long writers wait for each other, when several processes write to one file as fast as they can.
 
-Run it as ``python -m tests.backends.local.waits [--processes 4] [--writes 1000] [--folder PATH]``. It prints for each
-process the time that all its writes took, the typical one, and the longest.
+Run it as ``python -m tests.backends.local.waits [--processes 4] [--writes 1000] [--folder PATH]``. It prints the total
+time of all writes, the median and the longest write of each process.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from tests.backends.local.support import opened
 
 @frozen
 class Waits:
-    """What one process saw, in seconds: all its writes, and each of them."""
+    """The times of one process, in seconds: of all its writes, and of each."""
 
     name: str
     total: float
@@ -30,7 +30,7 @@ class Waits:
 
 
 def write(path: Path, name: str, writes: int, answer: Connection) -> None:
-    """What a process does: say that it is ready, wait for the start, write, and answer with `Waits`."""
+    """The main function of a process: report ready, wait for the start, write, and send `Waits`."""
     connection = opened(path, create=False)
     perform(connection, Query("X", index="by_x"))
     answer.send(None)
@@ -46,7 +46,7 @@ def write(path: Path, name: str, writes: int, answer: Connection) -> None:
 
 
 def run(path: Path, processes: int, writes: int) -> list[Waits]:
-    """Let processes write, and check that everything is there."""
+    """Let processes write, and check that all items exist."""
     opened(path).close()
     context = multiprocessing.get_context("spawn")
     pipes = [context.Pipe() for _ in range(processes)]
@@ -72,7 +72,7 @@ def run(path: Path, processes: int, writes: int) -> list[Waits]:
 
 
 def main(processes: int, writes: int, folder: Path | None) -> None:
-    """Run, and print what each process saw."""
+    """Run, and print the times of each process."""
     with tempfile.TemporaryDirectory(dir=folder) as name:
         waits = run(Path(name) / "shop.db", processes, writes)
     for waited in waits:
