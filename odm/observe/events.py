@@ -32,8 +32,8 @@ class RequestInfo:
         table: the table's name on the backend, with the store's prefix.
         native: the request as the backend sends it; it prints. It holds keys and values.
         seconds: how long the answer took.
-        units: the capacity units that it used, of reads and writes together; None where the backend does not tell, and
-            where the request failed.
+        units: the capacity units that it used, of reads and writes together; None if the backend does not report them
+            or the request failed.
         error: what the backend raised, its own kind of error; None if it answered. A condition that does not hold is
             an error to some backends.
     """
@@ -68,7 +68,7 @@ class Observer:
     measured: bool = True
 
     def __call__(self, request: Request, steps: NativeGen[N, Any]) -> NativeGen[N, Any]:
-        """Pass native requests and answers through, and tell of each; a `Sleep` is none."""
+        """Pass native requests and answers through, and report each; a `Sleep` is not a request."""
         sent: list[Sent] = []
         answer: Any = UNANSWERED
         try:

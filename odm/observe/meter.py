@@ -51,9 +51,9 @@ class Usage:
 class Meter:
     """What the requests inside of a ``with db.meter() as meter:`` block used. Print it, or read its attributes.
 
-    DynamoDB tells the units of its requests; on the bundled engine they are computed by its published rules, as if the
-    table stood there. On a backend that neither tells nor computes them they follow from what was sent and answered:
-    what a filter dropped, and what stood there before a write, is not seen.
+    DynamoDB reports the units of its requests; the bundled engine computes them by DynamoDB's published rules. On a
+    backend that does neither, they follow from what was sent and answered, without what a filter dropped or a write
+    replaced.
 
     Units of a request that failed, and of a write or transaction that a condition refused, are not known and not
     counted, though DynamoDB charges them; the calls are. Making and dropping tables does not count at all.

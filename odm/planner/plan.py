@@ -68,7 +68,7 @@ class Plan:
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
-        """The partition keys as they are stored, with the shards that are read."""
+        """The stored partition keys, with the shards that are read."""
         return tuple(partition + shard for partition in self.partitions for shard in self.shards)
 
 
@@ -214,7 +214,7 @@ def _shards(
 ) -> tuple[tuple[str, ...], frozenset[str]]:
     """The shards that can hold what is asked for, and those of them that entries leave.
 
-    All, or the one that an equality tells; before it the one that it was, where there was another number of shards.
+    All, or the one that an equality selects; before it, its previous shard, if the number of shards has changed.
     """
     pattern = fit.pattern
     shards, hashed = pattern.shards, pattern.hashed

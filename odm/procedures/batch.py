@@ -53,8 +53,8 @@ class Pending:
         target, _, request = put_request(self._context, entity, batched=True)
         if target.entity.revision is not None:
             raise BadValue(
-                f"{target.entity.name} has a Revision, and a batch cannot check it, so it could overwrite somebody "
-                "else's change: put() it on its own"
+                f"{target.entity.name} has a Revision, and a batch cannot check it, so it could overwrite another "
+                "writer's change: put() it on its own"
             )
         if target.entity.companions:
             raise BadValue(

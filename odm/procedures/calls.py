@@ -137,7 +137,7 @@ class Calls(Protocol):
     def scan_page(
         self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
     ) -> CoreGen[Page[RawItem]]:
-        """A page of the whole table, or of a part of it, with the items as they are stored."""
+        """A page of the whole table, or of a part of it, with its stored items."""
         ...
 
     def put_raw(self, items: Sequence[RawItem]) -> CoreGen[None]:
@@ -205,7 +205,7 @@ class Companion(BaseCompanion):
 
     Attributes:
         name: the attribute name.
-        reads: a put needs to know the item as it was, so it is read first, and the write is refused and tried again if
+        reads: a put needs the previous item, so that is read first, and the write is refused and tried again if
             it has changed by then. Updates and deletes always do that, inserts never.
         reads_without_transaction: likewise, where the backend writes one item at a time.
         deletes: it takes part in deletes.
@@ -237,7 +237,7 @@ class Companion(BaseCompanion):
         yield from do.write(writes)
 
     def settle(self, do: Calls, effect: Effect[Any]) -> CoreGen[None]:
-        """Do what need not be done together with a write, once it is done; by default nothing.
+        """Called after a write was applied, for work that need not be atomic with it; does nothing by default.
 
         Also by transactions, and after a delete that finds no item (``old`` and ``new`` are None): a program that is
         stopped before it, or within, has left something that does no harm, and that goes by deleting again.
@@ -297,7 +297,7 @@ def whole_procedure(made: Procedure[R], consistent: bool, key: Mapping[str, Any]
     """A procedure that was given in place of a key, without what only goes with a key. Raises BadValue."""
     for name, given in {"consistent": not consistent, **dict.fromkeys(key, True)}.items():
         if given:
-            raise BadValue(f"{made} is a procedure, which reads as it was written: leave {name}= out")
+            raise BadValue(f"{made} is a procedure, which has its own {name}: leave {name}= out")
     return made
 
 

@@ -2,7 +2,7 @@
 
 An operation that depends on its item, for index keys that nobody gave or for companions, is worked out on the item as
 it was read (all of them in one `BatchGet`) and guarded. Where nothing but guards failed, what was refused is computed
-anew from the items as they were judged, and the whole is tried again.
+again from the items as they were judged, and the whole is tried again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,7 +80,7 @@ class _Commit:
         """The operation on the entity's item.
 
         One that cannot be done on its item as it was read is sent as a check that never holds: the store judges it
-        again, with all others at one moment, and the reasons are complete.
+        again, at the same time as all others, and the reasons are complete.
         """
         if isinstance(plan, OdmError):
             return req.Check(intent.target.key, _NEVER, pattern=intent.target.entity.primary.full_name)
@@ -159,7 +159,7 @@ def commit(
         context: of the store.
         intents: the operations.
         items: those that were read already, by key.
-        once: it is done once, however often it is sent.
+        once: it is applied once, however often it is sent.
         alone: an operation without writes of companions is sent as it is, at half the cost of a transaction.
 
     Returns:
@@ -196,7 +196,7 @@ def _transact(request: req.Transact) -> CoreGen[req.Written | req.Refusals]:
 
 
 def _alone(request: req.Transact) -> CoreGen[req.Written | req.Refusals]:
-    """Send the only operation of a transaction; a check is none without it."""
+    """Send the only operation of a transaction by itself; a check needs the transaction."""
     (operation,) = request.operations
     if isinstance(operation, req.Check):
         return (yield from _transact(request))

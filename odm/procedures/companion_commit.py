@@ -1,7 +1,7 @@
 """Writes of a store with those of companions: in one transaction, or one after another where there are none.
 
 Either way the item itself is written on the condition that it is still as its companions have seen it. Where another
-writer was faster, all is worked out anew, as an update does it.
+writer was faster, everything is computed again, as an update does it.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ REFUSALS: Final = (BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFo
 
 
 class StaleRead(Conflict):
-    """The item is no longer as its companions have seen it: the write is worked out anew from ``stored``."""
+    """The item has changed since its companions saw it: the write is computed again from ``stored``."""
 
     def __init__(self, target: Target, stored: Any) -> None:
         super().__init__(f"{target} was changed by another writer")
@@ -72,7 +72,7 @@ class Writing:
     Attributes:
         marks: what they mark it with, by stored name.
         until: when they rely on what they have done no more, in epoch seconds.
-        written: it is done.
+        written: it was applied.
     """
 
     marks: dict[str, Any] = field(factory=dict)
@@ -115,7 +115,7 @@ def update(  # the arguments of an update
     upsert: bool = False,
     retry_safe: bool = False,
 ) -> CoreGen[Any]:
-    """Change an existing item, with its companions' items; returns it as it was or is now, or None."""
+    """Change an existing item, with its companions' items; returns the previous or the new item, or None."""
     entity = _entity(context, which)
     if entity is not None and entity.companions:
         check_returning(returning, retry_safe=retry_safe)
@@ -241,8 +241,8 @@ def _write(
     elif once:
         raise Unsupported(
             f"an update with retry_safe=True of {intent.target}, which has companions, on a backend that writes one "
-            "item at a time: nobody can tell whether a write whose answer was lost was done. Leave retry_safe out and "
-            "read the item on an OutcomeUnknown"
+            "item at a time: odm cannot know whether a write was applied if its response is lost. Leave retry_safe "
+            "out, and read the item on an OutcomeUnknown"
         )
     else:
         try:
@@ -254,7 +254,7 @@ def _write(
 
 
 def _settle(do: Calls, intent: WriteIntent, effect: Effect[Any] | None) -> CoreGen[None]:
-    """What companions do when a write is done; None: it had none."""
+    """What companions do after a write was applied; None: it had no companions."""
     if effect is not None:
         for companion in concerned(intent):
             yield from companion.settle(do, effect)

@@ -1,7 +1,7 @@
 """A write with its companions: what it makes of the item, and what each companion is to write with it.
 
 For that the item may have to be read first. What was read is guarded in the write: where it has changed by then, all is
-worked out anew.
+computed again.
 """
 
 from collections.abc import Mapping

@@ -66,7 +66,7 @@ class CompanionWrites:
     """Collects what a companion writes with an item; its methods are those of a transaction.
 
     ``lose=True``: where the condition does not hold, the rest is written without it. ``refused``: a function that makes
-    the error of a refusal of the companion's item as it is stored, or None.
+    the error for a companion's stored item that refuses the write, or None.
     """
 
     def __init__(self, context: Context) -> None:
@@ -88,7 +88,7 @@ class CompanionWrites:
         Args:
             entity: the item.
             when: a condition on the one that is stored.
-            lose: it is no failure when that does not hold.
+            lose: it is not a failure if that does not hold.
             rank: where one transaction has several such puts on one item, that of the highest rank is done; where it
                 loses, none is.
             refused: makes the error of a refusal.
@@ -119,9 +119,9 @@ class CompanionWrites:
         Args:
             which: its key, or the item as it was read.
             actions: such as ``increment(...)``.
-            when: a condition on it as it is stored.
+            when: a condition on the stored item.
             upsert: make it where it is not there.
-            lose: it is no failure where the condition does not hold, or it is not there.
+            lose: it is not a failure if the condition does not hold, or the item does not exist.
             refused: makes the error of a refusal.
         """
         intent = update_intent(self._context, which, actions, when, upsert=upsert)
@@ -141,7 +141,7 @@ class CompanionWrites:
         Args:
             which: its key, or the item as it was read.
             when: a condition on it, also where it is not there.
-            lose: it is no failure when that does not hold.
+            lose: it is not a failure if that does not hold.
             refused: makes the error of a refusal.
         """
         self._side_writes.append(SideWrite(delete_intent(self._context, which, when), lose, refused=refused))

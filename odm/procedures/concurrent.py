@@ -13,7 +13,7 @@ R = TypeVar("R")
 def concurrent(steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
     """Run generators side by side: a round sends one request of each that is not done.
 
-    Where a request fails, its generator is told; what that raises ends the others too.
+    If a request fails, its generator gets the error; what that raises ends the others too.
 
     Returns:
         What each returns, in order.
@@ -70,7 +70,7 @@ def _answers(requests: Sequence[req.Request | req.Gather]) -> CoreGen[Sequence[A
     answers: list[Any] = []
     for one, group in zip(requests, groups, strict=True):
         part, found = found[: len(group)], found[len(group) :]
-        kept = isinstance(one, req.Gather) and one.keep  # by generators within, which hear of their own failures
+        kept = isinstance(one, req.Gather) and one.keep  # by generators within, which get their own failures
         failed = None if kept else next((answer for answer in part if isinstance(answer, req.Failed)), None)
         answers.append(failed or (part if isinstance(one, req.Gather) else part[0]))
     return answers

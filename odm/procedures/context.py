@@ -50,7 +50,7 @@ class Context:
         return self.transaction_unsupported_reason((Key("0", "0"), Key("1", "1"))) is None
 
     def now(self) -> Now:
-        """The moment of a call."""
+        """The time of a call."""
         return Now(int(self.clock()))
 
     def guard(self, entity: EntitySchema) -> str | None:

@@ -59,7 +59,7 @@ def encode_segment(schema: Schema, backend: str, segment: Segment, secret: bytes
 
 
 def decode_segment(schema: Schema, backend: str, cursor: str, secret: bytes | None) -> Segment:
-    """The place in a scan that a cursor tells.
+    """The place in a scan that a cursor holds.
 
     Raises:
         BadCursor: the cursor is damaged, forged, or of another table or backend.

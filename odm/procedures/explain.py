@@ -38,7 +38,7 @@ class Explanation:
         descending: a query reads from the end of the range.
         limit: the most results of a query, counted after the filter.
         requests: at most how many requests the call sends; None: a query sends one a page (of each shard), as many as
-            its result needs, an update starts over when somebody else changed the item meanwhile.
+            its result needs, an update starts over if another writer changed the item meanwhile.
         writes: the call is a write.
         keep: a put trims its partition to that many items of the entity afterwards.
         note: what else is worth knowing.

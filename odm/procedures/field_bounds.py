@@ -70,7 +70,7 @@ def check_steps(entity: EntitySchema, actions: Iterable[Action]) -> None:
     """Refuse what could leave an item that cannot be read again, and that no condition prevents.
 
     Raises:
-        BadValue: a step is no multiple of the field's ``multiple_of``, or has more than its ``decimal_places``; the
+        BadValue: a step is not a multiple of the field's ``multiple_of``, or has more than its ``decimal_places``; the
             field has ``max_digits`` without ``decimal_places``; or several members are given to a set with a limit.
     """
     for action in actions:
@@ -171,7 +171,7 @@ def _length(entity: EntitySchema, action: Sized) -> int | None:
 
 
 def _number(bound: Any) -> Decimal | None:
-    """A bound or grid as a number of the stored form; None for what is none."""
+    """A bound or grid as a number of the stored form; None for other values."""
     if isinstance(bound, timedelta):
         return Decimal(bound // _MICROSECOND)
     if isinstance(bound, bool) or not isinstance(bound, int | float | Decimal):

@@ -1,7 +1,7 @@
 """Stored items as they are: read page by page and part by part, and written again, with nothing done to them.
 
 The put of an entity counts its revision up, writes what its companions keep, and leaves out what the model does not
-know. What moves items from one place to another does none of that; only their keys and index entries are made anew.
+know. What moves items from one place to another does none of that; only their keys and index entries are made again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,12 @@ from odm.schema.evidence import same_entry
 from odm.schema.target import Target
 
 PAGE: Final = 250
-"""Items that are read at once unless told otherwise: of 400 KB each, the largest, 100 MB."""
+"""Items that are read at once by default: of 400 KB each, the largest, 100 MB."""
 
 
 @frozen
 class RawItem:
-    """An item as it is stored, for `odm.Store.put_raw` of another store.
+    """A stored item, for `odm.Store.put_raw` of another store.
 
     Attributes:
         entity: what the model reads in it, upgraded where it is of an older version.
@@ -111,7 +111,7 @@ def _raw(context: Context, entity: Entity, item: Item, stored: Key, entries: Map
     if known and key != stored:
         raise ItemInvalid(
             f"a stored {schema.name} lies under {stored}, and its model looks for it under {key}: read it with the "
-            "model that wrote it; `odm plan` tells what else is orphaned",
+            "model that wrote it; `odm plan` reports what else is orphaned",
             str(stored),
             item,
         )

@@ -58,7 +58,7 @@ class Reading:
 
 @frozen
 class Segment:
-    """A part of a scan, by its number ``(number, of)`` or as it was cut, and where its next page begins.
+    """A part of a scan, by its number ``(number, of)`` or by its limits, and where its next page begins.
 
     With neither it is the whole.
     """
@@ -172,7 +172,7 @@ def page(context: Context, reading: Reading, size: int) -> CoreGen[tuple[list[An
     """``size`` results while there are as many, and the reading that goes on: None exactly when nothing follows."""
     last = reading.left is not None and reading.left <= size
     want = size if not last else int(reading.left or 0)
-    look = want + (not last)  # one more tells whether anything follows
+    look = want + (not last)  # one more shows whether anything follows
     entities: list[Any] = []
     places: list[Place] = []
     going: Reading | None = reading
@@ -219,7 +219,7 @@ def _refuse_strangers(context: Context, reading: Reading, stream: Stream) -> Cor
 
 
 def _count_moving(context: Context, reading: Reading) -> CoreGen[int]:
-    """How many results there are while entries move: each is told by its key, as it may be found twice."""
+    """How many results there are while entries move: each is identified by its key, as it may be found twice."""
     total = 0
     going: Reading | None = reading
     while going is not None:
@@ -249,7 +249,7 @@ def keys_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Key], R
 
 
 def rows_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[tuple[Key, Item]], Reading | None]]:
-    """As `keys_chunk`, with the items as they are stored."""
+    """As `keys_chunk`, with the stored items."""
     found = yield from _read(context, reading, reading.left, expired=True)
     _check_known(context, found)
     rows = [(position.key, item) for position, item in zip(found.positions, found.items, strict=True)]

@@ -1,7 +1,7 @@
 """Moving the entries of a pattern that are still in the shards that were, after their number has changed.
 
 A move is an update of the entry alone, which asks that the fields of its key are as they were read. So it may run
-beside any reader and writer, stop anywhere and be done again.
+while others read and write; it may stop anywhere and run again.
 """
 
 from typing import Any, Final
@@ -56,7 +56,7 @@ def _check(plan: Plan) -> None:
 
 
 def _move(context: Context, plan: Plan, found: Found) -> CoreGen[int]:
-    """Write one entry anew, if it is not where the model puts it now."""
+    """Write one entry again, if it is not where the model puts it now."""
     item, position = found
     entity, made = plan.entity, context.decode(item, position.key)
     assert entity is not None

@@ -53,7 +53,7 @@ class _Heap:
 def trim_after(context: Context, writes: Iterable[req.Operation]) -> CoreGen[None]:
     """Remove what the puts among these writes, which are done, have pushed out.
 
-    A failure does not reach the caller, whose write is done: it is logged, and the next write trims again.
+    A failure does not reach the caller, whose write was applied: it is logged, and the next write trims again.
     """
     heaps = _heaps(context, writes)
     if not heaps:

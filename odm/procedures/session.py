@@ -80,7 +80,7 @@ class Session:
         """
         wanted = self.query(query)
         if after is not None and (not isinstance(after, str) or not after):
-            raise BadCursor(f"{after!r} is no cursor: pass None for the first page, then page.cursor")
+            raise BadCursor(f"{after!r} is not a cursor: pass None for the first page, then page.cursor")
         reading = read.begin(self.context, wanted, consistent=consistent)
         if after is None or reading is None:
             return reading
@@ -136,7 +136,7 @@ class Session:
         if after is None:
             return Segment()
         if not isinstance(after, str) or not after:
-            raise BadCursor(f"{after!r} is no cursor: pass None, one of parts(), or the cursor of the page before")
+            raise BadCursor(f"{after!r} is not a cursor: pass None, one of parts(), or the cursor of the page before")
         return cursor.decode_segment(self.context.schema, self.backend, after, self.secret)
 
     def _place(self, segment: Segment) -> str:

@@ -1,7 +1,7 @@
 """Reading the shards of a partition as one: what is left of each, and what of it comes next.
 
 Pure: `odm.procedures.read` fetches a page where a shard has run out of what was read. The order of a merged reading
-is that of (sort key, shard) and then the service's own, so the position of one item tells where every shard goes on.
+is that of (sort key, shard) and then the service's own, so the position of one item shows where every shard goes on.
 
 While entries move to another number of shards, one could be missed: where its new shard was read before it came, and
 its old one after it had gone. So no other shard is read further than those that entries leave have been: `window` cuts
@@ -94,7 +94,7 @@ def streams_of(plan: Plan, partition: str, position: req.Position | None) -> tup
 
 
 def given_at(plan: Plan, position: req.Position | None) -> Given:
-    """What a position tells to have been given last."""
+    """What was given last, by a position."""
     if position is None or len(plan.shards) == 1:
         return NOTHING
     return Given(_sort(position), frozenset((position.key,)))

@@ -51,7 +51,7 @@ class ItemUpdate:
     Attributes:
         known: attributes whose new value the call itself gives (None: the attribute goes), by stored name.
         touched: the patterns whose key may change.
-        from_key: attributes whose value the item's key tells, by stored name.
+        from_key: attributes whose value is known from the item's key, by stored name.
         needed: stored names of attributes that touched patterns use and neither the call nor the key gives.
     """
 
@@ -76,7 +76,7 @@ def update(
     upsert: bool = False,
     retry_safe: bool = False,
 ) -> CoreGen[Any]:
-    """Change an existing item; returns it as it was or is now, or None, as ``returning`` says."""
+    """Change an existing item; returns the previous or the new item, or None, as ``returning`` says."""
     check_returning(returning, retry_safe=retry_safe)
     change = understand(context, which, actions, when, returning, upsert=upsert)
     base = start(context, change)
@@ -148,7 +148,7 @@ def _returned(
     try:
         return None if item is None else context.decode(item, change.target.key)
     except ItemInvalid as error:
-        raise ItemInvalid(f"the update was done, and {error}", error.key, error.item) from error.__cause__
+        raise ItemInvalid(f"the update was applied, and {error}", error.key, error.item) from error.__cause__
 
 
 def contended(target: Target) -> Conflict:
@@ -341,7 +341,7 @@ def _defaults(entity: EntitySchema, names: Collection[str], item: Item) -> dict[
 
 
 def _from_key(target: Target) -> dict[str, Value]:
-    """The stored attributes that the key tells: all of its fields but those that it writes in lossy formats only."""
+    """The stored attributes known from the key: all of its fields except those in lossy formats only."""
     entity = target.entity
     templates = [template for template in (entity.primary.partition, entity.primary.sort) if template is not None]
     names = {slot.name for template in templates for slot in template.slots if not slot.type.lossy}

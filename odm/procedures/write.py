@@ -62,11 +62,11 @@ class Write(NamedTuple):
 
     @property
     def unconditional(self) -> bool:
-        """Whether it is done whatever is stored."""
+        """Whether it is applied whatever is stored."""
         return self.wanted is None and self.revision is None and self.present is None
 
     def at(self, now: Now) -> req.Operation:
-        """The operation with all of its conditions, as of a moment."""
+        """The operation with all of its conditions, at a given time."""
         entity = self.target.entity
         presence = None if self.present is None else has_tag(entity.tag) if self.present else ABSENT
         locked = None if self.revision is None else revision_is(entity, self.revision)
@@ -209,7 +209,7 @@ def delete_all(context: Context, reading: Reading | None) -> CoreGen[int]:
 def refusal(
     context: Context, target: Target, item: Item | None, wanted: Condition | None, *, fresh: bool = False
 ) -> OdmError:
-    """The error that tells why a condition did not hold.
+    """The error that says why a condition did not hold.
 
     ``item`` is the item as it was judged, ``wanted`` the user's own condition, lowered; ``fresh``: the write was to
     create the item.
@@ -222,8 +222,8 @@ def refusal(
         state = "there is no such item" if there is None else "the error's item is what is stored"
         return ConditionFailed(f"{target}: the condition {wanted} does not hold; {state}", was)
     return Conflict(
-        f"{target} was changed or removed since you read it, by somebody else, or by a put() whose result you did not "
-        "go on with: read it again and retry",
+        f"{target} was changed or removed since you read it, by another writer, or by a put() whose result you did not "
+        "use: read it again and retry",
         was,
     )
 

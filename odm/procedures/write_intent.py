@@ -1,4 +1,4 @@
-"""One operation of a transaction, which is computed anew while other writers are faster."""
+"""One operation of a transaction, which is computed again while other writers are faster."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,11 +35,11 @@ class WriteIntent:
 
     @property
     def reads(self) -> bool:
-        """Whether it depends on the item as it is stored, which must be read first."""
+        """Whether it depends on the stored item, which must be read first."""
         return self.base is None and not isinstance(self.work, Write)
 
     def first(self, context: Context) -> req.Operation | None:
-        """The operation as it is sent first; None if it depends on the item as it is stored."""
+        """The operation as it is sent first; None if it depends on the stored item."""
         if isinstance(self.work, Write):
             return self.work.at(context.now())
         return None if self.base is None else attempt(context, self.work, self.base)

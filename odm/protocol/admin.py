@@ -39,7 +39,7 @@ class TableChange:
 
 
 Tell = Callable[[TableChange], None]
-"""Is told of each change when it is begun."""
+"""Is called with each change when it begins."""
 
 
 @frozen
@@ -76,7 +76,7 @@ class Admin(Protocol):
 
         Args:
             drop: make those of changes that are "extra" or a "problem", such as to remove an index that no model has.
-            tell: is told of each change when it is begun.
+            tell: is called with each change when it begins.
 
         Raises:
             OdmError: a change is refused, or failed.

@@ -3,7 +3,7 @@
 The rules are those of
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html, and for indexes of
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations. A write that a
-condition refuses, and a transaction that is refused, are charged too, but DynamoDB does not tell how much: here they
+condition refuses, and a transaction that is refused, are charged too, but DynamoDB does not report how much: here they
 count nothing on any backend.
 """
 
@@ -83,7 +83,7 @@ def summed(parts: Iterable[tuple[str | None, float]], times: int = 1) -> dict[st
 
 
 def computed(request: Request, answer: Response) -> Units | None:
-    """The units of a request by what was sent and answered, for a backend that does not tell.
+    """The units of a request by what was sent and answered, for a backend that does not report them.
 
     What a filter dropped, and what stood there before a write, is not seen. None: nothing is known to have been used.
     """
@@ -107,13 +107,13 @@ def computed(request: Request, answer: Response) -> Units | None:
 def weights(request: Request, answer: Response, by_key: Mapping[Key, float]) -> dict[str, float]:
     """How the units of a request are split over the patterns that it serves.
 
-    DynamoDB tells those of a batch or transaction as a whole: they are split by what the request and its answer tell of
-    the items.
+    DynamoDB reports those of a batch or transaction as a whole: they are split by what the request and its
+    answer show of the items.
 
     Args:
         request: what was asked.
         answer: its response, or anything else where it failed.
-        by_key: the units by the keys of the items, as far as the backend told.
+        by_key: the units by the keys of the items, as far as the backend reported them.
     """
     match request:
         case BatchGet(keys, patterns=patterns):
@@ -148,7 +148,7 @@ def _all_writes(operations: Iterable[Operation], times: int = 1) -> dict[str | N
 
 
 def _writes(operation: Operation) -> dict[str | None, float]:
-    """The units of a write as far as the request tells: all of a new item, one where its size is not known."""
+    """The units of a write as far as the request shows: all of a new item, one if its size is not known."""
     match operation:
         case Put(key, item, entries):
             units = write_units(stored_size(item, key, entries))

@@ -30,7 +30,7 @@ TRANSACTION_BYTES: Final = 4 * 1024 * 1024
 
 @frozen
 class Limits:
-    """What may be written; sizes are in bytes, and None is no limit.
+    """What may be written; sizes are in bytes, and None means unlimited.
 
     Attributes:
         partition_bytes, sort_bytes: the parts of a key, of the table or of an index.
@@ -56,7 +56,7 @@ PORTABLE: Final = Limits()
 """What every backend can hold: the default of every store."""
 
 Local: TypeAlias = Mapping[str, Collection[str] | None]
-"""Local indexes, with what each holds of an item on DynamoDB beside keys; None: all."""
+"""Local indexes, with what each holds of an item on DynamoDB besides keys; None: all."""
 
 _NO_LOCAL: Final[Local] = MappingProxyType({})
 _KEY_NAMES: Final = len("pk") + len("sk")
@@ -111,7 +111,7 @@ def check_item(
 
 
 def _surely_fits(item: Item, key: Key, entries: Mapping[str, Key], limits: Limits, copies: int) -> bool:
-    """Whether no limit is near, told from the numbers of characters alone, of which each has 4 bytes at most."""
+    """Whether no limit is near, judged by the numbers of characters alone, each of at most 4 bytes."""
     written = item.most if type(item) is Draft else 4 * (sum(map(len, item)) + _at_most(item.values()))
     most = 2 * sum(map(len, entries))
     for one in (key, *entries.values()):
@@ -257,7 +257,7 @@ def item_size(item: Item) -> int:
 
 
 def size_at_most(item: Item) -> int:
-    """As `item_size`, or more where a draft tells that without being read."""
+    """As `item_size`, or more if a draft has a size without being read."""
     return item.most if type(item) is Draft else item_size(item)
 
 

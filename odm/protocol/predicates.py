@@ -23,12 +23,12 @@ _EXPIRY = Path((TTL_ATTRIBUTE,))
 
 @frozen
 class Now:
-    """The moment, in epoch seconds, at which a call judges expiry."""
+    """The time, in epoch seconds, at which a call judges expiry."""
 
     seconds: int
 
     def expired(self, item: Item | None) -> bool:
-        """Whether the item's TTL has passed; what is no number, which only others write, says nothing of a moment."""
+        """Whether the item's TTL has passed; a value that is not a number never expires."""
         ttl = None if item is None else item.get(TTL_ATTRIBUTE)
         return isinstance(ttl, int | Decimal) and not isinstance(ttl, bool) and ttl <= self.seconds
 

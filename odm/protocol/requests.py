@@ -98,9 +98,9 @@ class Update(_Patterned):
 
     Only existing items are updated: the condition that the core sends always implies it, and asks for the tag.
     ``entries`` holds only what changes: index name to the new index key, or to None to leave the index. Right-hand
-    sides see the item as it was. ``returning`` says which item `Written` carries. ``limits`` bounds the item that comes
+    sides see the previous item. ``returning`` says which item `Written` carries. ``limits`` bounds the item that comes
     of it, where the backend does not do that by itself. ``base`` is the item from which the entries were worked out, as
-    the backend gave it if it was read: one that asks in its write whether the item is still as it was need not read it
+    the backend gave it if it was read: one whose write checks that the item is unchanged need not read it
     again.
     """
 
@@ -204,8 +204,8 @@ class Scan(_Patterned):
     """One page of all items of the table, in unspecified order. Response: `Page`.
 
     ``segment`` ``(number, of)``: only that part of the items, 0 <= number < of. The parts of one ``of`` hold every item
-    exactly once, all items of a partition in the same one, whoever reads them and when. ``part``: only that part, of
-    the response to a `Split`. ``entries``: the page tells the index entries that each item has, too.
+    exactly once, all items of a partition in the same one, for every reader, at any time. ``part``: only that part, of
+    the response to a `Split`. ``entries``: the page has the index entries of each item, too.
     """
 
     filter: Condition | None = None
@@ -279,7 +279,7 @@ class Failed:
 
 @frozen
 class Written:
-    """The write was done; ``item`` as an `Update` asked by ``returning``; ``existed``: a `Delete` found an item."""
+    """The write was applied; ``item`` as an `Update` asked by ``returning``; ``existed``: a `Delete` found an item."""
 
     item: Item | None = None
     existed: bool = True
@@ -307,9 +307,9 @@ class Refusals:
 class Page:
     """One page of a query or scan.
 
-    ``positions`` stand beside ``items``. ``next`` is where to go on: None exactly when the backend knows that
-    nothing follows; a page may be empty and still have a ``next``. ``entries`` stand beside ``items`` where a `Scan`
-    asked for them: index name to index key, as they are stored. ``strangers``: how many of the items that a request
+    ``positions`` are in the order of ``items``. ``next`` is where to go on: None exactly when the backend knows that
+    nothing follows; a page may be empty and still have a ``next``. ``entries``, in the order of ``items``, if a `Scan`
+    asked for them: index name to stored index key. ``strangers``: how many of the items that a request
     with ``count`` counted have a tag that no entity of the schema has, or none.
     """
 

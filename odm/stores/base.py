@@ -79,7 +79,7 @@ class BaseStore:
     ) -> None:
         wrong = f"{table!r} is no Table" if not isinstance(table, Table) else ""
         if not isinstance(backend, Backend):
-            wrong = wrong or f"{backend!r} is no backend"
+            wrong = wrong or f"{backend!r} is not a backend"
         if wrong:
             name = type(self).__name__
             raise TypeError(f"{name}(table, backend): {wrong}; write {name}(table, Memory()), or DynamoDB(...), ...")
@@ -138,7 +138,7 @@ class BaseStore:
 
     @property
     def _session(self) -> Session:
-        """The compiled schema with the connection for it; anew when entities have joined the table since."""
+        """The compiled schema with the connection for it; compiled again when entities have joined the table since."""
         return self._current().session
 
     def _call(self) -> tuple[Calls, Callable[[Any], Any]]:

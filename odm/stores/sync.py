@@ -43,11 +43,11 @@ class Store(BaseStore):
         timeout: for how many seconds a service on a network may be silent: until there is a connection, and while its
             answer is awaited. After that a request is sent again, or fails; None: as the backend is set.
         retries: how often a request is sent again before its failure is raised, 0 or more; of a batch, how often in a
-            row nothing of it is done. A write that must not happen twice is only sent again if it certainly did
+            row nothing of it is applied. A write that must not happen twice is only sent again if it certainly did
             nothing. None: as the backend is set. The bundled engine has no network and needs neither.
 
     Raises:
-        TypeError: table or backend are none.
+        TypeError: the table is not a `Table`, or the backend not a `Backend`.
         BadValue: an option cannot be used.
     """
 
@@ -150,14 +150,14 @@ class Store(BaseStore):
 
         Args:
             entity: what to store. With a Revision, only the version that it was read as is overwritten.
-            when: a condition on the item as it is stored now.
+            when: a condition on the stored item.
 
         Returns:
             The entity as stored: the same object, or with a Revision a copy that counts one more.
 
         Raises:
             ConditionFailed: ``when`` does not hold; nothing was written.
-            Conflict: somebody else wrote the item since it was read (Revision).
+            Conflict: another writer changed the item since it was read (Revision).
             BadValue: a value cannot be stored; nothing was sent.
         """
         calls, send = self._call()
@@ -219,14 +219,14 @@ class Store(BaseStore):
         Args:
             which: the entity or its key. An entity with a Revision is changed only if it is still the one you read.
             actions: ``set_``, ``increment``, ``remove``, ``append``, …
-            when: a condition on the item as it is stored now.
+            when: a condition on the stored item.
             returning: "new" or "old" to get the item as it is now or was.
             upsert: create the item if it is not there; the actions must set every required field.
 
         Raises:
             ItemNotFound: there is no such item.
             ConditionFailed: ``when`` does not hold, or an increment would leave the field's bounds.
-            Conflict: somebody else changed the item (Revision), or it never rests.
+            Conflict: another writer changed the item (Revision), or concurrent writers kept changing it.
             BadValue: an action does not fit the model; nothing was sent.
             OutcomeUnknown: the answer was lost, and the update may have been done; see `with_options` (``retry_safe``).
         """
@@ -242,7 +242,7 @@ class Store(BaseStore):
 
         Args:
             which: an entity class with its key fields, an entity, or a key.
-            when: a condition on the item as it is stored now.
+            when: a condition on the stored item.
             key: the key fields.
 
         Returns:
@@ -270,7 +270,7 @@ class Store(BaseStore):
         """Move index entries from the shards that were to those that are, while ``Shards(..., was=...)`` says so.
 
         What reads and writes by this model meanwhile finds every entry once, but for the few cases that
-        `odm.patterns.write_sharding` tells of. Not atomic, but resumable: after a failure, call it again. When no
+        `odm.patterns.write_sharding` describes. Not atomic, but resumable: after a failure, call it again. When no
         program of the older model writes any more, and this gives 0 for every partition, ``was=`` can go. Each entry
         that moves is one update, which changes nothing else, a Revision neither.
 
@@ -386,8 +386,8 @@ class Store(BaseStore):
             parts: how many, 1 to 1000; Bigtable may give fewer.
 
         Returns:
-            The cursor at which each begins. A part stays the same while items come and go, whoever reads it and when;
-            all items of a partition are in one part.
+            The cursor at which each begins. A part stays the same whatever is written, for every reader, at any
+            time; all items of a partition are in one part.
         """
         calls, send = self._call()
         return run(calls.parts(parts), send)
@@ -395,7 +395,7 @@ class Store(BaseStore):
     def scan_page(
         self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
     ) -> Page[RawItem]:
-        """A page of the whole table, or of a part of it, with the items as they are stored.
+        """A page of the whole table, or of a part of it, with its stored items.
 
         Args:
             after: the cursor of the page before, or one of `parts`; None: the table from its beginning. It can be kept
@@ -419,7 +419,7 @@ class Store(BaseStore):
         """Write items as they were read, over whatever is under their keys, in few requests; not atomic.
 
         Nothing is counted up, checked or trimmed (Revision, ``keep=``), and no companions are written; only the index
-        entries are made anew, as the models make them now.
+        entries are made again, by the current models.
 
         Args:
             items: those of a `scan_page`, of this store or of another one of the same table.

@@ -12,7 +12,7 @@ class Clock:
     What expires on a store with this clock, and what its indexes show with ``index_lag``, follows it. Thread-safe.
 
     Args:
-        start: the first moment, with a time zone; by default the whole second in which the clock was made.
+        start: the first time, with a time zone; by default the whole second in which the clock was made.
 
     Raises:
         BadValue: the start has no time zone.
@@ -29,7 +29,7 @@ class Clock:
         return f"Clock({self.now().isoformat()})"
 
     def now(self) -> datetime:
-        """The moment, in UTC."""
+        """The current time, in UTC."""
         with self._lock:
             return self._now
 
@@ -44,12 +44,12 @@ class Clock:
         """
         step = by if isinstance(by, timedelta) else timedelta(seconds=by)
         if step < timedelta():
-            raise BadValue(f"advance({by!r}): time only passes forwards; set() the clock to an earlier moment instead")
+            raise BadValue(f"advance({by!r}): time only passes forwards; set() the clock to an earlier time instead")
         with self._lock:
             self._now += step
 
     def set(self, moment: datetime) -> None:
-        """Go to a moment, earlier or later.
+        """Go to another time, earlier or later.
 
         Raises:
             BadValue: it has no time zone.

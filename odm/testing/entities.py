@@ -206,7 +206,7 @@ class Account(Entity, table=plain):
 
 
 class Everything(Entity, table=plain):
-    """A field of every type that comes back as it was."""
+    """A field of every type that reads back equal."""
 
     name: str
     text: str = ""
@@ -300,7 +300,7 @@ class ByDecimal(ByValue[Annotated[Decimal, Field(decimal_places=2)]], table=plai
 
 
 class ByMoment(ByValue[datetime], table=plain):
-    """Sorted by a moment."""
+    """Sorted by a timestamp."""
 
     primary = PrimaryKey("MOMENT#{owner}", "{value}")
 
@@ -407,7 +407,7 @@ class Ticket(Entity, table=indexed):
 
 
 class Contract(Entity, table=indexed):
-    """A Revision and a TTL beside an index."""
+    """A Revision, a TTL and an index."""
 
     contract_id: str
     party: str

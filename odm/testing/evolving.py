@@ -94,7 +94,7 @@ class Parcel(Entity, table=parcels):
 
 
 class ParcelV2(Entity, table=parcels_v2, tag="Parcel", version=2):
-    """Says the country with the place, weighs in grams, calls its revision ``rev``, and does not know ``note``."""
+    """Has the country in the place, its weight in grams, calls its revision ``rev``, and does not know ``note``."""
 
     parcel_id: str
     city: str

@@ -75,7 +75,7 @@ class RespreadPause(Entity, table=respread, tag="Pause"):
 
 
 class Sale(Entity, table=salted):
-    """Its key tells its shard; with indexes of both kinds."""
+    """Its key gives its shard; with indexes of both kinds."""
 
     day: date
     sale_id: str
@@ -153,7 +153,7 @@ class GrownTask(Entity, table=enough, tag="Task"):
 
 
 class Receipt(Entity, table=beside):
-    """Local indexes: one that every item is in, one that is sparse and shared, and a global one beside them."""
+    """Local indexes: one that every item is in, one that is sparse and shared, and a global one."""
 
     shop: str
     number: Annotated[int, Field(ge=0, lt=10**6)]
@@ -181,7 +181,7 @@ class Voucher(Entity, table=beside):
 
 
 class Report(Entity, table=lean):
-    """Indexes of keys alone, of some fields, of keys beside the items, and of keys in shards."""
+    """Indexes of keys alone, of some fields, of keys next to the items, and of keys in shards."""
 
     report_id: str
     team: str = "t"

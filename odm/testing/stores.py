@@ -1,4 +1,4 @@
-"""The stores that a test works on: tables of its own, requests on record, and rivals that write at the worst moment."""
+"""The stores that a test works on: tables of its own, requests on record, and rivals that write at the worst time."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class Watched(Backend):
         inner: the backend under test.
         suffix: comes after the name of every table.
         requests: every request, in order.
-        rivals: one is performed just before each write, first to last: somebody else was faster.
+        rivals: one is performed just before each write, first to last: another writer was faster.
         left: how many more requests are sent before the program is stopped; None: it is not.
     """
 

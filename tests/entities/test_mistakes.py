@@ -239,7 +239,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         SchemaError,
         r"^Entity is not an entity.*the base of some.*name one of Book$",
     ),
-    "empty cursor": (lambda db: db.page(key, after=""), BadCursor, r"'' is no cursor: pass None for the first page"),
+    "empty cursor": (lambda db: db.page(key, after=""), BadCursor, r"'' is not a cursor: pass None for the first page"),
     "cursor of a wrong type": (lambda db: db.page(key, after=5), BadCursor, r"5 is no cursor"),
     "loop over a query": (lambda db: list(loose.primary(isbn="1")), TypeError, r"in db\.query\(\.\.\.\)"),
     "length of a query": (lambda db: len(loose.primary(isbn="1")), TypeError, r"db\.count\(\.\.\.\)"),

@@ -99,7 +99,7 @@ class Model:
         self._untrimmed: list[Any] | None = None
 
     def identity(self, which: Any) -> Identity:
-        """What tells an item from others: its class and key fields."""
+        """What identifies an item: its class and key fields."""
         entity, values = self._target(which)
         return (entity.name, *(str(values[name]) for name in entity.primary.fields))
 

@@ -67,12 +67,12 @@ def follows(*pairs: str) -> list[Follows]:
 
 
 def out(db: Store, follower: str) -> list[str]:
-    """Whom somebody follows, by date."""
+    """Whom a user follows, by date."""
     return [one.followed for one in db.query(Follows.out(follower=follower))]
 
 
 def into(db: Store, followed: str) -> list[str]:
-    """Who follows somebody, by date."""
+    """Who follows a user, by date."""
     return [one.follower for one in db.query(Follows.into(followed=followed))]
 
 
@@ -258,7 +258,7 @@ class TestWalk:
 
 @needs("indexes", "updates")
 class TestAdjacencyCosts:
-    """What steps cost is what they are told to: requests, calls on a backend of rows, and capacity units."""
+    """Steps cost what is documented: requests, calls on a backend of rows, and capacity units."""
 
     def steps(self, db: Store) -> Iterator[tuple[int, int, float]]:
         """How far what each step costs is from each of the three."""

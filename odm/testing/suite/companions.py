@@ -120,7 +120,7 @@ class Seat(Companion):
 
 
 class Last(Companion):
-    """What was last done with a guest, noted when it is done."""
+    """What was last done with a guest, noted after the write was applied."""
 
     deletes: ClassVar[bool] = True
 
@@ -174,7 +174,7 @@ def marked(do: Calls, key: Query[Player]) -> Gen[tuple[Player | None, str | None
 
 
 class Pass(Entity, table=players):
-    """Lies beside a guest, and has no companion."""
+    """Lies in the partition of a guest, and has no companion."""
 
     name: str
     number: int

@@ -88,7 +88,7 @@ CASES: list[tuple[Any, str]] = [
     (some(Sheet.price) <= 100, "ab"),
     (Sheet.weight == 0.5, "a"),
     (some(Sheet.weight) < -2, "b"),
-    # text, bytes, bool, moments
+    # text, bytes, bool, timestamps
     (Sheet.title == "alpha", "a"),
     (Sheet.title != "alpha", "bc"),
     (some(Sheet.title) < "b", "a"),

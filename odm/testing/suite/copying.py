@@ -1,4 +1,4 @@
-"""What moves items from one place to another: pages of a scan in parts, items as they are stored, batches of steps."""
+"""What moves items from one place to another: pages of a scan in parts, stored items, batches of steps."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def all_of(db: Store, *, parts: int = 1, size: int = 250, expired: bool = False)
 
 
 def moved(db: Store) -> list[RawItem]:
-    """Every item, which is taken away and put back as it was; as it is then."""
+    """Every item, which is removed and put back; returns it as read then."""
     items = all_of(db)
     for item in items:
         db.delete(item.entity)

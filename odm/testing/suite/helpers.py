@@ -14,7 +14,7 @@ FUTURE = datetime(2286, 1, 1, tzinfo=UTC)
 
 
 def at(hour: int, minute: int = 0, second: int = 0, *, day: int = 1, micro: int = 0) -> datetime:
-    """A moment in January 2024."""
+    """A time in January 2024."""
     return datetime(2024, 1, day, hour, minute, second, micro, tzinfo=UTC)
 
 

@@ -78,7 +78,7 @@ class TestInvalidItems:
 
     @needs("updates")
     def test_can_not_be_returned(self, later: Store) -> None:
-        with pytest.raises(ItemInvalid, match=r"the update was done, and .*title") as caught:
+        with pytest.raises(ItemInvalid, match=r"the update was applied, and .*title") as caught:
             later.update(BAD, set_(SheetV2.title, 2), returning="old")
         assert later.one(BAD).title == 2
         assert caught.value.item["title"] == "words"

@@ -138,7 +138,7 @@ class TestMeter:
             db.get(Customer, customer_id="c")
         assert meter.calls == len(told) == 2
         units = [info.units for info in told if info.units is not None]
-        assert not units or sum(units) == meter.read_units + meter.write_units  # or nobody tells
+        assert not units or sum(units) == meter.read_units + meter.write_units  # or the backend reports none
 
 
 @needs("updates")

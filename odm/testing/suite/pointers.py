@@ -143,7 +143,7 @@ def latest(db: Store, customer_id: str = "c1") -> str | None:
 
 
 def kept(db: Store) -> dict[str, str]:
-    """The pointers as they are stored."""
+    """The stored pointers."""
     return {pointer.customer_id: pointer.order_id for pointer in db.scan(Order.latest.items)}
 
 

@@ -1,4 +1,4 @@
-"""Transactions in a table with indexes: entries stay right, whoever else writes between read and commit."""
+"""Transactions in a table with indexes: entries stay right, whatever is written between read and commit."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from odm import ConditionFailed, Conflict, ItemNotFound, increment, remove, set_

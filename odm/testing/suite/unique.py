@@ -305,7 +305,7 @@ class TestUniqueInTransactions:
         assert claims(joined) == {"a@x": "ann"}
 
     def test_is_not_handed_on_within_one(self, joined: Store) -> None:
-        """Which would write the claim twice; nothing of it is done."""
+        """It would write the claim twice; nothing of it is applied."""
         joined.put(ANN)
         joined.put(Member(member_id="bob", email="b@x"))
 

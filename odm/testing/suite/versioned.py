@@ -1,4 +1,4 @@
-"""Versioned: the newest version, those before it, and what is left when somebody is stopped."""
+"""Versioned: the newest version, those before it, and what is left when a writer is stopped."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from collections.abc import Callable, Iterator
