@@ -296,7 +296,7 @@ def test_a_throttled_batch_says_what_is_left() -> None:
     assert isinstance(found, Throttled)
     assert found.left == (KEY, Key("C#2"))
     assert "2 of 2 operations" in str(found)
-    assert "the 2 left are in .left of this error" in str(found)
+    assert "The 2 left are in .left of this error" in str(found)
 
 
 def test_other_exceptions_are_not_translated() -> None:

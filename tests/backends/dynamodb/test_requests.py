@@ -332,6 +332,6 @@ def test_a_local_index_can_be_read_consistently() -> None:
 
 def test_a_local_index_cannot_be_added_to_a_table() -> None:
     service = Service(lambda call, _number: described("ACTIVE") if call.operation == "describe_table" else {})
-    with pytest.raises(BackendError, match=r"'local' exists without the local index 'by_total'.*drop local=True"):
+    with pytest.raises(BackendError, match=r"'local' exists without the local index 'by_total'.*remove local=True"):
         run(DynamoDB().connect(LOCAL).steps(CreateTables()), service)
     assert "update_table" not in [call.operation for call in service.calls]
