@@ -217,7 +217,7 @@ def test_a_record_of_another_table_or_format_is_refused() -> None:
         decode(whole | {"dynamodb": whole["dynamodb"] | {"Keys": {"id": {"S": "x"}}}}, mail)
     with pytest.raises(BadValue, match="write 'raise' or 'skip'"):
         decode(whole, mail, on_unknown="ignore")  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match="is no Table"):
+    with pytest.raises(TypeError, match="is not a Table"):
         decode(whole, Letter)  # type: ignore[call-overload]
 
 

@@ -191,6 +191,8 @@ put(1)
 to_child, to_parent = os.pipe(), os.pipe()
 with connection.engine.storage._connections._lock:
     child = os.fork()
+    os.close(to_child[child == 0])  # the end of the other process, so that its failure ends this one
+    os.close(to_parent[child != 0])
     if child == 0:
         try:
             put(2)
@@ -198,11 +200,11 @@ with connection.engine.storage._connections._lock:
             assert f"process {os.getppid()} has held the writer lock" in str(error), error
             print("the parent holds it", flush=True)
         os.write(to_parent[1], b"1")
-        os.read(to_child[0], 1)
+        assert os.read(to_child[0], 1)
         put(2)
         print("the child writes", flush=True)
         os._exit(0)
-    os.read(to_parent[0], 1)
+    assert os.read(to_parent[0], 1)
     try:
         with WriterLock(Path(sys.argv[1]), 0.05):
             raise AssertionError("the child has released the lock of its parent")
