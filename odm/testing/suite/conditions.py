@@ -168,6 +168,8 @@ CASES: list[tuple[Any, str]] = [
     (between(Sheet.moment, at(0), at(1)), "a"),
     (is_in(Sheet.count, [5, -7]), "ab"),
     (is_in(Sheet.title, ["alpha", "beta"]), "a"),
+    (is_in(Sheet.title, [None, "alpha"]), "ac"),
+    (is_in(Sheet.title, ["alpha", None]), "ac"),
     (is_in(Sheet.count, [5, *range(1000, 1150)]), "a"),
     # combinations
     ((Sheet.count > 0) & (Sheet.flag == True), "a"),  # noqa: E712

@@ -1,20 +1,26 @@
+import json
+from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from boto3.dynamodb.types import Binary, TypeDeserializer
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
+from odm import TTL
 from odm.backends.dynamodb.attributes import from_attribute
 from odm.backends.dynamodb.codec import (
     read_item,
     read_position,
     to_attribute,
+    write_item,
     write_position,
     write_put,
 )
 from odm.backends.dynamodb.schema import Layout
+from odm.codec import Draft, compile_codec
 from odm.errors import BackendError, BadValue
 from odm.protocol.requests import Position, Put
 from odm.schema.entity import Key
@@ -123,6 +129,25 @@ def test_values_that_cannot_be_stored_are_refused(value: Any) -> None:
 def test_an_unknown_attribute_type_is_a_backend_error() -> None:
     with pytest.raises(BackendError, match="'X'"):
         from_attribute({"X": "new"})
+
+
+class _Pass(BaseModel):
+    until: Annotated[datetime | None, TTL] = None
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "seconds"),
+    [(0, 1767614400), (1, 1767614401), (999_999, 1767614401), (1_000_000, 1767614401)],
+)
+def test_ttl_is_in_whole_seconds_rounded_up(microseconds: int, seconds: int) -> None:
+    """As JSON text and as encoded values: DynamoDB's TTL needs whole seconds, and an item must not expire early."""
+    codec = compile_codec(_Pass, "Pass")
+    entity = _Pass(until=datetime(2026, 1, 5, 12, tzinfo=UTC) + timedelta(microseconds=microseconds))
+    written = write_item(codec, entity)
+    assert type(written) is Draft
+    assert json.loads(written.form)["_ttl"] == {"N": str(seconds)}
+    assert written["_ttl"] == codec.encode(entity)["_ttl"] == seconds
+    assert "_ttl" not in write_item(codec, _Pass())
 
 
 def test_key_attributes_are_written_with_the_item_and_hidden_on_reads() -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odm.backends.dynamodb.attributes import from_attribute
 from odm.backends.dynamodb.expressions import Expressions
 from odm.errors import BadValue
 from odm.expressions.nodes import (
@@ -49,6 +50,7 @@ IS_OPEN, IS_LARGE = Compare("=", STATUS, OPEN), Compare(">", TOTAL, TEN)
         (Between(TOTAL, TEN, TWENTY), "#0 BETWEEN :0 AND :1", ["total"], [10, 20]),
         (Between(TEN, TOTAL, STATUS), ":0 BETWEEN #0 AND #1", ["total", "status"], [10]),
         (IsIn(TOTAL, (TEN, TWENTY)), "#0 IN (:0, :1)", ["total"], [10, 20]),
+        (IsIn(STATUS, (Const(None), OPEN)), "#0 IN (:0, :1)", ["status"], [None, "open"]),
         (StartsWith(STATUS, OPEN), "begins_with(#0, :0)", ["status"], ["open"]),
         (Contains(STATUS, OPEN), "contains(#0, :0)", ["status"], ["open"]),
         (Exists(STATUS), "attribute_exists(#0)", ["status"], []),
@@ -65,7 +67,7 @@ def test_conditions(condition: Condition, text: str, names: list[str], values: l
     assert expressions.condition(condition) == text
     arguments = expressions.arguments()
     assert list(arguments.get("ExpressionAttributeNames", {}).values()) == names
-    assert len(arguments.get("ExpressionAttributeValues", {})) == len(values)
+    assert list(map(from_attribute, arguments.get("ExpressionAttributeValues", {}).values())) == values
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,56 @@ connection.close()
 
 
 @posix
+def test_a_fork_while_the_lock_is_held(tmp_path: Path) -> None:
+    """The parent keeps the lock, and the child waits for it like any other process."""
+    assert output_of(LOCKED_FORK, tmp_path / "shop.db") == "the parent holds it\nthe child writes\n[1, 2, 3]\n"
+
+
+LOCKED_FORK = """
+import os, sys
+from pathlib import Path
+from odm.backends.local.lock import WriterLock
+from odm.errors import Throttled
+from odm.protocol.connection import perform
+from odm.protocol.requests import Key, Put, Query
+from tests.backends.local.support import opened
+
+def put(n):
+    perform(connection, Put(Key("p", str(n)), {"n": n}))
+
+connection = opened(Path(sys.argv[1]), timeout=0.1)
+put(1)
+to_child, to_parent = os.pipe(), os.pipe()
+with connection.engine.storage._connections._lock:
+    child = os.fork()
+    os.close(to_child[child == 0])  # the end of the other process, so that its failure ends this one
+    os.close(to_parent[child != 0])
+    if child == 0:
+        try:
+            put(2)
+        except Throttled as error:
+            assert f"process {os.getppid()} has held the writer lock" in str(error), error
+            print("the parent holds it", flush=True)
+        os.write(to_parent[1], b"1")
+        assert os.read(to_child[0], 1)
+        put(2)
+        print("the child writes", flush=True)
+        os._exit(0)
+    assert os.read(to_parent[0], 1)
+    try:
+        with WriterLock(Path(sys.argv[1]), 0.05):
+            raise AssertionError("the child has released the lock of its parent")
+    except Throttled:
+        pass
+os.write(to_child[1], b"2")
+assert os.waitpid(child, 0)[1] == 0
+put(3)
+print([item["n"] for item in perform(connection, Query("p")).items])
+connection.close()
+"""
+
+
+@posix
 def test_forks_while_threads_write(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     assert output_of(FORKING_THREADS, path) == "ok\n"

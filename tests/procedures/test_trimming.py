@@ -1,0 +1,53 @@
+"""keep= where more items are to be deleted than fit into one batch or one page."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import boto3
+import pytest
+from pydantic import Field
+
+from odm import Entity, PrimaryKey, Store, Table
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.local import Memory
+
+before, after = Table("heap"), Table("heap")
+OLD = 58
+"""More than two batches of DynamoDB, which have 25 writes each."""
+
+
+class Entry(Entity, table=before):
+    log: str
+    number: Annotated[int, Field(ge=0, lt=100)]
+
+    primary = PrimaryKey("LOG#{log}", "ENTRY#{number}")
+
+
+class KeptEntry(Entity, table=after, tag="Entry", keep=3):
+    log: str
+    number: Annotated[int, Field(ge=0, lt=100)]
+
+    primary = PrimaryKey("LOG#{log}", "ENTRY#{number}")
+
+
+@pytest.fixture(params=["memory", "memory in pages", "dynamodb_local"])
+def backend(request: pytest.FixtureRequest) -> Iterator[Any]:
+    if request.param == "dynamodb_local":
+        session = boto3.Session(aws_access_key_id=uuid.uuid4().hex, aws_secret_access_key="secret", region_name="x-1")
+        yield DynamoDB(session, endpoint_url=request.getfixturevalue("dynamodb_local"))
+    else:
+        yield Memory() if request.param == "memory" else Memory(page_bytes=300)
+
+
+def test_all_items_beyond_keep_are_deleted(backend: Any) -> None:
+    with Store(before, backend) as db:
+        db.create()
+        with db.batch() as batch:
+            for number in range(OLD):
+                batch.put(Entry(log="a", number=number))
+            batch.put(Entry(log="b", number=0))
+    with Store(after, backend) as db:
+        db.put(KeptEntry(log="a", number=99))
+        assert [entry.number for entry in db.query(KeptEntry.primary(log="a"))] == [OLD - 2, OLD - 1, 99]
+        assert [entry.number for entry in db.query(KeptEntry.primary(log="b"))] == [0]
