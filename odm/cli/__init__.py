@@ -1,1 +1,1 @@
-"""The command line, `odm`: `app` is the entry point, `commands` declares the options, and each command has its own module."""
+"""The command line, `odm`: `app` is the entry point, `commands` has the options, each command has its own module."""

@@ -84,7 +84,7 @@ def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) 
 
 
 def store_at(text: str, table: Table) -> Store:
-    """The store of a table at a location: ``shop.db``, ``dynamodb:eu-west-1?prefix=prod-``, ``bigtable:project/instance``.
+    """The store at a location: ``shop.db``, ``dynamodb:eu-west-1?prefix=prod-``, ``bigtable:project/instance``.
 
     Raises:
         BadUsage: the location is not valid.
@@ -101,7 +101,8 @@ def store_at(text: str, table: Table) -> Store:
     given = dict(parse_qsl(query))
     if (unknown := given.keys() - _KINDS[kind]) or (query and not given):
         options = ", ".join(f"{name}=" for name in _KINDS[kind])
-        raise BadUsage(f"{text!r}: there is no option {min(unknown, default=query)!r} of such a location; it has {options}")
+        unfit = min(unknown, default=query)
+        raise BadUsage(f"{text!r}: there is no option {unfit!r} of such a location; it has {options}")
     prefix = given.pop("prefix", "")
     return Store(table, _backend(kind, place, given, text), prefix=prefix)
 

@@ -23,7 +23,7 @@ Emulator = Annotated[
 ]
 Prefix = Annotated[str, typer.Option("--prefix", help="The table name prefix, as in Store(prefix=...).")]
 BillingText = Annotated[
-    str | None, typer.Option("--billing", metavar="BILLING", help='"on-demand", or READ,WRITE units. Default: unchanged.')
+    str | None, typer.Option("--billing", metavar="BILLING", help='on-demand, or READ,WRITE units. Default: unchanged.')
 ]
 StreamName = Annotated[
     Literal["new_and_old_images", "new_image", "old_image", "keys_only"] | None,
@@ -173,7 +173,7 @@ def copy(
     target: Target,
     source: Annotated[str, typer.Argument(metavar="FROM", help="The source: a location, see above.")],
     to: Annotated[str, typer.Argument(metavar="TO", help="The target: a location, see above.")],
-    parallel: Annotated[int, typer.Option("--parallel", min=1, max=64, help="Number of parts to read in parallel.")] = 4,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, max=64, help="Parts to read in parallel.")] = 4,
     rate: Annotated[float | None, typer.Option("--rate", help="Maximum items copied per second.")] = None,
     state: Annotated[Path, typer.Option("--state", metavar="PATH", help="The file that records the progress.")] = Path(
         "odm-copy.state"

@@ -49,7 +49,7 @@ def load_target(text: str) -> Target:
     """
     name, colon, path = text.partition(":")
     if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
-        raise BadUsage(f"{text!r} does not name a table: write module:table, as in shop.models:shop, without .py or slashes")
+        raise BadUsage(f"{text!r} does not name a table: write module:table, as in shop.models:shop")
     if colon and not path:
         raise BadUsage(f"{text!r} has no name after its colon: write module:table, as in {name}:shop")
     module = _import(name)
