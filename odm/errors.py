@@ -1,32 +1,32 @@
 """Every error that odm raises.
 
-The first split is whose it is to fix: your model, your call, or the store::
+The first level says what to fix: your model, your call, or the store::
 
     OdmError
     ├── SchemaError                 your model: found by Table.compile(), before any request
     ├── BadValue (ValueError)       your call: a value, found before anything is sent
-    │   ├── KeyValueError             a value that cannot stand in a key
+    │   ├── KeyValueError             a value that cannot be used in a key
     │   ├── ItemTooLarge              an item or key over the limit
-    │   └── BadCursor                 a cursor of another query, or a damaged one
-    ├── NoAccessPattern             your call: no declared pattern serves this query
-    ├── Unsupported                 your call: this backend cannot keep the guarantee
-    ├── ItemNotFound                the store's answer: the item is not there
-    ├── ItemExists                  the store's answer: the key is taken
+    │   └── BadCursor                 a cursor of another query, or a damaged cursor
+    ├── NoAccessPattern             your call: no declared access pattern serves this query
+    ├── Unsupported                 your call: this backend cannot give the guarantee
+    ├── ItemNotFound                the store's answer: the item does not exist
+    ├── ItemExists                  the store's answer: the key is in use
     ├── ConditionFailed             the store's answer: the condition did not hold
-    │   └── Conflict                  somebody else changed the item first
+    │   └── Conflict                  another writer changed the item first
     ├── TransactionFailed           the store's answer: a reason per operation
     ├── ItemInvalid                 stored data does not fit the model
-    ├── Throttled                   the store: too many requests; what is left is attached
-    ├── OutcomeUnknown              the store: a write whose answer was lost
+    ├── Throttled                   the store: too many requests; the unprocessed entries are attached
+    ├── OutcomeUnknown              the store: a write whose response was lost
     └── BackendError                the store: everything else; the native error is the __cause__
 
-No exception class of a vendor is a base of these, and none reaches the user unwrapped.
+None of these derives from a vendor's exception class, and every vendor error is wrapped in one of these.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import odm._installation  # noqa: F401  # its check comes first, and every module of odm imports this one
+import odm._installation  # noqa: F401  # checks the installation first: every module of odm imports this one
 
 
 class OdmError(Exception):
@@ -34,7 +34,7 @@ class OdmError(Exception):
 
 
 class SchemaError(OdmError):
-    """The models cannot be compiled: the message names class, pattern, fault and fix."""
+    """The models cannot be compiled; the message names the class, the pattern, the fault and the fix."""
 
 
 class BadValue(OdmError, ValueError):
@@ -42,7 +42,7 @@ class BadValue(OdmError, ValueError):
 
 
 class KeyValueError(BadValue):
-    """A value cannot stand in a key; the message names entity, field and value."""
+    """A value cannot be used in a key; the message names entity, field and value."""
 
 
 class ItemTooLarge(BadValue):
@@ -58,18 +58,18 @@ class NoAccessPattern(OdmError):
 
 
 class Unsupported(OdmError):
-    """The backend cannot do this with its guarantees kept; the message names the way out."""
+    """The backend cannot do this and keep odm's guarantees; the message says what to do instead."""
 
 
 class ItemNotFound(OdmError):
-    """There is no item under the key (an expired item counts as absent)."""
+    """No item has this key. An expired item counts as absent."""
 
 
 class ItemExists(OdmError):
-    """The key of an insert is taken.
+    """The key of an insert is already in use.
 
     Attributes:
-        item: the item that holds the key, or None where the backend did not say.
+        item: the item that has the key, or None if the backend did not return it.
     """
 
     def __init__(self, message: str, item: Any = None) -> None:
@@ -81,7 +81,7 @@ class ConditionFailed(OdmError):
     """The condition of a write did not hold; nothing was written.
 
     Attributes:
-        item: the item as it was when the condition was judged, or None if it was absent.
+        item: the stored item when the condition was evaluated, or None if it was absent.
     """
 
     def __init__(self, message: str, item: Any = None) -> None:
@@ -90,14 +90,14 @@ class ConditionFailed(OdmError):
 
 
 class Conflict(ConditionFailed):
-    """Somebody else changed the item first: its revision is not the one you read."""
+    """Another writer changed the item first: its revision is not the one that you read."""
 
 
 class TransactionFailed(OdmError):
-    """A transaction was refused as a whole.
+    """A transaction was rejected; none of its operations was applied.
 
     Attributes:
-        reasons: one entry per operation, in order; None for an operation that was not at fault.
+        reasons: one entry per operation, in order; None for an operation that did not cause the failure.
     """
 
     def __init__(self, message: str, reasons: Sequence[OdmError | None] = ()) -> None:
@@ -109,8 +109,8 @@ class ItemInvalid(OdmError):
     """Stored data does not validate against the model.
 
     Attributes:
-        key: the key it is stored under, as text.
-        item: the stored attributes, as they are.
+        key: the key of the stored item, as text.
+        item: the stored attributes, unchanged.
     """
 
     def __init__(self, message: str, key: str, item: Mapping[str, Any]) -> None:
@@ -118,16 +118,16 @@ class ItemInvalid(OdmError):
         self.key = key
         self.item = item
 
-    def __reduce__(self) -> tuple[Any, ...]:  # an exception is copied and pickled by its message alone
+    def __reduce__(self) -> tuple[Any, ...]:  # by default only the message is copied and pickled
         return type(self), (self.args[0], self.key, self.item), self.__dict__
 
 
 class Throttled(OdmError):
-    """The store refused the work for now, after all retries.
+    """The store still throttled the requests after all retries.
 
     Attributes:
-        left: what was not done of a batch, to be given to the next one: entities that were not put, keys such as
-            ``Order.primary(...)`` of items that were not deleted; keys that `get_many` has not read.
+        left: the unprocessed entries of a batch, to pass to the next call: entities that were not put, keys such as
+            ``Order.primary(...)`` of items that were not deleted, keys that `get_many` did not read.
     """
 
     def __init__(self, message: str, left: Sequence[Any] = ()) -> None:
@@ -136,12 +136,12 @@ class Throttled(OdmError):
 
 
 class OutcomeUnknown(OdmError):
-    """The answer to a write was lost: it may or may not have been applied.
+    """The response to a write was lost: the write may or may not have been applied.
 
-    Read the item to know. Writes that may safely happen twice were sent again before, and so were transactions and
-    updates ``with_options(retry_safe=True)``, which happen once however often they are sent.
+    Read the item to find out. odm has already retried writes that may safely be applied twice, and transactions and
+    updates ``with_options(retry_safe=True)``, which are applied once however often they are sent.
     """
 
 
 class BackendError(OdmError):
-    """The store failed; its own error is the ``__cause__``."""
+    """The store failed; the vendor's error is the ``__cause__``."""

@@ -1,1 +1,1 @@
-"""The command line, `odm`: `app` is where it starts, `commands` says what it takes, and each command has a folder."""
+"""The command line, `odm`: `app` is the entry point, `commands` has the options, each command has its own module."""

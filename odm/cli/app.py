@@ -1,6 +1,6 @@
-"""Where the command `odm` starts: what goes wrong becomes one clear line and an exit code, never a traceback.
+"""The entry point of the command `odm`: an error becomes one line and an exit code, never a traceback.
 
-Exit codes: 0 done; 1 the answer is no, or something failed; 2 the command line cannot be run as it was written.
+Exit codes: 0 success; 1 a check failed, or an error; 2 the command line is not valid.
 """
 
 import errno
@@ -14,14 +14,14 @@ from odm.errors import OdmError
 
 EXTRAS = "the odm command line needs packages that are not installed: pip install 'single-table-odm[cli]'"
 INTERRUPTED = 130
-"""What a shell expects of a program that Ctrl-C ended: 128 + SIGINT."""
+"""The exit code of a program that was interrupted by Ctrl-C: 128 + SIGINT."""
 
 
 def main() -> None:
     """Run the command line with the arguments of this process, and exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without some letter shows "?" in its place
+            stream.reconfigure(errors="replace")  # a character that the terminal cannot show becomes "?"
     try:
         sys.exit(_run())
     except ModuleNotFoundError as missing:
@@ -45,13 +45,13 @@ def _run() -> int:
     from odm.cli.commands import app
 
     try:
-        # The program words its errors itself, in one line.
+        # The program prints its own errors, in one line.
         code: int = app(prog_name="odm", standalone_mode=False) or 0
     except TyperException as error:
         command = getattr(getattr(error, "ctx", None), "command_path", "odm")
         message = " ".join(error.format_message().split())
         _fail(f"{message} See {command} --help.", error.exit_code)
-    if code == INTERRUPTED:  # typer makes a code of Ctrl-C
+    if code == INTERRUPTED:  # typer turns Ctrl-C into an exit code
         raise KeyboardInterrupt
     return code
 
@@ -60,12 +60,12 @@ def _said_by_system(error: OSError) -> str:
     if error.filename is not None:
         return f"{error.filename} cannot be used: {error.strerror}"
     if error.errno == errno.ENOENT:
-        return "the current folder does not exist any more; change to another one"
+        return "the current folder no longer exists; change to another one"
     return f"the output cannot be written: {error.strerror}"
 
 
 def _give_up_output() -> None:
-    """Drop what could not be written, or Python tries again when it ends, and prints a traceback."""
+    """Discard unwritten output; otherwise Python writes it again at exit and prints a traceback."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

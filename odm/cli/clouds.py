@@ -1,4 +1,4 @@
-"""Which cloud the command line means, and what it can be asked there."""
+"""The cloud that the command line names, and its admin operations."""
 
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -20,12 +20,12 @@ _OWN: Final[dict[BackendName, tuple[str, ...]]] = {
     "dynamodb": ("region", "profile", "endpoint_url", "billing", "stream"),
     "bigtable": ("project", "instance", "app_profile", "endpoint"),
 }
-"""The options of one cloud alone, each an attribute of `Cloud`."""
+"""The options of each cloud, which are attributes of `Cloud`."""
 
 
 @frozen(kw_only=True)
 class Cloud:
-    """Where a table is, as the command line says it; None is what was not said."""
+    """Where a table is, from the command line; None: the option was not given."""
 
     backend: BackendName
     region: str | None = None
@@ -39,11 +39,11 @@ class Cloud:
     endpoint: str | None = None
 
     def admin(self, schema: Schema) -> Admin:
-        """What the table there can be asked.
+        """The admin operations on the table in this cloud.
 
         Raises:
-            BadUsage: an option is of another cloud, is lacking or cannot be used.
-            SchemaError: the models are not for this cloud.
+            BadUsage: an option belongs to another cloud, is missing or is not valid.
+            SchemaError: this cloud does not support the models.
         """
         self._check()
         if self.backend == "bigtable":
@@ -63,11 +63,11 @@ class Cloud:
         from odm.backends.bigtable import Bigtable
 
         if self.project is None or self.instance is None:
-            raise BadUsage("--backend bigtable needs --project and --instance, those of Bigtable(...)")
+            raise BadUsage("--backend bigtable needs --project and --instance, as in Bigtable(...)")
         return Bigtable(self.project, self.instance, app_profile=self.app_profile, endpoint=self.endpoint)
 
     def _check(self) -> None:
-        """Refuse options of other clouds."""
+        """Raise for options of other clouds."""
         for backend, names in _OWN.items():
             for name in names:
                 if backend != self.backend and getattr(self, name) is not None:
@@ -88,5 +88,5 @@ def _billing(text: str | None) -> Billing | None:
         return None if text is None else ON_DEMAND
     read, comma, write = text.partition(",")
     if not (comma and read.isdecimal() and write.isdecimal()):
-        raise BadUsage(f"--billing {text}: write on-demand, or read and write units a second, as in 5,5")
+        raise BadUsage(f"--billing {text}: write on-demand, or read and write units per second, as in 5,5")
     return Provisioned(int(read), int(write))

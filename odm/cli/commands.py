@@ -1,4 +1,4 @@
-"""The commands and their options. What a command does lies in a module of its own, imported when it runs."""
+"""The commands and their options. Each command is implemented in its own module, imported when it runs."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +12,7 @@ Target = Annotated[
     str,
     typer.Argument(
         metavar="MODULE:TABLE",
-        help="The module that declares the entities, found from this folder first, and the Table in it.",
+        help="The module that declares the entities (the current folder is searched first) and its Table.",
     ),
 ]
 Lock = Annotated[Path, typer.Option("--file", metavar="PATH", help="The lock file.")]
@@ -50,17 +50,15 @@ def options(
 @app.command()
 def demo(
     file: Annotated[
-        Path, typer.Option("--file", metavar="PATH", help="The database file; it is created when it is not there.")
+        Path, typer.Option("--file", metavar="PATH", help="The database file; created if it does not exist.")
     ] = Path("odm-demo.db"),
     reset: Annotated[bool, typer.Option("--reset", help="Delete the demo's data and load it again.")] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Show all fourteen questions, each with its whole plan.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show all fourteen queries, each with its whole plan.")] = False,
 ) -> None:
     """Load real airports and a made-up shop into a file, and run three queries on it.
 
     Each query is shown in Python, with the index and key range that it
-    reads and its first results. Run it again and it finds its data.
+    reads and its first results. The next run uses the same data.
     """
     from odm.cli.demo.run import run
 
@@ -71,14 +69,14 @@ def demo(
 def lock(
     target: Target,
     file: Lock = LOCK,
-    accept: Annotated[bool, typer.Option("--accept", help="Write it even if stored data is orphaned.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Write it even if the change orphans stored items.")] = False,
     json: Json = False,
 ) -> None:
-    """Write down where and how a table's items are stored, in a file to commit.
+    """Record where and how a table's items are stored, in a file to commit.
 
     The file holds tags, key templates, encodings, indexes, stored names, types
-    and limits. Run it again after each change of the models: it says what the
-    change does to stored data, and leaves the file alone if some is orphaned.
+    and limits. Run it again after each change of the models: it reports how the
+    change affects stored data, and keeps the file if stored items are orphaned.
     """
     from odm.cli import lock as command
 
@@ -87,12 +85,12 @@ def lock(
 
 @app.command(epilog="Example: odm check shop.models:shop")
 def check(target: Target, file: Lock = LOCK, json: Json = False) -> None:
-    """Compare the models with the lock file: for a continuous integration job.
+    """Compare the models with the lock file, for a continuous integration job.
 
-    Ends with exit code 0 if they are equal. Otherwise with 1, and a line for
-    each change: "orphans" if the new models lose or misread stored data,
+    Exit code 0 if they are equal. Otherwise 1, and a line for each change:
+    "orphans" if the new models cannot find or correctly read stored items,
     "backfill" if stored items must be written again, "safe" if neither. Each
-    line says what to do. Once that is seen to, run odm lock.
+    line says what to do. When that is done, run odm lock.
     """
     from odm.cli import lock as command
 
@@ -103,20 +101,20 @@ def check(target: Target, file: Lock = LOCK, json: Json = False) -> None:
 def lint(
     target: Target,
     ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", metavar="RULE", help="Leave out a rule; may be given again.")
+        list[str] | None, typer.Option("--ignore", metavar="RULE", help="Skip a rule; may be repeated.")
     ] = None,
     backend: Annotated[
         Literal["dynamodb", "bigtable"] | None,
-        typer.Option("--backend", help="Only what matters there. Default: what matters on either."),
+        typer.Option("--backend", help="Only findings for this backend. Default: both."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Look for designs that will be hot, slow or lose items in a cloud.
+    """Find designs that cause hot partitions, slow queries or lost items in a cloud.
 
-    Ends with exit code 1 if it finds one. Each finding names the rule, the
-    declaration with its line, why it matters with the vendor's page, and the
-    declaration as it could be. A comment on the line, as in
-    "# odm: ignore[hot-partition]", silences a rule there.
+    Exit code 1 if there are findings. Each one names the rule, the declaration
+    and its line, the reason with the vendor's page, and a better declaration.
+    A comment on the line, "# odm: ignore[hot-partition]", suppresses the rule
+    there.
     """
     from odm.cli import lint as command
 
@@ -127,7 +125,7 @@ def lint(
 def schema(target: Target, json: Json = False) -> None:
     """Show the compiled key schema: entities, patterns with example keys, indexes.
 
-    With --json, as it stands in a lock file.
+    With --json, in the format of a lock file.
     """
     from odm.cli.schema import show_schema
 
@@ -139,17 +137,17 @@ def explain(
     target: Target,
     expression: Annotated[
         str,
-        typer.Argument(metavar="EXPRESSION", help="What you would write between the parentheses of db.explain(...)."),
+        typer.Argument(metavar="EXPRESSION", help="The arguments of db.explain(...), as Python code."),
     ],
     backend: Annotated[
         Literal["memory", "dynamodb", "bigtable"],
-        typer.Option("--backend", help="Whose native request to show. No credentials are needed."),
+        typer.Option("--backend", help="The backend whose native requests to show. No credentials are needed."),
     ] = "memory",
     json: Json = False,
 ) -> None:
-    """Show what a query or a write will do, without sending anything.
+    """Show the requests of a query or a write, without sending them.
 
-    The expression is Python and it is run, with the names of your module and
+    The expression is Python code that is run with the names of your module and
     of odm: it can do whatever your own code can.
     """
     from odm.cli import explain as command

@@ -1,4 +1,4 @@
-"""`odm copy`: a table from one place to another, with a bar that shows how far it is."""
+"""`odm copy`: copy a table from one location to another, with a progress bar."""
 
 import json
 import re
@@ -26,7 +26,7 @@ from odm.stores.sync import Store
 
 @frozen
 class Options:
-    """How to copy, as `odm.patterns.copy.Options` says."""
+    """How to copy; see `odm.patterns.copy.Options`."""
 
     parallel: int
     rate: float | None
@@ -36,25 +36,25 @@ class Options:
 
 
 def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) -> int:
-    """Copy a table, and print what was done.
+    """Copy a table, and print the result.
 
     Args:
         target: ``module:table``.
-        source: a place, as `store_at` reads it.
-        to: another one.
+        source: a location, in the syntax of `store_at`.
+        to: the location to copy to.
         options: how.
-        as_json: print it as JSON, and no bar.
+        as_json: print JSON, without a progress bar.
 
     Returns:
-        The exit code: 1 if the two sides are not the same afterwards.
+        The exit code: 1 if the two sides differ afterwards.
 
     Raises:
-        BadUsage: there is no such table among the models, or a place cannot be understood.
+        BadUsage: the models have no such table, or a location is not valid.
         OdmError: the models do not compile, or an item cannot be read or written.
     """
     table = load_target(target).table
     with store_at(source, table) as here, store_at(to, table) as there:
-        here.scan_page(None, size=1)  # a source that is not there, before anything is made at the target
+        here.scan_page(None, size=1)  # fails for a missing source before anything is created at the target
         there.create()
         far = Far(0, 0, 0)
 
@@ -77,31 +77,32 @@ def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) 
                 )
         except BaseException:
             if options.state.exists():
-                echo(f"... {far.copied:,} items copied; to go on, run the same command again", err=True)
+                echo(f"... {far.copied:,} items copied; to continue, run the same command again", err=True)
             raise
     _say(done, as_json=as_json)
     return 0 if done.verified is None or done.verified.same else 1
 
 
 def store_at(text: str, table: Table) -> Store:
-    """The store of a table at a place: ``shop.db``, ``dynamodb:eu-west-1?prefix=prod-``, ``bigtable:project/instance``.
+    """The store at a location: ``shop.db``, ``dynamodb:eu-west-1?prefix=prod-``, ``bigtable:project/instance``.
 
     Raises:
-        BadUsage: it is no place.
+        BadUsage: the location is not valid.
     """
     kind, colon, rest = text.partition(":")
     if kind not in _KINDS or not colon:
         if colon and re.fullmatch(r"\w\w+", kind):
             raise BadUsage(
-                f"{text!r}: there is no place of the kind {kind!r}: write shop.db, dynamodb:REGION or "
-                f"bigtable:PROJECT/INSTANCE; a file of that name is file:{text}"
+                f"{text!r}: there is no kind of location {kind!r}: write shop.db, dynamodb:REGION or "
+                f"bigtable:PROJECT/INSTANCE; for a file of that name write file:{text}"
             )
         kind, rest = "file", text
     place, _, query = rest.partition("?")
     given = dict(parse_qsl(query))
     if (unknown := given.keys() - _KINDS[kind]) or (query and not given):
         options = ", ".join(f"{name}=" for name in _KINDS[kind])
-        raise BadUsage(f"{text!r}: there is no option {min(unknown, default=query)!r} of such a place, only {options}")
+        unfit = min(unknown, default=query)
+        raise BadUsage(f"{text!r}: there is no option {unfit!r} of such a location; it has {options}")
     prefix = given.pop("prefix", "")
     return Store(table, _backend(kind, place, given, text), prefix=prefix)
 
@@ -111,7 +112,7 @@ _KINDS = {
     "dynamodb": ("prefix", "profile", "endpoint_url"),
     "bigtable": ("prefix", "app_profile", "endpoint"),
 }
-"""The options of each kind of place."""
+"""The options of each kind of location."""
 
 
 def _backend(kind: str, place: str, given: dict[str, str], text: str) -> Backend:
@@ -130,7 +131,7 @@ def _backend(kind: str, place: str, given: dict[str, str], text: str) -> Backend
 
 @contextmanager
 def _bar(*, shown: bool) -> Iterator[Tell]:
-    """A bar on the error output, where that is a terminal; gives what moves it."""
+    """A progress bar on the error output, if that is a terminal; yields the function that updates it."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -166,4 +167,4 @@ def _say(done: Copied, *, as_json: bool) -> None:
     for difference in found.differences:
         echo(f"differs: {difference}")
     if found.more:
-        echo(f"... and more: {found.more} sums of partitions that were not looked into")
+        echo(f"... and more: {found.more} groups of partitions also differ; the partitions were not listed")

@@ -1,4 +1,4 @@
-"""`odm explain`: what a call on a store would do, on any backend, without a store, a table or credentials."""
+"""`odm explain`: the requests of a store call, on any backend, without a store, a table or credentials."""
 
 import ast
 import json
@@ -23,7 +23,7 @@ from odm.errors import OdmError
 BackendName = Literal["memory", "dynamodb", "bigtable"]
 
 _VALUES: Final = {kind.__name__: kind for kind in (datetime, date, timedelta, Decimal, UUID)} | {"UTC": UTC}
-"""Names that values of key fields are written with; those of the module go first."""
+"""Names for values of key fields; names of the module take precedence."""
 
 _CALL: Final = "_odm_explain"
 
@@ -33,22 +33,22 @@ def explain(target: str, expression: str, backend: BackendName, *, as_json: bool
 
     Args:
         target: ``module:table``.
-        expression: Python, what stands between the parentheses of ``db.explain(...)``; it is run.
-        backend: whose native request is shown; nothing is sent to it.
+        expression: the arguments of ``db.explain(...)`` as Python code; it is run.
+        backend: the backend whose native requests are shown; nothing is sent to it.
         as_json: print the explanation as JSON.
 
     Raises:
-        BadUsage: the expression is no Python expression, or fails.
-        OdmError: the table cannot be loaded, or the call would raise this.
+        BadUsage: the expression is not a Python expression, or fails.
+        OdmError: the table cannot be loaded, or the call itself would raise it.
     """
     found = load_target(target)
-    with redirect_stdout(sys.stderr):  # what the module's code prints is no part of the answer
+    with redirect_stdout(sys.stderr):  # the module's own output is not part of the result
         explanation = _evaluate(found, expression, Store(found.table, _backend(backend)))
     echo(_json(explanation) if as_json else str(explanation))
 
 
 def _backend(name: BackendName) -> Backend:
-    """A backend that is never asked to send anything; where it would look for its table does not matter."""
+    """A backend that never sends anything, so its location does not matter."""
     match name:
         case "memory":
             from odm.backends.local import Memory
@@ -82,7 +82,7 @@ def _evaluate(target: Target, expression: str, store: Store) -> Explanation:
     except (OdmError, KeyboardInterrupt):
         raise
     except SyntaxError as error:
-        raise BadUsage(f"{expression!r} is no Python expression: {error.msg}") from error
+        raise BadUsage(f"{expression!r} is not a Python expression: {error.msg}") from error
     except BaseException as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise BadUsage(f"{expression!r} cannot be evaluated: {reason}") from error
@@ -95,7 +95,7 @@ def _json(explanation: Explanation) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form for: requests as objects, bytes as base64, everything else as text."""
+    """Values that JSON does not support: requests become objects, bytes base64, everything else text."""
     if has(type(value)) and not isinstance(value, Condition):
         return {"request": type(value).__name__, **asdict(value, recurse=False)}
     if isinstance(value, Mapping):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A file of LocalFile. Programs may have it open.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A file of LocalFile. Other programs may have it open.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0, max=86_400, help="Seconds to wait for other writers.")]
 
@@ -18,11 +18,11 @@ def add_to(app: typer.Typer) -> None:
 
 
 def compact(file: File, json: Json = False, timeout: Timeout = 60.0) -> None:
-    """Give the room that deleted items have left in a file back to the disk.
+    """Return the space of deleted items in a file to the disk.
 
-    Programs that write to the file wait meanwhile, those that read do not. It
-    needs as much room again while it works; if it is interrupted, the file
-    stays as it was.
+    Programs that write to the file wait meanwhile; programs that read do not.
+    It needs as much free disk space as the file has. If it is interrupted, the
+    file is unchanged.
     """
     from odm.backends.local import LocalFile
 
@@ -35,14 +35,14 @@ def compact(file: File, json: Json = False, timeout: Timeout = 60.0) -> None:
 
 def snapshot(
     file: File,
-    to: Annotated[Path, typer.Argument(metavar="TO", help="Where the copy will be. Nothing may be there.")],
+    to: Annotated[Path, typer.Argument(metavar="TO", help="The path of the copy, which must not exist yet.")],
     json: Json = False,
     timeout: Timeout = 60.0,
 ) -> None:
-    """Copy a file as it is at one moment, while programs read and write it.
+    """Copy a file at one point in time, while programs read and write it.
 
-    The copy appears when it is complete. A copy by other means misses what is
-    still in the file's log, or mixes pages of different moments.
+    The copy appears when it is complete. Other tools, such as cp, miss what is
+    still in the file's log, or mix pages of different times.
     """
     from odm.backends.local import LocalFile
 

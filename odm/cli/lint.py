@@ -1,4 +1,4 @@
-"""`odm lint`: what the models of a table will cost in a cloud, with exit codes for continuous integration."""
+"""`odm lint`: problems of a table's models in a cloud, with exit codes for continuous integration."""
 
 import json
 import os
@@ -19,12 +19,12 @@ def lint(target: str, ignore: Sequence[str], backend: Cloud | None, *, as_json: 
 
     Args:
         target: ``module:table``.
-        ignore: names of rules to leave out.
-        backend: where it matters; None: on either.
+        ignore: names of rules to skip.
+        backend: only findings for this backend; None: for both.
         as_json: print the findings as JSON.
 
     Returns:
-        The exit code: 0 when there are none, otherwise 1.
+        The exit code: 0 if there are no findings, otherwise 1.
 
     Raises:
         BadUsage: there is no such rule.
@@ -48,7 +48,7 @@ def lint(target: str, ignore: Sequence[str], backend: Cloud | None, *, as_json: 
 
 
 def _from_here(finding: LintFinding) -> LintFinding:
-    """With the file as seen from the current folder, where it lies below it."""
+    """The finding with its file relative to the current folder, if the file is below it."""
     if finding.file is None:
         return finding
     try:
@@ -66,4 +66,4 @@ def _count(findings: Sequence[LintFinding]) -> str:
 
 
 def _next(findings: Sequence[LintFinding]) -> str:
-    return f"what is meant so is silenced by a comment on its line, # odm: ignore[{findings[0].rule}]"
+    return f"to suppress a finding, add a comment to its line: # odm: ignore[{findings[0].rule}]"

@@ -1,4 +1,4 @@
-"""The commands on tables as they are: `odm plan`, `odm apply`, `odm scrub` and `odm copy`."""
+"""The commands on existing tables: `odm plan`, `odm apply`, `odm scrub` and `odm copy`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,32 +9,30 @@ Target = Annotated[
     str, typer.Argument(metavar="MODULE:TABLE", help="The module that declares the entities, and the Table in it.")
 ]
 BackendName = Annotated[Literal["dynamodb", "bigtable"], typer.Option("--backend", help="Where the table is.")]
-Region = Annotated[str | None, typer.Option("--region", help="The AWS region; else boto3 finds it.")]
-Profile = Annotated[str | None, typer.Option("--profile", help="The profile in the AWS configuration.")]
-Endpoint = Annotated[str | None, typer.Option("--endpoint-url", metavar="URL", help="Of another service than AWS.")]
+Region = Annotated[str | None, typer.Option("--region", help="The AWS region. Default: boto3's.")]
+Profile = Annotated[str | None, typer.Option("--profile", help="The AWS profile.")]
+Endpoint = Annotated[str | None, typer.Option("--endpoint-url", metavar="URL", help="An endpoint other than AWS.")]
 Project = Annotated[str | None, typer.Option("--project", help="The Google Cloud project.")]
 Instance = Annotated[str | None, typer.Option("--instance", help="The Bigtable instance in it.")]
-AppProfile = Annotated[str | None, typer.Option("--app-profile", help="The app profile; else the instance's default.")]
+AppProfile = Annotated[str | None, typer.Option("--app-profile", help="The app profile. Default: the instance's.")]
 Emulator = Annotated[
     str | None,
-    typer.Option(
-        "--endpoint", metavar="HOST:PORT", help="Of a Bigtable emulator; else as BIGTABLE_EMULATOR_HOST says."
-    ),
+    typer.Option("--endpoint", metavar="HOST:PORT", help="A Bigtable emulator. Default: BIGTABLE_EMULATOR_HOST."),
 ]
-Prefix = Annotated[str, typer.Option("--prefix", help="What Store(prefix=...) puts before the table's name.")]
+Prefix = Annotated[str, typer.Option("--prefix", help="The table name prefix, as in Store(prefix=...).")]
 BillingText = Annotated[
-    str | None, typer.Option("--billing", metavar="BILLING", help='"on-demand", or READ,WRITE units; else as it is.')
+    str | None, typer.Option("--billing", metavar="BILLING", help="on-demand, or READ,WRITE units. Default: unchanged.")
 ]
 StreamName = Annotated[
     Literal["new_and_old_images", "new_image", "old_image", "keys_only"] | None,
-    typer.Option("--stream", help="What stream records hold; else as it is."),
+    typer.Option("--stream", help="What stream records hold. Default: unchanged."),
 ]
 Drop = Annotated[
     bool,
-    typer.Option("--drop", help="Remove indexes that no model has; on Bigtable also older values of cells."),
+    typer.Option("--drop", help="Delete indexes that no model has; on Bigtable also older cell versions."),
 ]
-Accept = Annotated[bool, typer.Option("--accept", help="Do not refuse because of orphaned data.")]
-Sample = Annotated[int, typer.Option("--sample", min=0, max=10_000, help="Compare the keys of so many items.")]
+Accept = Annotated[bool, typer.Option("--accept", help="Continue even if stored items are orphaned.")]
+Sample = Annotated[int, typer.Option("--sample", min=0, max=10_000, help="Number of items whose keys to compare.")]
 Lock = Annotated[Path, typer.Option("--file", metavar="PATH", help="The lock file, if there is one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -68,11 +66,12 @@ def plan(
 ) -> None:
     """Compare the models with the table in the cloud, and change nothing.
 
-    Prints a line for each thing to create, add or change; "extra" is what no
-    model has, "refused" what cannot be made, "problem" what must be fixed, and
-    how. On Bigtable some rows of the indexes are read. The keys of some stored items are
-    read, and compared with those that the models make: "orphans" if they
-    differ, "backfill" if index entries are lacking. Exit code 0: nothing to do.
+    Prints a line for each change: what to create, add or update; "extra" for
+    what no model has, "refused" for a change that cannot be made, "problem" for
+    what you must fix, and how. It reads some stored items, on Bigtable also some
+    index rows, and compares their keys with those that the models make:
+    "orphans" if they differ, "backfill" if index entries are missing. Exit code
+    0: nothing to do.
     """
     from odm.cli.clouds import Cloud
     from odm.cli.plan import Options, plan
@@ -113,11 +112,11 @@ def apply(
     json: Json = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Make the table in the cloud what the models ask for.
+    """Change the table in the cloud to match the models.
 
-    Shows what odm plan shows, asks, and makes the changes one after the other,
-    waiting for each. If it is interrupted, run it again: it goes on with what
-    is left. It does nothing while a key template differs from stored data.
+    Prints the plan, asks for confirmation, and makes the changes one by one,
+    waiting for each. If it is interrupted, run it again: it continues with the
+    remaining changes. It changes nothing if stored keys differ from the models.
     """
     from odm.cli.clouds import Cloud
     from odm.cli.plan import Options, apply
@@ -146,20 +145,20 @@ def scrub(
     endpoint: Emulator = None,
     prefix: Prefix = "",
     expired: Annotated[bool, typer.Option("--expired", help="Also remove items whose TTL has passed.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Also write index entries again that are missing.")] = False,
-    rate: Annotated[float | None, typer.Option("--rate", help="Look at so many rows a second at most.")] = None,
-    after: Annotated[str | None, typer.Option("--after", help="Go on where an earlier run stopped.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Also write missing index entries again.")] = False,
+    rate: Annotated[float | None, typer.Option("--rate", help="Maximum rows read per second.")] = None,
+    after: Annotated[str | None, typer.Option("--after", help="Continue where an earlier run stopped.")] = None,
     json: Json = False,
 ) -> None:
-    """Remove what writers that stopped halfway have left behind on Bigtable.
+    """Remove what interrupted writers left behind on Bigtable.
 
-    Index columns that no item lists, and counters where there is no item: no
-    read is ever wrong because of them, they only cost time and storage. What is
-    younger than an hour is left alone, so it may run while others write. What
-    other programs keep in the tables stays.
+    It removes index columns that no item lists, and counters of items that do
+    not exist. They never make a read wrong; they only cost time and storage.
+    Data younger than an hour is kept, so other programs may write meanwhile.
+    Data of other programs in the tables is kept.
 
-    An index table that was deleted by hand or restored from a backup lacks
-    entries that items list: --repair goes over the items and writes them again.
+    An index table that was deleted or restored from a backup lacks entries that
+    items list: --repair reads the items and writes these entries again.
     """
     from odm.backends.bigtable import Bigtable
     from odm.cli.scrub import scrub
@@ -170,29 +169,29 @@ def scrub(
 
 def copy(
     target: Target,
-    source: Annotated[str, typer.Argument(metavar="FROM", help="Where the items are: a place, see above.")],
-    to: Annotated[str, typer.Argument(metavar="TO", help="Where they shall be: a place, see above.")],
-    parallel: Annotated[int, typer.Option("--parallel", min=1, max=64, help="Read so many parts at a time.")] = 4,
-    rate: Annotated[float | None, typer.Option("--rate", help="Copy so many items a second at most.")] = None,
-    state: Annotated[Path, typer.Option("--state", metavar="PATH", help="Where to note how far it is.")] = Path(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The source: a location, see above.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="The target: a location, see above.")],
+    parallel: Annotated[int, typer.Option("--parallel", min=1, max=64, help="Parts to read in parallel.")] = 4,
+    rate: Annotated[float | None, typer.Option("--rate", help="Maximum items copied per second.")] = None,
+    state: Annotated[Path, typer.Option("--state", metavar="PATH", help="The file that records the progress.")] = Path(
         "odm-copy.state"
     ),
     into_existing: Annotated[
-        bool, typer.Option("--into-existing", help="Write to a table that holds items already.")
+        bool, typer.Option("--into-existing", help="Write to a table that already has items.")
     ] = False,
-    verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Compare both sides at the end.")] = True,
+    verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Compare source and target at the end.")] = True,
     json: Json = False,
 ) -> None:
-    """Copy a table, items as they are stored, from one place to another.
+    """Copy a table from one location to another, with its stored attributes.
 
-    A place is the path of a LocalFile, dynamodb:REGION, or
-    bigtable:PROJECT/INSTANCE; behind a "?" come options, joined by "&":
-    prefix=prod- anywhere; profile= and endpoint_url= of dynamodb; app_profile=
-    and endpoint= of bigtable. The table is created where it is not there.
+    A location is the path of a LocalFile, dynamodb:REGION, or
+    bigtable:PROJECT/INSTANCE. Options follow a "?", joined by "&": prefix=prod-
+    anywhere; profile= and endpoint_url= for dynamodb; app_profile= and endpoint=
+    for bigtable. The target table is created if it does not exist.
 
-    If it is stopped, run it again: it goes on where it was. At the end both
-    sides are compared, by count and checksum of each partition. Exit code 1:
-    they are not the same.
+    If it is interrupted, run it again: it continues where it stopped. At the end
+    both sides are compared, by count and checksum of each partition. Exit code
+    1: they differ.
     """
     from odm.cli.copy import Options, copy
 

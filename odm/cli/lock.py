@@ -1,4 +1,4 @@
-"""`odm lock` and `odm check`: the lock file in the folder of an application, and what the model changed since."""
+"""`odm lock` and `odm check`: write the lock file of an application, and compare the models with it."""
 
 import json
 import os
@@ -22,22 +22,22 @@ def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
 
     Args:
         target: ``module:table``.
-        file: the lock file; other tables in it stay as they are.
-        accept: write it all the same.
+        file: the lock file; other tables in it are kept.
+        accept: write it even then.
         as_json: print the findings as JSON.
 
     Returns:
-        The exit code: 1 when nothing was written, because a change orphans stored data.
+        The exit code: 1 if nothing was written because a change orphans stored data.
 
     Raises:
-        BadValue: the file cannot be read or written, or is no lock file.
+        BadValue: the file cannot be read or written, or is not a lock file.
     """
     found = load_target(target)
     old, new = read_file(file), describe(found.schema)
     tables = {} if old is None else dict(old.tables)
     before = tables.get(found.table.name)
     findings = compare(found.table.name, before, new, gone_tables(found, tables))
-    if before is None:  # that it is new here is why the command is run
+    if before is None:  # a new table is expected here, not a finding
         findings = tuple(finding for finding in findings if finding.level != "safe")
     refused = any(finding.level == "orphans" for finding in findings) and not accept
     changed = before != new
@@ -48,15 +48,15 @@ def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
     else:
         _print_findings(findings)
     if refused:
-        echo(f"odm: {file} stays as it is: {_count(findings)}; to lock the model all the same, add --accept", err=True)
+        echo(f"odm: {file} is unchanged: {_count(findings)}; to lock the models anyway, add --accept", err=True)
     elif not as_json:
-        what = f"written to {file}: commit it" if changed else f"is in {file} as it is"
+        what = f"written to {file}: commit it" if changed else f"is already in {file}"
         echo(f"table {found.table.name} {what}")
     return int(refused)
 
 
 def gone_tables(found: Target, locked: Mapping[str, TableLock]) -> dict[str, TableLock]:
-    """The locked tables that the module declares no longer."""
+    """The locked tables that the module no longer declares."""
     declared = {value.name for value in vars(found.module).values() if isinstance(value, Table)}
     return {name: lock for name, lock in locked.items() if name not in declared}
 
@@ -70,10 +70,10 @@ def check(target: str, file: Path, *, as_json: bool) -> int:
         as_json: print the findings as JSON.
 
     Returns:
-        The exit code: 0 when the two are equal, otherwise 1.
+        The exit code: 0 if the two are equal, otherwise 1.
 
     Raises:
-        BadValue: the file is not there, cannot be read, or is no lock file.
+        BadValue: the file does not exist, cannot be read, or is not a lock file.
     """
     found = load_target(target)
     old, new = read_file(file), describe(found.schema)
@@ -85,25 +85,25 @@ def check(target: str, file: Path, *, as_json: bool) -> int:
     elif findings:
         _print_findings(findings)
     else:
-        echo(f"table {found.table.name} is as {file} says: {_size(new)}")
+        echo(f"table {found.table.name} matches {file}: {_size(new)}")
     if findings:
         accept = " --accept" if any(finding.level == "orphans" for finding in findings) else ""
         echo(
-            f"odm: table {found.table.name} is not as {file} says: {_count(findings)}; "
-            f"once that is seen to, run odm lock {target}{accept}",
+            f"odm: table {found.table.name} does not match {file}: {_count(findings)}; "
+            f"when that is done, run odm lock {target}{accept}",
             err=True,
         )
     return int(bool(findings))
 
 
 def read_file(file: Path) -> LockFile | None:
-    """The lock file; None: there is none. Raises BadValue."""
+    """The lock file; None: it does not exist. Raises BadValue."""
     try:
         return read_lock(file.read_text(encoding="utf-8"), str(file))
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
-        raise BadValue(f"{file} is not a lock file of odm: it is no text; choose another path with --file") from error
+        raise BadValue(f"{file} is not a lock file of odm: it is not text; choose another path with --file") from error
     except OSError as error:
         raise BadValue(f"{file} cannot be read: {error.strerror}; choose another path with --file") from error
 
@@ -113,7 +113,7 @@ def _write(file: Path, lock: LockFile) -> None:
     part = real.with_name(f"{real.name}.part")
     try:
         part.write_text(write_lock(lock), encoding="utf-8", newline="\n")
-        part.replace(real)  # in one step: other tables are in it
+        part.replace(real)  # atomic: the file also holds other tables
     except OSError as error:
         with suppress(OSError):
             part.unlink(missing_ok=True)

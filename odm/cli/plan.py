@@ -1,4 +1,4 @@
-"""`odm plan` and `odm apply`: what lies between the models and the table in a cloud, and to make it."""
+"""`odm plan` and `odm apply`: the changes from the table in a cloud to the models, and making them."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ from odm.schema.lockfile import OF_KEYS, Finding, compare, describe
 
 @frozen
 class Options:
-    """What the command line gives to both commands, as it was written."""
+    """The options of both commands, unparsed."""
 
     cloud: Cloud
     prefix: str
@@ -31,15 +31,15 @@ class Options:
 
 @frozen
 class Plan:
-    """What is to be done, and what is in the way.
+    """The changes to make, and what prevents them.
 
     Attributes:
         table: its name in the cloud.
-        changes: of the table; one that is extra is left alone unless it is to be dropped.
-        findings: what a change of the models does to stored data, by the lock file and by stored keys.
-        read: how many items were compared; None: none.
-        accept: orphaned data is no reason to stop.
-        drop: changes are to be made that are extra or a problem.
+        changes: changes of the table; what is extra is kept unless ``drop`` is set.
+        findings: how changed models affect stored data, from the lock file and from stored keys.
+        read: the number of items that were compared; None: none.
+        accept: continue even if stored items are orphaned.
+        drop: also delete what is extra, and fix problems that deletes can fix.
     """
 
     table: str
@@ -51,31 +51,31 @@ class Plan:
 
     @property
     def to_make(self) -> list[TableChange]:
-        """The changes that are to be made."""
+        """The changes to make."""
         kinds = {"create", "add", "change", *(["extra", "problem"] if self.drop else [])}
         return [change for change in self.changes if change.kind in kinds and change.call is not None]
 
     @property
     def problems(self) -> list[TableChange]:
-        """What is wrong and stays so when the changes are made."""
+        """The problems that the changes do not fix."""
         made = self.to_make
         return [change for change in self.changes if change.kind == "problem" and change not in made]
 
     @property
     def done(self) -> bool:
-        """Nothing is to be done, neither here nor to stored items."""
+        """Whether there is nothing to do, neither to the table nor to stored items."""
         of_items = any(finding.level != "safe" for finding in self.findings)
         return not (self.to_make or self.problems or self.refusals or of_items)
 
     @property
     def refusals(self) -> list[TableChange | Finding]:
-        """Why nothing may be made."""
+        """The reasons why no change may be made."""
         orphaned = [] if self.accept else [finding for finding in self.findings if finding.level == "orphans"]
         return [*(change for change in self.changes if change.kind == "refused"), *orphaned]
 
 
 def plan(target: str, options: Options, *, as_json: bool) -> int:
-    """Print what would be done.
+    """Print the changes that `apply` would make.
 
     Args:
         target: ``module:table``.
@@ -83,7 +83,7 @@ def plan(target: str, options: Options, *, as_json: bool) -> int:
         as_json: print it as JSON.
 
     Returns:
-        The exit code: 0 when there is nothing to do, otherwise 1.
+        The exit code: 0 if there is nothing to do, otherwise 1.
 
     Raises:
         BadUsage: an option cannot be used.
@@ -95,21 +95,21 @@ def plan(target: str, options: Options, *, as_json: bool) -> int:
     else:
         _print(made)
     if not made.done:
-        echo(f"odm: table {made.table} is not as the models ask: {_count(made)}; {_next(made)}", err=True)
+        echo(f"odm: table {made.table} does not match the models: {_count(made)}; {_next(made)}", err=True)
     return int(not made.done)
 
 
 def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
-    """Make what is to be done, unless something is refused.
+    """Make the changes, unless one of them is refused.
 
     Args:
         target: ``module:table``.
         options: of the command line.
-        as_json: print what was done as JSON.
+        as_json: print the changes as JSON.
         yes: do not ask.
 
     Returns:
-        The exit code: 1 when it was refused, by the table or by who was asked.
+        The exit code: 1 if a change was refused or the user did not confirm.
 
     Raises:
         BadUsage: an option cannot be used.
@@ -120,18 +120,18 @@ def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
         _print(made)
     stop = ""
     if made.refusals:
-        accept = "; to make the changes all the same, add --accept" if _only_orphaned(made) else ""
-        stop = f"table {made.table} stays as it is: {_count(made)}{accept}"
+        accept = "; to make the changes anyway, add --accept" if _only_orphaned(made) else ""
+        stop = f"table {made.table} is unchanged: {_count(made)}{accept}"
     elif made.to_make and not yes and not _agreed(made):
-        stop = f"table {made.table} stays as it is: nobody said yes; where nobody is asked, add --yes"
+        stop = f"table {made.table} is unchanged: the changes were not confirmed; to skip the question, add --yes"
     elif made.to_make:
         admin.apply(drop=made.drop, tell=_tell)
     if as_json:
         _print_json(made, ok=not stop)
     elif not (stop or made.done):
-        left = _count(evolve(made, changes=tuple(made.problems)))  # no change of the table fixes what is stored
-        but = "but not all is well" if made.problems else "its items are not"
-        echo(f"table {made.table} is as the models ask{left and f', {but}: {left}'}")
+        left = _count(evolve(made, changes=tuple(made.problems)))  # changes of the table do not fix stored items
+        but = "but problems remain" if made.problems else "but its items do not"
+        echo(f"table {made.table} matches the models{left and f', {but}: {left}'}")
     if stop:
         echo(f"odm: {stop}", err=True)
     return int(bool(stop))
@@ -147,7 +147,7 @@ def _look(target: str, options: Options) -> tuple[Admin, Plan]:
 
 
 def _locked(found: Target, file: Path, survey: Survey) -> tuple[Finding, ...]:
-    """What was changed about keys since the models were locked; a table without items has nothing to orphan."""
+    """Changes of keys since the models were locked; a table without items has nothing to orphan."""
     lock = read_file(file)
     empty = survey.read == 0 or any(change.kind == "create" for change in survey.changes)
     if lock is None or found.table.name not in lock.tables or empty:
@@ -162,24 +162,24 @@ def _only_orphaned(made: Plan) -> bool:
 
 
 def _agreed(made: Plan) -> bool:
-    """Ask whoever sits at the terminal."""
+    """Ask the user at the terminal."""
     echo(f"Make {_changes(made)} to table {made.table}? [y/N] ", nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _tell(change: TableChange) -> None:
-    """Say which change is begun."""
+    """Print the change that begins."""
     verb = {"extra": "remove", "problem": "change"}.get(change.kind, change.kind)
     echo(f"... {verb} {change.what}", err=True)
 
 
 def _next(made: Plan) -> str:
-    """What to do about a plan."""
+    """What to do next about a plan."""
     if made.refusals:
-        return "see to the stored data first" if _only_orphaned(made) else "see to what is refused"
+        return "fix the stored items first" if _only_orphaned(made) else "fix what is refused first"
     if made.to_make:
-        return "odm apply with the same options makes them"
-    return "see to the problems" if made.problems else "write the items again"
+        return "odm apply with the same options makes the changes"
+    return "fix the problems" if made.problems else "write the items again"
 
 
 def _print(made: Plan) -> None:
@@ -187,8 +187,8 @@ def _print(made: Plan) -> None:
     for line in lines:
         echo(str(line))
     if made.done:
-        looked = f", and so are the keys of {made.read} items" if made.read and not made.findings else ""
-        echo(f"table {made.table} is as the models ask{looked}")
+        looked = f", and so do the keys of {made.read} items" if made.read and not made.findings else ""
+        echo(f"table {made.table} matches the models{looked}")
 
 
 def _print_json(made: Plan, *, ok: bool) -> None:

@@ -1,4 +1,4 @@
-"""Example keys: a plausible value for each placeholder of a template, written as the key compiler writes it."""
+"""Example keys: a plausible value for each placeholder of a template, encoded by the key compiler."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

@@ -18,7 +18,7 @@ def show_schema(target: str, *, as_json: bool) -> None:
 
     Args:
         target: ``module:table``.
-        as_json: print it as it stands in a lock file.
+        as_json: print it in the format of a lock file.
 
     Raises:
         OdmError: the table cannot be loaded or does not compile.

@@ -1,4 +1,4 @@
-"""`odm scrub`: remove what writers that stopped halfway have left behind on Bigtable, and repair lost index rows."""
+"""`odm scrub`: remove what interrupted writers left behind on Bigtable, and repair lost index rows."""
 
 import json
 import shlex
@@ -21,25 +21,25 @@ def scrub(
     after: str | None,
     as_json: bool,
 ) -> None:
-    """Scrub a table and its indexes, and print what was done.
+    """Scrub a table and its indexes, and print the result.
 
-    If it is stopped, it says on the error output how to go on.
+    If it is interrupted, it prints on the error output how to continue.
 
     Args:
         target: ``module:table``.
-        backend: the instance.
-        prefix: that of the store.
+        backend: the Bigtable instance.
+        prefix: the store's prefix.
         expired: also remove items whose TTL has passed.
-        repair: also write index entries again that items list and that are missing.
-        rate: rows a second at most.
-        after: where to begin.
-        as_json: print it as JSON.
+        repair: also write missing index entries that items list.
+        rate: maximum rows per second.
+        after: the position to start from.
+        as_json: print JSON.
 
     Raises:
-        BadUsage: there is no such table among the models.
+        BadUsage: the models have no such table.
         OdmError: the models do not compile, or the tables cannot be read or changed.
     """
-    from odm.backends.bigtable import scrub as procedure  # loads Google's packages
+    from odm.backends.bigtable import scrub as procedure  # imports Google's packages
 
     found = load_target(target)
     far = procedure.Scrubbed(following=after)
@@ -54,7 +54,7 @@ def scrub(
         )
     except BaseException:
         if far.following is not None and far.following != after:
-            echo(f"... {far}; to go on, add --after {shlex.quote(far.following)}", err=True)
+            echo(f"... {far}; to continue, add --after {shlex.quote(far.following)}", err=True)
         raise
     if as_json:
         numbers = asdict(far)

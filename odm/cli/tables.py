@@ -1,4 +1,4 @@
-"""Tables of text: drawn by rich in a terminal; elsewhere plain columns, a row a line whatever the width."""
+"""Tables of text: drawn by rich in a terminal; elsewhere plain columns, one row per line at any width."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 COLUMNS: Final = 80
-"""The width where none is known, as of a terminal that says 0: rich would print nothing."""
+"""The width if the terminal reports 0, at which rich prints nothing."""
 
 
 def make_console() -> Console:
-    """A console that takes texts as they are: names hold brackets and numbers that mean nothing."""
+    """A console without markup or highlighting: names may contain brackets and numbers."""
     console = Console(markup=False, highlight=False, emoji=False)
     if not console.width:
         console.width = COLUMNS
@@ -22,7 +22,7 @@ def make_console() -> Console:
 
 
 def show_table(console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table with a title, without columns that are empty; nothing when it has no rows."""
+    """Print a table with a title, without empty columns; print nothing if it has no rows."""
     columns = [column for column in zip(head, *rows, strict=True) if any(column[1:])]
     if not columns:
         return
@@ -30,7 +30,7 @@ def show_table(console: Console, title: str, head: Sequence[str], rows: Sequence
     if console.is_terminal:
         table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
         for name in names:
-            table.add_column(name, overflow="fold")  # every letter of a key matters
+            table.add_column(name, overflow="fold")  # show keys in full
         for line in lines:
             table.add_row(*map(Text, line))
         console.print(table)

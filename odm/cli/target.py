@@ -1,4 +1,4 @@
-"""``module:table`` on the command line: the user's module is imported, and the table in it found."""
+"""``module:table`` on the command line: import the user's module and find the table in it."""
 
 import importlib
 import sys
@@ -24,10 +24,10 @@ class Target:
     """What ``module:table`` names.
 
     Attributes:
-        text: as it was written.
+        text: the argument.
         table: the table.
         schema: the table, compiled.
-        module: where it was found.
+        module: the module that has it.
     """
 
     text: str
@@ -49,9 +49,9 @@ def load_target(text: str) -> Target:
     """
     name, colon, path = text.partition(":")
     if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
-        raise BadUsage(f"{text!r} names no table: write module:table, as in shop.models:shop, without .py or slashes")
+        raise BadUsage(f"{text!r} does not name a table: write module:table, as in shop.models:shop")
     if colon and not path:
-        raise BadUsage(f"{text!r} names no table behind its colon: write module:table, as in {name}:shop")
+        raise BadUsage(f"{text!r} has no name after its colon: write module:table, as in {name}:shop")
     module = _import(name)
     table = _walk(module, path) if path else _only_table(module)
     return Target(text, table, table.compile(), module)
@@ -62,7 +62,7 @@ def _import(name: str) -> ModuleType:
     if folder not in sys.path[:1]:
         sys.path.insert(0, folder)
     try:
-        with redirect_stdout(sys.stderr):  # what the module prints is no part of the answer
+        with redirect_stdout(sys.stderr):  # the module's own output is not part of the result
             return importlib.import_module(name)
     except (OdmError, KeyboardInterrupt):
         raise
@@ -76,12 +76,12 @@ def _import(name: str) -> ModuleType:
 
 
 def _broken(name: str, error: BaseException, folder: str) -> BadValue:
-    """The error that a module was found and cannot be imported."""
+    """The error for a module that exists but cannot be imported."""
     return BadValue(f"module {name!r} cannot be imported: {_reason(error, folder)}")
 
 
 def _reason(error: BaseException, folder: str) -> str:
-    """What the user's code raised, and where."""
+    """The error that the user's code raised, and where."""
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
     own = [frame for frame in frames if frame.filename.startswith(folder)]

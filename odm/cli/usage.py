@@ -1,7 +1,7 @@
-"""The error of a command line that cannot be run as it was written."""
+"""The error for a command line that is not valid."""
 
 from odm.errors import BadValue
 
 
 class BadUsage(BadValue):
-    """An argument of a command cannot be used; the program ends with exit code 2."""
+    """An argument of a command is not valid; the program ends with exit code 2."""

@@ -1,1 +1,1 @@
-"""What users declare: entities, their keys, markers of fields, and queries over them."""
+"""What users declare: entities, their keys, field markers, and queries."""

@@ -1,4 +1,4 @@
-"""The two queries that are not a pattern call: `select` names no pattern, `collection` no entity."""
+"""Queries that are not pattern calls: `select` names no pattern, `collection` returns items of every entity."""
 
 from typing import TypeVar
 
@@ -12,13 +12,13 @@ E = TypeVar("E", bound=Entity)
 
 
 def select(entity: type[E]) -> Query[E]:
-    """A query that names no pattern: the planner picks the one that serves its conditions.
+    """A query that names no pattern: the planner picks the pattern that serves its conditions.
 
     Args:
-        entity: the entity class asked for; add conditions with ``where``.
+        entity: the entity class to query; add conditions with ``where``.
 
     Raises:
-        BadValue: it is not a class.
+        BadValue: ``entity`` is not a class.
     """
     if not isinstance(entity, type):
         raise BadValue(f"select({entity!r}): give the entity class, as in select(Order)")
@@ -26,11 +26,11 @@ def select(entity: type[E]) -> Query[E]:
 
 
 def collection(of: Query[Entity], *, prefix: bool = False) -> Query[Entity]:
-    """The item collection of a partition: objects of every entity stored in it, in sort order, in one query.
+    """The item collection of a partition: the items of every entity in it, in sort order, in one query.
 
     Args:
         of: a pattern call that names the partition, such as ``Customer.primary(customer_id="c1")``.
-        prefix: read only what is stored under that key: the item itself and all whose sort key continues it.
+        prefix: read only the item with that key and the items whose sort key begins with it.
 
     Raises:
         BadValue: ``of`` is not a plain pattern call.

@@ -1,9 +1,9 @@
-"""What a model knows of companions: declarations in its body whose own items are written with its items.
+"""Companions: declarations in a class body whose own items are written with the items of the entity.
 
-A pointer to the newest order, a claim on an e-mail address, the kept versions of a document: each is stored in items of
-its own, which every write of the entity has to keep right. `odm.Companion` is what such a declaration derives from.
+A pointer to the newest order, a claim on an e-mail address, the kept versions of a document: each is stored in items
+of its own, which every write of the entity keeps up to date. Such a declaration derives from `odm.Companion`.
 
-Here is what the compiler needs of one. What it does in a write is above, in `odm.procedures.calls`.
+This module holds what the compiler needs of a companion. `odm.procedures.calls` holds what it does in a write.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,13 +28,13 @@ E = TypeVar("E", bound=ReferringModel)
 
 @frozen
 class Effect(Generic[E]):
-    """What a write makes of one item.
+    """How a write changes one item.
 
     Attributes:
-        key: of the item.
-        old: the item as it was read, and still is when the write is done; None: it was not there, or was not read.
-        new: the item as it will be; None: it goes.
-        mark: what the companion has marked the old item with; see `CompanionWrites.mark`.
+        key: the key of the item.
+        old: the item that was read; the write is applied only if it is unchanged. None: it was absent, or was not read.
+        new: the item after the write; None: the write deletes it.
+        mark: the mark that the companion left on the old item; see `CompanionWrites.mark`.
     """
 
     key: "Query[Any]"
@@ -44,7 +44,7 @@ class Effect(Generic[E]):
 
 
 class BaseCompanion:
-    """What `odm.Companion` is made of; it says what the attributes and methods mean.
+    """The base of `odm.Companion`, which documents the attributes and methods.
 
     Attributes:
         name: the attribute name.
@@ -62,39 +62,39 @@ class BaseCompanion:
         return self.of(owner)
 
     def of(self, entity: "type[Entity]") -> Any:
-        """What the attribute is on the class of an entity."""
+        """The value of the attribute on an entity class."""
         return self
 
     def entities(self, entity: "type[Entity]") -> "Sequence[type[Entity]]":
-        """The classes of its own items, made by `make` once, when the table is compiled.
+        """The classes of its own items. `make` creates them once, when the table is compiled.
 
         Raises:
-            SchemaError: the declaration does not fit the entity.
+            SchemaError: the declaration is not valid for the entity.
         """
         return ()
 
     def check(self, entity: "type[Entity]", schema: SchemaView, *, transactions: bool) -> None:
-        """Refuse what can only be seen when all is compiled.
+        """Check what can only be checked once all entities are compiled.
 
         Args:
-            entity: in which it is declared.
-            schema: what `odm.Table.compile` gives.
-            transactions: True: it is called at the end of that. False: it is called when a store connects to a backend
-                that writes one item at a time.
+            entity: the entity that declares the companion.
+            schema: the result of `odm.Table.compile`.
+            transactions: True when the table is compiled. False when a store connects to a backend that writes one item
+                at a time.
 
         Raises:
-            SchemaError: the declaration does not fit the entity.
-            Unsupported: it cannot be kept right on such a backend; the message says what to do.
+            SchemaError: the declaration is not valid for the entity.
+            Unsupported: such a backend cannot keep its items consistent; the message says what to do.
         """
 
     def sources(self, entity: "type[Entity]") -> frozenset[str] | None:
-        """The fields that decide about its items; an update of others is none of its business. None: all of them."""
+        """The fields that its items depend on; an update of other fields does not affect them. None: all fields."""
         return None
 
     def copies(self, entity: "type[Entity]", names: Iterable[str]) -> dict[str, Any]:
-        """Fields for `make` that hold what these of the entity do, under their stored names, but never None.
+        """Fields for `make` with the types and stored names of these entity fields, but never None.
 
-        They have no role such as TTL.
+        They have no role markers such as TTL.
         """
         found: dict[str, Any] = {}
         for name in names:
@@ -115,15 +115,15 @@ class BaseCompanion:
         *,
         upgraded: bool = False,
     ) -> "type[Any]":
-        """The class of its own items, in the table of the entity; its tag is the entity's, a dot, and the name.
+        """Make the class of its own items, in the entity's table; its tag is the entity's tag, a dot, and the name.
 
         Args:
-            owner: the entity in which the companion is declared.
-            base: what the class derives from: `odm.Entity`, or an abstract entity.
+            owner: the entity that declares the companion.
+            base: the base class: `odm.Entity`, or an abstract entity.
             fields: the type of each field, or ``(type, default)``.
-            declared: what else stands in its body: a PrimaryKey at least.
-            part: tells the classes of one companion apart.
-            upgraded: it stores what the entity stores, so it has the version of the entity and its upgrades.
+            declared: the other attributes of its class body: a PrimaryKey at least.
+            part: distinguishes several classes of one companion.
+            upgraded: True if it stores the entity's attributes; it then has the entity's version and upgrades.
         """
         part = f".{part}" if part else ""
         body = {

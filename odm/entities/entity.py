@@ -1,7 +1,7 @@
-"""`Entity`: the base class of what an application stores.
+"""`Entity`: the base class of stored objects.
 
-A Pydantic model in every respect. With ``table=`` it is an entity of that table; without, an abstract base or the
-origin of a generic one. Its keys are declared with `PrimaryKey` and `AccessPattern`; they are compiled with the table.
+A Pydantic model in every respect. With ``table=`` it is an entity of that table; without, it is an abstract base or a
+generic class. Its keys are declared with `PrimaryKey` and `AccessPattern`; they are compiled with the table.
 """
 
 from difflib import get_close_matches
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Registry(Protocol):
-    """What an entity knows of its table: it joins it, and asks it for the compiled schema."""
+    """The part of a table that an entity uses: it joins the table, and gets the compiled schema from it."""
 
     def add(self, entity: "type[Entity]", tag: str) -> None:
-        """Take the entity into the table under this tag."""
+        """Add the entity to the table under this tag."""
 
     def compile(self) -> Any:
         """The compiled schema, `odm.schema.model.Schema`."""
@@ -45,9 +45,9 @@ class Entity(ReferringModel):
     """A stored object: a Pydantic model with a primary key and access patterns.
 
     Declare one with ``class Order(Entity, table=shop)``. ``tag=`` sets the stored name (default: the class name): keep
-    it when you rename the class. ``version=`` counts what the stored form has become by `odm.upgrade`. ``keep=`` is the
-    number of items that stay in a partition: after a write, the oldest ones of the entity beyond it are removed; the
-    newest is the last in sort order, or the first where the sort key begins with a ``:desc`` field.
+    it when you rename the class. ``version=`` is the version of the stored form; see `odm.upgrade`. ``keep=`` is the
+    number of the entity's items to keep in each partition: after a write, the oldest items beyond it are deleted. The
+    newest item is the last in sort order, or the first if the sort key begins with a ``:desc`` field.
     """
 
     model_config = ConfigDict(ignored_types=(PrimaryKey, AccessPattern, BaseCompanion))
@@ -88,7 +88,7 @@ class Entity(ReferringModel):
             for name, value in given.items():
                 if table is None and value is not None:
                     raise SchemaError(
-                        f"class {cls.__name__}: {name}={value!r} goes with table=...; without one nothing is stored"
+                        f"class {cls.__name__}: {name}={value!r} needs table=...; a class without one stores nothing"
                     )
             if not isinstance(table, Registry | None):
                 raise SchemaError(

@@ -23,7 +23,7 @@ def _field(handler: GetCoreSchemaHandler) -> str:
 
 
 class Marker:
-    """Stands in ``Annotated``, beside the type; in the type's place pydantic would not say what is wrong."""
+    """Used in ``Annotated`` after the type. Used as the type itself it raises an error that says so."""
 
     __slots__ = ()
     _odm_usage: ClassVar[str]
@@ -32,7 +32,7 @@ class Marker:
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         if isinstance(source, cls) or source is cls:
             raise SchemaError(
-                f"a marker stands beside the type, not in its place: write {_field(handler)}{cls._odm_usage}"
+                f"a marker is not a type; put it after the type in Annotated: write {_field(handler)}{cls._odm_usage}"
             )
         return handler(source)
 
@@ -44,9 +44,9 @@ class Marker:
 
 @frozen
 class TTLMarker(Marker):
-    """The item expires at this moment: ``expires_at: Annotated[datetime, TTL]``.
+    """The item expires at this time: ``expires_at: Annotated[datetime, TTL]``.
 
-    From then on it counts as absent, on every backend.
+    From then on the item counts as absent, on every backend.
     """
 
     _odm_usage = "Annotated[datetime, TTL]"
@@ -56,7 +56,7 @@ class TTLMarker(Marker):
 class RevisionMarker(Marker):
     """The optimistic lock: ``revision: Annotated[int, Revision] = 0``.
 
-    It counts the writes of an item; a write of a stale entity is a `odm.Conflict`.
+    It counts the writes of an item; a write of a stale entity raises `odm.Conflict`.
     """
 
     _odm_usage = "Annotated[int, Revision] = 0"
@@ -64,7 +64,7 @@ class RevisionMarker(Marker):
 
 @frozen
 class CounterMarker(Marker):
-    """A signed 64-bit number that is incremented atomically and stands in no key: ``Annotated[int, Counter] = 0``."""
+    """A signed 64-bit number, incremented atomically and not part of any key: ``Annotated[int, Counter] = 0``."""
 
     _odm_usage = "Annotated[int, Counter] = 0"
 
@@ -73,7 +73,7 @@ class CounterMarker(Marker):
 class ColumnsMarker(Marker):
     """Bigtable stores each member of the set or dict in a column of its own: ``Annotated[set[str], Columns] = set()``.
 
-    Members are then added and taken away without reading or rewriting the others. Elsewhere it changes nothing.
+    Members are then added and removed without reading or rewriting the others. It has no effect on other backends.
     """
 
     _odm_usage = "Annotated[set[str], Columns] = set()"
@@ -95,7 +95,7 @@ Columns = ColumnsMarker()
 
 M = TypeVar("M")
 
-# Before Python 3.14 the ``type`` statement has a class of its own, which Python 3.11 does not know.
+# Before Python 3.14 the ``type`` statement creates a class that Python 3.11 does not have.
 ALIASES: Final[tuple[type[Any], ...]] = (TypeAliasType, getattr(typing, "TypeAliasType", TypeAliasType))
 """The classes of type aliases."""
 
@@ -112,7 +112,7 @@ def metadata_of(info: FieldInfo) -> Iterator[Any]:
 
 
 def meaning(annotation: Any) -> Any:
-    """What a type alias or NewType stands for; other annotations as they are."""
+    """The type behind a type alias or NewType; other annotations unchanged."""
     holder = get_origin(annotation) or annotation
     if isinstance(annotation, NewType):
         return meaning(annotation.__supertype__)
@@ -121,7 +121,7 @@ def meaning(annotation: Any) -> Any:
 
 def _annotated(annotation: Any) -> Iterator[Any]:
     """Metadata inside a union's members or an alias; not inside containers, whose elements are not fields."""
-    if type(annotation) is type:  # most are plain classes, and every marker is looked for in all of them
+    if type(annotation) is type:  # fast path: most annotations are plain classes
         return
     annotation = meaning(annotation)
     if get_origin(annotation) is Annotated:

@@ -1,7 +1,7 @@
 """The metaclass that makes ``Order.total`` a field reference.
 
-It answers only names of the class's own fields, and not while a class is being built: pydantic looks up
-inherited defaults with ``getattr`` then, and anything looser would turn them into references.
+It resolves only the names of the class's own fields, and not while a class is being built: pydantic then looks up
+inherited defaults with ``getattr``, which would return references instead.
 """
 
 from contextvars import ContextVar
@@ -37,7 +37,7 @@ class EntityMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic's metaclass
 
 
 def _no_such_name(cls: Any, name: str) -> str:
-    """What the class has instead: fields, and patterns, which are of its ignored types."""
+    """The names to suggest: fields, and patterns, whose types are among the model's ignored types."""
     ignored = cls.model_config.get("ignored_types", ())
     declared = (found for base in reversed(cls.__mro__) for found in vars(base).items())
     names = [
@@ -50,13 +50,13 @@ def _no_such_name(cls: Any, name: str) -> str:
 
 
 def _ignored_types(bases: tuple[type, ...], namespace: dict[str, Any], kwargs: dict[str, Any]) -> tuple[type, ...]:
-    """Those of all configurations together: pydantic lets the last replace the others, and patterns would be lost."""
+    """The ignored types of all configurations together: in pydantic the last one wins, which drops the patterns."""
     configs = [*(getattr(base, "model_config", {}) for base in bases), namespace.get("model_config", {}), kwargs]
     return tuple(dict.fromkeys(ignored for config in configs for ignored in config.get("ignored_types", ())))
 
 
 if TYPE_CHECKING:
-    # Type checkers see Order.total with the type of the field, and so find wrong names and comparisons.
+    # Type checkers see Order.total with the type of the field, so they report wrong names and comparisons.
     ReferringModel = BaseModel
 else:
 

@@ -33,7 +33,7 @@ class Pattern:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields that its templates name, each once; none where one cannot be read, as compiling it says."""
+        """The fields in its templates, each once; empty if a template is not valid, which compiling reports."""
         with suppress(ValueError):
             parts = [part for template in (self.partition, self.sort or "") for part in Formatter().parse(template)]
             return tuple(dict.fromkeys(name for _, name, _, _ in parts if name))
@@ -59,32 +59,32 @@ class Pattern:
 
 
 class PrimaryKey(Pattern):
-    """The key that an item is stored under: one item a key.
+    """The primary key: each item has its own.
 
     Args:
         partition: template of the partition key, such as ``"CUSTOMER#{customer_id}"``.
-        sort: template of the sort key; without one, the entity's tag stands in its place.
+        sort: template of the sort key. Default: the entity's tag.
         shards: spreads each partition over several: ``Shards(200, by="order_id")``, by a field of the sort key, so
-            that the key of an item tells its shard.
+            that the shard of an item is known from its key.
     """
 
 
 class AccessPattern(Pattern):
-    """A second way to find items: a secondary index.
+    """Another way to query items: a secondary index.
 
-    An item is in the index when no field of the templates is None and ``when`` holds; every write keeps that so.
+    An item is in the index if no field of the templates is None and ``when`` holds; every write updates the index.
 
     Args:
         partition: template of the index partition key.
-        sort: template of the index sort key; without one, the entity's tag stands in its place.
+        sort: template of the index sort key. Default: the entity's tag.
         index: name of the index; patterns of different entities with one name share it. Default: the attribute name.
         when: only items for which this holds are in the index, as in ``field("status") == "open"``.
         shards: spreads each partition of the index over several: ``Shards(8, by="order_id")``.
-        projection: what the index holds of an item on DynamoDB: "all" of it, the "keys" alone, or the fields of these
-            names as well. Queries give whole items in any case: with less than all they fetch them by key, so it saves
-            room and writes, and costs reads. Patterns that share an index have the same.
-        local: keep the index beside the items of each partition (LSI): its partition template is the primary key's, and
-            it can be read consistently. What it holds of an item counts with the item, of which 400 KB are the most.
+        projection: the attributes that the index holds on DynamoDB: "all", only the "keys", or the keys and the fields
+            of these names. Queries always return whole items: with less than "all" they fetch them by key, which saves
+            storage and write units and costs read units. Patterns that share an index have the same projection.
+        local: make it a local secondary index (LSI): its partition template is the primary key's, and it supports
+            consistent reads. On DynamoDB an item and its entries in local indexes together may have 400 KB.
     """
 
     def __init__(
@@ -116,18 +116,18 @@ class BoundPattern(Generic[E]):
         """The query for these values: all partition fields, then leading sort fields.
 
         Args:
-            unnamed: none; values go by field name.
-            values: by field name. For a field with a lossy format any moment of the wanted unit names it.
+            unnamed: not allowed; pass values by field name.
+            values: by field name. For a field with a lossy format, any value within the unit selects that unit.
 
         Raises:
-            TypeError: a value has no name.
+            TypeError: a value is passed by position.
             KeyValueError: a field is missing, unknown or out of order, or its value does not validate.
             SchemaError: the models do not compile.
         """
         table: Any = getattr(self._entity, "__odm_table__", None)
         if table is None:
             raise SchemaError(
-                f"{self._entity.__name__} is no entity: it has no table of its own. "
+                f"{self._entity.__name__} is not an entity: it has no table of its own. "
                 f"Declare class {self._entity.__name__}(..., table=...), or use a subclass that has one"
             )
         schema = table.compile().entity(self._entity)
@@ -144,7 +144,7 @@ def patterns_of(cls: type) -> dict[str, Pattern]:
     """The patterns of a class by attribute name, inherited ones first.
 
     Raises:
-        SchemaError: it has not exactly one primary key, or that of the entity that it derives from.
+        SchemaError: it does not have exactly one primary key, or it inherits the primary key of another entity.
     """
     found: dict[str, Pattern] = {}
     for base in reversed(cls.__mro__):
@@ -169,13 +169,13 @@ def _is_entity_subclass(cls: type) -> bool:
 
 
 def primary_key(entity: type) -> PrimaryKey:
-    """The primary key of an entity as it is declared: its templates, its `fields`, and the name that it has.
+    """The primary key of an entity as declared: its templates, its `fields` and its name.
 
     Args:
         entity: the class.
 
     Raises:
-        SchemaError: it has not exactly one of its own.
+        SchemaError: it does not have exactly one of its own.
     """
     return primary_of(patterns_of(entity))
 

@@ -1,6 +1,6 @@
-"""Queries as values: what a pattern call, `odm.select` and `odm.collection` make, and what the planner reads.
+"""Queries as values: made by a pattern call, `odm.select` or `odm.collection`, and read by the planner.
 
-A query is immutable; each method gives a new one. It sends nothing by itself: a store runs it.
+A query is immutable; each method returns a new one. A store runs it; the query itself sends nothing.
 """
 
 from collections.abc import Mapping
@@ -17,22 +17,22 @@ E_co = TypeVar("E_co", bound=ReferringModel, covariant=True)
 
 
 class Finding:
-    """Base of what makes calls of its own to find something: it cannot stand where a key or a query is asked for."""
+    """Base of procedures that send requests to find an item: they cannot be used in place of a key or a query."""
 
     __slots__ = ()
 
     def refuse(self, wanted: str) -> NoReturn:
-        """Say so.
+        """Raise the error.
 
         Args:
-            wanted: what was asked for.
+            wanted: what the call takes, such as "key".
 
         Raises:
             BadValue: always.
         """
         raise BadValue(
-            f"{self!r} is no {wanted}, it makes calls of its own: give it to get() or one() and go on with the item "
-            "that they return, or to run() where it finds no item"
+            f"{self!r} is not a {wanted}; it sends requests of its own: pass it to get() or one() and use the item "
+            "that they return, or to run() if it does not return an item"
         )
 
 
@@ -43,14 +43,14 @@ class Query(Generic[E_co]):
     A call of the primary key with every key field is also the item's key.
 
     Attributes:
-        entity: the entity asked for; in a collection, the one whose pattern names the partition.
+        entity: the entity to query; in a collection, the one whose pattern names the partition.
         pattern: the attribute name of the pattern, or None: the planner picks it.
-        values: validated values of the pattern's leading fields.
+        values: validated values of the leading fields of the pattern.
         scope: "entity" for items of the entity only, "partition" for all items of the partition, "prefix" for all
             items stored under the key.
         conditions: all must hold.
         descending: read from the end of the sort order.
-        most: the most results, over all pages.
+        most: the maximum number of results, over all pages.
     """
 
     entity: type[E_co]
@@ -64,7 +64,7 @@ class Query(Generic[E_co]):
     def where(self, *conditions: Condition | bool) -> "Query[E_co]":
         """Keep results for which all the conditions hold.
 
-        Conditions on key fields narrow the range that is read; the rest is a filter on what was read.
+        Conditions on key fields narrow the range that is read; the others filter the items that were read.
 
         Args:
             conditions: comparisons of fields, such as ``Order.total > 100``.
@@ -88,7 +88,7 @@ class Query(Generic[E_co]):
             BadValue: it is not a positive int.
         """
         if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-            raise BadValue(f"limit({most!r}): give the number of results wanted, an int of 1 or more")
+            raise BadValue(f"limit({most!r}): give the number of results, an int of 1 or more")
         return evolve(self, most=most)
 
     if not TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Query(Generic[E_co]):
         def __len__(self) -> NoReturn:
             raise TypeError(f"{self} is a query, not its results: count them with db.count(...)")
 
-        def __bool__(self) -> bool:  # which would ask for the length
+        def __bool__(self) -> bool:  # without this, bool() calls __len__
             return True
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""`upgrade`: marks the functions in a class body that turn stored items of an older version into those of the next."""
+"""`upgrade`: marks the functions in a class body that turn stored items of one version into items of the next."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
@@ -10,23 +10,23 @@ from odm.errors import SchemaError
 F = TypeVar("F", bound="Callable[..., Any] | staticmethod[..., Any] | classmethod[Any, ..., Any]")
 
 MARK: Final = "__odm_upgrade__"
-"""The attribute of such a function that says the version it starts from."""
+"""The attribute of such a function that holds the version it starts from."""
 
 
 def upgrade(*, from_: int) -> Callable[[F], F]:
-    """Declare how stored items of an older version of the entity become those of the next.
+    """Declare a function that turns stored items of one version of the entity into items of the next version.
 
-    For a function in the body of ``class Order(Entity, table=shop, version=2)``; make it a static method. It is given
-    the attributes of a stored item by *stored* name, with stored values (timestamps are text), in a dict
-    of its own, and returns those that an item of the next version has. Functions from 1 to the version before the
-    class's make a chain. An item is upgraded whenever it is read, and rewritten when it is put or updated; it must keep
-    its primary key. The stored version is the attribute ``_v``, absent in version 1.
+    Use it in the body of ``class Order(Entity, table=shop, version=2)``, on a static method. The function takes the
+    attributes of a stored item by *stored* name, with stored values (timestamps are text), as a dict that it may
+    change, and returns the attributes of the next version. There must be a function for each version from 1 to the
+    one before the class's. An item is upgraded whenever it is read, and rewritten when it is put or updated; its
+    primary key must stay the same. The stored version is the attribute ``_v``, absent in version 1.
 
     Args:
-        from_: the version of the items that it is given, 1 or more.
+        from_: the version of the items that the function takes, 1 or more.
 
     Raises:
-        SchemaError: ``from_`` is no version.
+        SchemaError: ``from_`` is not an int of 1 or more.
     """
     if not isinstance(from_, int) or isinstance(from_, bool) or from_ < 1:
         raise SchemaError(f"@upgrade(from_={from_!r}): give the version of the items to upgrade, an int of 1 or more")
@@ -43,7 +43,7 @@ def upgrades_of(cls: type) -> Iterator[tuple[str, int]]:
     attributes = {name: attribute for base in reversed(cls.__mro__) for name, attribute in vars(base).items()}
     known = vars(BaseModel)
     for name, attribute in attributes.items():
-        if known.get(name) is attribute:  # most are
+        if known.get(name) is attribute:  # most attributes are pydantic's own
             continue
         from_ = getattr(getattr(attribute, "__func__", attribute), MARK, None)
         if isinstance(from_, int):

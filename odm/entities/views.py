@@ -1,7 +1,7 @@
-"""What patterns and tools may know of a compiled table: a read-only view of its schema.
+"""A read-only view of a compiled schema, for patterns and tools.
 
-The compiled schema has these names (`odm.schema.model`), and more that may change; type checkers hold those who are
-handed a view to these.
+The compiled schema (`odm.schema.model`) has these names and others that may change; type checkers allow only these on
+a view.
 """
 
 from collections.abc import Collection, Mapping
@@ -33,11 +33,11 @@ class PatternView(Protocol):
 
     @property
     def lossy(self) -> frozenset[str]:
-        """The fields of which the key does not keep the whole value in every place."""
+        """The fields whose whole value is not kept everywhere in the key."""
         ...
 
     def key_text(self, field: str, value: Any) -> str:
-        """How a value of a field is written where the field first appears in the templates.
+        """The text of a value of a field where the field first appears in the templates.
 
         Raises:
             KeyValueError: the value cannot be part of a key, or the field is in neither template.
@@ -65,39 +65,39 @@ class EntityView(Protocol):
 
     @property
     def revision(self) -> str | None:
-        """The field that is the Revision."""
+        """The field with the Revision marker, or None."""
         ...
 
     @property
     def ttl(self) -> str | None:
-        """The field that is the TTL."""
+        """The field with the TTL marker, or None."""
         ...
 
     def validate(self, field: str, value: Any) -> Any:
-        """A value as this field would hold it: coerced and checked as by the model.
+        """A value converted and validated as by the model.
 
         Raises:
-            BadValue: it does not validate.
+            BadValue: the value does not validate.
         """
         ...
 
     def check_ordered(self, field: str) -> None:
-        """Refuse a field whose stored values have no order among them.
+        """Raise if the stored values of a field have no order.
 
         Raises:
-            BadValue: its type has no order, or it is of several types.
+            BadValue: its type has no order, or it has several types.
         """
         ...
 
     def ordered_by(self, field: str, among: Collection[str]) -> tuple[PatternView, bool] | None:
-        """The pattern that has all items with given values in the order of a field.
+        """The pattern that sorts all items with the given values by a field.
 
         Args:
-            field: in whose order, from one end or the other.
-            among: the fields that are given, and not None, as the one in whose order is not.
+            field: the field to sort by, ascending or descending.
+            among: the fields whose values are given; none of them, nor ``field``, is None.
 
         Returns:
-            The pattern, and whether the highest is first in it; None: there is none.
+            The pattern, and whether the highest value is first; None: there is no such pattern.
         """
         ...
 

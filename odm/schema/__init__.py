@@ -1,1 +1,1 @@
-"""From declarations to a key schema: compiled once, frozen, checked."""
+"""Compile declarations to a key schema: once, checked and frozen."""

@@ -1,4 +1,4 @@
-"""Checks over compiled entities: names that are taken, indexes, and entities whose keys meet."""
+"""Checks over compiled entities: names that are already in use, indexes, and entities whose keys can be equal."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,13 +11,13 @@ from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.model import IndexSchema, Schema
 
 MAX_INDEXES = 20
-"""Global secondary indexes of a DynamoDB table, by default (AWS: Service quotas)."""
+"""Maximum global secondary indexes of a DynamoDB table, by default (AWS: Service quotas)."""
 
 MAX_LOCAL_INDEXES = 5
-"""Local secondary indexes of a DynamoDB table (AWS: Service quotas)."""
+"""Maximum local secondary indexes of a DynamoDB table (AWS: Service quotas)."""
 
 NAMES = "3 to 255 characters, each a letter of A-Z, a digit, '_', '.' or '-'"
-"""What DynamoDB allows for names of tables and indexes, the tightest of the backends."""
+"""DynamoDB's rule for names of tables and indexes, the strictest of the backends."""
 
 
 def is_name(name: str) -> bool:
@@ -26,14 +26,14 @@ def is_name(name: str) -> bool:
 
 
 def check_companions(schema: Schema, *, transactions: bool) -> None:
-    """What is written with the items of each entity; see `odm.Companion.check`."""
+    """Check the companions of every entity; see `odm.Companion.check`."""
     for entity in schema.entities.values():
         for companion in entity.companions:
             companion.check(entity.cls, schema, transactions=transactions)
 
 
 def check_entity(entity: EntitySchema) -> None:
-    """One entity by itself: tag, primary key, stored names, and one entry an index."""
+    """Check one entity: tag, primary key, stored names, and at most one pattern per index."""
     if not entity.tag:
         raise SchemaError(f'{entity.name}: its tag is empty; give it a name with tag="...", or leave tag= out')
     for field in entity.optional.intersection(entity.primary.fields):
@@ -45,7 +45,7 @@ def check_entity(entity: EntitySchema) -> None:
     for field, stored in names.items():
         if stored.startswith("_"):
             raise SchemaError(
-                f"{entity.name}.{field}: the stored name {stored!r} is reserved, as all that begin with '_'; "
+                f"{entity.name}.{field}: the stored name {stored!r} is reserved, like all names that begin with '_'; "
                 f'give it another with Annotated[..., Stored("...")]'
             )
     by_index: dict[str | None, PatternSchema] = {}
@@ -63,41 +63,41 @@ def _check_shards(entity: EntitySchema) -> None:
     for pattern in entity.patterns.values():
         if pattern.shards is not None and pattern.shards.by in entity.optional:
             raise SchemaError(
-                f"{entity.name}.{pattern.name}: {pattern.shards!r}: field {pattern.shards.by!r} may be None, and None "
-                "tells no shard: make it required and not Optional, or use another field"
+                f"{entity.name}.{pattern.name}: {pattern.shards!r}: field {pattern.shards.by!r} may be None, and no "
+                "shard can be computed from None: make it required and not Optional, or use another field"
             )
 
 
 def check_local(entity: EntitySchema, declared: Mapping[str, Pattern], *, hash_only: bool) -> None:
-    """Local patterns order the items of a partition of the primary key in another way, and can do nothing else."""
+    """Check local patterns: they can only sort the items of a primary key's partition differently."""
     for pattern in entity.patterns.values():
         if pattern.kind != "local":
             continue
         owner, primary = f"{entity.name}.{pattern.name}", entity.primary
         if pattern.partition.text != primary.partition.text:
             raise SchemaError(
-                f'{owner}: its partition is "{pattern.partition.text}", and that of a local index is the primary '
+                f'{owner}: its partition is "{pattern.partition.text}", but a local index has that of the primary '
                 f'key\'s: write "{primary.partition.text}", or drop local=True'
             )
         if declared[pattern.name].sort is None:
             raise SchemaError(
-                f"{owner}: a local index orders the items of a partition by another key: give it a sort template, as "
+                f"{owner}: a local index sorts the items of a partition by another key: give it a sort template, as "
                 f'in AccessPattern("{primary.partition.text}", "...", local=True)'
             )
         if hash_only:
             raise SchemaError(
                 f"{owner}: no primary key of the table has a sort template, so a partition is one item and a local "
-                f"index has nothing to order: drop local=True, or give {entity.name}.{primary.name} a sort template"
+                f"index has nothing to sort: drop local=True, or give {entity.name}.{primary.name} a sort template"
             )
 
 
 def check_indexes(schema: Schema) -> None:
-    """The table's indexes: number, names, and attributes that they reserve."""
+    """Check the table's indexes: their number, names and key attributes."""
     for local, most in ((False, MAX_INDEXES), (True, MAX_LOCAL_INDEXES)):
         names = [index.name for index in schema.indexes.values() if index.local is local]
         if len(names) > most:
             raise SchemaError(
-                f"table {schema.name!r} needs {len(names)} {'local ' * local}indexes ({', '.join(names)}), and a table "
+                f"table {schema.name!r} needs {len(names)} {'local ' * local}indexes ({', '.join(names)}), but a table "
                 f"may have {most}: let patterns of different entities share one with index=, as in "
                 "AccessPattern(..., index='gsi1')"
             )
@@ -112,25 +112,25 @@ def check_indexes(schema: Schema) -> None:
     for key in schema.keys:
         if key.startswith("_") or key in of_indexes:
             raise SchemaError(
-                f"table {schema.name!r}: the key attribute {key!r} is reserved or that of an index; give another with "
-                "Table(keys=(...)), or another name to the index"
+                f"table {schema.name!r}: the key attribute {key!r} is reserved or is an index's; give another with "
+                "Table(keys=(...)), or give the index another name"
             )
     reserved = {*schema.keys, *of_indexes}
     for entity in schema.entities.values():
         for field, stored in entity.codec.stored.items():
             if stored in reserved:
                 raise SchemaError(
-                    f"{entity.name}.{field}: the stored name {stored!r} is taken by a key attribute of table "
+                    f"{entity.name}.{field}: the stored name {stored!r} is already a key attribute of table "
                     f'{schema.name!r}; store the field under another name with Annotated[..., Stored("...")]'
                 )
 
 
 def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mapping[str, tuple[str, str]]) -> None:
-    """The key attributes that ``Table(index_keys=...)`` names: of indexes that are there, each its own."""
+    """Check ``Table(index_keys=...)``: its indexes exist, and no two of them share a key attribute."""
     for name in keys:
         if name not in indexes:
             raise SchemaError(
-                f"Table({table!r}): index_keys names {name!r}, and no pattern has this index: there are "
+                f"Table({table!r}): index_keys names {name!r}, but no pattern has this index; there are "
                 f"{', '.join(indexes) or 'none'}; give the pattern the name with AccessPattern(..., index={name!r})"
             )
         if indexes[name].local:
@@ -142,7 +142,7 @@ def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mappi
         if both := set(one.keys) & set(other.keys):
             raise SchemaError(
                 f"Table({table!r}): the indexes {one.name!r} and {other.name!r} both have the key attribute "
-                f"{both.pop()!r}, and an item has an entry of its own in each: give them other names in index_keys"
+                f"{both.pop()!r}, and an item has a separate entry in each: give them different names in index_keys"
             )
     for name in (key for names in keys.values() for key in names):
         if name.startswith("_"):
@@ -150,7 +150,7 @@ def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mappi
 
 
 def check_keys(table: str, entities: Iterable[EntitySchema]) -> None:
-    """Refuse two entities whose primary keys can be equal: one would overwrite the other."""
+    """Raise if the primary keys of two entities can be equal: one would overwrite the other."""
     for a, b in combinations(entities, 2):
         if _can_meet(a.primary, b.primary):
             raise SchemaError(
@@ -161,7 +161,7 @@ def check_keys(table: str, entities: Iterable[EntitySchema]) -> None:
 
 
 def is_shared(pattern: PatternSchema, other: PatternSchema) -> bool:
-    """Whether the other entity's keys can fall into the range that a query of this pattern reads."""
+    """Whether keys of the other entity can be in the range that a query of this pattern reads."""
     if not any(can_equal(one, another) for one in pattern.partitions for another in other.partitions):
         return False
     return pattern.sort is None or other.sort is None or can_overlap(pattern.sort, other.sort)

@@ -1,4 +1,4 @@
-"""Compile declarations to a `Schema`: entity classes → templates, codecs, patterns, indexes.
+"""Compile declarations to a `Schema`: entity classes to templates, codecs, patterns and indexes.
 
 Each step works on one entity; the checks that need several entities are in `odm.schema.checks`.
 """
@@ -43,7 +43,7 @@ def compile_schema(
     row_key_join: str,
     exclusive: bool = False,
 ) -> Schema:
-    """The schema of a table. Raises SchemaError for every fault that can be known without a backend."""
+    """The schema of a table. Raises SchemaError for every fault that does not depend on the backend."""
     if not entities:
         raise SchemaError(
             f"table {name!r} has no entities: declare class ...(Entity, table=...), or import the module that does, "
@@ -87,8 +87,8 @@ def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern],
     companions = companions_of(cls)
     if keep is not None and any(one.deletes for one in companions):
         raise SchemaError(
-            f"{cls.__name__}: keep={keep} removes items without what {companions[0].name} has of them: take one of "
-            "the two away"
+            f"{cls.__name__}: keep={keep} deletes items, but not those that {companions[0].name} keeps of them: remove "
+            "one of the two"
         )
     entity = EntitySchema(
         cls, tag, primary, others, codec, optional=optional, keep=keep, companions=companions, **roles
@@ -106,7 +106,7 @@ def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern],
 
 
 def _projection(cls: "type[Entity]", codec: EntityCodec, pattern: Pattern) -> tuple[str, ...] | None:
-    """The stored names of what the index holds beside keys; None: all."""
+    """The stored names of the attributes that the index holds besides keys; None: all."""
     projection = pattern.projection if isinstance(pattern, AccessPattern) else "all"
     if projection in ("all", "keys"):
         return None if projection == "all" else ()
@@ -127,12 +127,12 @@ def complete(cls: "type[Entity]") -> None:
     except PydanticUndefinedAnnotation as error:
         raise SchemaError(
             f"{cls.__name__}: {error.name!r} in its annotations is not defined: import or declare it before the table "
-            f"is used, or call {cls.__name__}.model_rebuild() where it is in sight"
+            f"is used, or call {cls.__name__}.model_rebuild() where it is defined"
         ) from error
 
 
 def _check_references(cls: "type[Entity]") -> None:
-    """Prove that every field resolves to its reference: an attribute of the same name would hide it."""
+    """Check that every field resolves to its reference: an attribute of the same name would hide it."""
     for name in cls.model_fields:
         if not isinstance(getattr(cls, name, None), Reference):
             raise SchemaError(
@@ -155,32 +155,32 @@ def _compile_pattern(cls: "type[Entity]", tag: str, name: str, pattern: Pattern,
         compiled = PatternSchema(cls.__name__, name, kind, pattern.index or name, partition, sort, pattern.when)
     else:
         compiled = PatternSchema(cls.__name__, name, "primary", None, partition, sort)
-    if pattern.shards is None or compiled.kind == "local":  # which has the shards of the primary key
+    if pattern.shards is None or compiled.kind == "local":  # a local index has the shards of the primary key
         return compiled
     return spread(compiled, pattern.shards, fields)
 
 
 def _compile_sort(cls: "type[Entity]", tag: str, owner: str, pattern: Pattern, *, with_sort: bool) -> Template | None:
-    """The sort template; the tag stands in for a missing one, because half an index key is no entry."""
+    """The sort template, or the tag if none is declared: an index entry needs both key attributes."""
     if pattern.sort is None and not with_sort:
         return None
     return compile_template(tag if pattern.sort is None else pattern.sort, cls.model_fields, owner=owner)
 
 
 def _check_braces(cls: "type[Entity]", name: str, templates: Sequence[Template | None]) -> None:
-    """A primary key without any field is a single item; where a field's name stands in it, braces were forgotten."""
+    """A primary key without fields is a single item; if it contains a field's name, the braces are missing."""
     there = [template for template in templates if template is not None]
     words = {word for template in there for word in template.text.split("#")}
     forgotten = [field for field in cls.model_fields if field in words]
     if forgotten and not any(template.fields for template in there):
         raise SchemaError(
-            f"{cls.__name__}.{name}: no field stands in the key, so every item would overwrite the one before; "
-            f"did you mean {{{forgotten[0]}}}, in braces?"
+            f"{cls.__name__}.{name}: the key has no field, so every item would overwrite the previous one; "
+            f"did you mean {{{forgotten[0]}}}, with braces?"
         )
 
 
 def _mark_shared(entities: dict[str, EntitySchema]) -> dict[str, EntitySchema]:
-    """Mark the patterns into whose range another entity's keys may fall."""
+    """Mark the patterns whose range may contain keys of another entity."""
     everything = [(tag, p) for tag, e in entities.items() for p in (e.primary, *e.patterns.values())]
 
     def mark(tag: str, pattern: PatternSchema) -> PatternSchema:
@@ -207,25 +207,25 @@ def _indexes(entities: dict[str, EntitySchema], keys: Mapping[str, tuple[str, st
 
 
 def _projected(patterns: Sequence[PatternSchema]) -> tuple[str, ...] | None:
-    """What the index that the patterns share holds beside keys; SchemaError if they do not agree."""
+    """The projection of the index that the patterns share; SchemaError if they differ."""
     one = patterns[0]
     for other in patterns:
         if other.projection != one.projection:
             raise SchemaError(
-                f"{one.entity}.{one.name} and {other.entity}.{other.name} share the index {one.index!r}, and an index "
-                "has one projection: say the same projection= in both, or give them different names with index="
+                f"{one.entity}.{one.name} and {other.entity}.{other.name} share the index {one.index!r}, but an index "
+                "has one projection: give the same projection= in both, or give them different names with index="
             )
     return one.projection
 
 
 def _is_local(patterns: Sequence[PatternSchema]) -> bool:
-    """Whether the index that the patterns share is local; SchemaError if they do not agree."""
+    """Whether the index that the patterns share is local; SchemaError if they differ."""
     one = patterns[0]
     for other in patterns:
         if other.kind != one.kind:
             raise SchemaError(
                 f"{one.entity}.{one.name} and {other.entity}.{other.name} share the index {one.index!r}, and it is "
-                f"{one.kind} for one and {other.kind} for the other: say local=True in both, or give them different "
+                f"{one.kind} for one and {other.kind} for the other: write local=True in both, or give them different "
                 "names with index="
             )
     return one.kind == "local"

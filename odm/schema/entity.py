@@ -1,4 +1,4 @@
-"""What an entity is compiled to: its keys, its access patterns, and the fields with a role, as frozen values."""
+"""A compiled entity: its keys, its access patterns, and the fields with a role, as frozen values."""
 
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
@@ -17,7 +17,7 @@ from odm.keys import Shards, Template, random_suffix, suffix_of
 from odm.keys.base import Descending
 
 FieldValue: TypeAlias = Any
-"""A value of a field: of whatever type the user's model declares."""
+"""A value of a field, of any type that the user's model declares."""
 
 Values: TypeAlias = Mapping[str, FieldValue]
 """Values by field name."""
@@ -32,21 +32,21 @@ class Key(NamedTuple):
 
 @frozen
 class PatternSchema:
-    """One way to reach the items of an entity: its primary key or an access pattern.
+    """One way to query the items of an entity: its primary key or an access pattern.
 
     Attributes:
         name: the attribute name in the class.
-        kind: "primary"; "global" for a pattern served by a secondary index, "local" where that index has the
+        kind: "primary"; "global" for a global secondary index; "local" for a local secondary index, which has the
             partitions of the primary key.
         index: the index name; None for the primary key.
         partition, sort: compiled templates; sort is None in a table whose items have no sort key.
         when: an item is in the index only if this holds (field names, not stored names).
-        shared: another entity's keys may fall into this pattern's range, so queries filter by tag.
-        shards: over how many partitions each one is spread, and by which field; None: it is not.
-        hashed: what writes that field.
-        projection: the stored names of what its index holds beside keys; None: all.
+        shared: keys of another entity may be in this pattern's range, so queries filter by tag.
+        shards: the number of shards of each partition, and the field that selects one; None: no shards.
+        hashed: the template that writes that field.
+        projection: the stored names of the attributes that its index holds besides keys; None: all.
         fields: the fields of both templates, each once, partition first.
-        full_name: with the entity before it, such as "Order.by_date".
+        full_name: the name with the entity, such as "Order.by_date".
     """
 
     entity: str
@@ -73,18 +73,18 @@ class PatternSchema:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The fields that the key is made of: those of the templates, and the one that tells the shard."""
+        """The fields that the key is made of: those of the templates, and the one that selects the shard."""
         return self.fields if self.hashed is None else (*self.fields, *self.hashed.fields)
 
     @property
     def partitions(self) -> tuple[Template, ...]:
-        """The templates of all partitions where entries may be: without shards too, where there were none."""
+        """The templates of all partitions that may have entries: also without shards, if there were none before."""
         without = self.shards is not None and self.shards.was == 1
         return (self.partition, evolve(self.partition, behind=())) if without else (self.partition,)
 
     @property
     def lossy(self) -> frozenset[str]:
-        """The fields of which the key does not keep the whole value in every place."""
+        """The fields whose whole value is not kept everywhere in the key."""
         return self.partition.lossy | (frozenset() if self.sort is None else self.sort.lossy)
 
     @property
@@ -93,7 +93,7 @@ class PatternSchema:
         return self.partition.fields
 
     def key_text(self, field: str, value: FieldValue) -> str:
-        """How a value of a field is written where the field first appears in the templates.
+        """The text of a value of a field where the field first appears in the templates.
 
         Raises:
             KeyValueError: the value cannot be part of a key, or the field is in neither template.
@@ -104,14 +104,14 @@ class PatternSchema:
         raise KeyValueError(f"{self.full_name} has no field {field!r}; it has {', '.join(self.fields)}")
 
     def key(self, values: Values, random: Random | None = None) -> Key | None:
-        """The key for these field values; None when a value is None (no entry: that makes an index sparse).
+        """The key for these field values; None if a value is None (no entry: the index is sparse).
 
         Args:
-            values: of `sources` at least.
-            random: draws the shard, where no field tells it.
+            values: the values of `sources` at least.
+            random: chooses the shard if no field selects it.
 
         Raises:
-            KeyValueError: a value cannot stand in a key.
+            KeyValueError: a value cannot be used in a key.
         """
         partition = self.partition.encode(values)
         sort = "" if self.sort is None else self.sort.encode(values)
@@ -127,10 +127,10 @@ class PatternSchema:
 
     @property
     def text(self) -> str:
-        """The pattern as declared, with the tag where that stands for a missing sort; for messages."""
+        """The pattern as declared, with the tag in place of a missing sort template; for messages."""
         sort = f', "{self.sort.text}"' if self.sort is not None else ""
         kind = "PrimaryKey" if self.kind == "primary" else "AccessPattern"
-        local = self.kind == "local"  # with the shards of the primary key, if any
+        local = self.kind == "local"  # it has the shards of the primary key
         options = f", shards={self.shards!r}" * (self.shards is not None and not local) + ", local=True" * local
         if self.projection is not None:
             options += f", projection={self.projection or 'keys'!r}"
@@ -146,9 +146,9 @@ class EntitySchema:
         counters: the fields marked as Counter.
         columns: the fields marked as Columns.
         optional: the fields whose value may be None.
-        keep: how many items stay in a partition, the newest; None: all.
+        keep: how many items to keep in a partition, the newest ones; None: all.
         companions: declarations whose items are written with its items.
-        local: the local indexes, with what each holds of an item on DynamoDB; see `IndexSchema.held`.
+        local: the local indexes, with the attributes that each holds on DynamoDB; see `IndexSchema.held`.
     """
 
     cls: type[Any]
@@ -169,7 +169,7 @@ class EntitySchema:
 
     @property
     def version(self) -> int:
-        """The version of the stored form, which items have as ``_v`` from 2 on."""
+        """The version of the stored form; items store it as ``_v`` from version 2."""
         return self.codec.upgrades.version
 
     @property
@@ -178,18 +178,18 @@ class EntitySchema:
         return self.cls.__name__
 
     def pattern(self, name: str) -> PatternSchema:
-        """The primary key or access pattern of that attribute name."""
+        """The primary key or access pattern with this attribute name."""
         return self.primary if name == self.primary.name else self.patterns[name]
 
     def ordered_by(self, field: str, among: Collection[str]) -> tuple[PatternSchema, bool] | None:
-        """The pattern that has all items with given values in the order of a field.
+        """The pattern that sorts all items with the given values by a field.
 
         Args:
-            field: in whose order, from one end or the other.
-            among: the fields that are given, and not None, as the one in whose order is not.
+            field: the field to sort by, ascending or descending.
+            among: the fields whose values are given; none of them, nor ``field``, is None.
 
         Returns:
-            The pattern, and whether the highest is first in it; None: there is none.
+            The pattern, and whether the highest value is first; None: there is no such pattern.
         """
         for pattern in (self.primary, *self.patterns.values()):
             partition, first = pattern.partition, pattern.sort.slots[0] if pattern.sort and pattern.sort.slots else None
@@ -200,15 +200,15 @@ class EntitySchema:
         return None
 
     def validate(self, field: str, value: FieldValue) -> FieldValue:
-        """A value as this field would hold it; see `odm.entities.views.EntityView`."""
+        """A value converted and validated as by the model; see `odm.entities.views.EntityView`."""
         return self.codec.validate(field, value)
 
     def check_ordered(self, field: str) -> None:
-        """Refuse a field whose stored values have no order among them. Raises BadValue."""
+        """Raise BadValue if the stored values of a field have no order."""
         path = Path((field,))
-        self.codec.lower(Compare("<", path, path))  # whether it can be compared at all
+        self.codec.lower(Compare("<", path, path))  # raises if its type cannot be compared
         if len(self.codec.record.fields[field].type.kinds) != 1:
-            raise BadValue(f"{self.name}.{field} is of several types, which have no order among them")
+            raise BadValue(f"{self.name}.{field} has several types, which have no common order")
 
     def key(self, values: Values) -> Key:
         """The primary key for these field values.
@@ -219,16 +219,16 @@ class EntitySchema:
         key = self.primary.key(values)
         if key is None:
             empty = [field for field in self.primary.fields if values.get(field) is None]
-            raise KeyValueError(f"{self.name}.{empty[0]} is None, and it is part of the primary key: give it a value")
+            raise KeyValueError(f"{self.name}.{empty[0]} is None, but it is part of the primary key: give it a value")
         return key
 
     def entries(self, values: Values, item: Item, random: Random) -> dict[str, Key]:
-        """The index entries of an item: index name to index key, without those it has not.
+        """The index entries of an item: index name to index key, only for indexes that have the item.
 
         Args:
             values: field values (Python), at least the patterns' `PatternSchema.sources`.
-            item: the same item as stored, on which ``when`` is judged.
-            random: draws the shards that no field tells.
+            item: the same item in stored form, for which ``when`` is evaluated.
+            random: chooses the shards that no field selects.
         """
         found: dict[str, Key] = {}
         for pattern in self.patterns.values():
@@ -241,17 +241,17 @@ class EntitySchema:
         """The validated values of a pattern call: all partition fields, then leading sort fields.
 
         Raises:
-            KeyValueError: a name is missing, unknown or leaves a gap, or a value does not validate.
+            KeyValueError: a name is missing or unknown, a leading field is missing, or a value does not validate.
         """
         pattern = self.pattern(name)
-        if tuple(values) != pattern.fields:  # as they mostly are
+        if tuple(values) != pattern.fields:  # the usual case needs no check
             _check_names(self, pattern, values)
         as_they_are, found = self.codec.as_they_are, {}
         try:
             for field in pattern.fields:
                 if field in values:
                     value = values[field]
-                    # Looked up here too, as most key fields are text or numbers, and a call for each would cost more.
+                    # Looked up here too: most key fields are text or numbers, and a call for each costs more.
                     plain = type(value) is as_they_are.get(field) and (type(value) is not str or value.isascii())
                     found[field] = value if plain else self.codec.validate(field, value)
         except BadValue as error:
@@ -260,15 +260,15 @@ class EntitySchema:
 
     @property
     def key_call(self) -> str:
-        """How the key of an item is written, for messages."""
+        """The call that makes the key of an item, for messages."""
         return f"{self.name}.{self.primary.name}({', '.join(f'{name}=...' for name in self.primary.fields)})"
 
 
 def _check_names(entity: EntitySchema, pattern: PatternSchema, values: Values) -> None:
-    """Refuse names that are not the leading fields of a pattern.
+    """Raise if the names are not the leading fields of a pattern.
 
     Raises:
-        KeyValueError: a name is missing, unknown or leaves a gap.
+        KeyValueError: a name is missing or unknown, or a leading field is missing.
     """
     fields = pattern.fields
     required = frozenset(pattern.partition.fields)
@@ -298,5 +298,5 @@ def _local(patterns: Iterable[PatternSchema]) -> dict[str, tuple[str, ...] | Non
 
 
 def held_by(projection: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """What an index of this projection holds beside keys: where it is some fields, tag and expiry too."""
+    """The attributes that an index of this projection holds besides keys; with some fields, also tag and expiry."""
     return (*projection, TAG, TTL_ATTRIBUTE) if projection else projection

@@ -1,6 +1,6 @@
-"""What stored items say about a change of the models: their keys beside those that the models make of them.
+"""Detect changed models from stored items: compare stored keys with the keys that the models make.
 
-The lock file tells what changed since it was written, this what is there. Pure: a backend hands in the items.
+The lock file shows what changed since it was written; this shows what is stored. No I/O: a backend passes the items.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ from odm.schema.model import Schema
 
 @frozen
 class Stored:
-    """An item as it lies in the table: its key, its attributes, and its entries, by the name of the index."""
+    """A stored item: its key, its attributes, and its index entries by index name."""
 
     key: Key
     item: Item
@@ -29,7 +29,7 @@ class Stored:
 
 @define
 class _Tally:
-    """What was seen of one kind: how often, and the first of it."""
+    """One kind of difference: its count, and the first example."""
 
     level: Level
     where: str
@@ -42,15 +42,15 @@ class _Tally:
 
 
 def judge(schema: Schema, items: Iterable[Stored]) -> tuple[Finding, ...]:
-    """Where stored keys are not those that the models make.
+    """Find stored keys that differ from those that the models make.
 
     Args:
-        schema: of the models as they are now.
-        items: of the table, as many as were read.
+        schema: the schema of the current models.
+        items: the items that were read from the table.
 
     Returns:
-        A finding a pattern and kind, with an example and counts, worst first: "orphans" for keys that differ,
-        "backfill" for entries that are lacking, "safe" for items that tell nothing, because no model can read them.
+        One finding per pattern and kind, with an example and counts, worst first: "orphans" for keys that differ,
+        "backfill" for missing index entries, "safe" for items that no model can read, so that nothing is known of them.
     """
     tallies: dict[tuple[str, str], _Tally] = {}
     read: dict[str, int] = {}
@@ -66,17 +66,17 @@ def judge(schema: Schema, items: Iterable[Stored]) -> tuple[Finding, ...]:
 
 
 def _finding(tally: _Tally, read: int) -> Finding:
-    effect = f"{tally.count} of {read} that were read {tally.effect}"
+    effect = f"{tally.count} of {read} items read {tally.effect}"
     return Finding(tally.level, tally.where, tally.change, tally.was, tally.now, effect, tally.fix)
 
 
 def _unknown(stored: Stored) -> _Tally:
-    effect = "have the tag of no model, so nothing is known of their keys"
+    effect = "have a tag that no model has, so their keys cannot be checked"
     return _Tally("safe", "items", "unknown tag", effect, "", _text(stored.key), "")
 
 
 def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
-    """What differs in one item."""
+    """The differences of one item."""
     try:
         made = entity.codec.decode(stored.item, str(stored.key))
         values = vars(made)
@@ -87,7 +87,7 @@ def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
         yield _Tally("safe", entity.name, "unreadable", f"cannot be read ({error})", "", _text(stored.key), "")
         return
     if key != stored.key:
-        effect = "are stored under another key, where they are not found, and a put writes a second item"
+        effect = "are stored under another key: they are not found, and a put writes a second item"
         fix = "read them with the old model and put them with the new one"
         yield _Tally("orphans", _where(entity.primary), "stored key", effect, fix, _text(stored.key), _text(key))
     for pattern in entity.patterns.values():
@@ -99,8 +99,8 @@ def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> 
     if same_entry(pattern, found, made):
         return
     if found is not None and made is not None and _has_not_moved(pattern, found, made):
-        effect = f"have their entry in index {pattern.index!r} in a shard that was (such as {_text(stored.key)})"
-        fix = "before was= goes, move them with db.reshard()"
+        effect = f"have their entry in index {pattern.index!r} in a previous shard (such as {_text(stored.key)})"
+        fix = "move them with db.reshard() before you remove was="
         yield _Tally("backfill", _where(pattern), "entry to move", effect, fix, _text(found), _text(made))
         return
     states: dict[str, Any] = {"was": _text(found), "now": _text(made)}
@@ -109,22 +109,22 @@ def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> 
         effect = f"are not in index {pattern.index!r} (such as {_text(stored.key)})"
         yield _Tally("backfill", _where(pattern), "lacking entry", effect, again, **states)
         return
-    effect = f"have another entry in index {pattern.index!r} than the models make (such as {_text(stored.key)})"
-    fix = f"{again}, or give the pattern a new index name and fill that"
+    effect = f"have an entry in index {pattern.index!r} that differs from the models' (such as {_text(stored.key)})"
+    fix = f"{again}, or give the pattern a new index name and backfill it"
     yield _Tally("orphans", _where(pattern), "stored entry", effect, fix, **states)
 
 
 def same_entry(pattern: PatternSchema, found: Key | None, made: Key | None) -> bool:
-    """Whether an entry is the one that the model makes, or as good: in another of the shards that are drawn."""
+    """Whether an entry is the one that the model makes, or is in another of the randomly chosen shards."""
     if found is None or made is None or pattern.shards is None or pattern.hashed is not None:
         return found == made
-    ends = suffixes(pattern.shards)  # each as good as another: it was drawn at random
+    ends = suffixes(pattern.shards)  # all are valid: the shard is chosen at random
     partition = made.partition[: -len(ends[0])]
     return found.sort == made.sort and found.partition in {partition + end for end in ends}
 
 
 def _has_not_moved(pattern: PatternSchema, found: Key, made: Key) -> bool:
-    """Whether an entry is where it was before the number of shards changed, and queries look there."""
+    """Whether an entry is still where the previous number of shards put it, where queries look too."""
     base = made.partition[: -len(suffixes(pattern.shards)[0])]
     return found.sort == made.sort and found.partition in {base + end for end in suffixes_leaving(pattern.shards)}
 

@@ -1,4 +1,4 @@
-"""What an entity declares about its life: the version with its upgrades, and how many items are kept."""
+"""The declarations about an entity's evolution: its version and upgrades, and how many items are kept."""
 
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def find_upgrades(cls: "type[Entity]") -> Upgrades:
-    """The version of an entity and its chain of upgrades. Raises SchemaError where the chain has a fault."""
+    """The version of an entity and its chain of upgrades. Raises SchemaError if the chain is not valid."""
     version: Any = cls.__odm_version__
     if not _is_count(version):
         raise SchemaError(f"class {cls.__name__}: version={version!r}: give an int of 1 or more")
@@ -33,7 +33,7 @@ def find_upgrades(cls: "type[Entity]") -> Upgrades:
     for number in range(1, version):
         if number not in steps:
             raise SchemaError(
-                f"{cls.__name__} is version {version}, and nothing upgrades its items from version {number}: add "
+                f"{cls.__name__} is version {version}, but no function upgrades its items from version {number}: add "
                 f"@upgrade(from_={number}) to a static method that takes their attributes and returns those of "
                 f"version {number + 1}"
             )
@@ -49,14 +49,14 @@ def find_keep(cls: "type[Entity]", primary: PatternSchema) -> int | None:
         raise SchemaError(f"class {cls.__name__}: keep={keep!r}: give the number of items to keep, an int of 1 or more")
     if primary.sort is None or not set(primary.sort.fields) - set(primary.partition.fields):
         raise SchemaError(
-            f"class {cls.__name__}: keep={keep} keeps the newest items of a partition, and {primary.text} has no field "
+            f"class {cls.__name__}: keep={keep} keeps the newest items of a partition, but {primary.text} has no field "
             "of its own in the sort key, so a partition holds one item: give the primary key a sort template such as "
             '"{created_at}"'
         )
     if primary.shards is not None:
         raise SchemaError(
-            f"class {cls.__name__}: keep={keep} keeps the newest items of a partition, and {primary.shards!r} spreads "
-            "them over several, so that no write knows the newest of all: drop keep= and let a TTL end old items, or "
+            f"class {cls.__name__}: keep={keep} keeps the newest items of a partition, but {primary.shards!r} spreads "
+            "them over several, so no write knows the newest of all: drop keep= and let old items expire by TTL, or "
             "drop shards="
         )
     return int(keep)
@@ -67,11 +67,11 @@ def _is_count(number: object) -> bool:
 
 
 def _check_call(cls: type, name: str) -> None:
-    """The function takes the attributes and nothing else."""
+    """Check that the function takes only the attributes."""
     try:
         signature(getattr(cls, name)).bind({})
     except TypeError as error:
         raise SchemaError(
-            f"{cls.__name__}.{name}: an upgrade is called with the attributes of an item alone, and {error}: write "
+            f"{cls.__name__}.{name}: an upgrade takes only the attributes of an item, but {error}: write "
             f"@upgrade(...) over @staticmethod, and def {name}(item)"
         ) from error

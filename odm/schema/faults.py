@@ -1,4 +1,4 @@
-"""The errors of calls, keys and stored items that do not fit the schema: what is wrong, and what to write instead."""
+"""The errors for calls, keys and stored items that do not match the schema: the fault and its fix."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,9 +15,9 @@ def not_of_the_table(name: str, declared: str, known: Mapping[type, EntitySchema
     """The error for a class that is not an entity of the table.
 
     Args:
-        name: of the table on the backend.
+        name: the table's name on the backend.
         declared: the name without the store's prefix.
-        known: the entities of the table.
+        known: the names of the table's entities.
         cls: the class.
     """
     return SchemaError(_not_of_the_table(name, declared, known, cls))
@@ -30,7 +30,7 @@ def _not_of_the_table(table_name: str, declared: str, by_class: Mapping[type, En
     if table is not None and table.name != declared:
         return f"{name} belongs to table {table.name!r}, not {declared!r}: use a store of that table"
     if name in known:
-        return f"{fault}; it was declared again since: use the new class"
+        return f"{fault}; it has since been declared again: use the new class"
     if table is not None:
         return f"{name} belongs to another Table({declared!r}) than this store: declare both with one Table object"
     above = [base.__name__ for base in cls.__mro__ if base in by_class]
@@ -39,19 +39,19 @@ def _not_of_the_table(table_name: str, declared: str, by_class: Mapping[type, En
         return f"{fault}; it is a subclass of {above[0]} without a table of its own: declare {fix}"
     below = sorted(entity.__name__ for entity in by_class if issubclass(entity, cls))
     if below:
-        return f"{fault}; it is the base of some, and not stored itself: name one of {', '.join(below)}"
+        return f"{fault}; it is a base class and not stored itself: use one of {', '.join(below)}"
     return f"{fault}; its entities are {', '.join(known)}. Declare it with class {name}(Entity, table=...)"
 
 
 def no_class(which: object, key: Mapping[str, Any]) -> BadValue:
-    """The error for key fields that were given with something else than an entity class."""
+    """The error for key fields without an entity class."""
     if isinstance(which, Query | Entity):
-        return BadValue(f"key fields ({', '.join(key)}) go with an entity class; {which!r} is a whole key already")
-    return BadValue(f"{which!r} is no entity class: give the class itself, as in get(Order, order_id=...)")
+        return BadValue(f"key fields ({', '.join(key)}) need an entity class; {which!r} is already a whole key")
+    return BadValue(f"{which!r} is not an entity class: give the class itself, as in get(Order, order_id=...)")
 
 
 def no_key(by_class: Mapping[type, EntitySchema], which: object) -> BadValue:
-    """The error for what is not a key at all."""
+    """The error for a value that is not a key."""
     if isinstance(which, Finding):
         which.refuse("key")
     entity = by_class.get(which) if isinstance(which, type) else None
@@ -69,9 +69,9 @@ def no_single_key(entity: EntitySchema, query: Query[Any], missing: str | None, 
 
 
 def unknown_item(table: str, item: Item, key: Key) -> ItemInvalid:
-    """The error for an item that no entity has the tag of."""
+    """The error for an item whose tag no entity has."""
     has = (
-        f"the tag {item[TAG]!r}, and no entity of the table has: declare one with tag=..."
+        f"the tag {item[TAG]!r}, which no entity of the table has: declare one with tag=..."
         if TAG in item
         else f"no tag: did another program write it? Give its attribute {TAG!r} the tag of an entity"
     )
@@ -83,10 +83,10 @@ def unknown_item(table: str, item: Item, key: Key) -> ItemInvalid:
 
 
 def moved_by_upgrade(entity: EntitySchema, item: Item, key: Key, upgraded: Key) -> ItemInvalid:
-    """The error for an item whose upgrade changes its key, where no read looks for it."""
+    """The error for an item whose upgrade changes its key, so that no read would find it."""
     return ItemInvalid(
-        f"a stored {entity.name} under {key} would be under {upgraded} when it is upgraded to version "
-        f"{entity.version}: an upgrade may not change what the primary key is made of",
+        f"a stored {entity.name} under {key} would have the key {upgraded} after the upgrade to version "
+        f"{entity.version}: an upgrade must not change the fields of the primary key",
         str(key),
         item,
     )

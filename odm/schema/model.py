@@ -1,7 +1,7 @@
-"""What `Table.compile()` makes: the key schema as frozen values.
+"""The result of `Table.compile()`: the key schema as frozen values.
 
-Everything that later stages need is decided here once: compiled templates, which index holds which pattern, what each
-field is called when stored. Backends read `Schema`; the planner reads `EntitySchema`.
+It has everything that later stages need: compiled templates, the patterns of each index, and the stored name of each
+field. Backends read `Schema`; the planner reads `EntitySchema`.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,9 +24,9 @@ class IndexSchema:
     """One secondary index and the patterns that share it.
 
     Attributes:
-        local: its partitions are those of the primary key.
-        projection: the stored names of what it holds beside keys on DynamoDB; None: all.
-        keys: the names of its key attributes on DynamoDB; the first of a local one is the table's instead.
+        local: it is a local secondary index; its partitions are those of the primary key.
+        projection: the stored names of the attributes that it holds besides keys on DynamoDB; None: all.
+        keys: the names of its key attributes on DynamoDB; in a local index the first is the table's instead.
     """
 
     name: str
@@ -37,16 +37,16 @@ class IndexSchema:
 
     @property
     def held(self) -> tuple[str, ...] | None:
-        """The attributes that it holds on DynamoDB beside keys; None: all.
+        """The attributes that it holds on DynamoDB besides keys; None: all.
 
-        Where some fields are held, so are tag and expiry: most queries ask for these.
+        With some fields it also holds tag and expiry, which most queries need.
         """
         return held_by(self.projection)
 
 
 @frozen
 class Schema:
-    """A table, ready for a backend.
+    """A compiled table, as a backend uses it.
 
     Attributes:
         name: the table's name on the backend.
@@ -54,9 +54,9 @@ class Schema:
         hash_only: the table has no sort key, because no primary key has one.
         indexes: the secondary indexes, by name.
         entities: by tag, the value of the stored attribute ``_t``.
-        row_key_join: what Bigtable puts between partition and sort.
-        exclusive: no other program writes items under keys that the models make.
-        prefix: of a store, with which ``name`` begins.
+        row_key_join: the separator of partition and sort in Bigtable row keys.
+        exclusive: True if no other program writes items under keys that the models make.
+        prefix: the store's prefix, with which ``name`` begins.
     """
 
     name: str
@@ -82,11 +82,11 @@ class Schema:
 
     @property
     def has_ttl(self) -> bool:
-        """Whether any entity expires, so that the table needs the TTL attribute."""
+        """Whether any entity has a TTL, so that the table needs the TTL attribute."""
         return any(entity.ttl for entity in self.entities.values())
 
     def knows(self, item: Item) -> bool:
-        """Whether a stored item is of one of the entities, by its tag; another program's may be no text."""
+        """Whether a stored item belongs to one of the entities, by its tag; another program's tag may not be text."""
         tag = item.get(TAG)
         return isinstance(tag, str) and tag in self.entities
 
@@ -102,21 +102,21 @@ class Schema:
             raise faults.not_of_the_table(self.name, self.name.removeprefix(self.prefix), self.by_class, cls) from None
 
     def key_of(self, which: object, key: Values) -> Target:
-        """The item of ``get(Order, order_id=...)``, or of ``get(Order.primary(order_id=...))``.
+        """The target of ``get(Order, order_id=...)`` or ``get(Order.primary(order_id=...))``.
 
         Raises:
             KeyValueError: a key field is missing, unknown or does not validate.
-            BadValue: it is not the key of one item.
+            BadValue: the argument is not the key of one item.
         """
         named = self.named(which, key)
         return named if type(named) is Target else self.key_target(named)
 
     def named(self, which: object, key: Values) -> object:
-        """The item of ``get(Order, order_id=...)``, or what was passed, where it is a key already.
+        """The target of ``get(Order, order_id=...)``, or the argument if it is already a key.
 
         Raises:
             KeyValueError: a key field is missing, unknown or does not validate.
-            BadValue: there are fields without the class that they are of.
+            BadValue: key fields are given without an entity class.
         """
         if isinstance(which, type):
             entity = self.entity(which)
@@ -128,11 +128,11 @@ class Schema:
         return which
 
     def target(self, which: object) -> Target:
-        """The item that an entity is, or that a call of the primary key names.
+        """The target of a call that takes an entity or a call of the primary key.
 
         Raises:
             KeyValueError: a key field is missing, or cannot be part of a key.
-            BadValue: it is neither.
+            BadValue: the argument is neither.
         """
         if isinstance(which, Entity):
             entity = self.entity(type(which))
@@ -140,11 +140,11 @@ class Schema:
         return self.key_target(which)
 
     def key_target(self, which: object) -> Target:
-        """The item that a call of the primary key names, or that was found already.
+        """The target of a call of the primary key, or the argument if it is already a target.
 
         Raises:
             KeyValueError: a key field is missing.
-            BadValue: it is not a call of the primary key.
+            BadValue: the argument is not a call of the primary key.
         """
         if isinstance(which, Target):
             return which
@@ -169,17 +169,18 @@ class Schema:
         """The entity of a stored item, by its tag.
 
         Args:
-            item: as it is stored.
-            key: under which it is stored.
-            skip_unknown: an item whose tag no entity has is None, and not an error.
-            living: asked about an item that expires at some time: None where it has; without it, none has.
+            item: the stored item.
+            key: the key of the stored item.
+            skip_unknown: return None for an item whose tag no entity has, instead of raising.
+            living: returns whether an item with a TTL has not expired; an expired item gives None. Default: no item
+                has expired.
 
         Raises:
             ItemInvalid: the tag is unknown, the attributes do not validate, or they cannot be upgraded.
         """
         if living is not None and item.get(TTL_ATTRIBUTE) is not None and living(item) is None:
             return None
-        load = getattr(item, "load", None)  # of a NativeItem; to ask for that class takes four times as long
+        load = getattr(item, "load", None)  # a NativeItem has it; isinstance takes four times as long
         if load is not None:
             found = load()
             if found is not None:
@@ -192,7 +193,7 @@ class Schema:
             raise faults.unknown_item(self.name, item, key)
         made = entity.codec.decode(item, str(key))
         if item.get(VERSION, 1) != entity.codec.upgrades.version and (key.sort or self.hash_only):
-            # Row keys of Bigtable, which a scan has and which have no sort, cannot be split into the two parts.
+            # A scan of Bigtable has row keys without a separate sort, which cannot be split into the two parts.
             upgraded = entity.key(vars(made))
             if upgraded != key:
                 raise faults.moved_by_upgrade(entity, item, key, upgraded)

@@ -1,4 +1,4 @@
-"""Fields with a role: Revision, TTL, Counter and Columns markers, found and checked."""
+"""Find and check fields with a role: Revision, TTL, Counter and Columns markers."""
 
 from collections.abc import Iterable, Iterator
 from types import UnionType
@@ -39,29 +39,29 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: En
         _check_number(cls, name, cls.model_fields[name])
         if name in keyed:
             raise SchemaError(
-                f"{cls.__name__}.{name}: a Counter or Revision changes by itself and cannot decide about a key; "
-                "take it out of the template, when= or shards=, or take the marker away"
+                f"{cls.__name__}.{name}: a Counter or Revision changes with every write and cannot be part of a key; "
+                "remove it from the template, when= or shards=, or remove the marker"
             )
     for name in columns:
         _check_members(cls, name, codec)
     for name, info in cls.model_fields.items():
         for mark, where in _misplaced(info.annotation, None, set()):
             raise SchemaError(
-                f"{cls.__name__}.{name}: a marker in {where} has no effect: a role is that of a whole field; "
-                f"mark the field itself, as in {name}: {mark._odm_usage}, or take the marker away"
+                f"{cls.__name__}.{name}: a marker in {where} has no effect: a role applies to a whole field; "
+                f"mark the field itself, as in {name}: {mark._odm_usage}, or remove the marker"
             )
     return {"revision": revision, "ttl": ttl, "counters": counters, "columns": columns}
 
 
 def _misplaced(annotation: Any, where: str | None, seen: set[int]) -> Iterator[tuple[Marker, str]]:
-    """The markers in elements of containers, and those of nested models but for Stored, which counts there.
+    """The markers in elements of containers and in nested models, except Stored, which is allowed there.
 
-    An entity in an entity keeps its markers, which it has for where it is stored by itself.
+    A nested entity may have markers: it uses them where it is stored by itself.
 
     Args:
         annotation: the type of a field, or a part of it.
-        where: the container or field in which it stands; None for the field of the entity itself.
-        seen: the models and aliases looked at before, by id: they may hold themselves.
+        where: the container or field that contains it; None for the field of the entity itself.
+        seen: the models and aliases already visited, by id: they may be recursive.
     """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if not hasattr(annotation, "__odm_table__") and id(annotation) not in seen:
@@ -107,13 +107,13 @@ def _only(cls: "type[Entity]", kind: type, word: str) -> str | None:
 def _check_members(cls: "type[Entity]", name: str, codec: EntityCodec) -> None:
     if not isinstance(bare(codec.record.fields[name].type), SetType | DictType):
         raise SchemaError(
-            f"{cls.__name__}.{name}: Columns marks a set or a dict, each member of which Bigtable stores in a column "
-            f"of its own: {name}: Annotated[set[str], Columns] = set(), or take the marker away"
+            f"{cls.__name__}.{name}: Columns is for a set or a dict; Bigtable stores each of its members in a column "
+            f"of its own: {name}: Annotated[set[str], Columns] = set(), or remove the marker"
         )
 
 
 def _check_number(cls: "type[Entity]", name: str, info: FieldInfo) -> None:
-    """Counters and revisions start at 0 and have no bounds that an atomic increment could break."""
+    """Check that counters and revisions start at 0 and have no bounds, which an atomic increment could exceed."""
     bounded = any(hasattr(m, bound) for m in metadata_of(info) for bound in ("ge", "gt", "le", "lt"))
     annotation = meaning(info.annotation)
     if (

@@ -1,6 +1,6 @@
-"""Bigtable's row keys, partition and sort in one text: which entities make them ambiguous.
+"""Find entities whose Bigtable row keys, which join partition and sort, are ambiguous.
 
-The Bigtable backend refuses such a table, and the linter says it on every backend.
+The Bigtable backend refuses such a table; the linter reports it on every backend.
 """
 
 from collections.abc import Iterator
@@ -14,15 +14,15 @@ from odm.schema.entity import EntitySchema
 from odm.schema.model import Schema
 
 UNAMBIGUOUS: Final = "##"
-"""What joins partition and sort so that a row key is read in one way: no component of a key is empty."""
+"""The separator that makes row keys unambiguous, because no component of a key is empty."""
 
 
 @frozen
 class Ambiguity:
-    """Two entities of which a partition of one would hold rows of the other.
+    """Two entities, where a partition of one can contain rows of the other.
 
     Attributes:
-        what: the fault, in words.
+        what: the description of the fault.
         fix: what to do about it.
     """
 
@@ -42,10 +42,10 @@ def find_ambiguities(schema: Schema) -> Iterator[Ambiguity]:
             continue
         what = (
             f"a Bigtable row key is partition {schema.row_key_join} sort, and the partitions of {one.name} "
-            f'("{a.text}") and {other.name} ("{b.text}") have different numbers of components that can begin alike, so '
-            "a partition of one would hold rows of the other"
+            f'("{a.text}") and {other.name} ("{b.text}") have different numbers of components but can begin alike, so '
+            "a partition of one could contain rows of the other"
         )
-        apart = one if isinstance(a.parts[0], Slot) else other  # what begins with a value can begin like anything
+        apart = one if isinstance(a.parts[0], Slot) else other  # a leading placeholder can match any literal
         fix = (
             f'begin one of them with a literal of its own, such as "{apart.name.upper()}#{apart.primary.partition.text}'
             f'", or declare Table("{schema.name}", row_key_join="{UNAMBIGUOUS}")'

@@ -1,4 +1,4 @@
-"""The shards of a pattern: what is declared, checked and compiled into the pattern."""
+"""Check declared shards and compile them into a pattern."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,10 @@ from odm.schema.entity import PatternSchema
 
 
 def spread(pattern: PatternSchema, shards: Shards, fields: Mapping[str, FieldInfo]) -> PatternSchema:
-    """The pattern with its partitions spread over shards.
+    """Add the declared shards to a pattern.
 
     Raises:
-        SchemaError: the shards cannot be used, or not on a primary key.
+        SchemaError: the shards are not valid, or not valid on a primary key.
     """
     owner = f"{pattern.entity}.{pattern.name}"
     if pattern.kind == "primary" and isinstance(shards, Shards):
@@ -25,11 +25,11 @@ def spread(pattern: PatternSchema, shards: Shards, fields: Mapping[str, FieldInf
 
 
 def _check_primary(pattern: PatternSchema, shards: Shards, fields: Mapping[str, FieldInfo], owner: str) -> None:
-    """The key of an item must tell its shard, or the item would not be found by its key."""
+    """Check that the shard of an item is known from its key; otherwise a get would not find the item."""
     if shards.by is None:
         raise SchemaError(
-            f"{owner}: {shards!r}: an item under a random shard could not be found by its key: name a field of the "
-            f'sort key, as in Shards({shards.count}, by="..."). For random shards let chance be such a field: '
+            f"{owner}: {shards!r}: an item in a random shard could not be found by its key: name a field of the "
+            f'sort key, as in Shards({shards.count}, by="..."). For random shards add a random field to the key: '
             f"salt: int = Field(default_factory=lambda: randrange({shards.count})), and shards=Shards({shards.count}, "
             'by="salt")'
         )
@@ -37,19 +37,19 @@ def _check_primary(pattern: PatternSchema, shards: Shards, fields: Mapping[str, 
     if shards.by in fields and shards.by not in told:
         add = "" if shards.by in pattern.partition.fields else f", or add {{{shards.by}}} to the sort template"
         raise SchemaError(
-            f"{owner}: {shards!r}: {shards.by!r} does not stand whole in the sort key, so the key of an item would not "
-            f"tell its shard among those of its partition: name a field that does{add}"
+            f"{owner}: {shards!r}: {shards.by!r} is not in the sort key as a whole, so the shard of an item is not "
+            f"known from its key: name a field that is{add}"
         )
     if shards.was is not None:
         raise SchemaError(
-            f"{owner}: {shards!r}: was= is for access patterns: an item has its key for good, and could be there "
-            "twice, under the old shard and the new. Make a table of another name, whose model has the new shards, "
-            "and put everything there that is read with the old model"
+            f"{owner}: {shards!r}: was= is for access patterns: an item's key cannot change, and it could be stored "
+            "twice, in the old shard and the new. Create a table of another name with the new shards, "
+            "read everything with the old model and put it there"
         )
 
 
 def spread_with(pattern: PatternSchema, primary: PatternSchema, declared: Pattern) -> PatternSchema:
-    """A local pattern with the shards of the primary key, whose partitions it has.
+    """A local pattern with the shards of the primary key.
 
     Raises:
         SchemaError: it declares shards of its own.

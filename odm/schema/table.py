@@ -1,4 +1,4 @@
-"""`Table`: the declaration that entities join, and the entry to compilation."""
+"""`Table`: the declaration that entities join. It compiles the schema."""
 
 from collections.abc import Collection, Mapping, Sequence
 from threading import Lock, RLock
@@ -22,19 +22,19 @@ class Table:
 
     Args:
         name: the table's name on every backend: 3 to 255 of ``A-Z a-z 0-9 _ . -`` (on Bigtable at most 50).
-        keys: the names of the partition and sort key attributes, for tables that exist already on DynamoDB. The
-            second is not used where no primary key has a sort template.
-        index_keys: by index name, those of an index that exists already: ``{"GSI1": ("GSI1PK", "GSI1SK")}``. Default:
-            the name of the index with ``pk`` and ``sk`` behind it.
-        row_key_join: what joins partition and sort key to a Bigtable row key; ``"##"`` is unambiguous whatever
-            the templates are.
-        exclusive: True: no other program writes items of its own under keys that these models make. Then a put, delete
-            or batch does not look at what is there, and a filter or count does not look for such items. That saves a
-            batch its reads, and a plain put on Bigtable is a single mutation. Default: an item that another program
-            wrote is neither replaced nor removed, and every call that meets one reports it.
+        keys: the names of the partition and sort key attributes, for existing DynamoDB tables. The second is
+            not used if no primary key has a sort template.
+        index_keys: by index name, the key attributes of an existing index: ``{"GSI1": ("GSI1PK", "GSI1SK")}``. Default:
+            the name of the index followed by ``pk`` and ``sk``.
+        row_key_join: the separator of partition and sort key in a Bigtable row key; ``"##"`` is unambiguous with any
+            templates.
+        exclusive: True: no other program writes items under keys that these models make. Then puts, deletes and batches
+            do not check the stored item first, and filters and counts do not check tags. This saves the reads of a
+            batch, and makes a plain put on Bigtable a single mutation. Default: items of other programs are never
+            replaced or deleted, and a call that finds one raises an error.
 
     Raises:
-        SchemaError: the name or an option cannot be used.
+        SchemaError: the name or an option is not valid.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Table:
             raise SchemaError(f"Table({name!r}): exclusive is True or False, not {exclusive!r}")
         self.name = name
         takes = "takes two attribute names, partition and sort"
-        unused = "(which is not used where no primary key has a sort template)"
+        unused = "(which is not used if no primary key has a sort template)"
         self.keys = _two_names(keys, f"Table({name!r}): keys {takes} {unused}")
         self.index_keys = {
             index: _two_names(names, f"Table({name!r}): index_keys[{index!r}] {takes}")
@@ -64,14 +64,14 @@ class Table:
         self.exclusive = exclusive
         self._entities: list[tuple[type[Entity], str]] = []
         self.newest: Schema | None = (
-            None  # read by stores at every call: None until `compile`, and when an entity joins
+            None  # read by stores at every call; None until `compile`, and again after an entity joins
         )
         self._lock = Lock()
         self._with_companions: set[type[Entity]] = set()
-        self._making = RLock()  # a class that joins while others are made may ask for the schema
+        self._making = RLock()  # a class that joins during `_make` may ask for the schema
 
     def add(self, entity: "type[Entity]", tag: str) -> None:
-        """Take an entity into the table; called by ``class ...(Entity, table=...)``.
+        """Add an entity to the table; called by ``class ...(Entity, table=...)``.
 
         A class that is declared again under the same name (a notebook cell that ran twice) replaces the earlier one.
         """
@@ -82,19 +82,19 @@ class Table:
             self.newest = None
 
     def compile(self) -> Schema:
-        """Check all entities and compile them to a key schema. Done once; also at the first use of a store.
+        """Check all entities and compile them to a key schema, once; the first use of a store does it too.
 
         Returns:
             The frozen schema.
 
         Raises:
-            SchemaError: a fault in a model; the message names class, pattern, fault and fix.
+            SchemaError: a model is not valid; the message names the class, the pattern, the fault and the fix.
         """
         schema = self.newest
         if schema is None:
             self._add_companions()
             with self._lock:
-                schema = self.newest  # another thread may have been faster
+                schema = self.newest  # another thread may have compiled it
                 if schema is None:
                     schema = self.newest = compile_schema(
                         self.name,
@@ -107,14 +107,14 @@ class Table:
         return schema
 
     def lint(self, *, ignore: Collection[str] = (), backend: "Cloud | None" = None) -> "list[LintFinding]":
-        """What these models will cost in a cloud: hot partitions, items that overwrite each other, and the like.
+        """Find problems that these models cause in a cloud, such as hot partitions or items that overwrite each other.
 
-        For a test: ``assert shop.lint() == []``. It sees declarations alone, and sends nothing. A comment beside a
-        declaration, ``# odm: ignore[hot-partition]``, silences a rule there. The rules are in docs/lint.md.
+        For a test: ``assert shop.lint() == []``. It checks declarations only, and sends nothing. A comment next to a
+        declaration, ``# odm: ignore[hot-partition]``, suppresses the rule there. The rules are in docs/lint.md.
 
         Args:
-            ignore: names of rules that are left out.
-            backend: "dynamodb" or "bigtable": what matters there alone; None: what matters on either.
+            ignore: names of rules to skip.
+            backend: "dynamodb" or "bigtable": only findings for this backend; None: for both.
 
         Returns:
             The findings, worst first.
@@ -123,17 +123,17 @@ class Table:
             SchemaError: the models do not compile.
             BadValue: there is no such rule or backend.
         """
-        from odm.schema.lint.linter import lint_schema  # a program that runs has no use for it
+        from odm.schema.lint.linter import lint_schema  # imported here: most programs never lint
 
         return lint_schema(self.compile(), ignore, backend)
 
     def _add_companions(self) -> None:
-        """Let the companions of every entity make the classes of their own items, which join the table."""
+        """Let the companions of every entity create their own entity classes, which join the table."""
         with self._making:
             for entity, _ in tuple(self._entities):
                 if entity not in self._with_companions:
                     companions = companions_of(entity)
-                    if companions:  # they read its annotations
+                    if companions:  # companions read the annotations
                         complete(entity)
                     for companion in companions:
                         companion.entities(entity)
@@ -144,10 +144,10 @@ class Table:
 
 
 def compiled(entity: type) -> EntityView:
-    """What an entity is compiled to: for patterns and tools that need more of it than its declaration.
+    """The compiled entity, for patterns and tools that need more than the declaration.
 
     Args:
-        entity: its class.
+        entity: the class.
 
     Returns:
         A read-only view: its patterns, the fields with a role, and `EntityView.validate`.

@@ -12,8 +12,8 @@ class Target(NamedTuple):
     """The item that a call is about.
 
     Attributes:
-        values: the values of its key fields at least.
-        instance: the entity passed in, or None where a key was.
+        values: at least the values of its key fields.
+        instance: the entity that was passed, or None if a key was.
     """
 
     entity: EntitySchema
@@ -28,12 +28,12 @@ class Target(NamedTuple):
 
     @property
     def query(self) -> Query[Any]:
-        """The key, as a user writes it."""
+        """The key in the form that a user writes."""
         primary = self.entity.primary
         return Query(self.entity.cls, primary.name, {name: self.values[name] for name in primary.fields})
 
     @property
     def revision(self) -> int | None:
-        """The revision that the caller has read, or None where it is not checked."""
+        """The revision that the caller read, or None if it is not checked."""
         name = self.entity.revision
         return None if name is None or self.instance is None else vars(self.instance)[name]

@@ -147,7 +147,7 @@ def test_an_interruption_says_how_to_go_on(application: Application, file: Local
         running.send_signal(signal.SIGINT)
         _, told = running.communicate(timeout=30)
     assert running.returncode == 130
-    assert re.fullmatch(r"\.\.\. \d+ items copied; to go on, run the same command again\nodm: interrupted\n", told)
+    assert re.fullmatch(r"\.\.\. \d+ items copied; to continue, run the same command again\nodm: interrupted\n", told)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_the_day_of_a_developer(run: Run, application: Application) -> None:
     )
     assert checked.line == (
         "odm: table shop is not as odm.lock says: 1 orphans stored data; "
-        "once that is seen to, run odm lock shop:shop --accept\n"
+        "when that is done, run odm lock shop:shop --accept\n"
     )
     refused = run("lock", "shop:shop")
     assert refused.code == 1

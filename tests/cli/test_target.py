@@ -18,11 +18,11 @@ def test_a_table_is_found(target: str, run: Run, application: Application) -> No
 @pytest.mark.parametrize(
     ("target", "why"),
     [
-        ("shop.py", "'shop.py' names no table: write module:table, as in shop.models:shop, without .py or slashes"),
-        ("app/models:shop", "'app/models:shop' names no table: write module:table"),
+        ("shop.py", "'shop.py' does not name a table: write module:table, as in shop.models:shop"),
+        ("app/models:shop", "'app/models:shop' does not name a table: write module:table"),
         ("", "'' names no table"),
         (":shop", "':shop' names no table"),
-        ("shop:", "'shop:' names no table behind its colon: write module:table, as in shop:shop"),
+        ("shop:", "'shop:' has no name after its colon: write module:table, as in shop:shop"),
         ("shpo:shop", "there is no module 'shpo' in "),
         ("shpo:shop", "; did you mean 'shop'?"),
         ("shop.models:shop", "there is no module 'shop.models' in "),

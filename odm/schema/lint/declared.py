@@ -1,4 +1,4 @@
-"""Declarations as they could be: the text of a pattern with other templates or options."""
+"""Write suggested declarations: the text of a pattern with other templates or options."""
 
 from collections.abc import Sequence
 
@@ -8,26 +8,26 @@ from odm.schema.entity import EntitySchema, PatternSchema
 
 
 def declared(entity: EntitySchema, name: str) -> Pattern:
-    """The declaration of that attribute name, of the class or the nearest base that has it."""
+    """The declaration with this attribute name, in the class or its nearest base."""
     named = (vars(base).get(name) for base in entity.cls.__mro__)
     return next(one for one in named if isinstance(one, Pattern))
 
 
 def sort_of(entity: EntitySchema, name: str) -> str:
-    """The sort template as it was written; "" where there is none, and the tag stands in its place."""
+    """The declared sort template; "" if there is none and the tag is used."""
     return declared(entity, name).sort or ""
 
 
 def written(
     pattern: Pattern, *, partition: str = "", sort: str | None = None, shards: Shards | None = None, local: bool = True
 ) -> str:
-    """A declaration as it stands in a class body.
+    """A declaration as source text of a class body.
 
     Args:
-        pattern: as it was declared.
-        partition: a template in place of its own.
-        sort: the same; "" is none.
-        shards: in place of its own.
+        pattern: the declared pattern.
+        partition: a template that replaces its own.
+        sort: a sort template that replaces its own; "" for none.
+        shards: shards that replace its own.
         local: False: without ``local=True``.
     """
     sort = pattern.sort if sort is None else sort
@@ -50,16 +50,16 @@ def _options(pattern: AccessPattern, local: bool) -> list[str]:
 
 
 def components(template: str) -> list[str]:
-    """The parts of a template between '#', which never stands in a placeholder."""
+    """The parts of a template between '#', which a placeholder cannot contain."""
     return template.split("#") if template else []
 
 
 def holds(component: str, fields: Sequence[str]) -> bool:
-    """Whether a placeholder of one of the fields stands in the component."""
+    """Whether the component has a placeholder of one of the fields."""
     return any(f"{{{field}{end}" in component for field in fields for end in ":}")
 
 
 def key_fields(pattern: PatternSchema) -> frozenset[str]:
-    """The fields that are written whole somewhere in a key."""
+    """The fields whose whole value is somewhere in a key."""
     templates = [template for template in (pattern.partition, pattern.sort) if template is not None]
     return frozenset(slot.name for template in templates for slot in template.slots if not slot.type.lossy)

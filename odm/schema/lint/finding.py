@@ -1,4 +1,4 @@
-"""What the linter says: a `LintFinding`, of one of the `RULES`."""
+"""The results of the linter: a `LintFinding` of one of the `RULES`."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -10,7 +10,7 @@ Cloud = Literal["dynamodb", "bigtable"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "advice")
 """Worst first. "error": items are lost, or a backend refuses the model. "warning": it is refused or slow under load.
-"advice": it works, and costs more than it must, or for ever."""
+"advice": it works, but costs more than it needs to, or its cost grows forever."""
 
 BOTH: Final[tuple[Cloud, ...]] = ("dynamodb", "bigtable")
 
@@ -22,11 +22,11 @@ AVOID: Final = f"{_GOOGLE}/schema-design#row-keys-avoid"
 
 @frozen
 class Rule:
-    """A kind of finding.
+    """A rule of the linter.
 
     Attributes:
-        name: as it is silenced by.
-        source: where the vendor says it.
+        name: the name, which suppresses it in a comment.
+        source: the vendor's page.
     """
 
     name: str
@@ -36,18 +36,18 @@ class Rule:
 
 @frozen
 class LintFinding:
-    """One thing that the linter would change.
+    """A problem that the linter found.
 
     Attributes:
-        rule: its name, by which it is silenced.
-        severity: how bad it is: "error", "warning" or "advice".
-        where: the declaration, as in ``Order.by_date``; the entity alone where it is about all of it.
-        what: what is the matter.
-        why: what comes of it.
-        source: where that is written.
-        fix: the declaration as it could be, or what else to do.
-        backends: where it matters, of "dynamodb" and "bigtable".
-        file, line: where the declaration stands; None where its source cannot be found.
+        rule: the name of the rule, which suppresses it in a comment.
+        severity: "error", "warning" or "advice".
+        where: the declaration, such as ``Order.by_date``; only the entity if it is about the whole entity.
+        what: the problem.
+        why: its consequence.
+        source: the page that documents it.
+        fix: a better declaration, or another fix.
+        backends: the backends that it applies to, "dynamodb" and "bigtable".
+        file, line: the location of the declaration; None if its source cannot be found.
     """
 
     rule: str
@@ -95,11 +95,11 @@ RULES: Final[Mapping[str, Rule]] = {
         UNUSED_IGNORE,
     )
 }
-"""By name, in the order in which findings of one declaration are told."""
+"""The rules by name, in the order in which findings of one declaration are reported."""
 
 
 def found(
     rule: Rule, where: str, *, what: str, why: str, fix: str, backends: tuple[Cloud, ...] = BOTH, source: str = ""
 ) -> LintFinding:
-    """A finding of a rule; ``source`` where it is another than the rule's."""
+    """A finding of a rule; ``source`` replaces the rule's."""
     return LintFinding(rule.name, rule.severity, where, what, why, source or rule.source, fix, backends)

@@ -1,4 +1,4 @@
-"""How a key could be instead: field promotion for a primary key, write sharding for an index."""
+"""Suggested keys: field promotion for a primary key, write sharding for an index."""
 
 from typing import Final
 
@@ -14,13 +14,13 @@ from odm.schema.lint.slots import is_bucket, own_ids, spreads, unit
 _SHARDS: Final = 8
 
 _PROSE: Final = frozenset({"text", "note", "title", "description", "body", "message", "data", "url", "name", "value"})
-"""Names of texts that nobody asks by."""
+"""Names of text fields that nobody queries by."""
 
-_NONE: Final = "begin the partition with a field that differs between items that are written at one time"
+_NONE: Final = "begin the partition with a field that differs between items that are written at the same time"
 
 
 def sharded(entity: EntitySchema, pattern: PatternSchema) -> str:
-    """An index with write sharding, by the field that tells its items apart."""
+    """An index with write sharding, by the field that distinguishes its items."""
     return written(declared(entity, pattern.name), shards=_shards(entity, pattern))
 
 
@@ -32,7 +32,7 @@ def _shards(entity: EntitySchema, pattern: PatternSchema) -> Shards:
 
 
 def spread_out(entity: EntitySchema, pattern: PatternSchema) -> str:
-    """A primary key with another field in its partition (field promotion), or with write sharding by its own."""
+    """A primary key with another field in its partition (field promotion), or with write sharding by its own field."""
     sort_slots = () if pattern.sort is None else pattern.sort.slots
     ids, own = own_ids(entity), [slot.name for slot in sort_slots if spreads(slot)]
     timed = any(unit(slot) is not None for slot in (*pattern.partition.slots, *sort_slots))
@@ -41,13 +41,13 @@ def spread_out(entity: EntitySchema, pattern: PatternSchema) -> str:
     if promoted := next(iter(others or (foreign if timed else [])), None):
         return _promote(entity, pattern, promoted)
     told = next((name for name in (*ids, *reversed(own))), None)
-    if told is not None and entity.keep is None:  # whose newest are of one partition
+    if told is not None and entity.keep is None:  # keep= needs the newest items in one partition
         return _sharded_primary(entity, pattern, told)
     return next((_promote(entity, pattern, name) for name in _texts(entity)), _NONE)
 
 
 def _promote(entity: EntitySchema, pattern: PatternSchema, field: str) -> str:
-    """Times of the partition come to the sort key, and the field into the partition."""
+    """Move times from the partition to the sort key, and the field into the partition."""
     rest, times = _apart(pattern)
     sort = components(sort_of(entity, pattern.name))
     own = next((part for part in sort if holds(part, [field])), f"{{{field}}}")
@@ -56,7 +56,7 @@ def _promote(entity: EntitySchema, pattern: PatternSchema, field: str) -> str:
 
 
 def _sharded_primary(entity: EntitySchema, pattern: PatternSchema, field: str) -> str:
-    """Shards by a field of the sort key, where it then stands; they spread a day, and no moment."""
+    """Add shards by a field of the sort key; they spread a unit such as a day, not a single timestamp."""
     rest, times = _apart(pattern)
     moment = any(unit(slot) is not None and not is_bucket(slot) for slot in pattern.partition.slots)
     sort = [*(times if moment else []), *components(sort_of(entity, pattern.name))]
@@ -69,14 +69,14 @@ def _sharded_primary(entity: EntitySchema, pattern: PatternSchema, field: str) -
 
 
 def _apart(pattern: PatternSchema) -> tuple[list[str], list[str]]:
-    """The components of the partition without times, and those with."""
+    """The components of the partition without times, and those with times."""
     fields = [slot.name for slot in pattern.partition.slots if unit(slot) is not None]
     parts = components(pattern.partition.text)
     return [part for part in parts if not holds(part, fields)], [part for part in parts if holds(part, fields)]
 
 
 def in_order(entity: EntitySchema, pattern: PatternSchema, slot: Slot) -> str:
-    """A key in which what grows comes behind what tells items apart."""
+    """A key in which the growing field follows the fields that distinguish items."""
     if unit(slot) is None:
         return f"{slot.name}: UUID = Field(default_factory=uuid4), or another id that does not grow"
     alone = not any(map(spreads, pattern.partition.slots))
@@ -89,7 +89,7 @@ def in_order(entity: EntitySchema, pattern: PatternSchema, slot: Slot) -> str:
 
 
 def _texts(entity: EntitySchema) -> list[str]:
-    """The fields by which a partition could be told."""
+    """The fields that could distinguish partitions."""
     return [name for name in entity.cls.model_fields if _is_text(entity, name)]
 
 

@@ -1,4 +1,4 @@
-"""Rules about what an item and its partition come to cost: collections without end, reads that filter, long names."""
+"""Rules about the cost of items and partitions: unbounded collections, filtered reads, long names."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -20,14 +20,14 @@ from odm.schema.lint.slots import own_ids, unit, values
 from odm.schema.model import Schema
 
 _BOUNDED: Final = 10**6
-"""Items that a partition of 10 GB holds if they have 10 KB."""
+"""The items in a partition of 10 GB, at 10 KB each."""
 
 _NAMES: Final = 256
-"""Bytes of names: a quarter of the 1,024 that a write unit of DynamoDB pays for."""
+"""Bytes of names: a quarter of DynamoDB's write unit of 1,024 bytes."""
 
 
 def unbounded_collection(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
-    """Partitions that grow without end, in a table with local indexes."""
+    """Partitions that grow without bound, in a table with local indexes."""
     local = next((pattern for pattern in entity.patterns.values() if pattern.kind == "local"), None)
     sort = entity.primary.sort
     if local is None or sort is None or entity.keep is not None or entity.ttl is not None:
@@ -38,16 +38,16 @@ def unbounded_collection(schema: Schema, entity: EntitySchema) -> Iterator[LintF
     yield found(
         UNBOUNDED_COLLECTION,
         local.full_name,
-        what=f'nothing bounds how many {entity.name} items come under one "{entity.primary.partition.text}"',
-        why="with a local index, items and index entries of a partition key are 10 GB at most: then DynamoDB refuses "
+        what=f'nothing limits the number of {entity.name} items with the partition key "{entity.primary.partition.text}"',
+        why="with a local index, items and index entries of a partition key may have 10 GB; then DynamoDB refuses "
         "writes to it, and a local index cannot be removed from a table",
-        fix=f"{written(declared(entity, local.name), local=False)}\nor bound the items with keep= or a TTL",
+        fix=f"{written(declared(entity, local.name), local=False)}\nor limit the items with keep= or a TTL",
         backends=("dynamodb",),
     )
 
 
 def filtered_reads(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
-    """Queries that read items of another entity, and leave them out by a filter on the tag."""
+    """Queries that read items of another entity and drop them by a filter on the tag."""
     for pattern in (entity.primary, *entity.patterns.values()):
         if not pattern.shared or pattern.sort is None or not pattern.sort.slots:
             continue
@@ -58,8 +58,8 @@ def filtered_reads(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding
         yield found(
             FILTERED_READS,
             pattern.full_name,
-            what=f"its ranges hold items of {listed} too, which a query reads and leaves out",
-            why="a filter is applied to what was read, and what was read is paid for",
+            what=f"its ranges also have items of {listed}, which a query reads and drops",
+            why="a filter is applied after the read, so you pay for the items that it drops",
             fix=_set_apart(entity, pattern, listed),
         )
 
@@ -67,8 +67,8 @@ def filtered_reads(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding
 def _lies_between(pattern: PatternSchema, other: EntitySchema) -> bool:
     """Whether many items of the other entity are in the ranges of a pattern, in partitions of the same kind.
 
-    Templates of another form may meet for some values, as ``{host}`` and ``USER#{id}`` do; mostly no value is so. And
-    of an entity that is told apart by fewer fields there are few between the others, as an order before its lines.
+    Templates of other forms, such as ``{host}`` and ``USER#{id}``, could be equal for some values; usually they are not.
+    Entities with fewer key fields have few items among the others, such as an order before its lines.
     """
     if other.name == pattern.entity or pattern.sort is None:
         return False
@@ -84,7 +84,7 @@ def _lies_between(pattern: PatternSchema, other: EntitySchema) -> bool:
 
 
 def _head(template: Template) -> str:
-    """The literal that all its keys begin with."""
+    """The literal that begins all its keys."""
     first = template.parts[0]
     return first.text if isinstance(first, Literal) else ""
 
@@ -103,7 +103,7 @@ def _set_apart(entity: EntitySchema, pattern: PatternSchema, others: str) -> str
 
 
 def long_names(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
-    """Names of attributes that take a good part of what a write costs."""
+    """Attribute names that are a large part of the cost of a write."""
     stored = entity.codec.stored
     total = sum(len(name.encode()) for name in stored.values())
     if total <= _NAMES:
@@ -112,14 +112,14 @@ def long_names(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
     yield found(
         LONG_NAMES,
         entity.name,
-        what=f"the names of its {len(stored)} attributes have {total} bytes, and every item holds them",
-        why="names count with the item: its 400 KB, and the capacity of every read and write",
+        what=f"the names of its {len(stored)} attributes have {total} bytes, and every item stores them",
+        why="names count towards the item size of 400 KB, and towards the capacity of every read and write",
         fix="\n".join(f'{field}: Annotated[..., Stored("{short}")]' for field, short in _short(entity, longest)),
     )
 
 
 def _short(entity: EntitySchema, fields: list[str]) -> Iterator[tuple[str, str]]:
-    """Initials that nothing else is stored under."""
+    """Initials that no other attribute is stored under."""
     taken = set(entity.codec.stored.values())
     for field in fields:
         words = [word for word in field.split("_") if word]
@@ -130,7 +130,7 @@ def _short(entity: EntitySchema, fields: list[str]) -> Iterator[tuple[str, str]]
 
 
 def missing_ttl(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
-    """Time series that nothing ends: moments lead the sort key, and an item has no identity."""
+    """Time series without end: a timestamp leads the sort key, and an item has no id of its own."""
     sort = entity.primary.sort
     first = sort.slots[0] if sort is not None and sort.slots else None
     if first is None or entity.ttl is not None or entity.keep is not None or own_ids(entity):
@@ -142,7 +142,7 @@ def missing_ttl(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
     yield found(
         MISSING_TTL,
         entity.primary.full_name,
-        what=f"a time series by {first.name}, of which nothing ever goes",
-        why="it is stored, and paid for, for ever",
+        what=f"a time series by {first.name} whose items are never deleted",
+        why="it is stored, and paid for, forever",
         fix="expires_at: Annotated[datetime, TTL]" + keep * (entity.primary.shards is None),
     )

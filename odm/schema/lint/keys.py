@@ -1,4 +1,4 @@
-"""Rules about what a primary key tells apart: items that overwrite each other, and ambiguous row keys."""
+"""Rules about primary keys: items that overwrite each other, and ambiguous row keys."""
 
 import re
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from odm.schema.model import Schema
 from odm.schema.row_keys import find_ambiguities
 
 _FINE: Final = timedelta(milliseconds=1)
-"""What sensors and exchanges count in: beside another field, two items of one such moment are one."""
+"""The resolution of sensors and exchanges: with another key field, it is assumed that no two items share a timestamp."""
 
-_OVERWRITES: Final = "a put of the one replaces the other, without an error"
+_OVERWRITES: Final = "a put of one replaces the other, without an error"
 
 
 def ambiguous_row_keys(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
-    """What the Bigtable backend refuses: partitions of which one may hold rows of another."""
+    """Row keys that the Bigtable backend refuses: a partition may contain rows of another."""
     for pair in find_ambiguities(schema):
         if pair.other is entity:
             yield found(
@@ -35,7 +35,7 @@ def ambiguous_row_keys(schema: Schema, entity: EntitySchema) -> Iterator[LintFin
 
 
 def non_unique_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
-    """Primary keys of moments and choices that leave out the field that names the item."""
+    """Primary keys of timestamps and choices, without the id field of the item."""
     ids, slots = own_ids(entity), _telling(entity)
     if not ids or not slots or any(map(identifies, slots)) or key_fields(entity.primary).intersection(ids):
         return
@@ -44,14 +44,14 @@ def non_unique_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding
     yield found(
         NON_UNIQUE_KEY,
         entity.primary.full_name,
-        what=f"two {entity.name} items of another {ids[0]} have the same key if their {told} is the same",
+        what=f"two {entity.name} items with different {ids[0]} have the same key if their {told} is the same",
         why=_OVERWRITES,
         fix=written(declared(entity, entity.primary.name), sort=sort),
     )
 
 
 def lossy_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
-    """Primary keys that keep a time in whole units only."""
+    """Primary keys that store a time in whole units only."""
     primary = entity.primary
     whole = key_fields(primary)
     if whole.intersection(own_ids(entity)) or any(non_unique_key(schema, entity)):
@@ -78,13 +78,13 @@ def _slots(entity: EntitySchema) -> tuple[Slot, ...]:
 
 
 def _telling(entity: EntitySchema) -> tuple[Slot, ...]:
-    """What tells items of one partition apart, or, where that is nothing, the partitions."""
+    """The placeholders that distinguish items of one partition, or else partitions."""
     sort = entity.primary.sort
     return sort.slots if sort is not None and sort.slots else entity.primary.partition.slots
 
 
 def _is_meant(slot: Slot, *, alone: bool) -> bool:
-    """Whether one item a unit is plainly what is wanted: the field is named for it, or nobody writes so often."""
+    """Whether one item per unit is clearly intended: the field is named after the unit, or the unit is short."""
     named = unit_name(slot) in slot.name.lower().split("_")
     span = unit(slot)
     return named or (not alone and isinstance(span, timedelta) and span <= _FINE)

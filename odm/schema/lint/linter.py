@@ -1,7 +1,7 @@
 """The rules, run over a compiled `Schema`.
 
-A rule is a function from an entity to findings. It sees declarations alone, never data: it says what follows from
-these, and where that is not certain it rather says nothing.
+A rule is a function from an entity to findings. It sees only declarations, never data, and reports nothing if it is
+not certain.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -33,7 +33,7 @@ _CHECKS: Final = (
 
 
 def lint_schema(schema: Schema, ignore: Collection[str] = (), backend: Cloud | None = None) -> list[LintFinding]:
-    """What the rules find in a table; see `odm.Table.lint`."""
+    """The findings of all rules for a table; see `odm.Table.lint`."""
     _check_names(ignore, RULES, "rule")
     _check_names(() if backend is None else (backend,), BOTH, "backend")
     told = (finding for entity in schema.entities.values() for finding in _of_entity(schema, entity))
@@ -57,22 +57,22 @@ def _of_entity(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
     checks = (ambiguous_row_keys,) if _is_made(schema, entity) else _CHECKS
     for finding in (finding for check in checks for finding in check(schema, entity)):
         about = finding.where.removeprefix(entity.name).removeprefix(".")
-        silencing = list(places.silencing(about, finding.rule))
-        used += silencing
-        if not silencing:
+        suppressing = list(places.suppressing(about, finding.rule))
+        used += suppressing
+        if not suppressing:
             file, line = places.lines.get(about, (None, None))
             yield evolve(finding, file=file, line=line)
     yield from _unused(entity, places, used)
 
 
 def _is_made(schema: Schema, entity: EntitySchema) -> bool:
-    """Whether a companion has made it: but for the beginning of its keys it is not the user's design."""
+    """Whether a companion made it: except for the beginning of its keys it is not the user's design."""
     made = (f"{owner.tag}.{one.name}" for owner in schema.entities.values() for one in owner.companions)
     return any(entity.tag == tag or entity.tag.startswith(f"{tag}.") for tag in made)
 
 
 def _unused(entity: EntitySchema, places: Places, used: list[Comment]) -> Iterator[LintFinding]:
-    """The comments that silence nothing: of a finding that is gone, or of a rule that never was."""
+    """The comments that suppress nothing: the finding is gone, or the rule does not exist."""
     for comment in places.comments:
         if comment in used:
             continue
@@ -81,8 +81,8 @@ def _unused(entity: EntitySchema, places: Places, used: list[Comment]) -> Iterat
         finding = found(
             UNUSED_IGNORE,
             where,
-            what=f"the comment ignore[{names}] silences nothing",
-            why="a comment that stays would hide the next one",
-            fix="take the comment away",
+            what=f"the comment ignore[{names}] suppresses nothing",
+            why="it would hide a later finding",
+            fix="remove the comment",
         )
         yield evolve(finding, file=comment.file, line=comment.line)

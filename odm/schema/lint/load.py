@@ -1,4 +1,4 @@
-"""Rules about where writes go: hot partitions, and row keys that grow with time."""
+"""Rules about the distribution of writes: hot partitions, and row keys that grow with time."""
 
 from collections.abc import Iterator
 from math import prod
@@ -12,14 +12,14 @@ from odm.schema.lint.slots import choices, grows, is_bucket, spreads, unit, unit
 from odm.schema.model import Schema
 
 _FEW: Final = 32
-"""As many partitions take 32,000 writes a second together: their number is not at fault then."""
+"""So many partitions take 32,000 writes a second together, which is enough."""
 
 _SETTINGS: Final = 1000
-"""A primary key that can have no more values than these holds settings, and not what is written all the time."""
+"""A primary key with at most so many values holds settings, which are rarely written."""
 
 
 def hot_partition(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
-    """Partition keys of which a few take all writes: constant, of few values, or a day."""
+    """Partition keys where a few values take all writes: a constant, a field of few values, or a day."""
     for pattern in _with_partitions(entity):
         slots = pattern.partition.slots
         few = prod({slot.name: choices(slot) or 1 for slot in slots}.values())
@@ -27,9 +27,9 @@ def hot_partition(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]
             continue
         rising = _leading((*slots, *_sort_slots(pattern)))
         how = rising and grows(entity, rising)
-        why = "a partition of DynamoDB takes 1,000 writes and 3,000 reads a second, whatever the table takes"
+        why = "a partition of DynamoDB takes 1,000 writes and 3,000 reads a second, whatever the table's capacity is"
         if how:
-            why += f"; on Bigtable rows sort by {how} there, and what is written now goes to one node"
+            why += f"; on Bigtable its rows sort by {how}, so current writes go to one node"
         yield found(
             HOT_PARTITION,
             pattern.full_name,
@@ -41,12 +41,12 @@ def hot_partition(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]
 
 
 def _parts(slot: Slot) -> bool:
-    """Whether items that are written one after the other come into different partitions by it."""
+    """Whether it puts items that are written one after the other into different partitions."""
     return spreads(slot) or (unit(slot) is not None and not is_bucket(slot))
 
 
 def monotonic_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
-    """Row keys that begin with what only grows, so that Bigtable is written at one end of the table."""
+    """Row keys that begin with a growing value, so that Bigtable writes at one end of the table."""
     told: set[str] = set()
     for pattern in _with_partitions(entity):
         slots = pattern.partition.slots
@@ -55,21 +55,21 @@ def monotonic_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]
         if slot is None or how is None or slot.name in told:
             continue
         if is_bucket(slot) and not any(map(spreads, slots)):
-            continue  # a hot partition, or one with shards
+            continue  # reported as a hot partition, or has shards
         told.add(slot.name)
-        shards = ", and shards come behind it, where they spread nothing" if pattern.shards is not None else ""
+        shards = ", and shards after it spread nothing" if pattern.shards is not None else ""
         yield found(
             MONOTONIC_KEY,
             pattern.full_name,
             what=f"its row keys begin with {{{slot.name}}}, {how}{shards}",
-            why="Bigtable keeps rows in the order of their keys, so all that is written now goes to one node",
+            why="Bigtable sorts rows by key, so all current writes go to one node",
             fix=in_order(entity, pattern, slot),
             backends=("bigtable",),
         )
 
 
 def _with_partitions(entity: EntitySchema) -> list[PatternSchema]:
-    """The patterns with partitions of their own; a local index has the table's."""
+    """The patterns with their own partitions; a local index has the table's."""
     return [pattern for pattern in (entity.primary, *entity.patterns.values()) if pattern.kind != "local"]
 
 
@@ -78,13 +78,13 @@ def _sort_slots(pattern: PatternSchema) -> tuple[Slot, ...]:
 
 
 def _is_small(pattern: PatternSchema) -> bool:
-    """Whether a primary key has few values altogether: one item, or settings by name."""
+    """Whether a primary key has few values in total: one item, or settings by name."""
     counts = [values(slot) for slot in (*pattern.partition.slots, *_sort_slots(pattern))]
     return pattern.kind == "primary" and None not in counts and prod(filter(None, counts)) <= _SETTINGS
 
 
 def _leading(slots: tuple[Slot, ...]) -> Slot | None:
-    """The first one by which keys spread, or grow: a few values do neither."""
+    """The first placeholder that can spread keys or grow; one of few values does neither."""
     return next((slot for slot in slots if choices(slot) is None), None)
 
 

@@ -1,7 +1,7 @@
-"""Where declarations stand in the source, and what the comments beside them silence.
+"""Find declarations in the source, and the rules that comments next to them suppress.
 
-``# odm: ignore[hot-partition]`` on a line of a declaration silences the rule there; on the line of the class, for
-all of the entity. Source that cannot be found (a notebook, classes made at run time) has neither place nor comments.
+``# odm: ignore[hot-partition]`` on a line of a declaration suppresses the rule there; on the line of the class, for
+the whole entity. Without source (a notebook, classes made at run time) there are no lines and no comments.
 """
 
 import ast
@@ -20,10 +20,10 @@ _COMMENT: Final = re.compile(r"#\s*odm:\s*ignore\[([\w\s,-]*)\]")
 
 @frozen
 class Comment:
-    """What one comment silences.
+    """A comment that suppresses rules.
 
     Attributes:
-        about: the declaration that it stands beside; "" for the class.
+        about: the declaration on its line; "" for the class.
     """
 
     about: str
@@ -37,19 +37,19 @@ class Places:
     """The declarations of an entity in its source.
 
     Attributes:
-        lines: file and line by attribute name; "" is the class itself.
+        lines: file and line by attribute name; "" for the class itself.
     """
 
     lines: dict[str, tuple[str, int]] = field(factory=dict)
     comments: list[Comment] = field(factory=list)
 
-    def silencing(self, about: str, rule: str) -> Iterator[Comment]:
-        """The comments that silence a rule about a declaration, or about the entity where that is ""."""
+    def suppressing(self, about: str, rule: str) -> Iterator[Comment]:
+        """The comments that suppress a rule for a declaration, or for the entity if ``about`` is ""."""
         return (one for one in self.comments if one.about in ("", about) and rule in one.rules)
 
 
 def find_places(entity: EntitySchema) -> Places:
-    """Look up the class and its bases; what cannot be found is left out."""
+    """Find the class and its bases; those without source are skipped."""
     places = Places()
     for base in reversed(entity.cls.__mro__):  # the nearest declaration of a name comes last
         if base.__module__.partition(".")[0] not in ("odm", "pydantic", "builtins") or base is entity.cls:
@@ -76,11 +76,11 @@ def _add(places: Places, cls: type, *, is_entity: bool) -> None:
 
 
 def _note(places: Places, name: str, file: str, span: range, lines: list[str], start: int) -> None:
-    """Take down a declaration and the comments on its lines, which are counted from the start of the class."""
+    """Record a declaration and the comments on its lines, counted from the start of the class."""
     places.lines[name] = (file, start + span.start - 1)
     for at in span:
-        for silenced in _COMMENT.findall(lines[at - 1]):
-            rules = tuple(rule.strip() for rule in silenced.split(","))
+        for names in _COMMENT.findall(lines[at - 1]):
+            rules = tuple(rule.strip() for rule in names.split(","))
             places.comments.append(Comment(name, file, start + at - 1, rules))
 
 

@@ -1,4 +1,4 @@
-"""What the linter knows of a placeholder without any value: how many there are, and whether they grow with time."""
+"""Properties of a placeholder's values that follow from its type: their number, and whether they grow with time."""
 
 import re
 from datetime import timedelta
@@ -15,10 +15,10 @@ from odm.keys.times import TimeKey, Unit
 from odm.schema.entity import EntitySchema
 
 _BUCKET: Final = timedelta(minutes=1)
-"""AWS counts dates rounded to the day, hour or minute among the bad partition keys (bp-partition-key-uniform-load)."""
+"""AWS lists dates rounded to the day, hour or minute among bad partition keys (bp-partition-key-uniform-load)."""
 
 _YEAR: Final = 12
-"""Months of a year, which is how formats count it."""
+"""Months per year, the unit of formats."""
 
 _UNITS: Final = {
     "day": timedelta(days=1),
@@ -29,22 +29,22 @@ _UNITS: Final = {
 }
 
 _SEQUENCE: Final = re.compile(r"(.*_)?(id|no|nr|number|seq|sequence|serial|offset)")
-"""Names of whole numbers that are mostly given out one after the other."""
+"""Names of integers that are usually sequential."""
 
 _WIDE: Final = 10**6
-"""A whole number of fewer values is a level, a salt or a bucket, and no sequence."""
+"""An integer with fewer values is a level, a salt or a bucket, not a sequence."""
 
 _TIME_ORDERED: Final = frozenset({6, 7})
 """The versions of UUIDs that begin with the time (RFC 9562)."""
 
 
 def plain(slot: Slot) -> KeyType:
-    """The type of a placeholder, whichever its order."""
+    """The type of a placeholder, without ``desc``."""
     return slot.type.inner if isinstance(slot.type, Descending) else slot.type
 
 
 def values(slot: Slot) -> int | None:
-    """How many values it has, where the type says it: of a bool, Literal, Enum or int with bounds."""
+    """The number of values of a bool, Literal, Enum or bounded int; None for other types."""
     type_ = plain(slot)
     if isinstance(type_, IntKey):
         return type_.highest - type_.lowest + 1
@@ -52,7 +52,7 @@ def values(slot: Slot) -> int | None:
 
 
 def choices(slot: Slot) -> int | None:
-    """How many values a bool, Literal or Enum has; None: it is none of these."""
+    """The number of values of a bool, Literal or Enum; None for other types."""
     type_ = plain(slot)
     if isinstance(type_, BoolKey):
         return 2
@@ -60,44 +60,44 @@ def choices(slot: Slot) -> int | None:
 
 
 def unit(slot: Slot) -> Unit | None:
-    """What a time counts in; None: it is no time."""
+    """The unit of a time; None for other types."""
     type_ = plain(slot)
     return type_.unit if isinstance(type_, TimeKey) else None
 
 
 def is_bucket(slot: Slot) -> bool:
-    """Whether it is a time of a minute or more, into which much that is written together falls."""
+    """Whether it is a time in units of a minute or more, which many items share."""
     span = unit(slot)
     return span is not None and (isinstance(span, int) or span >= _BUCKET)
 
 
 def unit_name(slot: Slot) -> str:
-    """What a time counts in, as a word: "day"."""
+    """The unit of a time as a word, such as "day"."""
     span = unit(slot)
     if isinstance(span, int):
         return "year" if span == _YEAR else "month"
-    return next((word for word, length in _UNITS.items() if span is not None and length <= span), "moment")
+    return next((word for word, length in _UNITS.items() if span is not None and length <= span), "instant")
 
 
 def spreads(slot: Slot) -> bool:
-    """Whether items that are written at one time have different values in it."""
+    """Whether items that are written at the same time have different values."""
     return choices(slot) is None and unit(slot) is None
 
 
 def identifies(slot: Slot) -> bool:
-    """Whether an item can be told by it: not by a moment, a choice or an amount."""
+    """Whether it can identify an item: a time, a choice or an amount cannot."""
     return spreads(slot) and not isinstance(plain(slot), DecimalKey | FloatKey)
 
 
 def grows(entity: EntitySchema, slot: Slot) -> str | None:
-    """What makes each value larger than the ones before; None: nothing does."""
+    """Why each value is larger than those before; None: values do not grow."""
     if unit(slot) is not None:
         return "a time"
     type_, info = plain(slot), entity.cls.model_fields[slot.name]
     if _uuid_version(info) in _TIME_ORDERED:
         return "a UUID that begins with the time"
     wide = isinstance(type_, BigIntKey) or (isinstance(type_, IntKey) and (values(slot) or 0) >= _WIDE)
-    return "a number that is counted up" if wide and _SEQUENCE.fullmatch(slot.name) else None
+    return "a sequential number" if wide and _SEQUENCE.fullmatch(slot.name) else None
 
 
 def _uuid_version(info: FieldInfo) -> Any:
@@ -105,13 +105,13 @@ def _uuid_version(info: FieldInfo) -> Any:
 
 
 def own_ids(entity: EntitySchema) -> tuple[str, ...]:
-    """The fields that are named as the identity of the entity: ``order_id`` of an OpenOrder, ``id``."""
+    """The fields whose name says that they identify the entity: ``order_id`` of an OpenOrder, ``id``."""
     tails = {tail for name in (entity.name, entity.tag) for tail in _tails(name.partition("[")[0])}
     names = {"id", "uid", "uuid", *(f"{tail}_{kind}" for tail in tails for kind in ("id", "uid", "uuid"))}
     return tuple(field for field in entity.cls.model_fields if field.lower() in names)
 
 
 def _tails(name: str) -> list[str]:
-    """The last words of a class name, as fields are written: "open_order" and "order" of OpenOrder."""
+    """The last words of a class name in snake case: "open_order" and "order" of OpenOrder."""
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)
     return ["_".join(words[at:]).lower() for at in range(len(words))]

@@ -1,7 +1,7 @@
-"""The lock file: what decides where and how a table's items are stored, as text to commit, and what a change orphans.
+"""The lock file: how a table's items are stored, as text to commit, and the effects of changes on stored data.
 
 `describe` turns a compiled `Schema` into a `TableLock`; `read_lock` and `write_lock` go from text to lock files and
-back; `compare` says what lies between two descriptions, as `Finding` values. No I/O: the command line does that.
+back; `compare` returns the differences of two descriptions as `Finding` values. The command line does the I/O.
 """
 
 from odm.schema.lockfile.compare import compare

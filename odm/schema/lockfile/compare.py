@@ -1,7 +1,7 @@
-"""What lies between two descriptions of a table: the changes of a model, each judged by what it does to stored data.
+"""Compare two descriptions of a table: each change of a model, with its effect on stored data.
 
-Entities are matched by tag, patterns by the name of their index and fields by their stored name, because that is how
-they are stored. Every difference gives at least one finding: an unforeseen one is "safe" and says to review it.
+Entities are matched by tag, patterns by the name of their index and fields by their stored name, because these
+are stored. Every difference gives at least one finding; an unclassified one is "safe" and asks for a review.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from odm.schema.lockfile.description import EntityLock, TableLock
 from odm.schema.lockfile.finding import LEVELS, Finding
 
 _NONE: Final[Mapping[str, TableLock]] = MappingProxyType({})
-_ANEW = "create a table of another name, and put everything that is read with the old model there"
+_NEW_TABLE = "create a table of another name, read everything with the old model and put it there"
 
 
 def compare(
@@ -26,9 +26,9 @@ def compare(
 
     Args:
         table: the table's name.
-        old: as the table was locked; None: it was not.
-        new: as it is now.
-        gone: tables that are locked and declared no longer, by name; one of them may be this one's earlier name.
+        old: the locked description; None: the table is not locked.
+        new: the current description.
+        gone: tables that are locked but no longer declared, by name; one may be an earlier name of this table.
 
     Returns:
         The findings, worst first; none exactly when the two are equal.
@@ -42,7 +42,7 @@ def compare(
 
 
 def _renamed(was: str, now: str) -> Finding:
-    effect = f"if this is the new name of {was}, its stored items stay in {was}, where nothing looks for them"
+    effect = f"if this is the new name of {was}, its stored items stay in {was} and are not found"
     fix = f'keep Table("{was}"), or copy them'
     return Finding(
         "backfill", f"table {now}", "not locked yet, and one with the same entities is gone", was, now, effect, fix
@@ -51,21 +51,23 @@ def _renamed(was: str, now: str) -> Finding:
 
 def _compare_tables(where: str, old: TableLock, new: TableLock) -> Iterator[Finding]:
     if old.keys != new.keys:
-        effect = "on DynamoDB items are stored under key attributes of the old names, and a table's cannot be changed"
-        yield Finding("orphans", where, "key names", ", ".join(old.keys), ", ".join(new.keys), effect, _ANEW)
+        effect = (
+            "on DynamoDB items have key attributes of the old names, and a table's key attributes cannot be changed"
+        )
+        yield Finding("orphans", where, "key names", ", ".join(old.keys), ", ".join(new.keys), effect, _NEW_TABLE)
     for index in sorted(_indexes(old) & _indexes(new)):
         was, now = (", ".join(side.index_keys.get(index, (f"{index}pk", f"{index}sk"))) for side in (old, new))
         if was != now:
             effect = "on DynamoDB entries of stored items are under attributes of the old names, which no query reads"
-            fix = "name them as before in Table(index_keys=...), or give the patterns a new index and fill that"
+            fix = "name them as before in Table(index_keys=...), or give the patterns a new index and backfill it"
             yield Finding("orphans", f"index {index}", "key names", was, now, effect, fix)
     if old.hash_only != new.hash_only:
         was, now = ("no sort key" if side.hash_only else "with sort key" for side in (old, new))
-        effect = "items without a sort template are stored under another key, and DynamoDB's tables cannot be changed"
-        yield Finding("orphans", where, "sort key", was, now, effect, _ANEW)
+        effect = "items without a sort template are stored under another key, and DynamoDB cannot change a table's key"
+        yield Finding("orphans", where, "sort key", was, now, effect, _NEW_TABLE)
     if old.row_key_join != new.row_key_join:
         effect = "on Bigtable every stored item has a row key of the old form and is no longer found"
-        yield Finding("orphans", where, "row_key_join", old.row_key_join, new.row_key_join, effect, _ANEW)
+        yield Finding("orphans", where, "row_key_join", old.row_key_join, new.row_key_join, effect, _NEW_TABLE)
 
 
 def _indexes(table: TableLock) -> set[str]:
@@ -88,12 +90,12 @@ def _compare_entities(old: TableLock, new: TableLock) -> Iterator[Finding]:
 
 
 def _added(tag: str, entity: EntityLock, old: TableLock) -> Finding:
-    """A new entity; or what a companion that is declared in an old one keeps, which has nothing of stored items."""
+    """A new entity, or the items of a new companion of an old entity, which do not exist for stored items yet."""
     owner = next((one for one in old.entities if tag.startswith(f"{one}.") and "." in entity.name), None)
     if owner is None:
         return Finding("safe", entity.name, "new entity", now=f"tag {tag!r}")
-    effect = f"what it keeps of items comes with their writes, so it has nothing of those {owner} that are stored"
-    fix = "put each stored item again, as it is read"
+    effect = f"its items are written with each {owner}, so they are missing for stored {owner} items"
+    fix = "read each stored item and put it again"
     return Finding("backfill", entity.name, "new companion", "", f"tag {tag!r}", effect, fix)
 
 
@@ -108,7 +110,7 @@ def _removed(tag: str, entity: EntityLock, new: TableLock) -> Finding:
 
 
 def _details(old: EntityLock, new: EntityLock) -> Finding:
-    """What is left: names in the code and the like."""
+    """Other differences, such as names in the code."""
     if old.name != new.name:
         return Finding("safe", new.name, "renamed class", old.name, new.name)
     return Finding("safe", new.name, "details", effect="items are stored and read as before")
@@ -130,7 +132,7 @@ def _kept(old: EntityLock, new: EntityLock) -> Finding:
     if new.keep is None or (old.keep is not None and new.keep > old.keep):
         return Finding("safe", new.name, "keep", was, now)
     effect = "the next put into a partition removes the older items in it"
-    return Finding("orphans", new.name, "keep", was, now, effect, "copy what must stay to another table first")
+    return Finding("orphans", new.name, "keep", was, now, effect, "first copy the items to keep to another table")
 
 
 def _compare_version(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
@@ -144,10 +146,10 @@ def _compare_version(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
 
 
 def _upgraded(finding: Finding) -> Finding:
-    """A change of a field, when the version of its entity grew with it."""
+    """A change of a field whose entity has a new version."""
     if finding.level == "safe":
         return finding
-    effect = "the upgrade functions must give a stored item its new form, which conditions see once it is written"
+    effect = "the upgrade functions must convert stored items; conditions use the new form once an item is written"
     return evolve(finding, level="backfill", effect=effect, fix="put() every stored item again")
 
 
@@ -156,7 +158,7 @@ def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
     again = f"put() every stored {new.name} again"
     was, now = old.ttl or "none", new.ttl or "none"
     if old.ttl is not None and old.ttl != new.ttl:
-        effect = f"stored items go on to expire at the moment that {was} gave"
+        effect = f"stored items still expire at the time that {was} gave"
         yield Finding("orphans", new.name, "TTL", was, now, effect, again)
     elif old.ttl != new.ttl:
         yield Finding("backfill", new.name, "TTL", was, now, "stored items do not expire yet", again)
@@ -174,15 +176,15 @@ def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
 def _compare_forms(
     old: EntityLock, new: EntityLock, marker: str, marked: tuple[str, ...], marks: tuple[str, ...]
 ) -> Iterator[Finding]:
-    """The fields that Bigtable stores in another form, because they got a marker or lost it."""
+    """The fields that Bigtable stores in another form, because a marker was added or removed."""
     for name in sorted({*marked} ^ {*marks}):
         if name in new.fields and name in old.fields:
             was, now = (marker if name in side else "plain" for side in (marked, marks))
             effect = (
                 "on Bigtable the two are stored in different forms; stored items are read in both, and a program that "
-                "still has the old model overwrites but one of them"
+                "still has the old model overwrites only one of them"
             )
             if now == "plain":
-                effect += "; conditions and updates without it look at the plain form alone"
+                effect += "; conditions and updates without the marker use only the plain form"
             fix = f"on Bigtable, stop programs with the old model, then put() every stored {new.name} again"
             yield Finding("backfill", f"{new.name}.{name}", marker, was, now, effect, fix)

@@ -1,4 +1,4 @@
-"""Changes of the stored form of fields, at the top of an item and within nested models."""
+"""Changes of the stored form of fields, at the top level of an item and in nested models."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
@@ -10,24 +10,24 @@ _WIDER: Final = {
     "Decimal": frozenset({"int"}),
     "str": frozenset({"UUID", "date", "datetime", "time"}),
 }
-"""Stored type to the types whose stored values it reads as they are."""
+"""Stored type to the types whose stored values it can read unchanged."""
 
 
 _Limit: TypeAlias = int | float | str
 _Limits: TypeAlias = Mapping[str, _Limit]
 
 _LOWER: Final = frozenset({"ge", "gt", "min_length"})
-"""Limits that allow more when they are smaller; of the others, those of numbers do when they are larger."""
+"""Limits that allow more if they are smaller; other numeric limits allow more if they are larger."""
 _EXACT: Final = frozenset({"multiple_of", "pattern", "uuid_version"})
 
 
 def compare_fields(where: str, old: Mapping[str, FieldLock], new: Mapping[str, FieldLock]) -> Iterator[Finding]:
-    """The fields of one model, and of the models within them.
+    """Compare the fields of one model, and of the models nested in it.
 
     Args:
-        where: what the fields belong to, as in ``Customer`` or ``Customer.address``.
-        old: the fields as they were, by stored name.
-        new: the fields as they are.
+        where: the owner of the fields, such as ``Customer`` or ``Customer.address``.
+        old: the locked fields, by stored name.
+        new: the current fields.
     """
     gone = {_name(stored, field): stored for stored, field in old.items() if stored not in new}
     for stored, field in new.items():
@@ -79,7 +79,7 @@ def _changed(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
 
 def _retyped(where: str, old: FieldLock, new: FieldLock) -> Finding:
     if new.type == "Any":
-        return Finding("safe", where, "type", old.type, new.type, "values read as they are stored, a datetime as text")
+        return Finding("safe", where, "type", old.type, new.type, "stored values read unchanged, a datetime as text")
     if old.type in _WIDER.get(new.type, ()) and new.values is None:
         return Finding("safe", where, "type", old.type, new.type, "stored values read as before")
     effect = "stored values have the old form, and may raise ItemInvalid or read as something else"
@@ -88,31 +88,31 @@ def _retyped(where: str, old: FieldLock, new: FieldLock) -> Finding:
 
 
 def _revalued(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
-    """Values of a Literal or Enum that came or went."""
+    """Values of a Literal or Enum that were added or removed."""
     if old.type != new.type or old.values == new.values:
         return
     was, now = ("any" if side.values is None else ", ".join(map(repr, side.values)) for side in (old, new))
     if new.values is None or (old.values is not None and {*old.values} <= {*new.values}):
         yield Finding("safe", where, "allowed values", was, now)
     else:
-        effect = "items stored with a value that is gone raise ItemInvalid"
+        effect = "items stored with a removed value raise ItemInvalid"
         yield Finding("orphans", where, "allowed values", was, now, effect, "change them with the old model first")
 
 
 def _limited(where: str, old: _Limits, new: _Limits) -> Iterator[Finding]:
-    """Constraints that came, went or moved."""
+    """Constraints that were added, removed or changed."""
     if old == new:
         return
     was, now = (", ".join(f"{name}={value}" for name, value in sorted(side.items())) or "none" for side in (old, new))
     if all(_is_looser(name, old.get(name), value) for name, value in new.items()):
         yield Finding("safe", where, "limits", was, now)
     else:
-        effect = "values stored outside the new limits raise ItemInvalid, or read as others"
+        effect = "values stored outside the new limits raise ItemInvalid, or read as other values"
         yield Finding("orphans", where, "limits", was, now, effect, "change those with the old model first, if any")
 
 
 def _is_looser(name: str, old: _Limit | None, new: _Limit) -> bool:
-    """Whether a limit allows at least what it allowed."""
+    """Whether a limit allows at least what it allowed before."""
     if old == new:
         return True
     if name.rpartition(".")[2] in _EXACT or not (isinstance(old, int | float) and isinstance(new, int | float)):
@@ -121,7 +121,7 @@ def _is_looser(name: str, old: _Limit | None, new: _Limit) -> bool:
 
 
 def _absent(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
-    """What an item without the field, or with None in it, reads as."""
+    """The value of the field in an item that lacks it, or has None in it."""
     was, now = (_default(side) for side in (old, new))
     if new.absent == "error" and old.absent != "error":
         effect = "items stored without it raise ItemInvalid"
@@ -133,7 +133,7 @@ def _absent(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
         effect = "items stored with None in it raise ItemInvalid"
         yield Finding("orphans", where, "type", f"{old.type} | None", new.type, effect, "give them a value first")
     elif old.absent == "none" and new.absent == "default":
-        effect = "items stored with None read as the default, and indexes learn of it when they are written again"
+        effect = "items stored with None read as the default; their index entries change when they are written again"
         yield Finding("backfill", where, "default", was, now, effect, "put() every stored item again")
 
 

@@ -15,7 +15,7 @@ from odm.schema.lockfile.finding import Finding
 
 
 def compare_primary(old: EntityLock, new: EntityLock, *, same_sorts: bool) -> Iterator[Finding]:
-    """The primary key. ``same_sorts`` False: sort keys came or went with the table's, which is a finding of its own."""
+    """The primary key. ``same_sorts`` False: the table's sort key was added or removed, which is a separate finding."""
     was, now = old.primary, new.primary
     came_or_went = was.sort is None or now.sort is None
     sorts_differ = _differ(was.sort, now.sort) and (same_sorts or not came_or_went)
@@ -25,13 +25,13 @@ def compare_primary(old: EntityLock, new: EntityLock, *, same_sorts: bool) -> It
         yield Finding("orphans", _where(new, now), "primary key", *_keys(was, now), effect, fix)
     if was.shards != now.shards:
         effect = "stored items stay in their old shards: they are not found, and a put writes a second item"
-        fix = "create a table of another name, and put everything that is read with the old model there"
+        fix = "create a table of another name, read everything with the old model and put it there"
         shards = _shards(was.shards), _shards(now.shards)
         yield Finding("orphans", _where(new, now), "shards", *shards, effect, fix)
 
 
 def compare_patterns(old: EntityLock, new: EntityLock, table: TableLock) -> Iterator[Finding]:
-    """The access patterns; ``table`` as it is now, to know who shares an index."""
+    """The access patterns; ``table`` is the current one, for the patterns that share an index."""
     gone = {pattern.name: index for index, pattern in old.patterns.items() if index not in new.patterns}
     for index, pattern in new.patterns.items():
         if index in old.patterns:
@@ -46,7 +46,7 @@ def compare_patterns(old: EntityLock, new: EntityLock, table: TableLock) -> Iter
 
 def _changed(entity: EntityLock, index: str, old: PatternLock, new: PatternLock) -> Iterator[Finding]:
     where = _where(entity, new)
-    again = f"put() every stored {entity.name} again, or give the pattern a new index name and fill that"
+    again = f"put() every stored {entity.name} again, or give the pattern a new index name and backfill it"
     if old.kind != new.kind:
         effect = f"the index {index} exists as a {old.kind} one, which DynamoDB cannot change"
         yield Finding("orphans", where, "kind", old.kind, new.kind, effect, "give the pattern a new index name")
@@ -65,37 +65,41 @@ def _changed(entity: EntityLock, index: str, old: PatternLock, new: PatternLock)
 def _projected(where: str, old: tuple[str, ...] | None, new: tuple[str, ...] | None) -> Finding:
     was, now = ("all" if side is None else ", ".join(side) or "keys" for side in (old, new))
     if old is None or (new is not None and {*new} <= {*old}):
-        effect = "on DynamoDB the index goes on to hold more; items are fetched by key all the same"
-        return Finding("safe", where, "projection", was, now, effect, "give the pattern a new index name to save room")
+        effect = "on DynamoDB the index still has the old attributes; items are fetched by key"
+        return Finding(
+            "safe", where, "projection", was, now, effect, "give the pattern a new index name to save storage"
+        )
     effect = "on DynamoDB the index lacks what the new model reads from it, and its projection cannot be changed"
-    return Finding("orphans", where, "projection", was, now, effect, "give the pattern a new index name and fill that")
+    return Finding(
+        "orphans", where, "projection", was, now, effect, "give the pattern a new index name and backfill it"
+    )
 
 
 def _resharded(where: str, old: ShardsLock | None, new: ShardsLock | None, again: str) -> Finding:
-    """Another number of shards, or another field: whether queries look wherever stored entries may be."""
+    """Another number of shards, or another field: whether queries read all shards that may have entries."""
     was, now = _shards(old), _shards(new)
     count, by = (1, None) if old is None else (old.count, old.by)
     before = None if old is None else old.was
     if not _looks_at(new, count, by):
         effect = "entries of stored items stay in their old shards, where queries may not look"
         if new is not None and _looks_at(ShardsLock(count=new.count, by=new.by, was=count), count, by):
-            again = f"say was={count}, so that queries look there too, or {again}"
+            again = f"add was={count}, so that queries read these too, or {again}"
         return Finding("orphans", where, "shards", was, now, effect, again)
     if before is not None and not _looks_at(new, before, by):
-        effect = "entries that have not moved stay in the shards that were, where queries no longer look"
-        fix = f"keep was={before} until db.reshard() has given 0 for every partition"
+        effect = "entries that have not moved stay in the previous shards, which queries no longer read"
+        fix = f"keep was={before} until db.reshard() has returned 0 for every partition"
         return Finding("orphans", where, "shards", was, now, effect, fix)
-    effect = "queries look at all shards where stored entries may be"
+    effect = "queries read all shards that may have stored entries"
     if new is not None and new.was is not None:
-        effect += ", those that were too; db.reshard() moves the entries, and was= can go when it finds none"
+        effect += ", also the previous ones; db.reshard() moves the entries; remove was= when it returns 0"
     return Finding("safe", where, "shards", was, now, effect)
 
 
 def _looks_at(shards: ShardsLock | None, count: int, by: SlotLock | None) -> bool:
-    """Whether queries find entries that are spread over so many shards by that field; one is no shard."""
+    """Whether queries find entries spread over so many shards by that field; 1 means no shards."""
     if shards is None:
         return count == 1
-    if shards.by is not None:  # which tells the one shard that is read
+    if shards.by is not None:  # a query reads only the shard of the field
         return count in (shards.count, shards.was) and (count == 1 or by == shards.by)
     there = suffixes_read(Shards(count)) if count > 1 else ("",)
     return {*there} <= {*suffixes_read(Shards(shards.count, was=shards.was))}
@@ -104,7 +108,7 @@ def _looks_at(shards: ShardsLock | None, count: int, by: SlotLock | None) -> boo
 def _added(entity: EntityLock, pattern: PatternLock, index: str) -> Finding:
     effect = "stored items are not in it"
     if pattern.kind == "local":
-        effect += ", and DynamoDB makes a local index only together with its table"
+        effect += ", and DynamoDB creates a local index only together with its table"
     return Finding("backfill", _where(entity, pattern), "new pattern", "", f"index {index}", effect, _fill(entity))
 
 
@@ -113,7 +117,7 @@ def _moved(entity: EntityLock, pattern: PatternLock, old: str, new: str, table: 
     effect = "stored items have their entries in the old index"
     if not others:
         return Finding("backfill", _where(entity, pattern), "index", old, new, effect, _fill(entity))
-    effect += f", where queries of {others} meet them"
+    effect += f", where queries of {others} read them"
     return Finding("orphans", _where(entity, pattern), "index", old, new, effect, _fill(entity))
 
 
@@ -121,12 +125,12 @@ def _removed(entity: EntityLock, pattern: PatternLock, index: str, table: TableL
     where, was, others = _where(entity, pattern), f"index {index}", _sharers(index, table)
     if not others:
         return Finding("safe", where, "removed pattern", was, "", "no other pattern uses its index")
-    effect = f"entries of stored items stay in the index, where queries of {others} meet them"
+    effect = f"entries of stored items stay in the index, where queries of {others} read them"
     return Finding("orphans", where, "removed pattern", was, "", effect, f"put() every stored {entity.name} again")
 
 
 def _sharers(index: str, table: TableLock) -> str:
-    """The patterns that use an index now."""
+    """The patterns that use an index in the current table."""
     return ", ".join(_where(e, e.patterns[index]) for e in table.entities.values() if index in e.patterns)
 
 
@@ -145,7 +149,7 @@ def _differ(old: TemplateLock | None, new: TemplateLock | None) -> bool:
 
 
 def _keys(old: PatternLock, new: PatternLock) -> tuple[str, str]:
-    """What differs in two keys: their templates as written, with the encodings where only those differ."""
+    """The difference of two keys: their templates, with the encodings if only those differ."""
     pairs = [(old.partition, new.partition), (old.sort, new.sort)]
     differ = [(was, now) for was, now in pairs if _differ(was, now)]
     written = [(_text(was), _text(now)) for was, now in differ]

@@ -8,7 +8,7 @@ from odm.schema.model import Schema
 
 
 def describe(schema: Schema) -> TableLock:
-    """All that decides where and how the items of a table are stored.
+    """The description of where and how the items of a table are stored.
 
     Args:
         schema: what ``Table.compile()`` returns.
@@ -53,7 +53,7 @@ def _pattern(entity: EntitySchema, pattern: PatternSchema) -> PatternLock:
 
 
 def _shards(entity: EntitySchema, pattern: PatternSchema) -> ShardsLock | None:
-    if pattern.shards is None or pattern.kind == "local":  # whose shards are those of the primary key
+    if pattern.shards is None or pattern.kind == "local":  # a local index has the shards of the primary key
         return None
     by = None if pattern.hashed is None else _slots(entity, pattern.hashed)[0]
     return ShardsLock(count=pattern.shards.count, by=by, was=pattern.shards.was)

@@ -1,8 +1,7 @@
-"""What a lock file holds, as frozen values, and its text form.
+"""The content of a lock file, as frozen values, and its text form.
 
-The text is JSON, sorted and without what is at its default, so that a change of a model is a small difference between
-two versions of the file. What only reads better in a review (class names, templates as they are written) stands beside
-what decides the bytes.
+The text is JSON, sorted and without default values, so that a change of a model is a small diff. Besides what decides
+the stored bytes it has class names and templates, which make it readable in a review.
 """
 
 import json
@@ -15,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from odm.errors import BadValue
 
 FORMAT: Final = 1
-"""The format of lock files that this odm writes; it reads this one and older ones."""
+"""The format of lock files that this version of odm writes; it reads this format and older ones."""
 
 
 class _Description(BaseModel):
@@ -23,14 +22,14 @@ class _Description(BaseModel):
 
 
 class SlotLock(_Description):
-    """A placeholder of a key template: the stored name of its field, and how values are written."""
+    """A placeholder of a key template: the stored name of its field, and its encoding."""
 
     field: str
     encoding: str
 
 
 class TemplateLock(_Description):
-    """A key template as it is written, and its placeholders in order."""
+    """A key template, and its placeholders in order."""
 
     text: str
     slots: tuple[SlotLock, ...] = ()
@@ -41,14 +40,14 @@ class TemplateLock(_Description):
         return tuple(re.split(r"\{[^{}]*\}", self.text))
 
     def same_bytes(self, other: Self) -> bool:
-        """Whether both write the same key for the same item, whatever their fields are called."""
+        """Whether both make the same key for the same item, even if field names differ."""
         return self.literals == other.literals and self.slots == other.slots
 
 
 class ShardsLock(_Description):
-    """Over how many partitions a pattern is spread, and by the text of which field; None: at random.
+    """The number of shards of a pattern, and the field whose text selects one; None: at random.
 
-    ``was``: over how many before; entries may still be there.
+    ``was``: the previous number; entries may still be in those shards.
     """
 
     count: int
@@ -59,7 +58,7 @@ class ShardsLock(_Description):
 class PatternLock(_Description):
     """A primary key or an access pattern. ``when`` is the condition as text, over stored names and values.
 
-    ``projection``: the stored names of what the index holds beside keys on DynamoDB; None: all.
+    ``projection``: the stored names of the attributes that the index holds besides keys on DynamoDB; None: all.
     """
 
     name: str
@@ -75,13 +74,13 @@ class FieldLock(_Description):
     """How a field is stored.
 
     Attributes:
-        field: its name in the class, where that differs from the stored name.
+        field: its name in the class, if that differs from the stored name.
         type: the stored type; each ``model`` in it has its fields in ``models``, in order.
         values: the stored values that a Literal or an Enum allows, those of a Flag combined; None: all of the type.
         optional: it may be None.
-        absent: what an item without it reads as: an error, None, or another default.
+        absent: the value in an item without it: an error, None, or another default.
         limits: the constraints that Pydantic checks: name, such as ``max_length``, to value; those of a part of the
-            type behind its place, such as ``[0].max_length`` for the items of a list.
+            type have its position first, such as ``[0].max_length`` for the items of a list.
         models: the fields of each model in the type, by stored name.
     """
 
@@ -110,7 +109,7 @@ class EntityLock(_Description):
 
 
 class TableLock(_Description):
-    """A table; entities by tag. ``index_keys`` are those of indexes whose attributes have names of their own."""
+    """A table; entities by tag. ``index_keys`` has only indexes with attribute names that differ from the default."""
 
     keys: tuple[str, str]
     index_keys: Mapping[str, tuple[str, str]] = {}
@@ -132,21 +131,21 @@ def write_lock(lock: LockFile) -> str:
 
 
 def plain(lock: LockFile) -> dict[str, Any]:
-    """A lock file as dicts, lists and scalars, without what is at its default."""
+    """A lock file as dicts, lists and scalars, without default values."""
     return lock.model_dump(mode="json", exclude_defaults=True)
 
 
 def read_lock(text: str, name: str) -> LockFile:
-    """The lock file of a text.
+    """Parse a lock file.
 
     Args:
-        text: what `write_lock` wrote.
-        name: of the file, for messages.
+        text: the text that `write_lock` returned.
+        name: the file name, for messages.
 
     Raises:
-        BadValue: the text is no lock file, a damaged one, or one of a newer odm.
+        BadValue: the text is not a lock file, is damaged, or is from a newer odm.
     """
-    fix = "restore it from version control, or remove it and write it anew with odm lock"
+    fix = "restore it from version control, or remove it and write it again with odm lock"
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

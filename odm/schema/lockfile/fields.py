@@ -1,7 +1,7 @@
 """From compiled records to descriptions of their fields.
 
-Only what decides the stored form is described: a list and a tuple of any length are one, and the names of models and
-enums are left out, because they are not stored.
+Only what affects the stored form is described: a list and a tuple of any length are the same, and the names of models
+and enums are omitted, because they are not stored.
 """
 
 from enum import Flag
@@ -26,7 +26,7 @@ _Described: TypeAlias = tuple[str, tuple[_Fields, ...]]
 
 
 def describe_fields(record: RecordType, above: tuple[RecordType, ...] = ()) -> _Fields:
-    """The fields of a record by stored name; ``above`` are the records that it is a part of, outermost first."""
+    """The fields of a record by stored name; ``above`` are the records that contain it, outermost first."""
     infos = field_infos(record.cls)
     return {field.stored: _field(field, infos[field.name], (*above, record)) for field in record.fields.values()}
 
@@ -50,7 +50,7 @@ def _field(field: RecordField, info: FieldInfo, records: tuple[RecordType, ...])
 
 def _describe(type_: StoredType, records: tuple[RecordType, ...]) -> _Described:
     match type_:
-        case RecordType() if type_ in records:  # a tree: its fields are described further up
+        case RecordType() if type_ in records:  # a recursive model: its fields are described above
             return f"model, as {len(records) - records.index(type_)} above", ()
         case RecordType():
             return "model", (describe_fields(type_, records),)
@@ -70,7 +70,7 @@ def _describe(type_: StoredType, records: tuple[RecordType, ...]) -> _Described:
         case DictType():
             return _join("dict[{}]", ", ", [_describe(type_.key, records), _describe(type_.item, records)])
         case FixedTupleType():
-            names = getattr(type_.of, "_fields", ())  # stored by position: the names say what stands where
+            names = getattr(type_.of, "_fields", ())  # stored by position: the names show a change of order
             parts = [_describe(item, records) for item in type_.items]
             named = [(f"{name}: {text}", models) for name, (text, models) in zip(names, parts, strict=False)]
             return _join("tuple[{}]", ", ", named or parts)
@@ -88,7 +88,7 @@ def _join(around: str, between: str, parts: list[_Described]) -> _Described:
 
 
 def _combines(type_: StoredType) -> bool:
-    """Whether values beside the declared ones are allowed: combinations of flags."""
+    """Whether values other than the declared ones are allowed: combinations of flags."""
     return isinstance(type_, EnumType) and issubclass(type_.cls, Flag)
 
 

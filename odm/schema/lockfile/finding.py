@@ -1,4 +1,4 @@
-"""What a change of a model does to what is stored: one `Finding` a change, in three levels."""
+"""The effect of a change of a model on stored data: one `Finding` per change, in three levels."""
 
 from typing import Final, Literal
 
@@ -7,8 +7,8 @@ from attrs import frozen
 Level = Literal["orphans", "backfill", "safe"]
 
 LEVELS: Final[tuple[Level, ...]] = ("orphans", "backfill", "safe")
-"""Worst first. "orphans": stored data is lost to the new model, or read wrongly. "backfill": all is there, but stored
-items must be written again before the new model does all that it says. "safe": nothing to do but to review."""
+"""Worst first. "orphans": the new model does not find stored data, or reads it wrongly. "backfill": all data is found,
+but stored items must be written again before everything in the new model works. "safe": nothing to do but review."""
 
 OF_KEYS: Final = frozenset(
     {
@@ -16,7 +16,7 @@ OF_KEYS: Final = frozenset(
         *("projection", "new pattern", "removed pattern"),
     }
 )
-"""The kinds of change that concern under which keys items and their index entries lie on DynamoDB."""
+"""The kinds of change that affect the keys of items and index entries on DynamoDB."""
 
 
 @frozen
@@ -24,12 +24,12 @@ class Finding:
     """One change between two descriptions of a table.
 
     Attributes:
-        level: how bad it is, see `LEVELS`.
+        level: see `LEVELS`.
         where: the table, entity, pattern or field that changed, as in ``Customer.by_email``.
-        change: the kind of change, a few words that stay the same from release to release.
-        was, now: the two states, as text; empty on a side where there is nothing.
-        effect: what the change does to stored data.
-        fix: what to do about it.
+        change: the kind of change, in words that do not change between releases.
+        was, now: the old and new state, as text; empty if there is none.
+        effect: the effect on stored data.
+        fix: what to do.
     """
 
     level: Level

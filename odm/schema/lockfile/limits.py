@@ -1,4 +1,4 @@
-"""The constraints that Pydantic checks on a field and on the parts of its type: which values it lets in, or changes."""
+"""The constraints that Pydantic checks on a field and on the parts of its type: which values it accepts or changes."""
 
 from collections.abc import Iterator
 from math import isfinite
@@ -26,13 +26,13 @@ LIMITS: Final = (
     "to_upper",
     "uuid_version",
 )
-"""The constraints that are described, by the name of the attribute in which annotated-types and pydantic have them."""
+"""The constraints that are described, by their attribute name in annotated-types and pydantic."""
 
 
 def limits_of(info: FieldInfo) -> dict[str, int | float | str]:
-    """The constraints of a field, by name; those of a part of its type behind its place, as in ``[0].max_length``.
+    """The constraints of a field, by name; those of a part of its type have its position first, as in ``[0].max_length``.
 
-    Of several of one name it is the last, which is the one that pydantic keeps.
+    Of several with one name the last counts, as in pydantic.
     """
     found: dict[str, int | float | str] = {}
     for place, mark in (*(("", mark) for mark in info.metadata), *_marks(info.annotation)):
@@ -60,9 +60,9 @@ def _at(place: str, name: str) -> str:
 
 
 def _marks(annotation: Any, place: str = "", above: tuple[Any, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """The metadata within an annotation, each with its place; that of models is their fields'."""
+    """The metadata in an annotation, each with its position; that of models belongs to their fields."""
     annotation = meaning(annotation)
-    if annotation in above:  # a type that is a part of itself
+    if annotation in above:  # a recursive type
         return
     above = (*above, annotation)
     origin, args = get_origin(annotation), get_args(annotation)
