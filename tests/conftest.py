@@ -28,8 +28,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "full: runs only with --full; see tests/effort.py")
     config.addinivalue_line("markers", "one_of(n): without --full, one of n such tests runs; see tests/effort.py")
     if config.getoption("--full"):
-        os.environ[effort.FULL] = str(config.getoption("--times"))
-        os.environ["PYTEST_TIMEOUT"] = str(900 * int(config.getoption("--times")))
+        times = int(str(config.getoption("--times")))
+        os.environ[effort.FULL] = str(times)
+        os.environ["PYTEST_TIMEOUT"] = str(900 * times)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
