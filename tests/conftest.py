@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "one_of(n): without --full, one of n such tests runs; see tests/effort.py")
     if config.getoption("--full"):
         os.environ[effort.FULL] = str(config.getoption("--times"))
-        os.environ["PYTEST_TIMEOUT"] = str(900 * int(config.getoption("--times")))
+        os.environ["PYTEST_TIMEOUT"] = str(900 * int(os.environ[effort.FULL]))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
