@@ -32,7 +32,7 @@ def test_the_day_of_a_developer(run: Run, application: Application) -> None:
     assert checked.out == (
         'orphans   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}": entries of '
         "stored items stay under the old template, where queries do not look; put() every stored Customer again, or "
-        "give the pattern a new index name and fill that\n"
+        "give the pattern a new index name and backfill it\n"
     )
     assert checked.line == (
         "odm: table shop is not as odm.lock says: 1 orphans stored data; "
