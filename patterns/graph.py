@@ -134,6 +134,4 @@ def _check(out: Types, into: Types, where: Where, **bounds: int) -> None:
         raise BadValue("walk() follows no edges: name types of them, as in out=[Follows]")
     for entity in where:
         if entity not in (*out, *into):
-            raise BadValue(
-                f"walk(where={{{entity!r}: ...}}): it is not an edge to follow: name it in out= or into="
-            )
+            raise BadValue(f"walk(where={{{entity!r}: ...}}): it is not an edge to follow: name it in out= or into=")

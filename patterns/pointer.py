@@ -40,9 +40,9 @@ the item to another pointer, None. Batches refuse the entity. Put items again th
 
 **Backends.** DynamoDB and the bundled engine write item and pointer in one transaction. Bigtable writes the item, then
 the pointer. An interrupted write may leave the pointer behind, so reads there repair it: they query a pattern for
-higher values, which sorts the items by the tracked field, in partitions by fields of the pointer's key. Without such a pattern
-a store on Bigtable raises `odm.Unsupported` when it connects. All moves of one pointer share the 1,000 write units a
-second of its partition on DynamoDB (500 moves), and its row on Bigtable.
+higher values, which sorts the items by the tracked field, in partitions by fields of the pointer's key. Without such a
+pattern a store on Bigtable raises `odm.Unsupported` when it connects. All moves of one pointer share the 1,000 write
+units a second of its partition on DynamoDB (500 moves), and its row on Bigtable.
 
 **Known as** the pointer strategy: https://dev.to/aws-builders/amazon-dynamodb-pointer-strategy-2c4k
 """

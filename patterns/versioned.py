@@ -38,7 +38,7 @@ name, without the document's indexes. One that is put changes the past: to go on
 | ``version``; ``compare`` | 2; 3 | 0 | 2 | 2 |
 | ``revert`` | 3 | as ``put`` | 4 | 7, or 8 where a version goes |
 
-**Guarantees.** A number is used once, and an acknowledged version can be read until it is no longer kept or the document
+**Guarantees.** A number is used once. An acknowledged version can be read until it is no longer kept or the document
 is deleted. An interrupted write is applied as a whole or not at all; if not, its number is free. A document that is
 deleted and created again begins at 1; its *life* distinguishes its versions from those of the deleted document.
 

@@ -29,7 +29,7 @@ partition takes 1,000 writes a second on DynamoDB. On Bigtable rows that follow 
 in the order of time are all at its end; n shards are n ends. Where reads ask for one user or device in any case, put
 that in front instead (field promotion): it spreads as well, and a query reads one partition.
 
-**Computed or random.** With ``by=`` the shard is CRC-32 of the field modulo the count, so a query with the field reads one
+**Computed or random.** With ``by=`` the shard is CRC-32 of the field modulo the count, so a query with it reads one
 shard. ``Shards(8)`` draws one at every write of an index entry. The primary key needs a field, as the item must be
 found again; for random shards, add a random field: ``salt: int = Field(default_factory=lambda: randrange(200))``.
 
@@ -51,11 +51,11 @@ found again; for random shards, add a random field: ``salt: int = Field(default_
    anywhere, be done again, and run beside any reader and writer.
 3. When no program of the older model writes any more and it gives 0, drop ``was=``.
 
-A concurrent query returns an entry that moves once, if the new count is a multiple of the old, divides it, or has another
+A concurrent query returns a moving entry once, if the new count is a multiple of the old, divides it, or has another
 number of digits; else it may miss one. Of entries with equal sort keys, a page may repeat one that moved since the page
 before. On DynamoDB indexes lag, and a query during a move may find the entry in neither shard.
 
-**Limits.** 1,000 partitions a query, old and new shards together. The count of a primary key cannot change, since an item
+**Limits.** 1,000 partitions per query, old and new shards. The count of a primary key cannot change, since an item
 could be stored twice: to change it, read everything with the old model and put it into a table of another name.
 It cannot be combined with ``keep=``, which needs the newest items in one partition.
 

@@ -53,9 +53,7 @@ def demo(
         Path, typer.Option("--file", metavar="PATH", help="The database file; created if it does not exist.")
     ] = Path("odm-demo.db"),
     reset: Annotated[bool, typer.Option("--reset", help="Delete the demo's data and load it again.")] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Show all fourteen queries, each with its whole plan.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show all fourteen queries, each with its whole plan.")] = False,
 ) -> None:
     """Load real airports and a made-up shop into a file, and run three queries on it.
 

@@ -17,13 +17,11 @@ Instance = Annotated[str | None, typer.Option("--instance", help="The Bigtable i
 AppProfile = Annotated[str | None, typer.Option("--app-profile", help="The app profile. Default: the instance's.")]
 Emulator = Annotated[
     str | None,
-    typer.Option(
-        "--endpoint", metavar="HOST:PORT", help="A Bigtable emulator. Default: BIGTABLE_EMULATOR_HOST."
-    ),
+    typer.Option("--endpoint", metavar="HOST:PORT", help="A Bigtable emulator. Default: BIGTABLE_EMULATOR_HOST."),
 ]
 Prefix = Annotated[str, typer.Option("--prefix", help="The table name prefix, as in Store(prefix=...).")]
 BillingText = Annotated[
-    str | None, typer.Option("--billing", metavar="BILLING", help='on-demand, or READ,WRITE units. Default: unchanged.')
+    str | None, typer.Option("--billing", metavar="BILLING", help="on-demand, or READ,WRITE units. Default: unchanged.")
 ]
 StreamName = Annotated[
     Literal["new_and_old_images", "new_image", "old_image", "keys_only"] | None,

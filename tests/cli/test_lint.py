@@ -33,8 +33,8 @@ error    lossy-key  Reading.primary  phones.py:13
 
 warning  hot-partition  Reading.primary  phones.py:13
     what  every Reading has the same partition key
-    why   a partition of DynamoDB takes 1,000 writes and 3,000 reads a second, whatever the table's capacity is; on Bigtable \
-rows sort by a time there, and what is written now goes to one node
+    why   a partition of DynamoDB takes 1,000 writes and 3,000 reads a second, whatever the table's capacity is; \
+on Bigtable its rows sort by a time, so current writes go to one node
     see   https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-uniform-load.html
     fix   primary = PrimaryKey("BATTERY#{user}", "{at:ms}")
 
@@ -60,7 +60,7 @@ def test_the_hot_key_of_the_phone_batteries(run: Run, phones: Application) -> No
     found = run("lint", "phones:phones")
     assert (found.code, found.out) == (1, FOUND)
     assert found.line == (
-        "odm: table phones: 1 error, 1 warning, 1 advice; what is meant so is silenced by a comment on its line, "
+        "odm: table phones: 1 error, 1 warning, 1 advice; to suppress a finding, add a comment to its line: "
         "# odm: ignore[lossy-key]\n"
     )
     phones.write(PHONES.replace(*PROMOTED), "phones.py")
