@@ -9,7 +9,7 @@
 
         primary, out, into = edge("USER#{follower}", "FOLLOWS", "USER#{followed}", sort="{since}")
 
-An edge is one item, under the key of its source, with an index entry under each end:
+An edge is one item. Its primary key begins with the source, and it has an index entry for each end:
 
 | item | pk, sk | outpk, outsk | intopk, intosk |
 |---|---|---|---|
@@ -17,15 +17,15 @@ An edge is one item, under the key of its source, with an index entry under each
 | Follows ann → bob | USER#ann, FOLLOWS#USER#bob | USER#ann, FOLLOWS#2026…#USER#bob | USER#bob, FOLLOWS#2026…#USER#ann |
 | MemberOf ann → chess | USER#ann, MEMBER#GROUP#chess | | GROUP#chess, MEMBER#USER#ann |
 
-Nodes are ordinary entities whose partition key is that of an end, names of fields aside: ``PrimaryKey("USER#{user_id}",
-"PROFILE")``. From one node to another there is one edge of a type, by its key. Attributes are fields of the edge, and
-so is what it is sorted by, so that an update of ``since`` moves index entries and not the item. Without ``sort=`` the
-primary key lists what goes out: ``primary, into = edge("USER#{user_id}", "MEMBER", "GROUP#{group_id}")``.
+Nodes are ordinary entities with the partition key of an end, except for field names: ``PrimaryKey("USER#{user_id}",
+"PROFILE")``. Two nodes have at most one edge of a type, by its key. Attributes are fields of the edge, and so is
+the sort field: an update of ``since`` moves index entries and not the item. Without ``sort=`` the primary key lists
+outgoing edges: ``primary, into = edge("USER#{user_id}", "MEMBER", "GROUP#{group_id}")``.
 
-Use it for many-to-many: followers, members, the bills of invoices. What belongs to one node alone needs no edge, only
-its key. All edges at a node are in one partition, which bounds how fast a very popular one can be written. Edges are
-put, updated and deleted as any entity, and both directions follow in the same write, as they are one item's. What is
-about several of them goes by ``network = AdjacencyList(User, Group, Follows, MemberOf)``.
+Use it for many-to-many relationships: followers, members, the bills of invoices. An item that belongs to one node needs
+no edge, only that node's key. All edges at a node are in one partition, which limits the write rate of a very popular
+node. Edges are put, updated and deleted like any entity, and the same write updates both directions, because they are
+one item. Operations on several edges use ``network = AdjacencyList(User, Group, Follows, MemberOf)``.
 
 | question | call |
 |---|---|
@@ -42,9 +42,9 @@ about several of them goes by ``network = AdjacencyList(User, Group, Follows, Me
 | edges of a node | 0.5 read units for 4 KB, 1 request for 1 MB | 2 calls |
 | the same in the order of the primary key | 1 read unit for 4 KB, 1 request for 1 MB | 1 call |
 | neighbours | the edges, and 1 read unit a node, 1 request for 100 | the edges, and 1 call |
-| remove a node | its edges, by type and end; deletes, 25 a request; 1 delete | its edges, their deletes, 2 calls |
+| remove a node | its edges, by type and end; deletes, 25 per request; 1 delete | its edges, their deletes, 2 calls |
 
-On DynamoDB an index lags behind, mostly by less than a second: reads by ``out`` (of `edge` with sort) and ``into`` are
+On DynamoDB an index lags behind, usually by less than a second: reads by ``out`` (of `edge` with sort) and ``into`` are
 eventually consistent; those by ``primary``, and of nodes, are consistent. Elsewhere all are.
 
 Source: AWS, "Best practices for managing many-to-many relationships" (DynamoDB Developer Guide).
@@ -61,7 +61,7 @@ E = TypeVar("E", bound=Entity)
 
 
 class EdgeKey(PrimaryKey):
-    """The primary key that `edge` makes, which knows the patterns of what goes out and what comes in."""
+    """The primary key that `edge` makes; it holds the patterns of outgoing and incoming edges."""
 
     def __init__(self, source: str, sort: str, out: AccessPattern | None, into: AccessPattern) -> None:
         super().__init__(source, sort)
@@ -77,16 +77,16 @@ def edge(source: str, type: str, target: str, /, *, sort: str | None = None) -> 
     """Declare an entity as an edge, in its class body.
 
     Args:
-        source: template of the partition key of the node that it comes from, over fields of the edge.
-        type: the type of the edge, plain text, with which its sort keys begin.
-        target: like ``source``, of the node that it goes to.
-        sort: template of what edges of a type are sorted by. Default: by the node at the other end.
+        source: template of the source node's partition key, with fields of the edge.
+        type: the type of the edge, plain text; its sort keys begin with it.
+        target: like ``source``, for the target node.
+        sort: template that sorts edges of a type. Default: the node at the other end.
 
     Returns:
-        The primary key; with ``sort`` the pattern of what goes out; and the pattern of what comes in.
+        The primary key; with ``sort`` the pattern of outgoing edges; and the pattern of incoming edges.
 
     Raises:
-        SchemaError: the type is no plain text, the sort has no field, or a field stands at both ends.
+        SchemaError: the type is not plain text, the sort has no field, or a field is used at both ends.
     """
     if sort is not None and not _fields(sort):
         raise SchemaError(
@@ -94,7 +94,7 @@ def edge(source: str, type: str, target: str, /, *, sort: str | None = None) -> 
         )
     both = set(_fields(source)) & set(_fields(target))
     if not type or set(type) & set("#${}") or both:
-        fault = f"{min(both)!r} stands at both ends" if both else "the type is text without '#', '$' or braces"
+        fault = f"{min(both)!r} is used at both ends" if both else "the type is text without '#', '$' or braces"
         raise SchemaError(f"edge({source!r}, {type!r}, {target!r}): {fault}: write edge('A#{{a}}', 'TYPE', 'B#{{b}}')")
     by = type if sort is None else f"{type}#{sort}"
     out, into = AccessPattern(source, f"{by}#{target}"), AccessPattern(target, f"{by}#{source}")
@@ -107,17 +107,17 @@ class AdjacencyList:
     """Nodes and edges that belong together: ``network = AdjacencyList(User, Group, Follows, MemberOf)``.
 
     Args:
-        entities: those that are nodes, and those whose keys `edge` made.
+        entities: the nodes, and the entities whose keys `edge` made.
 
     Raises:
-        SchemaError: an end of an edge is no node here, or two; a node is not one item of its partition; or an edge may
-            be without what it is sorted by, and so be in no list.
+        SchemaError: an end of an edge matches no node or two nodes of this list; a node is not one item of its
+            partition; or the sort field of an edge may be None, so that no query would find it.
     """
 
     def __init__(self, *entities: type[Entity]) -> None:
         for entity in entities:
             if not isinstance(entity, type):
-                raise SchemaError(f"AdjacencyList: {entity!r} is no entity: give the class itself")
+                raise SchemaError(f"AdjacencyList: {entity!r} is not an entity: give the class itself")
         keys = {entity: primary_key(entity) for entity in entities}
         self._edges = {entity: key for entity, key in keys.items() if isinstance(key, EdgeKey)}
         self._nodes = {entity: key for entity, key in keys.items() if not isinstance(key, EdgeKey)}
@@ -130,52 +130,52 @@ class AdjacencyList:
     def edges_of(
         self, node: Query[Any], *, out: Iterable[type[Entity]] = (), into: Iterable[type[Entity]] = ()
     ) -> list[Query[Any]]:
-        """The queries for edges of a node, whatever its type; types of edges that it cannot have are left out.
+        """The queries for edges of a node of any type; types of edges that it cannot have are skipped.
 
         Args:
             node: its key, such as ``User.primary(user_id="ann")``.
-            out: types of edges that go out of it.
-            into: types of edges that come into it.
+            out: types of outgoing edges.
+            into: types of incoming edges.
 
         Raises:
-            BadValue: one of them is no edge, or the node no key of a node, of this list.
+            BadValue: a type is not an edge of this list, or the node is not the key of a node of this list.
         """
         patterns = [(edge, self._edge(edge).out) for edge in out] + [(edge, self._edge(edge).into) for edge in into]
         return self._at(node, patterns)
 
     def other(self, edge: Entity, query: Query[Any]) -> Query[Any]:
-        """The key of the node at the end of an edge that the query, which found it, did not name."""
+        """The key of the node at the end of an edge that the query did not name."""
         key = self._edge(type(edge))
         end = key if query.pattern == key.into.name else key.into
         node = self._by_shape[_shape(end.partition)]
         return _call(node, self._nodes[node], [getattr(edge, field) for field in _fields(end.partition)])
 
     def neighbours(self, query: Query[E]) -> Procedure[list[tuple[E, Any]]]:
-        """The edges that a query finds, each with the node at its other end, or None where that is not stored.
+        """The edges that a query finds, each with the node at its other end, or None if that is not stored.
 
         Args:
             query: such as ``Follows.out(follower="ann").where(Follows.since >= january).limit(10)``.
 
         Raises:
-            BadValue: it asks for no edges of this list, or names no end of them.
+            BadValue: the query is not for edges of this list, or names no end of them.
         """
         self._edge(query.entity)
         if query.pattern is None or query.scope != "entity":
-            raise BadValue(f"neighbours({query}): call a pattern of the edge, which tells what end is the other")
+            raise BadValue(f"neighbours({query}): call a pattern of the edge, so that the other end is known")
         return Procedure(partial(self._neighbours, query), f"{self}.neighbours({query})")
 
     def remove_node(self, node: Query[Any]) -> Procedure[bool]:
-        """Remove a node and all edges at it; whether the node was there.
+        """Delete a node and all its edges. Returns whether the node existed.
 
-        Edges go first, the node last. After a stop, run it again: it goes on with what is left, also where the node is
-        gone already. No other edge is touched: both ends are in the key of an edge. One that is put meanwhile may stay,
-        and on DynamoDB one that its index does not show yet: it then ends at an absent node until this runs again.
-        A writer that puts edges in a transaction with ``tx.check(node)`` adds none once the node is gone.
+        Edges are deleted first, the node last. After an interruption, run it again: it continues with the remaining
+        edges, even if the node is already deleted. An edge that is put meanwhile may remain, and on DynamoDB one that
+        is not in its index yet: it then ends at an absent node until this runs again. A writer that puts edges in a
+        transaction with ``tx.check(node)`` adds none after the node is deleted.
 
         Raises:
-            BadValue: it is no key of a node of this list.
+            BadValue: ``node`` is not the key of a node of this list.
         """
-        going = self._at(node, self._edges.items())  # by the primary key, which shows every edge
+        going = self._at(node, self._edges.items())  # by the primary key, which is consistent
         edges = going + self.edges_of(node, into=self._edges)
         return Procedure(partial(self._remove_node, node, edges), f"{self}.remove_node({node})")
 
@@ -195,16 +195,17 @@ class AdjacencyList:
     def _edge(self, edge: type[Entity]) -> EdgeKey:
         if edge not in self._edges:
             name = getattr(edge, "__name__", repr(edge))
-            raise BadValue(f"{name} is no edge of {self}: its edges are {', '.join(e.__name__ for e in self._edges)}")
+            edges = ", ".join(edge.__name__ for edge in self._edges)
+            raise BadValue(f"{name} is not an edge of {self}: its edges are {edges}")
         return self._edges[edge]
 
     def _at(
         self, node: Query[Any], patterns: Iterable[tuple[type[Entity], PrimaryKey | AccessPattern]]
     ) -> list[Query[Any]]:
-        """The patterns of edges called for a node; those whose edges end at other types of nodes are left out."""
+        """The patterns of edges called for a node; edges that end at other types of nodes are skipped."""
         key = self._nodes.get(node.entity) if isinstance(node, Query) else None
         if key is None or node.pattern != key.name:
-            raise BadValue(f"{node!r} is no key of a node of {self}: give one such as User.primary(user_id='ann')")
+            raise BadValue(f"{node!r} is not the key of a node of {self}: give one such as User.primary(user_id='ann')")
         values = [node.values[field] for field in _fields(key.partition)]
         meeting = [(edge, p) for edge, p in patterns if _shape(p.partition) == _shape(key.partition)]
         return [_call(edge, pattern, values) for edge, pattern in meeting]
@@ -215,7 +216,7 @@ def _fields(template: str) -> tuple[str, ...]:
 
 
 def _shape(template: str) -> str:
-    """What tells the type of a node by the template of its partition: all of it but the names of fields."""
+    """What identifies a type of node: the template of its partition without field names."""
     return re.sub(r"\{\w+", "{", template)
 
 
@@ -228,22 +229,22 @@ def _check_node(entity: type[Entity], key: PrimaryKey, of_its_shape: type[Entity
     name = f"{entity.__name__}.{key.name}"
     if entity is not of_its_shape:
         raise SchemaError(
-            f"{name} and {of_its_shape.__name__} have one partition {key.partition!r}: one can be the node"
+            f"{name} and {of_its_shape.__name__} have the same partition {key.partition!r}: only one can be the node"
         )
     if fields := _fields(key.sort or ""):
         fix = f"PrimaryKey({key.partition!r}, 'NODE')"
-        raise SchemaError(f"{name}: a node is one item of its partition, and {fields[0]!r} makes it many: write {fix}")
+        raise SchemaError(f"{name}: a node is one item of its partition, but {fields[0]!r} allows many: write {fix}")
 
 
 def _check_edge(entity: type[Entity], key: EdgeKey, nodes: dict[str, type[Entity]]) -> None:
     for end in (key.partition, key.into.partition):
         if _shape(end) not in nodes:
             raise SchemaError(
-                f"{entity.__name__}.{key.name} ends at {end!r}, and no node is in such a partition: name it here too; "
+                f"{entity.__name__}.{key.name} ends at {end!r}, but no node has such a partition: add the node here; "
                 f"there are {', '.join(nodes) or 'none'}"
             )
     for field in _fields(key.into.sort or ""):
         if type(None) in get_args(entity.model_fields[field].annotation):
             raise SchemaError(
-                f"{entity.__name__}.{field} may be None, and then no end finds the edge: make it required"
+                f"{entity.__name__}.{field} may be None, and then no query finds the edge: make it required"
             )

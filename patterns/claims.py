@@ -1,10 +1,10 @@
-"""Claims: items that say whose a value is, and the steps that keep them right where each item is written by itself.
+"""Claims: items that record which item holds a value, and the steps that keep them correct without transactions.
 
-What `odm.patterns.unique` is built on. Bigtable writes one row at a time. So there, whatever writer stops where:
+`odm.patterns.unique` is built on this. Bigtable writes one row at a time. There this invariant holds at every point:
 
-    (I) where an item holds a value, the claim on it names that item, and has the item's mark among its ids.
+    (I) if an item holds a value, the claim on the value names that item, and its ids include the item's mark.
 
-So two items never hold one value. Each *attempt* at a write has a fresh id, which is the mark of what it writes:
+So two items never hold the same value. Each *attempt* at a write has a new id, which becomes the item's mark:
 
 1. **read** the item.
 2. **claim** the new value: insert the claim, or add the id to a claim that names the item already. One that names
@@ -15,10 +15,10 @@ So two items never hold one value. Each *attempt* at a write has a fresh id, whi
    not later than a quarter of `LEASE` after 2. A write that might be done twice is `odm.OutcomeUnknown` instead.
 4. **free**: take the *old mark* out of the claim on the old value; with the last id goes the claim.
 
-Refused at 3, the attempt takes out its own id. Where the answer to 3 is lost, nothing is taken out: it may come to be.
+If 3 is refused, the attempt removes its id. If the response to 3 is lost, it removes nothing: 3 may still be applied.
 
-An id is taken out when no item has it and none will: its write was refused, or replaced, or is older than `LEASE`. What
-looks right and is not:
+An id is removed when no item has it and none can get it: its write was refused, or replaced, or is older than `LEASE`.
+Variants that look correct but are not:
 
 | variant | trace |
 |---|---|
@@ -54,16 +54,16 @@ from odm import (
 )
 
 LEASE: Final = timedelta(hours=1)
-"""So long a claim is its writer's, though the item does not hold the value."""
+"""How long a claim belongs to its writer although the item does not hold the value yet."""
 
 PAUSES: Final = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 """Seconds, at most, between looks at a claim that another writer is about to use or to free."""
 
 TRIES: Final = 16
-"""How often an id is taken out of a claim that other writers change."""
+"""How often to retry removing an id from a claim that other writers change."""
 
 OWN: Final[Mapping[str, Any]] = {"claim_ids": set[str], "claimed_at": datetime}
-"""What a claim has beside the value and the key of the item that holds it."""
+"""The fields of a claim besides the value and the key of the item that holds it."""
 
 LOG: Final = logging.getLogger("odm")
 
@@ -71,7 +71,7 @@ Values = Mapping[str, Any]
 
 
 def new_id() -> str:
-    """What no other attempt has."""
+    """A unique id for an attempt."""
     return uuid4().hex
 
 
@@ -89,7 +89,7 @@ class Claims:
         self.name, self.entity, self.fields, self.made = name, entity, fields, made
 
     def values(self, item: Any) -> Values | None:
-        """What an item or a claim has of the fields; None: one of them is None, or there is no item."""
+        """The values of the fields in an item or claim; None: one of them is None, or there is no item."""
         values = {name: getattr(item, name, None) for name in self.fields}
         found = self.checked({name: value for name, value in values.items() if value is not None})
         return found if len(found) == len(values) else None
@@ -123,7 +123,7 @@ class Claims:
     def taken(self, by: Query[Any], values: Values, there: Any, holder: Any = None) -> ItemExists:
         """The error for a value that another item holds, by the claim on it."""
         whose = "another item" if there is None else str(self.owner(there))
-        return ItemExists(f"{self.name}: {by} cannot have {shown(values)}, which is that of {whose}", holder)
+        return ItemExists(f"{self.name}: {by} cannot have {shown(values)}, which {whose} already has", holder)
 
     def claim(self, do: Calls, owner: Query[Any], values: Values) -> Gen[tuple[str, float]]:
         """Claim a value for an item: the id of the attempt, and until when, in epoch seconds, it may be committed.
@@ -144,8 +144,8 @@ class Claims:
             if pause is not None:
                 yield from do.pause(do.random.uniform(0, pause))
         raise Conflict(
-            f"{self.name}: {owner} cannot have {shown(values)}: another writer is about to hold or to free it, or was "
-            f"stopped in between; try again later, {LEASE} after that at the latest"
+            f"{self.name}: {owner} cannot have {shown(values)}: another writer is claiming or freeing it, or was "
+            f"interrupted; try again later, at most {LEASE} after that"
         )
 
     def _join(self, do: Calls, owner: Query[Any], claim: Any, there: Any) -> Gen[bool]:

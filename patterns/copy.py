@@ -1,13 +1,13 @@
-"""Copy: a whole table from one store to another, on whatever backends, resumable, rate-limited and verified.
+"""Copy a whole table from one store to another, on any backends; resumable, rate-limited and verified.
 
-Every item arrives as it is stored; the layout is the table's own, made again by the target's backend:
+Every item is copied with its stored attributes; the target's backend makes keys and index entries:
 
 | what | in the target |
 |---|---|
 | primary key | the same text; on Bigtable the row key made of it |
-| attributes | as they are stored: revision and counters are not counted up, an item of an older version stays one |
-| what the model does not know | stays, and with it what companions keep in the item |
-| index entries | made anew, as the models make them now; of older versions, as of the upgraded item |
+| attributes | unchanged: revision and counters are not incremented, an item of an older version is not upgraded |
+| unknown attributes | kept, including those of companions |
+| index entries | made by the current models; for older versions, from the upgraded item |
 | TTL | kept; what has expired is not copied |
 
 Use it to move to another cloud, to bring a table to a laptop, or to make a copy under another ``prefix=``. Design: the
@@ -21,17 +21,17 @@ up; writes spread over partition keys (AWS, "Distribute write activity efficient
 | copy to Bigtable | the same | one bulk write a page, and more where items have index entries |
 | verify | each item of both sides once, see `odm.patterns.verify` | none |
 
-It is no snapshot. Each item is copied as it is when its page is read: what is written after that is not in the target,
-and what is removed after that stays there. Let writers rest, or copy again with ``into_existing=True`` until `verify`
-finds no difference. A `LocalFile` can be frozen: ``LocalFile.copy`` makes a file as of one moment, to copy from.
+It is not a snapshot. Each item is copied when its page is read: later writes are not in the target, and items that are
+deleted later remain there. Stop writers, or copy again with ``into_existing=True`` until `verify` finds no difference.
+For a `LocalFile`, ``LocalFile.copy`` makes a consistent file to copy from.
 
-After a kill at any moment, the same call with the same ``state`` goes on: the state is written when a page has been
-acknowledged, so at most a page of each part is put a second time, which changes nothing. It is removed when all is
-verified; and where the target is empty by then, the copy begins again. It holds keys of items: keep it as you keep the
+After a kill at any time, the same call with the same ``state`` continues: the state is written after each acknowledged
+page, so at most one page of each part is put a second time, which changes nothing. The state is deleted after the
+verification. If the target is empty when a copy resumes, it starts again. The state contains keys: protect it like the
 data.
 
-Limits: every item must fit its model (`odm.ItemInvalid` otherwise; a store with ``on_unknown="skip"`` leaves out what
-has no model) and the target's limits. Items of other programs in the target are never overwritten: under a key that
+Limits: every item must fit its model (`odm.ItemInvalid` otherwise; a store with ``on_unknown="skip"`` skips items
+without a model) and the target's limits. Items of other programs in the target are never overwritten: under a key that
 is to be written they are an `odm.ItemInvalid`. The tags are not read where the table is ``exclusive``.
 """
 
@@ -55,9 +55,9 @@ class Progress:
     """How far a copy has come.
 
     Attributes:
-        copied: items that were written, in earlier runs too.
-        parts: parts of the source; ``done`` are those that were read to their end.
-        compared: items of both sides that were read to verify the copy.
+        copied: items written, including earlier runs.
+        parts: parts of the source; ``done`` of them are complete.
+        compared: items of both sides read for the verification.
     """
 
     copied: int
@@ -71,11 +71,11 @@ Tell: TypeAlias = Callable[[Progress], object]
 
 @frozen
 class Copied:
-    """What a copy did.
+    """The result of a copy.
 
     Attributes:
-        items: how many were written, in earlier runs too.
-        verified: how the two sides compare afterwards; None: it was not asked for.
+        items: the number of items written, including earlier runs.
+        verified: the comparison of both sides; None: it was not requested.
     """
 
     items: int
@@ -86,14 +86,14 @@ class Options(TypedDict, total=False):
     """How to copy.
 
     Attributes:
-        parallel: so many parts of the source are read at the same time (4), each by a thread or task of its own, and
-            written as they come.
-        size: items of a page, which is what is written at once (250); with a ``rate`` at most those of a second.
-        rate: items a second, of all parts together; None: as fast as it goes.
-        state: the file in which to write down how far it is; None: a copy that is stopped begins again.
-        into_existing: write to a target that holds items already; those that the source does not have stay.
-        check: verify the copy at its end (True).
-        tell: is told how far it is, after each page; one call at a time, from several threads.
+        parallel: parts of the source to read at the same time (default 4), each in its own thread or task, which also
+            writes them.
+        size: items per page and per write (default 250); with a ``rate``, at most the items of one second.
+        rate: items per second, of all parts together; None: no limit.
+        state: the file that records the progress; None: an interrupted copy starts again.
+        into_existing: write to a target that already has items; those that the source does not have are kept.
+        check: verify the copy at the end (default True).
+        tell: called with the progress after each page; one call at a time, from several threads.
     """
 
     parallel: int
@@ -106,24 +106,24 @@ class Options(TypedDict, total=False):
 
 
 def copy(source: Store, target: Store, **options: Unpack[Options]) -> Copied:
-    """Copy all items of a store to another one of the same table, which has been created.
+    """Copy all items of a store to another store of the same table, which must have been created.
 
     Args:
-        source: where from; it is only read.
-        target: where to.
+        source: the store to read.
+        target: the store to write.
         options: see `Options`.
 
     Raises:
-        BadValue: the stores are not of one `odm.Table`, the target is not empty, a number makes no sense, or the state
-            is of another copy.
-        ItemInvalid: an item does not fit its model; what was copied before it stays.
-        Throttled: the target takes no more now; call again with the same ``state``, and a lower ``rate``.
+        BadValue: the stores are not of one `odm.Table`, the target is not empty, a number is out of range, or the state
+            belongs to another copy.
+        ItemInvalid: an item does not fit its model; items copied before remain.
+        Throttled: the target throttled the writes; call again with the same ``state`` and a lower ``rate``.
     """
     return run(_Job(source, target, **options).steps())
 
 
 async def acopy(source: AsyncStore, target: AsyncStore, **options: Unpack[Options]) -> Copied:
-    """Copy all items of an async store to another one; as `copy`."""
+    """Copy all items of an async store to another; see `copy`."""
     return await arun(_Job(source, target, **options).steps())
 
 
@@ -173,9 +173,9 @@ class _Job:
 
     def _not_empty(self, held: RawItem) -> BadValue:
         return BadValue(
-            f"the target {self.target!r} holds items already, such as {held.partition}: what the source does not have "
-            "would stay among the copied ones; empty it, or say into_existing=True (--into-existing), or give the "
-            "state of the copy that is to go on; one that has come to its end has none any more"
+            f"the target {self.target!r} already has items, such as {held.partition}: items that the source lacks "
+            "would remain among the copied ones; empty it, use into_existing=True (--into-existing), or give the "
+            "state of the copy to continue; a finished copy has no state"
         )
 
     def _part(self, part: Part) -> Steps[None]:

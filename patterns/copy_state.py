@@ -1,4 +1,4 @@
-"""The state of a `odm.patterns.copy`: how far it is, in a file that survives a kill."""
+"""The progress of `odm.patterns.copy`, in a file that survives a kill."""
 
 import json
 import os
@@ -16,14 +16,14 @@ FORMAT: Final = 1
 
 @define
 class Part:
-    """A part of the source: where to go on, None at its end, and how many items of it are written."""
+    """A part of the source: the position to continue from, None at its end, and the number of items written."""
 
     cursor: str | None
     items: int = 0
 
 
 class State:
-    """How far a copy is, in a file that is replaced as a whole, or nowhere."""
+    """The progress of a copy, in a file that is replaced atomically, or in memory only."""
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self._path = None if path is None else Path(path)
@@ -32,10 +32,10 @@ class State:
         self.parts: list[Part] = []
 
     def load(self, names: list[str]) -> None:
-        """Take up what an earlier run has left, if there is anything.
+        """Load the state of an earlier run, if there is one.
 
         Raises:
-            BadValue: the file is another one, or of a copy between other stores.
+            BadValue: the file is not a state, or belongs to a copy between other stores.
         """
         self._names = names
         if self._path is None or not self._path.exists():
@@ -45,12 +45,12 @@ class State:
             held, kept = found["format"], found["stores"]
             self.parts = [Part(cursor, items) for cursor, items in found["parts"]]
         except (ValueError, LookupError, TypeError) as error:
-            raise BadValue(f"{self._path} is no state of a copy: name another file, or remove it") from error
+            raise BadValue(f"{self._path} is not the state of a copy: name another file, or remove it") from error
         if held != FORMAT or kept != names:
             raise BadValue(f"{self._path} is the state of a copy from {kept[0]} to {kept[1]}: name another file")
 
     def save(self) -> None:
-        """Write it down: after this a kill loses nothing of it."""
+        """Write the state durably."""
         if self._path is None:
             return
         with self._lock:

@@ -6,24 +6,24 @@
     found = db.run(walk(network, User.primary(user_id="ann"), out=[Follows], depth=2, most=100))
     users = db.get_many([visit.node for visit in found.visits])
 
-Items lie as `odm.patterns.adjacency_list` says, which also tells what one step costs alone: neighbours by type and date
-are one query. A walk goes breadth first: all nodes at depth 1, then those at depth 2, each node once and by a shortest
-way. It reads edges and no nodes.
+`odm.patterns.adjacency_list` describes the items and the cost of one step: neighbours by type and date are one query. A
+walk goes breadth first: all nodes at depth 1, then those at depth 2, each node once and by a shortest path. It reads
+edges, not nodes.
 
 | what is read | DynamoDB, bundled engine | Bigtable |
 |---|---|---|
-| for each node gone on from, type and direction | 1 request for 1 MB of edges, 0.5 read units for 4 KB | 2 calls |
-| the same where it has no edges | 1 request, 0.5 read units | 1 call |
+| for each expanded node, type and direction | 1 request for 1 MB of edges, 0.5 read units for 4 KB | 2 calls |
+| the same if it has no edges | 1 request, 0.5 read units | 1 call |
 | along a primary key: ``out=`` of an `edge` without sort | 1 request for 1 MB, 1 read unit for 4 KB | 1 call |
 
-The edges of 16 nodes are read at the same time. `Walk.reads` tells the requests. Nodes of the last depth are not gone
-on from, and of a node with more edges of a type than ``most``, no more are read than may be wanted.
+The edges of 16 nodes are read at the same time. `Walk.reads` is the number of requests. Nodes at the last depth are not
+expanded, and of a node with more edges of a type than ``most``, only as many as needed are read.
 
-Use it for friends of friends, parts of parts, who knows whom. What it costs grows with the nodes that it finds, so it
-has two bounds. Questions about a whole graph (ranks, components) are better asked of a copy made for analysis.
+Use it for friends of friends, parts of parts, who knows whom. The cost grows with the number of nodes found, so it
+has two bounds. Questions about a whole graph (ranks, components) are better answered from a copy made for analysis.
 
-A walk is no snapshot: what is written meanwhile may be found or not. On DynamoDB it reads indexes, which lag, but for
-edges without sort on their way out.
+A walk is not a snapshot: it may or may not find concurrent writes. On DynamoDB it reads eventually consistent indexes,
+except for outgoing edges without sort.
 
 Source: AWS, "Best practices for managing many-to-many relationships" (DynamoDB Developer Guide).
 """
@@ -46,12 +46,12 @@ Where: TypeAlias = Mapping[type[Entity], Condition | bool]
 
 @frozen
 class Visit:
-    """A node that a walk came to.
+    """A node that a walk found.
 
     Attributes:
         node: its key; the item may be absent.
-        depth: the number of edges on the shortest way from the start.
-        edge: the last edge of that way.
+        depth: the number of edges on the shortest path from the start.
+        edge: the last edge of that path.
     """
 
     node: Query[Any]
@@ -64,8 +64,8 @@ class Walk:
     """What a walk found.
 
     Attributes:
-        visits: the nodes by depth, without the start. If there are fewer than ``most``, these are all.
-        reads: the requests that were sent.
+        visits: the nodes by depth, without the start. Fewer than ``most`` means that all were found.
+        reads: the number of requests sent.
     """
 
     visits: tuple[Visit, ...]
@@ -84,20 +84,20 @@ def walk(
     depth: int,
     most: int,
 ) -> Gen[Walk]:
-    """Go from a node along edges, breadth first, until both bounds or the ends are met.
+    """Walk from a node along edges, breadth first, up to the two bounds.
 
     Args:
-        do: the calls of the store that runs it.
+        do: the operations of the store.
         network: the nodes and edges.
-        start: key of the node to begin at, such as ``User.primary(user_id="ann")``; it need not be stored.
+        start: key of the start node, such as ``User.primary(user_id="ann")``; it need not be stored.
         out: types of edges to follow from source to target.
         into: types of edges to follow from target to source.
         where: conditions on edges by their type, such as ``{Follows: Follows.since >= january}``.
-        depth: the most edges on the way to a node, 1 or more.
-        most: the most nodes to find, 1 or more.
+        depth: the maximum number of edges on the path to a node, 1 or more.
+        most: the maximum number of nodes to find, 1 or more.
 
     Raises:
-        BadValue: a bound is no such number, no edges are named, or a name is not of the network.
+        BadValue: a bound is not such a number, no edges are named, or a type is not in the network.
     """
     _check(out, into, where or {}, depth=depth, most=most)
     visits: dict[Any, Visit] = {}
@@ -121,7 +121,7 @@ def walk(
 
 
 def _narrowed(query: Query[Any], where: Where, most: int) -> Query[Any]:
-    """Edges of one query end at different nodes: of so many, one is new while any is, beside ``most`` and the start."""
+    """Edges of one query end at different nodes, so among this many at least one is new, if any is."""
     narrowed = query.where(where[query.entity]) if query.entity in where else query
     return narrowed.limit(most + 1)
 
@@ -134,6 +134,4 @@ def _check(out: Types, into: Types, where: Where, **bounds: int) -> None:
         raise BadValue("walk() follows no edges: name types of them, as in out=[Follows]")
     for entity in where:
         if entity not in (*out, *into):
-            raise BadValue(
-                f"walk(where={{{entity!r}: ...}}): it is not among the edges to follow: name it in out= or into="
-            )
+            raise BadValue(f"walk(where={{{entity!r}: ...}}): it is not an edge to follow: name it in out= or into=")

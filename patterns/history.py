@@ -11,21 +11,21 @@ from odm import BadValue, Calls, Companion, Entity, Gen, ItemNotFound, Procedure
 E = TypeVar("E", bound=Entity)
 
 LIFE: Final = "life_"
-"""The field of a kept version that tells of which life of its item it is."""
+"""The field of a kept version that holds the life of its item."""
 
 FIRST: Final = "0"
-"""The life of an item that is older than its history."""
+"""The life of an item that was stored before the history was declared."""
 
 
 @frozen
 class Kept(Generic[E]):
-    """What is known of an entity whose versions are kept.
+    """The compiled declaration of an entity whose versions are kept.
 
     Attributes:
         cls: the class of kept versions.
         number: the field of the number.
         primary: the name of the entity's primary key.
-        fields: those of a version's key, in order.
+        fields: the fields of a version's key, in order.
         keep: how many versions are kept; None: all.
     """
 
@@ -42,30 +42,30 @@ class Kept(Generic[E]):
         return key
 
     def all(self, values: Mapping[str, Any], *, above: int) -> Query[Any]:
-        """The versions of an item above a number, of whatever life."""
+        """The versions of an item above a number, of any life."""
         query: Query[Any] = self.cls.primary(**{name: values[name] for name in self.fields[:-1]})
         return query.where(getattr(self.cls, self.number) > above)
 
     def number_of(self, item: Any) -> int:
-        """Of an item or a version; None has 0."""
+        """The number of an item or a version; 0 for None."""
         return 0 if item is None else int(getattr(item, self.number))
 
     def gone(self, item: Any, *, newest: int) -> bool:
-        """Whether the version that an item is or was is not kept any more."""
+        """Whether the version of an item is no longer kept."""
         return self.keep is not None and self.number_of(item) <= newest - self.keep
 
     def goes(self, item: Any, life: str) -> list[Query[Any]]:
-        """The version that is not kept from this one on, if there is one; an item without a Revision left version 0."""
+        """The version that this one displaces, if there is one; an item without a Revision left version 0."""
         number = -1 if self.keep is None else self.number_of(item) - self.keep
         first = 0 if life == FIRST else 1
         return [self.key({**vars(item), self.number: number})] if number >= first else []
 
     def version(self, item: E, life: str) -> Any:
-        """The version that an item is."""
+        """The version record of an item."""
         return self.cls.model_construct(**self._content(item), **{LIFE: life})
 
     def item(self, version: Any) -> E:
-        """The item as it was at a version."""
+        """The item at a version."""
         return self.entity.model_construct(**self._content(version))
 
     def _content(self, item: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class History(Generic[E]):
     def __init__(self, companion: Companion, entity: type[E], kept: partial[Kept[E]]) -> None:
         self._companion = companion
         self._entity = entity
-        self._kept = kept  # once the table compiles
+        self._kept = kept  # set when the table compiles
 
     def __repr__(self) -> str:
         return f"{self._entity.__name__}.{self._companion.name}"
@@ -89,37 +89,37 @@ class History(Generic[E]):
         return self._kept().cls
 
     def __call__(self, **key: Any) -> Query[Any]:
-        """The query of the kept versions, in order, the newest among them.
+        """The query of the kept versions in order, including the newest.
 
         Args:
-            key: the key fields that stand in the partition, then any leading ones of the sort.
+            key: the key fields of the partition, then any leading fields of the sort.
         """
         query: Query[Any] = self._kept().cls.primary(**key)
         return query
 
     def version(self, number: int, /, **key: Any) -> Procedure[E | None]:
-        """The item as it was at a version, for ``db.get(...)``; None where that is not kept or was never.
+        """The item at a version, for ``db.get(...)``; None if the version is not kept or never existed.
 
         Args:
-            number: of the version, 1 or more.
+            number: the number of the version, 1 or more.
             key: the key fields.
         """
         return self._procedure(self._version, f"version({number}, {_shown(key)})", number, key)
 
     def compare(self, one: int, other: int, /, **key: Any) -> Procedure[dict[str, tuple[Any, Any]]]:
-        """What differs between two versions, for ``db.run(...)``: by field, the value in the one and in the other.
+        """The differences of two versions, for ``db.run(...)``: by field, the value in each.
 
         Raises:
-            ItemNotFound: one of them is not kept, or was never.
+            ItemNotFound: one of them is not kept, or never existed.
         """
         return self._procedure(self._compare, f"compare({one}, {other}, {_shown(key)})", (one, other), key)
 
     def revert(self, *, to: int, **key: Any) -> Procedure[E]:
-        """Make a new version with the content of an old one, for ``db.run(...)``, which gives it.
+        """Make a new version with the content of an old one, for ``db.run(...)``, which returns it.
 
         Raises:
-            ItemNotFound: the old one is not kept, or was never.
-            Conflict: the item was changed meanwhile.
+            ItemNotFound: the old one is not kept, or never existed.
+            Conflict: another writer changed the item meanwhile.
         """
         return self._procedure(self._revert, f"revert(to={to}, {_shown(key)})", to, key)
 
@@ -146,11 +146,11 @@ class History(Generic[E]):
     def _read(
         self, do: Calls, text: str, key: Mapping[str, Any], numbers: Sequence[int]
     ) -> Gen[tuple[E | None, list[E | None]]]:
-        """The newest version and those of some numbers. The newest is read first: by then, older ones are kept."""
+        """The newest version and those of some numbers. The newest is read first: then the older ones are stored."""
         kept = self._kept()
         for number in numbers:
             if type(number) is not int or number < 1:
-                raise BadValue(f"{text}: {number!r} is no version: they are numbered by ints, from 1 on")
+                raise BadValue(f"{text}: {number!r} is not a version number: give an int of 1 or more")
         newest, mark = yield from do.marked(self._companion, getattr(self._entity, kept.primary)(**key))
         last = kept.number_of(newest)
         older = [number for number in numbers if number < last]
@@ -161,7 +161,7 @@ class History(Generic[E]):
 
 
 def fields_of(entity: type[Entity], number: str) -> dict[str, Any]:
-    """The fields of a version: those of its entity, the number as a plain int, and the life."""
+    """The fields of a version: those of the entity with the number as a plain int, and the life."""
     fields: dict[str, Any] = {name: Annotated[info.annotation, info] for name, info in entity.model_fields.items()}
     others = [mark for mark in entity.model_fields[number].metadata if mark != Revision]
     return {**fields, number: Annotated[(int, *others)] if others else int, LIFE: str}
@@ -169,7 +169,7 @@ def fields_of(entity: type[Entity], number: str) -> dict[str, Any]:
 
 def _there(found: E | None, text: str) -> E:
     if found is None:
-        raise ItemNotFound(f"{text}: there is no such version, or it is not kept any more")
+        raise ItemNotFound(f"{text}: there is no such version, or it is no longer kept")
     return found
 
 

@@ -1,11 +1,11 @@
-"""Pointer: an item that tells which of many is the newest, and that every write of these moves forward, never back.
+"""Pointer: an item that names the newest of many items. Every write of these moves it forward, never back.
 
 | partition | sort | attributes |
 |---|---|---|
 | ``CUSTOMER#c1`` | ``ORDER#o7`` | the order's own item |
 | ``LAST_ORDER#c1`` | ``Order.latest``, the tag | ``customer_id``, ``order_id``: of the highest order so far |
 
-The pointer holds what its key is made of, the value that it tracks, and the rest of the item's primary key::
+The pointer holds the fields of its key, the tracked value, and the other fields of the item's primary key::
 
     class Order(Entity, table=shop):
         customer_id: str
@@ -19,30 +19,30 @@ The pointer holds what its key is made of, the value that it tracks, and the res
     db.get(Order.latest(customer_id="c1"))  # the order, or None
     db.run(Order.latest.value(customer_id="c1"))  # "o7" alone, or None
 
-**When.** The newest is asked for often, or no pattern has the items in this order: where one has,
-``db.first(Order.primary(customer_id="c1").reverse())`` finds the newest too, and nothing has to be kept.
+**When.** The newest item is read often, or no pattern sorts the items this way. If one does,
+``db.first(Order.primary(customer_id="c1").reverse())`` finds the newest without a pointer.
 
-**What holds.** Every put, insert, update and transaction that gives an item a higher value than the pointer's moves the
-pointer to it. A lower one leaves it, which is no error: writers may race, be late, and repeat themselves. Of two items
-with one value the first stays. None, in the tracked field or one of the pointer's key, moves nothing. Nothing moves a
-pointer back: after an update that lowers the value, ``get`` gives the item as it is; after a delete of it, or an update
-that takes it to another pointer, None. Batches refuse the entity; items that were there before it are to be put again.
+**Guarantees.** Every put, insert, update and transaction that gives an item a higher value than the pointer's moves the
+pointer to it. A lower value leaves it unchanged, without an error: writers may race, be late, and retry. Of two items
+with one value the first stays. None in the tracked field or in the pointer's key moves nothing. Nothing moves a pointer
+back: after an update that lowers the value, ``get`` returns the updated item; after a delete, or an update that moves
+the item to another pointer, None. Batches refuse the entity. Put items again that were stored before the declaration.
 
 **Cost** in requests, and in DynamoDB's units for items below 1 KB:
 
 | call | DynamoDB | units | Bigtable |
 |---|---|---|---|
 | put or insert of the newest | 1, a transaction | 4 write | 2 |
-| of another | 2: the transaction, which is refused, and the item | 4 + 1 write; a meter knows 1 | 3: one reads why |
-| update of a field of the pointer | 1 more, which reads the item | 1 read more | 1 more |
+| of an older one | 2: the refused transaction, and the item | 4 + 1 write; a meter reports 1 | 3: one reads why |
+| update of a field of the pointer | 1 more, to read the item | 1 more read | 1 more |
 | get | 2: the pointer, then the item | 2 read | 2; 3 where the newest was deleted |
 | value | 1 | 1 read | 2 |
 
 **Backends.** DynamoDB and the bundled engine write item and pointer in one transaction. Bigtable writes the item, then
-the pointer. Who stops in between leaves that behind, so reads there repair it: they ask a pattern for what is higher,
-which has the items in the order of the tracked field, in partitions by fields of the pointer's key. Where none is, a
-store on Bigtable raises `odm.Unsupported` when it connects. Those who move one and the same pointer share the 1,000
-write units a second of its partition on DynamoDB, 500 moves, and its row on Bigtable.
+the pointer. An interrupted write may leave the pointer behind, so reads there repair it: they query a pattern for
+higher values, which sorts the items by the tracked field, in partitions by fields of the pointer's key. Without such a
+pattern a store on Bigtable raises `odm.Unsupported` when it connects. All moves of one pointer share the 1,000 write
+units a second of its partition on DynamoDB (500 moves), and its row on Bigtable.
 
 **Known as** the pointer strategy: https://dev.to/aws-builders/amazon-dynamodb-pointer-strategy-2c4k
 """
@@ -81,15 +81,15 @@ R = TypeVar("R")
 
 
 class Pointer(Companion):
-    """Points at the newest of the entity's items, see the module.
+    """Points at the newest of the entity's items; see the module.
 
     Args:
-        partition: template of the pointer's partition key, of fields of the entity.
-        sort: template of its sort key; without one, its tag stands in its place.
-        tracks: the field whose highest value it points at: text, a number, moment, day, UUID or bytes.
+        partition: template of the pointer's partition key, with fields of the entity.
+        sort: template of its sort key. Default: its tag.
+        tracks: the field whose highest value it points at: str, number, datetime, date, UUID or bytes.
 
     Raises:
-        SchemaError: when the table compiles: the declaration does not fit the entity.
+        SchemaError: when the table compiles: the declaration is not valid for the entity.
         Unsupported: when a store connects to a backend without transactions: no pattern can repair the pointer.
     """
 
@@ -119,15 +119,15 @@ class Pointer(Companion):
         try:
             items.check_ordered(self.tracks)
         except BadValue as error:
-            raise self.fault(entity, f"{error}; a pointer moves in the order of a field: track another") from error
+            raise self.fault(entity, f"{error}; a pointer needs a field with an order: track another one") from error
         key = items.primary
         if self.tracks in set(key.fields) - key.lossy:
-            raise self.fault(entity, f"{self.tracks} is a part of its key, so every value has a pointer of its own")
+            raise self.fault(entity, f"{self.tracks} is part of its key, so every value would have its own pointer")
         of.pattern = None if key.lossy else schema.entity(entity).ordered_by(self.tracks, key.fields)
         if of.pattern is None and not transactions:
             raise Unsupported(
-                f"{entity.__name__}.{self.name}: this backend writes an item and then the pointer, and where that is "
-                f"cut short, no pattern finds the newest item: add {self._wanted(of, key)}"
+                f"{entity.__name__}.{self.name}: this backend writes an item and then the pointer; if that is "
+                f"interrupted, no pattern finds the newest item: add {self._wanted(of, key)}"
             )
 
     def _wanted(self, of: "Pointed[Any]", key: PatternView) -> str:
@@ -144,7 +144,7 @@ class Pointer(Companion):
         pointer = self._of[type(effect.new)].at(effect.new)
         if pointer is not None:
             value = getattr(pointer, self.tracks)
-            rank = getattr(value, "value", value)  # members of an Enum have no order, what is stored of them has
+            rank = getattr(value, "value", value)  # members of an Enum have no order, their stored values have
             tx.put(pointer, when=self.forward(pointer), lose=True, rank=rank)
 
     def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
@@ -154,22 +154,22 @@ class Pointer(Companion):
             yield from do.write(writes)
 
     def forward(self, pointer: Any) -> Any:
-        """The condition on which a pointer takes the place of the one that is stored."""
+        """The condition for replacing the stored pointer."""
         tracked = getattr(type(pointer), self.tracks)
         return missing(tracked) | (tracked < getattr(pointer, self.tracks))
 
     def fault(self, entity: type, wrong: str) -> SchemaError:
-        """Of a declaration that does not fit."""
+        """The error for a declaration that is not valid."""
         return SchemaError(f"{entity.__name__}.{self.name} = {self!r}: {wrong}")
 
 
 class Pointed(Generic[E]):
-    """What ``Order.latest`` is: call it with the fields of the pointer's key, for a procedure that gets the item.
+    """The value of ``Order.latest``: call it with the fields of the pointer's key for a procedure that gets the item.
 
     Attributes:
-        items: the class of the pointer's items, once the table is compiled.
+        items: the class of the pointer's items; set when the table compiles.
         key: the entity's primary key.
-        pattern: finds the newest item of a pointer that is behind, and whether that comes first in it; None: none does.
+        pattern: the pattern that finds the newest item, and whether it is the first in it; None: there is none.
     """
 
     items: type[Any]
@@ -184,7 +184,7 @@ class Pointed(Generic[E]):
         return f"{self._entity.__name__}.{self._pointer.name}"
 
     def __call__(self, **key: Any) -> Procedure[E | None]:
-        """The newest item, for ``db.get(...)`` or ``db.one(...)``; None: there is none, or it was deleted.
+        """The newest item, for ``db.get(...)`` or ``db.one(...)``; None: there was none, or it was deleted.
 
         Args:
             key: the fields of the pointer's key.
@@ -195,7 +195,7 @@ class Pointed(Generic[E]):
         return self._procedure(self._get, "", key)
 
     def value(self, **key: Any) -> Procedure[Any]:
-        """The highest value so far, for ``db.run(...)``; None: there was no item. Takes and raises what a call does."""
+        """The highest value so far, for ``db.run(...)``; None: there was no item. Arguments and errors: see a call."""
         return self._procedure(self._value, ".value", key)
 
     def at(self, item: Any) -> Any:
@@ -204,7 +204,7 @@ class Pointed(Generic[E]):
         return None if None in values.values() else self.items(**values)
 
     def _procedure(self, steps: Callable[[Query[Any], Calls], Gen[R]], of: str, given: dict[str, Any]) -> Procedure[R]:
-        """Steps that begin with the pointer's key, of values as the entity itself would hold them."""
+        """Steps that begin with the pointer's key; values are validated as by the entity."""
         if self._entity.__odm_table__ is None:
             raise self._pointer.fault(self._entity, "the class has no table=: use a subclass that has")
         entity = compiled(self._entity)
@@ -218,7 +218,7 @@ class Pointed(Generic[E]):
             return item
         own_key = getattr(self._entity, self.key.name)
         item = yield from do.get(own_key(**{name: getattr(pointer, name) for name in self.key.fields}))
-        own = None if item is None else self.at(item)  # an update may have taken it to another pointer
+        own = None if item is None else self.at(item)  # an update may have moved it to another pointer
         return item if own is not None and do.key_of(own) == do.key_of(pointer) else None
 
     def _value(self, key: Query[Any], do: Calls) -> Gen[Any]:
@@ -226,7 +226,7 @@ class Pointed(Generic[E]):
         return None if pointer is None else getattr(pointer, self._pointer.tracks)
 
     def _read(self, key: Query[Any], do: Calls) -> Gen[tuple[Any, E | None]]:
-        """The pointer, moved forward where it was behind, and the item at which it points, where that was read too."""
+        """The pointer, moved forward if it was behind, and the item that it points at, if that was read too."""
         pointer = yield from do.get(key)
         newest = None if do.transactions else (yield from do.first(self._newest(key.values, pointer)))
         found, tracks = None if newest is None else self.at(newest), self._pointer.tracks
@@ -234,12 +234,12 @@ class Pointed(Generic[E]):
             return pointer, newest
         if pointer is not None and getattr(found, tracks) == getattr(pointer, tracks):
             return pointer, None
-        with suppress(ConditionFailed):  # somebody was faster
+        with suppress(ConditionFailed):  # another writer moved it first
             yield from do.put(found, when=self._pointer.forward(found))
         return found, newest
 
     def _newest(self, values: Mapping[str, Any], pointer: Any) -> Query[E]:
-        """The newest of a pointer's items, from where it points on."""
+        """The newest of a pointer's items, at or after the one it points at."""
         assert self.pattern is not None  # the check of the store that has connected
         (pattern, descending), tracks = self.pattern, self._pointer.tracks
         given = {name: values[name] for name in pattern.partition_fields}

@@ -1,10 +1,10 @@
-"""Sharded counter: a count that is spread over several items, for more increments than one item takes.
+"""Sharded counter: a count spread over several items, for more increments than one item supports.
 
 | partition | sort | attributes |
 |---|---|---|
 | ``DOWNLOADS#07#s1`` | ``Downloads``, the tag | ``song_id``, ``shard``, ``count`` |
 
-An item is a shard: it counts what fell to it, and the total is their sum::
+Each item is a shard with a part of the count; the total is the sum of the shards::
 
     class Downloads(Entity, table=songs):
         song_id: str
@@ -19,30 +19,30 @@ An item is a shard: it counts what fell to it, and the total is their sum::
     db.run(downloads.add(song_id="s1"))  # one more; add(5, song_id="s1") is five more
     db.run(downloads.total(song_id="s1"))
 
-**When.** One key is counted up by everybody, more often than a partition takes writes: 1,000 a second on DynamoDB, what
-one node does on Bigtable. For less, a `odm.Counter` of an item is simpler, and its total is a get.
+**When.** One count gets more increments than a partition takes writes: 1,000 a second on DynamoDB, the capacity of one
+node on Bigtable. For fewer, a `odm.Counter` of one item is simpler, and its total is a get.
 
 **Cost**, of shards below 1 KB, n of them, in DynamoDB's units:
 
 | call | read units | write units | requests |
 |---|---|---|---|
-| ``add`` | 0 | 1; 2 for the first in a shard, one of which no meter tells | 1; 2 for the first, on Bigtable 4 |
+| ``add`` | 0 | 1; 2 for the first in a shard, of which a meter reports 1 | 1; 2 for the first, on Bigtable 4 |
 | ``total`` | n, or n/2 with ``consistent=False`` | 0 | 1 |
-| ``reset`` | 0 | 2n | 1; 2 where the number needs a new item |
+| ``reset`` | 0 | 2n | 1; 2 if it needs a new item |
 
-**What holds.** No ``add`` of any number of writers is lost or counted twice. One whose answer is lost raises
+**Guarantees.** No ``add`` of any number of writers is lost or counted twice. One whose response is lost raises
 `odm.OutcomeUnknown`; calling it again may count twice. ``db.with_options(retry_safe=True).run(downloads.add(...))``
-counts once all the same, at 2 write units. Where the message that makes you count may come twice, count in the
+counts exactly once, at 2 write units. If the message to count may be delivered twice, count in the
 transaction that stores it: ``tx.insert(play)`` and
 ``tx.update(downloads.shard_key(song_id="s1"), increment(Downloads.count), upsert=True)``. A ``total`` reads the shards
-in one request, not at one moment: it holds each ``add`` that had ended before, and perhaps some that end meanwhile.
+in one request, but not as a snapshot: it includes each ``add`` that ended before, and perhaps some concurrent ones.
 
-**More shards**: a larger ``shards=`` finds all that was counted before. Programs that run beside ones with a larger
-number, or after them, say ``reads=``, the largest number that anybody writes or has written.
+**More shards**: a larger ``shards=`` finds all earlier counts. Programs with a smaller number that run at the same time
+or later need ``reads=``, the largest number that any program writes or has written.
 
 **Backends.** DynamoDB: an UpdateItem to add, a BatchGetItem for the total. Bigtable: a ReadModifyWriteRow, a
 ReadRows; in front of the id, as above, the shard keeps the rows of a count from lying side by side there.
-Bigtable does not do ``retry_safe=True`` and transactions of several rows, so both and ``reset`` raise
+Bigtable does not support ``retry_safe=True`` and transactions of several rows, so both and ``reset`` raise
 `odm.Unsupported`: for a count that starts again, make the period a part of the key, ``...#{song_id}#{month}``.
 
 **Known as** write sharding by random suffixes to AWS, key salting to Bigtable, a distributed counter to Firestore:
@@ -81,18 +81,18 @@ MOST = 100
 
 
 class ShardedCounter(Generic[E]):
-    """A count that is spread over the items of an entity, see the module.
+    """A count that is spread over the items of an entity; see the module.
 
     Args:
-        entity: each item is a shard. Its primary key has the shard's number in its partition, and its other fields are
-            of the key or have defaults.
-        shards: how many are written, 1 to 100.
-        reads: how many are read, if that is more, up to 100.
-        count: the field that counts; of 0 by default, best a `odm.Counter`.
-        shard: the field of the shard's number; an int from 0, with bounds that leave room for more shards.
+        entity: each item is a shard. The partition of its primary key has the shard's number, and its other fields are
+            part of the key or have defaults.
+        shards: the number of shards to write, 1 to 100.
+        reads: the number of shards to read, if larger, up to 100.
+        count: the field that counts; its default is 0, and it should be a `odm.Counter`.
+        shard: the field of the shard's number; an int from 0, with bounds that allow more shards.
 
     Raises:
-        SchemaError: the entity or a number does not fit.
+        SchemaError: the entity or a number is not valid.
     """
 
     def __init__(
@@ -113,22 +113,22 @@ class ShardedCounter(Generic[E]):
         return f"ShardedCounter({self.entity.__name__}, shards={self.shards}{reads})"
 
     def add(self, by: int = 1, /, **key: Any) -> Procedure[None]:
-        """Count: one more, or so many more or less.
+        """Add to the count.
 
         Args:
-            by: how many.
+            by: the amount, 1 by default; negative to subtract.
             key: the key fields but the shard.
 
         Returns:
             A procedure for ``db.run(...)``.
 
         Raises:
-            OutcomeUnknown: its answer was lost: it was counted or not.
+            OutcomeUnknown: the response was lost: the increment may or may not have been applied.
         """
         return Procedure(partial(self._add, by, key), f"{self!r}.add({by}, {_shown(key)})")
 
     def total(self, *, consistent: bool = True, **key: Any) -> Procedure[int]:
-        """The sum of the shards; 0 where nothing was counted.
+        """The sum of the shards; 0 if nothing was counted.
 
         Args:
             consistent: False: at half the read units, the newest counts may be missing.
@@ -137,20 +137,20 @@ class ShardedCounter(Generic[E]):
         return Procedure(partial(self._total, key, consistent), f"{self!r}.total({_shown(key)})")
 
     def reset(self, to: int = 0, /, **key: Any) -> Procedure[None]:
-        """Make the total this number, in one transaction: each racing ``add`` comes before it or after it as a whole.
+        """Set the total, in one transaction: each concurrent ``add`` is applied either before or after it.
 
         Args:
             to: the new total.
             key: the key fields but the shard.
 
         Raises:
-            Unsupported: the backend does not write several items together, as Bigtable.
-            TransactionFailed: other writers kept being faster; nothing was changed.
+            Unsupported: the backend has no transactions of several items, such as Bigtable.
+            TransactionFailed: concurrent writers kept changing the shards; nothing was changed.
         """
         return Procedure(partial(self._reset, to, key), f"{self!r}.reset({to}, {_shown(key)})")
 
     def shard_key(self, **key: Any) -> Query[E]:
-        """The key of a shard that any one is as likely as another, for an update of your own in a transaction.
+        """The key of a random shard, for your own update in a transaction.
 
         Args:
             key: the key fields but the shard.
@@ -169,8 +169,8 @@ class ShardedCounter(Generic[E]):
     def _reset(self, to: int, key: Mapping[str, Any], do: Calls) -> Gen[None]:
         if not do.transactions:
             raise Unsupported(
-                f"{self!r}.reset(): the shards change together or not at all, and this backend has no transactions: "
-                "make a period a part of the key, and count in a new one"
+                f"{self!r}.reset(): the shards change together or not at all, but this backend has no transactions: "
+                "make a period part of the key, and count in a new one"
             )
         keys = [self._key(key, number) for number in range(self.reads)]
         tx = do.transaction()
@@ -196,7 +196,7 @@ class ShardedCounter(Generic[E]):
         if count.default != 0:
             raise self._fault(f"a shard begins to count at 0: write {self.count}: Annotated[int, Counter] = 0")
         if any(hasattr(mark, bound) for mark in count.metadata for bound in ("ge", "gt", "le", "lt")):
-            raise self._fault(f"{self.count} has bounds, which hold for each shard and not for the sum: leave them out")
+            raise self._fault(f"{self.count} has bounds, which apply to each shard and not to the sum: remove them")
         try:
             TypeAdapter(cast(Any, Annotated[shard.annotation, shard])).validate_python(self.reads - 1, strict=True)
         except ValidationError as error:
@@ -208,7 +208,7 @@ class ShardedCounter(Generic[E]):
         """The name of the primary key."""
         primary = primary_key(self.entity)
         if self.shard not in PrimaryKey(primary.partition).fields:
-            raise self._fault(f"its shards are to be partitions of their own: write PrimaryKey('...#{{{self.shard}}}')")
+            raise self._fault(f"each shard must be a partition of its own: write PrimaryKey('...#{{{self.shard}}}')")
         return primary.name
 
     def _fault(self, wrong: str) -> SchemaError:

@@ -31,14 +31,14 @@ class On:
 
 @frozen
 class Pause:
-    """Wait for so many seconds."""
+    """Wait for a number of seconds."""
 
     seconds: float
 
 
 @frozen
 class Call:
-    """Call a function that may block a moment, such as one that writes a small file."""
+    """Call a function that may block briefly, such as one that writes a small file."""
 
     function: Callable[[], object]
 
@@ -57,7 +57,7 @@ Steps: TypeAlias = Generator[Step, Any, R]
 def run(steps: Steps[R], stop: Event | None = None) -> R:
     """Run steps, blocking; those that are side by side in threads.
 
-    When one of these fails, or the program is interrupted, the others end behind the step that they are at.
+    When one of these fails, or the program is interrupted, the others stop after their current step.
     """
     stop = stop or Event()
     answer: Any = None
@@ -85,7 +85,7 @@ def _done(step: Step, stop: Event) -> Any:
 
 def _in_threads(steps: Sequence[Steps[Any]], stop: Event) -> list[Any]:
     with ThreadPoolExecutor(max(1, len(steps))) as pool:
-        # In a context of its own each, a copy of this one, where a meter may be open.
+        # Each runs in its own copy of this context, in which a meter may be open.
         futures = [pool.submit(copy_context().run, run, one, stop) for one in steps]
         try:
             ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
@@ -98,7 +98,7 @@ def _in_threads(steps: Sequence[Steps[Any]], stop: Event) -> list[Any]:
 
 
 class _Stopped(Exception):
-    """Another one has failed; nobody sees this, but the failure."""
+    """Raised in the others when one has failed; only the failure is reported."""
 
 
 async def arun(steps: Steps[R]) -> R:
@@ -125,7 +125,7 @@ async def _adone(step: Step) -> Any:
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
-                # A thread cannot be stopped, and must not write when the next copy has begun.
+                # A thread cannot be stopped, and must not write after the next copy has begun.
                 await asyncio.wait([work])
                 raise
         case Concurrent(steps):
@@ -140,19 +140,19 @@ async def _adone(step: Step) -> Any:
 
 
 class Bucket:
-    """A token bucket of one second's items: who takes more than there are waits until they have come.
+    """A token bucket of one second's items: taking more than it has waits until they are available.
 
     Args:
-        rate: items a second; None: any number.
+        rate: items per second; None: no limit.
         clock: seconds that only go forward.
 
     Raises:
-        BadValue: the rate makes no sense.
+        BadValue: the rate is not a positive number.
     """
 
     def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         if rate is not None and not 0 < rate < float("inf"):
-            raise BadValue(f"rate={rate!r}: give items a second, more than 0")
+            raise BadValue(f"rate={rate!r}: give items per second, more than 0")
         self._rate = rate
         self._clock = clock
         self._lock = Lock()

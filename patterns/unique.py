@@ -1,11 +1,11 @@
-"""Unique: no two items of an entity have one value of a field, such as an e-mail address.
+"""Unique: no two items of an entity have the same value of a field, such as an e-mail address.
 
 | partition | sort | attributes |
 |---|---|---|
 | ``CUSTOMER#c1`` | ``Customer``, its tag | ``customer_id``, ``email``, ..., ``_c_unique_email``: the mark |
 | ``UNIQUE#Customer#unique_email#a@b.c`` | ``Customer.unique_email`` | ``email``, ``customer_id``, ``claim_ids``, ... |
 
-The second item is the *claim* on a value. It tells whose the value is, so that is looked up without an index::
+The second item is the *claim* on a value. It names the item with the value, so a lookup needs no index::
 
     class Customer(Entity, table=shop):
         customer_id: str
@@ -19,11 +19,11 @@ The second item is the *claim* on a value. It tells whose the value is, so that 
     db.get(Customer.unique_email(email="ann@x.com"))  # the customer, or None
 
 Every put, insert, update, upsert, delete and `delete_all` claims and frees, also in a transaction; batches refuse the
-entity. ``Unique("tenant", "name")`` is for values together. Where one is None, nothing is claimed. What counts as equal
-is for a validator of the field to say: one that lowers addresses makes them unique whatever their case.
+entity. ``Unique("tenant", "name")`` is for values together. Where one is None, nothing is claimed. A validator of
+the field can normalize values: one that converts addresses to lower case makes them unique regardless of case.
 
-**When.** Something beside the key must be unique. What never changes can be the primary key of an entity of its own,
-whose insert is exclusive.
+**When.** A field other than the key must be unique. A value that never changes can be the primary key of its own
+entity, whose insert is exclusive.
 
 **Cost**, of items below 1 KB, in DynamoDB's units, of which a transaction takes twice as many, and in requests:
 
@@ -41,12 +41,12 @@ whose insert is exclusive.
 was read, and the new claim absent, or the item's own. One transaction writes an item once, so a value that goes from
 one item to another in it is `odm.BadValue`: free it first. Bigtable writes one row at a time, so there the claim comes
 first, and goes last, by the steps in `odm.patterns.claims`: two items never hold one value, whatever writer stops
-where. A value whose writer was stopped is `odm.Conflict` for an hour, and one that another writer is about to hold or
-to free may be for a moment.
+where. A value whose writer was interrupted raises `odm.Conflict` for an hour; a value that another writer is claiming
+or freeing may raise it briefly.
 
-**Limits.** Entities whose items expire, or that have ``keep=``, are refused: nobody would free the values. Items from
-before the declaration have claimed nothing: put each again. Where another program removes an item, its claim stays: on
-Bigtable whoever wants the value next takes it over, elsewhere ``db.delete(Customer.unique_email.claim(email=...))``.
+**Limits.** Entities whose items expire, or that have ``keep=``, are refused: nothing would free the values. Items from
+before the declaration have no claims: put each again. If another program deletes an item, its claim remains: on
+Bigtable the next writer of the value takes it over, elsewhere ``db.delete(Customer.unique_email.claim(email=...))``.
 
 AWS describes the transaction:
 https://aws.amazon.com/blogs/database/simulating-amazon-dynamodb-unique-constraints-using-transactions/
@@ -85,10 +85,10 @@ E = TypeVar("E", bound=Entity)
 
 
 class Unique(Companion):
-    """A declaration that no two items of the entity have the same value, see the module.
+    """Declares that no two items of the entity have the same value; see the module.
 
     Args:
-        fields: the field, or several whose values count together.
+        fields: the field, or several whose combined values are unique.
     """
 
     reads: ClassVar[bool] = True
@@ -106,7 +106,7 @@ class Unique(Companion):
         def __get__(self, instance: object, owner: type[E]) -> "Holders[E]": ...
 
     def of(self, entity: type[E]) -> "Holders[E]":
-        """What finds the item that holds a value: ``Customer.unique_email(email=...)``."""
+        """Finds the item that holds a value: ``Customer.unique_email(email=...)``."""
         return Holders(self, entity)
 
     def sources(self, entity: type[Entity]) -> frozenset[str]:
@@ -127,8 +127,8 @@ class Unique(Companion):
         ttl = schema.entity(entity).ttl
         if ttl is not None:
             raise SchemaError(
-                f"{entity.__name__}.{self.name}: items expire by {entity.__name__}.{ttl}, and nobody would free what "
-                "they claim: take TTL away and delete them, or make the value the primary key of an entity that "
+                f"{entity.__name__}.{self.name}: items expire by {entity.__name__}.{ttl}, and nothing would free what "
+                "they claim: remove TTL and delete them, or make the value the primary key of an entity that "
                 "expires too"
             )
 
@@ -178,12 +178,12 @@ class Unique(Companion):
             yield from claims.free(do, old, effect.mark)
 
     def _change(self, effect: Effect[Any]) -> tuple[Claims, Values | None, Values | None]:
-        """What the item claims from now on, and what it has claimed: without a mark it is from before that."""
+        """The item's new and previous claims; an item without a mark has no previous claims."""
         claims = self._claims[effect.key.entity]
         return claims, claims.values(effect.new), None if effect.mark is None else claims.values(effect.old)
 
     def _check_fields(self, entity: type[Entity]) -> list[str]:
-        """Refuse what cannot be claimed; the fields of the primary key."""
+        """Check the fields; returns the fields of the primary key."""
         name, fields = f"{entity.__name__}.{self.name}", entity.model_fields
         if not self.fields or len(set(self.fields)) < len(self.fields):
             raise SchemaError(f"{name}: {self!r}: name the fields that are unique together, each once")
@@ -199,7 +199,7 @@ class Unique(Companion):
 
 
 class Holders(Generic[E]):
-    """What ``Customer.unique_email`` is; a call with the value is a procedure that finds the item that holds it."""
+    """The value of ``Customer.unique_email``; a call with values is a procedure that finds the item that holds them."""
 
     def __init__(self, unique: Unique, entity: type[E]) -> None:
         self._unique, self._entity = unique, entity
@@ -225,7 +225,7 @@ class Holders(Generic[E]):
         return Procedure(find, f"{self!r}({shown(values)})")
 
     def claim(self, **values: Any) -> Query[Any]:
-        """The key of the claim on a value, which is an item: it tells the key of the item that holds the value.
+        """The key of the claim on a value, an item that holds the key of the item with the value.
 
         Args:
             values: by field name.

@@ -6,12 +6,12 @@ It makes no items. Of each partition on either side it works out
 |---|---|---|
 | ``Order`` | ``c1`` | ``(12, 0x5c0f…)`` |
 
-An item's checksum is that of its key and of its attributes as they are stored, whatever the backend: so of a revision,
-a counter, a version, the time at which it expires, and of what the model does not know. In the target it also counts as
-different when an index has another entry for it than the model makes, or none. The order in which items are read does
-not matter to a sum, so the two sides are read at their own pace, each in parts at the same time.
+An item's checksum covers its key and all stored attributes, on every backend: also revision, counters, version, expiry
+and attributes that the model does not know. In the target an item also counts as different if an index entry is missing
+or differs from the model's. A sum does not depend on the order of reads, so both sides are read independently, each in
+several parts at the same time.
 
-Use it behind a `odm.patterns.copy`, which does so by itself, or to see whether a backup is still what the table is.
+`odm.patterns.copy` uses it by default. Use it also to check that a backup still matches the table.
 
 What it costs: every item of both sides is read once, a request for ``size`` of them (on DynamoDB 1 MB at most), with
 consistent reads. Partitions are counted together by a hash, in 4,096 sums for each entity, so that memory is bounded
@@ -20,7 +20,7 @@ however many there are. Only where such sums differ, both sides are read a secon
 The same on every backend: DynamoDB reads its segments, Bigtable the ranges between its sample row keys, the bundled
 engine hashes.
 
-Limits: it is no snapshot. What is written while it reads may show as a difference; what has settled by the second
+Limits: it is not a snapshot. What is written while it reads may show as a difference; what has settled by the second
 reading does not. What had expired when it began is left out on both sides, as every read leaves it out.
 """
 
@@ -40,7 +40,7 @@ BUCKETS: Final = 4096
 """Sums for each entity, each of the partitions of one hash."""
 
 NAMED: Final = 16
-"""So many differing sums are looked into, at most."""
+"""The maximum number of differing sums whose partitions are listed."""
 
 Name: TypeAlias = tuple[str, int | str]
 """An entity, and the hash of partitions or a partition."""
@@ -52,7 +52,7 @@ Tell: TypeAlias = Callable[[int], object]
 
 @frozen
 class Difference:
-    """A partition that is not the same on both sides.
+    """A partition that differs between the two sides.
 
     Attributes:
         entity: whose items.
@@ -74,12 +74,12 @@ class Difference:
 
 @frozen
 class Verified:
-    """What comparing gave.
+    """The result of a comparison.
 
     Attributes:
-        items: how many the source has.
-        differences: partitions that are not the same, by entity and partition.
-        more: so many sums differ whose partitions were not looked for.
+        items: the number of items in the source.
+        differences: partitions that differ, by entity and partition.
+        more: the number of other differing sums, whose partitions are not listed.
     """
 
     items: int
@@ -102,7 +102,7 @@ def verify(
         target: what is there.
         parallel: so many parts of each side are read at the same time.
         size: items of a page.
-        tell: is told the number of items of both sides that were read since it was told last; called in threads.
+        tell: called with the number of items read on both sides since its last call; from several threads.
 
     Raises:
         BadValue: the stores are not of one `odm.Table`.
@@ -114,7 +114,7 @@ def verify(
 async def averify(
     source: AsyncStore, target: AsyncStore, *, parallel: int = 4, size: int = 250, tell: Tell = lambda _: None
 ) -> Verified:
-    """Compare all items of two async stores of one table; as `verify`."""
+    """Compare all items of two async stores of one table; see `verify`."""
     return await arun(steps(source, target, parallel, size, tell))
 
 

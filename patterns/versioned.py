@@ -1,11 +1,11 @@
-"""Versioned: the newest version of an item in one get, and the versions before it, each as it was, in order.
+"""Versioned: the newest version of an item in one get, and its previous versions, in order.
 
 | partition | sort | attributes |
 |---|---|---|
 | ``DOC#d1`` | ``v0`` | those of the document: the newest version, with its number, and ``_c_history``, its life |
 | ``DOC#d1`` | ``va1``, ``va2``, … ``va9``, ``vb10``, … | those of version 1, 2, …, and ``life_`` |
 
-The number is the document's `odm.Revision`, as an int without bounds stands in a key: in the order of numbers::
+The number is the document's `odm.Revision`, encoded in the key as an unbounded int, so versions sort by number::
 
     class Document(Entity, table=docs):
         doc_id: str
@@ -19,11 +19,11 @@ The number is the document's `odm.Revision`, as an int without bounds stands in 
     db.get(Document, doc_id="d1")  # the newest
     db.query(Document.history(doc_id="d1").reverse().limit(5))  # the last versions, the newest among them
     db.get(Document.history.version(3, doc_id="d1"))  # the document as it was
-    db.run(Document.history.compare(3, 7, doc_id="d1"))  # {"text": ("as it was", "as it was later")}
+    db.run(Document.history.compare(3, 7, doc_id="d1"))  # {"text": ("the old text", "the new text")}
     db.run(Document.history.revert(to=3, doc_id="d1"))  # a new version with the content of the third
 
-**When.** What was there before must be known: documents, prices that are corrected, settings. Every put, insert and
-update makes a version; a writer that goes by an old one gets `odm.Conflict`. With ``keep=n`` the last n are kept, the
+**When.** You need previous versions: documents, corrected prices, settings. Every put, insert and
+update makes a version; a writer with an old version gets `odm.Conflict`. With ``keep=n`` the last n are kept, the
 newest among them. The versions are items of a class of their own, ``Document.history.entity``, whose fields conditions
 name, without the document's indexes. One that is put changes the past: to go on from it take `version` or `revert`.
 
@@ -38,19 +38,19 @@ name, without the document's indexes. One that is put changes the past: to go on
 | ``version``; ``compare`` | 2; 3 | 0 | 2 | 2 |
 | ``revert`` | 3 | as ``put`` | 4 | 7, or 8 where a version goes |
 
-**What holds.** A number is given once, and a version that is acknowledged can be read until it is not kept any more or
-the document is deleted. A write that is stopped anywhere was done as a whole or not at all; its number is free then. A
-document that is deleted and made again begins at 1; its *life* tells its versions from those of the one before.
+**Guarantees.** A number is used once. An acknowledged version can be read until it is no longer kept or the document
+is deleted. An interrupted write is applied as a whole or not at all; if not, its number is free. A document that is
+deleted and created again begins at 1; its *life* distinguishes its versions from those of the deleted document.
 
 **Backends.** DynamoDB and the bundled engine write document and version in one transaction. Bigtable writes the
-document, under its revision, and then the version; who writes next makes sure of it before the document changes. Until
+document, under its revision, and then the version; the next writer makes sure of it before the document changes. Until
 then ``history(...)`` may lack the newest version there, or have one more at its other end; ``get`` and ``version`` are
-right. A delete removes the document and then its versions: stopped between, it leaves them to ``history(...)`` alone,
-until the document is deleted again or made anew.
+right. A delete removes the document and then its versions: if it is interrupted, only ``history(...)`` returns
+them, until the document is deleted or created again.
 
 **Limits.** Batches are refused, as with any Revision; so is a TTL, by which a document would go without its versions. A
-smaller ``keep=`` leaves what a larger one kept: ``db.delete_all(Document.history(doc_id="d1").limit(5))``. Who had read
-a document before it was deleted and made again, and puts it at the same number, is not told, as with any Revision.
+smaller ``keep=`` leaves what a larger one kept: ``db.delete_all(Document.history(doc_id="d1").limit(5))``. A writer
+that read a document before it was deleted and created again, and puts it at the same number, gets no error.
 
 **Known as** version control with a sort key prefix to AWS; Bigtable has timestamped cells, of which its garbage
 collection keeps so many, without numbers, conflicts, or a version as a whole:
@@ -88,13 +88,13 @@ PAGE: Final = 100
 
 
 class Versioned(Companion):
-    """Keeps the versions of an item, see the module.
+    """Keeps the versions of an item; see the module.
 
     Args:
         partition: template of the partition key of versions, such as ``"DOC#{doc_id}"``.
         sort: template of their sort key, whose last field is the Revision: ``"v{version}"``. Both together have the
             fields of the primary key, and no others.
-        keep: how many versions are kept, the newest among them; None: all.
+        keep: how many versions to keep, including the newest; None: all.
     """
 
     reads: ClassVar[bool] = True
@@ -120,7 +120,7 @@ class Versioned(Companion):
         return History(self, entity, partial(self._of, entity))
 
     def _of(self, entity: type[E]) -> Kept[E]:
-        """What is known of an entity; its table is compiled first."""
+        """The compiled declaration of an entity; compiles its table first."""
         if entity not in self._kept and entity.__odm_table__ is not None:
             entity.__odm_table__.compile()
         if entity not in self._kept:
@@ -138,18 +138,18 @@ class Versioned(Companion):
         return [made]
 
     def _check(self, entity: type[Entity], primary: PrimaryKey, key: PrimaryKey) -> str:
-        """The field of the number. Raises SchemaError where the declaration does not fit the entity."""
+        """The field of the number. Raises SchemaError if the declaration is not valid for the entity."""
         owner = f"{entity.__name__}.{self.name} = {self!r}"
         marks = {name: info.metadata for name, info in entity.model_fields.items()}
         numbers = [name for name in marks if Revision in marks[name]]
         if not numbers:
             raise SchemaError(f"{owner}: a Revision numbers the versions: add version: Annotated[int, Revision] = 0")
         if any(TTL in marks[name] for name in marks):
-            raise SchemaError(f"{owner}: an item that expires leaves its versions behind: take TTL or the history away")
+            raise SchemaError(f"{owner}: an item that expires leaves its versions behind: remove TTL or the history")
         if LIFE in marks:
             raise SchemaError(f"{owner}: versions have a field {LIFE!r} of their own: rename that of {entity.__name__}")
         if self.keep is not None and (type(self.keep) is not int or self.keep < 1):
-            raise SchemaError(f"{owner}: keep= says how many versions are kept: an int of 1 or more, or None for all")
+            raise SchemaError(f"{owner}: keep= is the number of versions to keep: an int of 1 or more, or None for all")
         wanted, before = {*primary.fields, numbers[0]}, PrimaryKey(self.partition).fields
         ends = PrimaryKey(self.sort).fields[-1:] == (numbers[0],) and numbers[0] not in before
         if {*key.fields} != wanted or not ends:
@@ -160,7 +160,7 @@ class Versioned(Companion):
         return numbers[0]
 
     def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
-        """In one transaction with the item: its version, and the one that goes for it."""
+        """In one transaction with the item: add its version, and delete the one that it displaces."""
         old, new, life = effect.old, effect.new, effect.mark
         if new is None:
             return
@@ -178,9 +178,9 @@ class Versioned(Companion):
             tx.delete(gone)
 
     def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
-        """The item first, and its version after it: until the item changes again, it tells that version itself."""
+        """Write the item first, then its version: until the item changes again, it still has that version's content."""
         old, new = effect.old, effect.new
-        writes = do.companion_writes(self, effect)  # refuses what cannot be stored before anything is sent
+        writes = do.companion_writes(self, effect)  # raises for invalid items before anything is sent
         if new is None:
             yield from commit()
             return
@@ -192,7 +192,7 @@ class Versioned(Companion):
         yield from self._ensure(do, kept, effect.key, new, life, fresh=True)
 
     def settle(self, do: Calls, effect: Effect[Any]) -> Gen[None]:
-        """Remove what is left of a life that is over: after a delete, and above the first version of a new one."""
+        """Delete the versions of an ended life: after a delete, and above the first version of a new life."""
         if effect.old is not None and effect.new is not None:
             return
         kept = self._of(effect.key.entity)
@@ -207,7 +207,7 @@ class Versioned(Companion):
             cursor, more = page.cursor, page.cursor is not None
 
     def _newest(self, do: Calls, kept: Kept[Any], key: Query[Any]) -> Gen[tuple[str | None, int]]:
-        """The life and the number of an item; None and 0: it is not there.
+        """The life and the number of an item; None and 0 if it is absent.
 
         The life of a version had begun when it was written: if one was found *before* this is read, and is of another
         life, that is over. And what is there before this is read is seen by whoever deletes the item after it.
@@ -218,7 +218,7 @@ class Versioned(Companion):
     def _ensure(
         self, do: Calls, kept: Kept[Any], key: Query[Any], item: Any, life: str, *, fresh: bool = False
     ) -> Gen[None]:
-        """Keep the version that an item is or was, unless it is kept; ``fresh``: most likely it is not.
+        """Store the version of an item, unless it is stored; ``fresh``: it most likely is not.
 
         The version that goes for it goes first: who finds this one kept has nothing left to do. A writer that was held
         up may come here late, when the item is in another life or many versions on. So what is in the way is replaced
@@ -245,6 +245,6 @@ class Versioned(Companion):
                 yield from self._remove(do, at, life)
 
     def _remove(self, do: Calls, version: Query[Any], life: str) -> Gen[None]:
-        """Remove a version; one of another life stays."""
+        """Delete a version, unless it belongs to another life."""
         with suppress(ConditionFailed):
             yield from do.delete(version, when=version.entity.life_ == life)

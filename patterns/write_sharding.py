@@ -1,4 +1,4 @@
-"""Write sharding, which Google calls key salting: one partition spread over several, for more writes than one takes.
+"""Write sharding (Google: key salting): spread one partition over several, for more writes than one supports.
 
 ::
 
@@ -17,7 +17,7 @@
 
         primary = PrimaryKey("VISITS#{at:%Y%m%d}", "{at}#{visitor}", shards=Shards(4, by="visitor"))
 
-The shard is in the core, a component behind the partition template, as wide as the largest number:
+The shard is built into odm: a component after the partition template, as wide as the largest number:
 
 | item | pk, sk | by_statuspk, by_statussk |
 |---|---|---|
@@ -29,9 +29,9 @@ partition takes 1,000 writes a second on DynamoDB. On Bigtable rows that follow 
 in the order of time are all at its end; n shards are n ends. Where reads ask for one user or device in any case, put
 that in front instead (field promotion): it spreads as well, and a query reads one partition.
 
-**Computed or random.** With ``by=`` the shard is CRC-32 of the field modulo the count, so who knows the field reads one
+**Computed or random.** With ``by=`` the shard is CRC-32 of the field modulo the count, so a query with it reads one
 shard. ``Shards(8)`` draws one at every write of an index entry. The primary key needs a field, as the item must be
-found again; for chance, let chance be one: ``salt: int = Field(default_factory=lambda: randrange(200))``.
+found again; for random shards, add a random field: ``salt: int = Field(default_factory=lambda: randrange(200))``.
 
 | operation, with n shards | DynamoDB, bundled engine | Bigtable |
 |---|---|---|
@@ -51,13 +51,13 @@ found again; for chance, let chance be one: ``salt: int = Field(default_factory=
    anywhere, be done again, and run beside any reader and writer.
 3. When no program of the older model writes any more and it gives 0, drop ``was=``.
 
-A query under way gives an entry that moves once, if the new count is a multiple of the old, divides it, or has another
+A concurrent query returns a moving entry once, if the new count is a multiple of the old, divides it, or has another
 number of digits; else it may miss one. Of entries with equal sort keys, a page may repeat one that moved since the page
-before. On DynamoDB indexes lag, and a query in the moment of a move may find the entry in neither shard.
+before. On DynamoDB indexes lag, and a query during a move may find the entry in neither shard.
 
-**Limits.** 1,000 partitions a query, old and new shards together. A primary key keeps its count for good, since an item
-could be there twice: to change it, put all that the old model reads into a table of another name, with the new model.
-It has no ``keep=``, whose newest are of one partition.
+**Limits.** 1,000 partitions per query, old and new shards. The count of a primary key cannot change, since an item
+could be stored twice: to change it, read everything with the old model and put it into a table of another name.
+It cannot be combined with ``keep=``, which needs the newest items in one partition.
 
 Source: AWS, "Using write sharding to distribute workloads evenly in your DynamoDB table" (DynamoDB Developer Guide);
 Google Cloud, "Cloud Bigtable schema optimization: key salting".
@@ -73,22 +73,22 @@ E = TypeVar("E", bound=Entity)
 
 @procedure
 def move(do: Calls, entity: type[E], partition: Callable[[E], Query[E] | None]) -> Gen[int]:
-    """Move the entries of a pattern to its shards, in all partitions that a scan of the table finds.
+    """Move the entries of a pattern to their new shards, in all partitions that a scan of the table finds.
 
     ::
 
         moved = db.run(move(Event, lambda event: Event.by_status(status=event.status)))
 
     Args:
-        do: the calls of the store.
-        entity: whose entries.
-        partition: the query of the partition where the entry of an item is; None: it has none.
+        do: the operations of the store.
+        entity: the entity whose entries to move.
+        partition: returns the query of the partition of an item's entry; None: it has none.
 
     Returns:
-        How many were moved. After a failure, run it again: it goes on with the rest.
+        The number of moved entries. After a failure, run it again: it continues with the rest.
 
     Raises:
-        BadValue: the pattern does not say ``was=``.
+        BadValue: the pattern has no ``was=``.
     """
     asked: set[str] = set()
     moved, after = 0, None

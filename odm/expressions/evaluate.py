@@ -1,4 +1,4 @@
-"""Judges lowered conditions and applies lowered actions to stored items.
+"""Evaluates lowered conditions and applies lowered actions to stored items.
 
 The bundled engine does every write through this module, and Bigtable its read, evaluate, check-and-mutate round. It
 knows nothing of keys, indexes or I/O: stored values in, stored values out. The semantics are those of DynamoDB's
@@ -80,10 +80,10 @@ def holds(condition: Condition, item: Item | None) -> bool:
 
 
 def apply(actions: Sequence[Action], item: Item) -> dict[str, Value]:
-    """The item as it is after an update.
+    """Apply an update to an item.
 
-    Every right-hand side, and every list position, refers to the item as it was. The result shares no list or map with
-    the item or with the actions, and the item is left as it is.
+    Every right-hand side, and every list position, refers to the previous item. The result shares no list or map with
+    the item or with the actions, and the item is not changed.
 
     Args:
         actions: lowered, and no path is another's or a part of it.
@@ -222,7 +222,7 @@ def _place(action: Action) -> tuple[tuple[bool, str | int], ...]:
 
 
 def _result(action: Action, item: Item) -> Value:
-    """What stands at the action's path afterwards; ``_ABSENT`` for nothing."""
+    """The value at the action's path afterwards; ``_ABSENT`` for none."""
     path = action.path
     old = _find(path.segments, item)
     match action:

@@ -7,7 +7,7 @@ These nodes only hold values and are frozen. They stand at two levels of the flo
 * *lowered* (`odm.codec`), as backends see them: paths begin with the *stored* name and have no owner,
   values are stored values (`Value`).
 
-Whoever consumes nodes does it with one ``match`` that ends in ``assert_never``.
+Code that consumes nodes uses one ``match`` that ends in ``assert_never``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -74,7 +74,7 @@ Operand: TypeAlias = Path | Size | Const
 
 
 class _Readable:
-    """Prints as it reads, also at a prompt and in a test's report."""
+    """Its repr is its text."""
 
     __slots__ = ()
 
@@ -169,7 +169,7 @@ class Contains(Condition):
 
 @frozen(repr=False)
 class Exists(Condition):
-    """The attribute is there (a stored NULL is there)."""
+    """The attribute exists (a stored NULL exists)."""
 
     path: Path
 
@@ -179,7 +179,7 @@ class Exists(Condition):
 
 @frozen(repr=False)
 class Missing(Condition):
-    """The attribute is not there."""
+    """The attribute does not exist."""
 
     path: Path
 
@@ -312,7 +312,7 @@ Action: TypeAlias = Set | SetIfMissing | Remove | Increment | Append | Prepend |
 
 
 def shown(value: object) -> str:
-    """A value as people read it: moments and numbers as they are written, the rest as Python shows it."""
+    """A value for messages: datetimes and numbers as text, other values as their repr."""
     if isinstance(value, frozenset):  # in an order that does not change from run to run
         return f"{{{', '.join(sorted(map(shown, value)))}}}"
     return str(value) if isinstance(value, date | Decimal) else repr(value)

@@ -20,7 +20,7 @@ _FUNCTIONS = {
     "is_in": "is_in",
     "startswith": "starts_with",
 }
-"""The functions that do what methods of these names do elsewhere."""
+"""The functions to use instead of methods of these names."""
 
 
 class _Comparable:
@@ -33,7 +33,7 @@ class _Comparable:
     def __init__(self, operand: Path | Size) -> None:
         object.__setattr__(self, "_odm_operand", operand)
 
-    def __reduce__(self) -> tuple[type, tuple[Path | Size]]:  # attributes cannot be set, so copies are built anew
+    def __reduce__(self) -> tuple[type, tuple[Path | Size]]:  # attributes cannot be set, so copies are built again
         return type(self), (self._odm_operand,)
 
     def __eq__(self, other: object) -> Condition:  # type: ignore[override]

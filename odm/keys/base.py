@@ -1,8 +1,8 @@
-"""What the key compiler asks of a type, and what it answers.
+"""The interface between the key compiler and key types.
 
 A `KeyType` is one placeholder's type and format, made once when a template is compiled. It turns values into texts
 whose code-point order is the order of the values, and says where the value of a bound stands among those texts.
-Key types know neither entities nor templates: they raise `Refused` with the reason, and the template says the rest.
+Key types know neither entities nor templates: they raise `Refused` with the reason, and the template adds the rest.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from odm.keys.shapes import Shape
 
 
 class Refused(ValueError):
-    """Why something cannot be used, with the fix; the template turns it into the public error."""
+    """The reason why something cannot be used, with the fix; the template turns it into the public error."""
 
 
 def wrong_type(value: object, wanted: str) -> Refused:

@@ -18,7 +18,7 @@ from odm.keys.types import key_type
 
 @frozen
 class Literal:
-    """Text that stands in every key; the '#' between components is part of it."""
+    """Text of every key, including the '#' between components."""
 
     text: str
 
@@ -79,7 +79,7 @@ def _slot(placeholder: str, follow: str, fields: Mapping[str, FieldInfo]) -> Slo
         type_ = key_type(fields[name], form, descending)
         if type_.variable and follow and follow[0] != "#":
             raise Refused(
-                f"its texts vary in width, so {follow!r} cannot follow; put '#' between, or pad a str with :<N"
+                f"its texts vary in width, so {follow!r} cannot follow; put '#' between them, or pad a str with :<N"
             )
         return Slot(name, type_, follow)
     except Refused as why:
@@ -93,7 +93,7 @@ def _split_desc(form: str) -> tuple[str, bool]:
 
 
 def near(name: str, fields: Mapping[str, FieldInfo]) -> str:
-    """What to say of a name that is no field."""
+    """The message for a name that is not a field."""
     like = difflib.get_close_matches(name, fields, n=1)
     hint = f"did you mean {like[0]}? " if like else ""
     return f"there is no field {name!r}; {hint}the fields are {', '.join(fields)}"
@@ -113,7 +113,7 @@ def components(parts: Iterable[Part]) -> tuple[tuple[Shape, ...], ...]:
 
 
 def heads(parts: Iterable[Part]) -> tuple[str, ...]:
-    """What stands before each slot, and at last the whole, as patterns for `%` with the texts of the slots so far."""
+    """The text before each slot, and finally the whole, as patterns for `%` with the texts of the slots so far."""
     found = [""]
     for part in parts:
         if isinstance(part, Slot):

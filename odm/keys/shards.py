@@ -31,10 +31,10 @@ class Shards:
     reads all shards together and merges them; if it knows the field ``by``, it reads one.
 
     Args:
-        count: how many, 2 to 1000. With another count most of the entries that are stored are no longer found, but
-            for those that ``was`` tells of.
-        by: the field that tells the shard, which differs between the items of a partition: CRC-32 of its text
-            modulo ``count``. The text of a str is its UTF-8, of any other type what stands in a key. None: a random
+        count: how many, 2 to 1000. With another count most stored entries are no longer found, except those in
+            the shards of ``was``.
+        by: the field that selects the shard, which differs between the items of a partition: CRC-32 of its text
+            modulo ``count``. The text of a str is its UTF-8, of any other type its text in a key. None: a random
             shard at every write of the entry.
         was: how many shards there were, while entries are still in them: queries look at these too. 1: there were none.
             Every write of an entry moves it, and ``db.reshard(query)`` the rest. Of access patterns only.
@@ -80,12 +80,12 @@ def suffixes_leaving(shards: Shards | None) -> frozenset[str]:
 
 
 def random_suffix(shards: Shards, random: Random) -> str:
-    """The suffix of a shard that any one is as likely as another."""
+    """The suffix of a random shard."""
     return _numbered(shards.count)[random.randrange(shards.count)]
 
 
 def suffix_of(shards: Shards, hashed: Template, value: Any) -> str:
-    """The suffix of the shard that a value of the field ``by`` tells.
+    """The suffix of the shard that a value of the field ``by`` selects.
 
     Args:
         shards: of the pattern.
@@ -93,7 +93,7 @@ def suffix_of(shards: Shards, hashed: Template, value: Any) -> str:
         value: of the field, not None.
 
     Raises:
-        KeyValueError: the value cannot stand in a key.
+        KeyValueError: the value cannot be used in a key.
     """
     return _numbered(shards.count)[_hash(shards, hashed, value) % shards.count]
 
@@ -119,7 +119,7 @@ def compile_hashed(shards: Any, partition: Template, fields: Mapping[str, FieldI
         SchemaError: the counts or the field cannot be used.
     """
     if not isinstance(shards, Shards):
-        raise SchemaError(f"{owner}: shards={shards!r} is no Shards: write shards=Shards(8) or Shards(8, by=...)")
+        raise SchemaError(f"{owner}: shards={shards!r} is not a Shards: write shards=Shards(8) or Shards(8, by=...)")
     _check_counts(shards, owner)
     if shards.by is None:
         return None
@@ -127,14 +127,14 @@ def compile_hashed(shards: Any, partition: Template, fields: Mapping[str, FieldI
         raise SchemaError(f"{owner}: {shards!r}: {near(shards.by, fields)}")
     if shards.by in set(partition.fields) - partition.lossy:
         raise SchemaError(
-            f"{owner}: {shards!r}: {shards.by!r} stands in the partition key, so all items of a partition would be in "
+            f"{owner}: {shards!r}: {shards.by!r} is in the partition key, so all items of a partition would be in "
             "one shard: use a field that differs between them, or leave by= out for random shards"
         )
     return compile_template(f"{{{shards.by}}}", fields, owner=f"{owner}: {shards!r}")
 
 
 def _check_counts(shards: Shards, owner: str) -> None:
-    """Refuse counts with which nothing is spread, or that a query could not read."""
+    """Raise for counts that spread nothing, or that a query could not read."""
     if type(shards.count) is not int or not 2 <= shards.count <= MOST:
         raise SchemaError(f"{owner}: {shards!r}: the number of shards is an int from 2 to {MOST}")
     if shards.was is None:
@@ -147,7 +147,7 @@ def _check_counts(shards: Shards, owner: str) -> None:
     if len(suffixes_read(shards)) > MOST:
         raise SchemaError(
             f"{owner}: {shards!r}: a query reads {len(suffixes_read(shards))} shards while entries move, and {MOST} "
-            "are the most: go to fewer shards, or give the pattern a new index name and fill that"
+            "are the most: go to fewer shards, or give the pattern a new index name and backfill it"
         )
 
 

@@ -34,7 +34,7 @@ def compile_template(text: str, fields: Mapping[str, FieldInfo], *, owner: str) 
         owner: the entity and its pattern, e.g. ``"Order.by_date"``; every error starts with it.
 
     Raises:
-        SchemaError: the template breaks a rule of keys, or a field cannot stand in a key.
+        SchemaError: the template breaks a rule of keys, or a field cannot be used in a key.
     """
     try:
         return Template(text, owner, parse(text, fields))
@@ -50,7 +50,7 @@ class Template:
         text: as the user wrote it.
         owner: the entity and its pattern, for errors.
         parts: literals and slots in order.
-        behind: what each component can hold that is written behind the template, which knows nothing else of them.
+        behind: the possible texts of each component that is appended to the template, such as a shard.
     """
 
     text: str
@@ -93,7 +93,7 @@ class Template:
             The key, or None if one of the values is None: the item has no entry here.
 
         Raises:
-            KeyValueError: a value cannot stand in a key.
+            KeyValueError: a value cannot be used in a key.
         """
         lines, text = [], ""
         names: dict[str, Any] = {"Refused": Refused, "refuse": self._refuse}
@@ -115,7 +115,7 @@ class Template:
         return cast("Callable[[Mapping[str, Any]], str | None]", names["encode"])
 
     def _refuse(self, values: Mapping[str, Any]) -> None:
-        """Raise the KeyValueError that names the value which cannot stand in a key."""
+        """Raise the KeyValueError that names the value which cannot be used in a key."""
         for slot in self.slots:
             self._write(slot, values[slot.name])
 
@@ -123,7 +123,7 @@ class Template:
         """How a value is written in the first slot of a field.
 
         Raises:
-            KeyValueError: it cannot stand in a key.
+            KeyValueError: it cannot be used in a key.
         """
         return self._write(next(slot for slot in self.slots if slot.name == field), value)
 
@@ -136,8 +136,8 @@ class Template:
                 the field's own bounds counts as below or above everything. "prefix" is for text and bytes.
 
         Raises:
-            KeyValueError: a value cannot stand in a key, or a bound is of another type.
-            ValueError: `given` is no leading run, or `bounds` has no slot left to bind (a fault of the caller).
+            KeyValueError: a value cannot be used in a key, or a bound is of another type.
+            ValueError: `given` is not a leading run, or `bounds` has no slot left to bind (a fault of the caller).
         """
         known = self._leading(given)
         start = self._heads[known] % tuple(self._write(slot, given[slot.name]) for slot in self.slots[:known])
@@ -164,8 +164,8 @@ class Template:
 
         Raises:
             BadValue: the bounds are open at an end, or touch more than `most` units.
-            KeyValueError: a value cannot stand in a key, or a bound is of another type.
-            ValueError: `field` is no time field of the template, or another one is missing (a fault of the caller).
+            KeyValueError: a value cannot be used in a key, or a bound is of another type.
+            ValueError: `field` is not a time field of the template, or another one is missing (a fault of the caller).
         """
         missing = set(self.fields) - {field} - given.keys()
         if missing:
@@ -173,7 +173,7 @@ class Template:
         times = self._times(field)
         self._check_closed(field, bounds)
         try:
-            # Of several slots of one field the one with the shortest units tells the keys apart.
+            # Of several slots of one field the one with the shortest units distinguishes the keys.
             finest = max(times, key=lambda time: len(time.units(())))
             units = finest.units(bounds)
         except Refused as why:
@@ -191,7 +191,7 @@ class Template:
         plain = [type_.inner if isinstance(type_, Descending) else type_ for type_ in types]
         times = [type_ for type_ in plain if isinstance(type_, TimeKey)]
         if not times:
-            raise ValueError(f"{self.owner}: {field} is no time field of {self.text!r}")
+            raise ValueError(f"{self.owner}: {field} is not a time field of {self.text!r}")
         return times
 
     def _check_closed(self, field: str, bounds: Sequence[tuple[Op, Any]]) -> None:
@@ -216,7 +216,7 @@ class Template:
         return known
 
     def _determined(self, known: int) -> bool:
-        """Whether the texts of the leading slots tell their values."""
+        """Whether the texts of the leading slots determine their values."""
         leading = self.slots[:known]
         told = {slot.name for slot in leading if not slot.type.lossy}
         return all(slot.name in told for slot in leading)

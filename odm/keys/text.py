@@ -118,7 +118,7 @@ class ChoiceKey(KeyType):
             return self._texts[value]
         except (KeyError, TypeError):
             names = ", ".join(repr(_plain(choice)) for choice in self.choices)
-            raise Refused(f"it is none of the declared values; give one of {names}") from None
+            raise Refused(f"it is not a declared value; give one of {names}") from None
 
     def place(self, value: Any) -> Place:
         return StrKey().place(_plain(value))

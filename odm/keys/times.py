@@ -40,7 +40,7 @@ class TimeKey(KeyType):
 
     @abstractmethod
     def write(self, moment: Any) -> str:
-        """The text of a moment, which is a datetime in UTC or a date."""
+        """The text of a datetime in UTC or of a date."""
 
     def encode(self, value: Any) -> str:
         try:
@@ -77,7 +77,7 @@ class TimeKey(KeyType):
         return range(self._number(low), self._number(high) + 1) if low <= high else range(0)
 
     def start(self, number: int) -> Any:
-        """The first moment of the unit of that number."""
+        """The first instant of the unit with that number."""
         if isinstance(self.unit, timedelta):
             return self._origin + number * self.unit
         year, month = divmod(number * self.unit, 12)
@@ -211,7 +211,7 @@ def time_key(kind: type[date], form: str) -> TimeKey:
         return EpochKey(kind, *_EPOCH_UNITS[form])
     if not form.startswith("%"):
         forms = "a form like %Y%m%d" if kind is date else "s, ms, us or a form like %Y%m%d"
-        raise Refused(f"{form!r} is no format of a {kind.__name__}; use none, or {forms}")
+        raise Refused(f"{form!r} is not a format of a {kind.__name__}; use none, or {forms}")
     return _calendar_key(kind, form)
 
 

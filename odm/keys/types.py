@@ -89,7 +89,7 @@ def _make(annotation: Any, metadata: list[Any], form: str) -> KeyType:
         return _padded(form)
     made = _formless(annotation, metadata)
     if form:
-        raise Refused(f"{form!r} is no format of its type {_name(annotation)}, which takes none; drop it")
+        raise Refused(f"{form!r} is not a format of its type {_name(annotation)}, which takes none; drop it")
     return made
 
 
@@ -116,7 +116,7 @@ def _name(annotation: Any) -> str:
 
 def _padded(form: str) -> PaddedKey:
     if not re.fullmatch(r"<[1-9][0-9]*", form, re.ASCII):
-        raise Refused(f"{form!r} is no format of a str; use none, or <N to pad to N characters")
+        raise Refused(f"{form!r} is not a format of a str; use none, or <N to pad to N characters")
     return PaddedKey(int(form[1:]))
 
 

@@ -83,7 +83,7 @@ def test_what_is_there_already(run: Run, file: LocalFile) -> None:
         db.put(customer(customer_id="there", email="e"))
     refused = run("copy", "shop:shop", "shop.db", "other.db")
     assert (refused.code, refused.out) == (1, "")
-    assert "holds items already" in refused.line
+    assert "already has items" in refused.line
     assert "--into-existing" in refused.line
     done = run("copy", "shop:shop", "shop.db", "other.db", "--into-existing")
     assert (done.code, done.err) == (1, "")
@@ -157,12 +157,12 @@ def test_an_interruption_says_how_to_go_on(application: Application, file: Local
         ("bigtable:/instance", "write bigtable:PROJECT/INSTANCE"),
         (
             "dynamodb:eu-west-1?endpoint=x",
-            "no option 'endpoint' of such a place, only prefix=, profile=, endpoint_url=",
+            "no option 'endpoint' of such a location; it has prefix=, profile=, endpoint_url=",
         ),
-        ("shop.db?region=x", "no option 'region' of such a place, only prefix="),
+        ("shop.db?region=x", "no option 'region' of such a location; it has prefix="),
         ("shop.db?prefix", "no option"),
-        ("dynamo:eu-west-1", "no place of the kind 'dynamo': write shop.db, dynamodb:REGION"),
-        ("s3:bucket", "a file of that name is file:s3:bucket"),
+        ("dynamo:eu-west-1", "no kind of location 'dynamo': write shop.db, dynamodb:REGION"),
+        ("s3:bucket", "for a file of that name write file:s3:bucket"),
     ],
 )
 def test_places_that_are_none(run: Run, file: LocalFile, place: str, what: str) -> None:

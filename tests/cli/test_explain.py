@@ -83,9 +83,9 @@ def test_the_request_to_bigtable(run: Run, application: Application) -> None:
 @pytest.mark.parametrize(
     ("expression", "code", "why"),
     [
-        ('Order.by_date(customer_id="c1"', 2, "is no Python expression: '(' was never closed"),
-        ("Order) + (1", 2, "is no Python expression"),
-        ("import os", 2, "is no Python expression"),
+        ('Order.by_date(customer_id="c1"', 2, "is not a Python expression: '(' was never closed"),
+        ("Order) + (1", 2, "is not a Python expression"),
+        ("import os", 2, "is not a Python expression"),
         ("", 2, "TypeError"),
         ("Orders.by_date()", 2, "NameError: name 'Orders' is not defined"),
         ("Order.by_dat()", 2, "AttributeError: Order has no field or pattern 'by_dat': did you mean 'by_date'?"),

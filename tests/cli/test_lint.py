@@ -27,20 +27,20 @@ class Reading(Entity, table=phones):
 FOUND = """\
 error    lossy-key  Reading.primary  phones.py:13
     what  two Reading items of one millisecond (at) have the same key
-    why   a put of the one replaces the other, without an error
+    why   a put of one replaces the other, without an error
     see   https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.CoreComponents.html
     fix   primary = PrimaryKey("BATTERY#{user}", "{at:ms}")
 
 warning  hot-partition  Reading.primary  phones.py:13
     what  every Reading has the same partition key
-    why   a partition of DynamoDB takes 1,000 writes and 3,000 reads a second, whatever the table takes; on Bigtable \
-rows sort by a time there, and what is written now goes to one node
+    why   a partition of DynamoDB takes 1,000 writes and 3,000 reads a second, whatever the table's capacity is; \
+on Bigtable its rows sort by a time, so current writes go to one node
     see   https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-uniform-load.html
     fix   primary = PrimaryKey("BATTERY#{user}", "{at:ms}")
 
 advice   missing-ttl  Reading.primary  phones.py:13
     what  a time series by at, of which nothing ever goes
-    why   it is stored, and paid for, for ever
+    why   it is stored, and paid for, forever
     see   https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html
     fix   expires_at: Annotated[datetime, TTL]
           or keep the newest: class Reading(..., keep=1000)
@@ -60,7 +60,7 @@ def test_the_hot_key_of_the_phone_batteries(run: Run, phones: Application) -> No
     found = run("lint", "phones:phones")
     assert (found.code, found.out) == (1, FOUND)
     assert found.line == (
-        "odm: table phones: 1 error, 1 warning, 1 advice; what is meant so is silenced by a comment on its line, "
+        "odm: table phones: 1 error, 1 warning, 1 advice; to suppress a finding, add a comment to its line: "
         "# odm: ignore[lossy-key]\n"
     )
     phones.write(PHONES.replace(*PROMOTED), "phones.py")

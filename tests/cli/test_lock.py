@@ -24,7 +24,7 @@ def test_the_day_of_a_developer(run: Run, application: Application) -> None:
     assert str(application.folder).encode() not in written
 
     assert run("lock", "shop:shop").out == "table shop is in odm.lock as it is\n"
-    assert run("check", "shop:shop") == (0, "table shop is as odm.lock says: 2 entities, 2 patterns\n", "")
+    assert run("check", "shop:shop") == (0, "table shop matches odm.lock: 2 entities, 2 patterns\n", "")
 
     application.change(EMAIL_MOVED)
     checked = run("check", "shop:shop")
@@ -32,17 +32,17 @@ def test_the_day_of_a_developer(run: Run, application: Application) -> None:
     assert checked.out == (
         'orphans   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}": entries of '
         "stored items stay under the old template, where queries do not look; put() every stored Customer again, or "
-        "give the pattern a new index name and fill that\n"
+        "give the pattern a new index name and backfill it\n"
     )
     assert checked.line == (
-        "odm: table shop is not as odm.lock says: 1 orphans stored data; "
+        "odm: table shop does not match odm.lock: 1 orphans stored data; "
         "when that is done, run odm lock shop:shop --accept\n"
     )
     refused = run("lock", "shop:shop")
     assert refused.code == 1
     assert refused.out == checked.out
     assert refused.line == (
-        "odm: odm.lock stays as it is: 1 orphans stored data; to lock the model all the same, add --accept\n"
+        "odm: odm.lock stays as it is: 1 orphans stored data; to lock the models anyway, add --accept\n"
     )
     assert (application.folder / "odm.lock").read_bytes() == written
 
@@ -86,7 +86,7 @@ def test_json(run: Run, application: Application) -> None:
         ("backfill", "Order.by_status", "new pattern"),
     ]
     assert checked.line.startswith(
-        "odm: table shop is not as odm.lock says: 1 orphans stored data, 1 needs a backfill; "
+        "odm: table shop does not match odm.lock: 1 orphans stored data, 1 needs a backfill; "
     )
     refused = run("lock", "shop", "--json")
     assert refused.code == 1
@@ -138,7 +138,7 @@ def test_without_a_lock_file(run: Run) -> None:
         (b'{"format": 1, "tables": {"shop": {', "is damaged: "),
         (b"[" * 100_000, "is damaged: "),
         (b'{"format": 9, "tables": {}}', "was written by a newer odm: it has format 9"),
-        (b"SQLite format 3\0\xff\xfe", "it is no text"),
+        (b"SQLite format 3\0\xff\xfe", "it is not text"),
     ],
 )
 def test_what_is_no_lock_file_is_left_alone(
@@ -193,7 +193,7 @@ def test_as_a_program(application: Application) -> None:
     folder: Path = application.folder
     assert succeeded(odm(folder, "lock", "shop:shop")) == "table shop written to odm.lock: commit it\n"
     text = (folder / "odm.lock").read_bytes()
-    assert succeeded(odm(folder, "check", "shop:shop")).startswith("table shop is as odm.lock says")
+    assert succeeded(odm(folder, "check", "shop:shop")).startswith("table shop matches odm.lock")
     succeeded(odm(folder, "lock", "shop:shop", PYTHONHASHSEED="5"))
     assert (folder / "odm.lock").read_bytes() == text
     application.change(EMAIL_MOVED)

@@ -117,15 +117,16 @@ def test_the_life_of_a_table(
     )
     assert (planned.code, planned.out) == (1, create)
     assert planned.line == (
-        f"odm: table {prefix}shop is not as the models ask: 3 changes; odm apply with the same options makes them\n"
+        f"odm: table {prefix}shop does not match the models: 3 changes; "
+        "odm apply with the same options makes the changes\n"
     )
     made = cloud("apply", "--yes")
-    assert (made.code, made.out) == (0, f"{create}table {prefix}shop is as the models ask\n")
+    assert (made.code, made.out) == (0, f"{create}table {prefix}shop matches the models\n")
     assert made.err == f"... create table '{prefix}shop'\n... add index 'by_email'\n... add index 'by_date'\n"
     assert there() == {"shop", "shop.by_email", "shop.by_date"}
-    assert cloud("plan") == (0, f"table {prefix}shop is as the models ask\n", "")
+    assert cloud("plan") == (0, f"table {prefix}shop matches the models\n", "")
     fill()
-    assert cloud("plan").out == f"table {prefix}shop is as the models ask, and so are the keys of 2 items\n"
+    assert cloud("plan").out == f"table {prefix}shop matches the models, and so are the keys of 2 items\n"
 
     application.change(WITH_STATUS)
     added = cloud("plan")
@@ -162,13 +163,13 @@ def test_a_key_that_changed_under_data_is_refused(
     assert planned.code == refused.code == 1
     assert "orphans   Customer.primary: stored key CUSTOMER#c0 | PROFILE → C#c0 | PROFILE" in refused.out
     assert "orphans   Customer.by_email: stored entry" in refused.out
-    assert "2 of 2 that were read have another entry in index 'by_email'" in refused.out
+    assert "2 of 2 items read have another entry in index 'by_email'" in refused.out
     assert ('orphans   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}"' in refused.out) is locked
     orphans = 4 if locked else 2
     backfill = ", 1 needs a backfill" * locked
     assert refused.line == (
         f"odm: table {prefix}shop stays as it is: 1 change, {orphans} orphan stored data{backfill}; "
-        "to make the changes all the same, add --accept\n"
+        "to make the changes anyway, add --accept\n"
     )
     accepted = cloud("apply", "--yes", "--accept")
     assert (accepted.code, accepted.err) == (0, "... add index 'by_status'\n")
@@ -184,11 +185,11 @@ def test_entries_that_lack_are_named_until_they_are_written(
     application.change((by_email[1], by_email[0]))
     again = cloud("apply", "--yes")
     assert again.code == 0
-    assert again.out.endswith(f"table {prefix}shop is as the models ask, its items are not: 1 needs a backfill\n")
+    assert again.out.endswith(f"table {prefix}shop matches the models, its items are not: 1 needs a backfill\n")
     planned = cloud("plan")
     assert planned.code == 1
     assert planned.out.startswith("backfill  Customer.by_email: lacking entry (")
-    assert "2 of 2 that were read are not in index 'by_email'" in planned.out
+    assert "2 of 2 items read are not in index 'by_email'" in planned.out
     fill()
     assert cloud("plan").code == 0
 
@@ -214,7 +215,7 @@ def test_a_family_that_keeps_more_is_left_alone_unless_that_is_asked_for(
     dropped = cloud("apply", "--yes", "--drop")
     assert (dropped.code, dropped.err) == (0, f"... remove older values in family 'd' of {what}\n")
     assert send(GetTable(f"{prefix}shop")) == found
-    assert cloud("plan").out == f"{planned.out.splitlines()[-1]}\ntable {prefix}shop is as the models ask\n"
+    assert cloud("plan").out == f"{planned.out.splitlines()[-1]}\ntable {prefix}shop matches the models\n"
 
 
 def test_a_family_that_deletes_by_age_is_a_problem(
@@ -228,11 +229,11 @@ def test_a_family_that_deletes_by_age_is_a_problem(
     assert planned.out == f"problem   {what}: maxage=86400s: {AGED}\n"
     assert (planned.code, planned.line) == (
         1,
-        f"odm: table {prefix}shop is not as the models ask: 1 problem; see to the problems\n",
+        f"odm: table {prefix}shop does not match the models: 1 problem; fix the problems\n",
     )
     applied = cloud("apply", "--yes")
     assert (applied.code, applied.err) == (0, "")
-    assert applied.out.endswith(f"table {prefix}shop is as the models ask, but not all is well: 1 problem\n")
+    assert applied.out.endswith(f"table {prefix}shop matches the models, but not all is well: 1 problem\n")
     fill()  # which creates nothing and changes nothing
     assert send(GetTable(f"{prefix}shop")) == found
     dropped = cloud("apply", "--yes", "--drop")
@@ -346,8 +347,8 @@ def test_items_that_no_model_can_read_are_named_and_refuse_nothing(
         send(MutateRow(f"{prefix}shop", Entry(key, mutations)))
     planned = cloud("plan")
     assert planned.code == 0
-    assert planned.out.startswith("safe      items: unknown tag (x): 3 of 3 that were read have the tag of no model")
-    assert planned.out.endswith(f"table {prefix}shop is as the models ask\n")
+    assert planned.out.startswith("safe      items: unknown tag (x): 3 of 3 items read have the tag of no model")
+    assert planned.out.endswith(f"table {prefix}shop matches the models\n")
 
 
 def test_a_sample_has_rows_of_every_kind(cloud: Run, prefix: str, send: Callable[[Any], Any]) -> None:
@@ -362,7 +363,7 @@ def test_a_sample_has_rows_of_every_kind(cloud: Run, prefix: str, send: Callable
     every = json.loads(cloud("plan", "--json").out)
     assert (few["items"], every["items"]) == (20, 61)
     assert [one["where"] for one in few["findings"]] == [one["where"] for one in every["findings"]]
-    assert few["findings"][0]["effect"].startswith("1 of 1 that were read are not in index 'by_email'")
+    assert few["findings"][0]["effect"].startswith("1 of 1 items read are not in index 'by_email'")
 
 
 def test_json(cloud: Run, prefix: str) -> None:
@@ -417,7 +418,7 @@ def test_an_index_that_was_dropped_and_comes_back_is_empty(
     application.change((by_email[1], by_email[0]))
     again = cloud("apply", "--yes")
     assert again.err == "... add index 'by_email'\n"
-    assert "2 of 2 that were read are not in index 'by_email'" in cloud("plan").out
+    assert "2 of 2 items read are not in index 'by_email'" in cloud("plan").out
     fill()
     assert cloud("plan").code == 0
 

@@ -89,7 +89,7 @@ def test_where_it_stopped_it_says_how_to_go_on(
     assert done.code == 130
     assert done.err == (
         "... 0 rows read; removed: 0 index columns, 0 ghosts, 0 expired items; repaired: 0 index entries; "
-        f"to go on, add --after {place}\nodm: interrupted\n"
+        f"to continue, add --after {place}\nodm: interrupted\n"
     )
     assert "1 index column," in scrub("--after", place).out
 

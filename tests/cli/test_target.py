@@ -20,8 +20,8 @@ def test_a_table_is_found(target: str, run: Run, application: Application) -> No
     [
         ("shop.py", "'shop.py' does not name a table: write module:table, as in shop.models:shop"),
         ("app/models:shop", "'app/models:shop' does not name a table: write module:table"),
-        ("", "'' names no table"),
-        (":shop", "':shop' names no table"),
+        ("", "'' does not name a table"),
+        (":shop", "':shop' does not name a table"),
         ("shop:", "'shop:' has no name after its colon: write module:table, as in shop:shop"),
         ("shpo:shop", "there is no module 'shpo' in "),
         ("shpo:shop", "; did you mean 'shop'?"),

@@ -143,7 +143,7 @@ def test_abstract_bases_are_no_entities() -> None:
 
     with pytest.raises(TypeError, match="abstract"):
         Base(id="1")  # type: ignore[abstract]  # pyright: ignore[reportAbstractUsage]
-    with pytest.raises(SchemaError, match=r"Base is no entity: it has no table of its own"):
+    with pytest.raises(SchemaError, match=r"Base is not an entity: it has no table of its own"):
         Base.primary(id="1")
     assert list(table.compile().entities) == ["Book"]
     assert repr(Book.primary) == "Book.primary"
@@ -366,7 +366,7 @@ def test_redefinition_in_a_notebook_cell_replaces_the_class() -> None:
         assert type(db.put(now(id="1", total=5))) is now
         assert table.compile() is not first
         with pytest.raises(
-            SchemaError, match=r"Order is not an entity of table 'shop'; it was declared again.*new class"
+            SchemaError, match=r"Order is not an entity of table 'shop'; it has since been declared again.*new class"
         ):
             db.put(before(id="1"))
 

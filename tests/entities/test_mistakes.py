@@ -204,8 +204,16 @@ CALLS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "page of a class": (lambda db: db.page(Book), BadValue, r"Book is an entity class.*select\(Book\)"),
     "query of a pattern": (lambda db: db.query(Book.by_author), BadValue, r"Book\.by_author is a pattern: call it"),
     "collection of a class": (lambda db: collection(loose), BadValue, r"such as Book\.primary\(\.\.\.\), not Book$"),
-    "get by text": (lambda db: db.get("Book", isbn="1"), BadValue, r"'Book' is no entity class.*get\(Order, order_id="),
-    "get a key and more": (lambda db: db.get(key, isbn="2"), BadValue, r"Book\.primary\(isbn='1'\) is a whole key"),
+    "get by text": (
+        lambda db: db.get("Book", isbn="1"),
+        BadValue,
+        r"'Book' is not an entity class.*get\(Order, order_id=",
+    ),
+    "get a key and more": (
+        lambda db: db.get(key, isbn="2"),
+        BadValue,
+        r"Book\.primary\(isbn='1'\) is already a whole key",
+    ),
     "key by position": (lambda db: loose.primary("1"), TypeError, r"values by name: Book\.primary\(isbn=\.\.\.\)"),
     "pattern by position": (
         lambda db: loose.by_author("1"),
@@ -237,7 +245,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "query of the base": (
         lambda db: db.query(select(Entity)),
         SchemaError,
-        r"^Entity is not an entity.*the base of some.*name one of Book$",
+        r"^Entity is not an entity.*a base class.*use one of Book$",
     ),
     "empty cursor": (lambda db: db.page(key, after=""), BadCursor, r"'' is not a cursor: pass None for the first page"),
     "cursor of a wrong type": (lambda db: db.page(key, after=5), BadCursor, r"5 is no cursor"),

@@ -129,5 +129,5 @@ def test_bad_bounds_are_refused() -> None:
 def test_faults_of_the_caller() -> None:
     with pytest.raises(ValueError, match="also needs text"):
         compiled("{text}#{at:%Y}").buckets({}, "at", [(">=", START), ("<", END)])
-    with pytest.raises(ValueError, match="text is no time field"):
+    with pytest.raises(ValueError, match="text is not a time field"):
         compiled("{text}#{at:%Y}").buckets({"at": START}, "text", [(">=", "a"), ("<", "b")])

@@ -77,12 +77,12 @@ FIELDS: Mapping[str, Any] = Order.model_fields
         ("{placed_at:%Y%%}", "{placed_at:%Y%%}", "'%Y%%' does not sort", "no other"),
         ("{placed_at:%Y%}", "{placed_at:%Y%}", "'%Y%' does not sort", "no other"),
         ("{placed_at:%Y#%m}", "{placed_at:%Y#%m}", "ends a component", "use two placeholders"),
-        ("{placed_at:h}", "{placed_at:h}", "'h' is no format of a datetime", "s, ms, us or a form"),
-        ("{placed_at:<5}", "{placed_at:<5}", "'<5' is no format of a datetime", "s, ms, us or a form"),
-        ("{quantity:5}", "{quantity:5}", "'5' is no format of its type int", "drop it"),
-        ("{price:%Y}", "{price:%Y}", "'%Y' is no format of its type Decimal", "drop it"),
-        ("{customer_id:s}", "{customer_id:s}", "'s' is no format of a str", "<N"),
-        ("{customer_id:<0}", "{customer_id:<0}", "'<0' is no format of a str", "<N"),
+        ("{placed_at:h}", "{placed_at:h}", "'h' is not a format of a datetime", "s, ms, us or a form"),
+        ("{placed_at:<5}", "{placed_at:<5}", "'<5' is not a format of a datetime", "s, ms, us or a form"),
+        ("{quantity:5}", "{quantity:5}", "'5' is not a format of its type int", "drop it"),
+        ("{price:%Y}", "{price:%Y}", "'%Y' is not a format of its type Decimal", "drop it"),
+        ("{customer_id:s}", "{customer_id:s}", "'s' is not a format of a str", "<N"),
+        ("{customer_id:<0}", "{customer_id:<0}", "'<0' is not a format of a str", "<N"),
         ("{quantity:}", "{quantity:}", "the format after ':' is missing", "drop the ':'"),
         ("{quantity::desc}", "{quantity::desc}", "the format after ':' is missing", "drop the ':'"),
         ("", "", "a component is empty", "put text"),
@@ -112,7 +112,7 @@ class Log(BaseModel):
     day: date
 
 
-@pytest.mark.parametrize(("form", "fault"), [("s", "'s' is no format of a date"), ("%Y%m%d%H", "does not sort")])
+@pytest.mark.parametrize(("form", "fault"), [("s", "'s' is not a format of a date"), ("%Y%m%d%H", "does not sort")])
 def test_a_date_has_no_form_below_the_day(form: str, fault: str) -> None:
     with pytest.raises(SchemaError, match=rf"Log\.p: .*\{{day:{form}\}}: .*{fault}"):
         compile_template(f"{{day:{form}}}", Log.model_fields, owner="Log.p")

@@ -59,11 +59,11 @@ class Loose(Entity):
 @pytest.mark.parametrize(
     ("entities", "message"),
     [
-        ((User, Twin), "Twin.primary and User have one partition 'USER#{twin_id}'"),
-        ((Named,), "Named.primary: a node is one item of its partition, and 'name' makes it many"),
+        ((User, Twin), "Twin.primary and User have the same partition 'USER#{twin_id}'"),
+        ((Named,), "Named.primary: a node is one item of its partition, but 'name' allows many"),
         (
             (User, Follows, MemberOf),
-            "MemberOf.primary ends at 'GROUP#{group_id}', and no node is in such a partition",
+            "MemberOf.primary ends at 'GROUP#{group_id}', but no node has such a partition",
         ),
         ((Twin, Dated), "Dated.since may be None"),
         ((User, Loose), "Loose has no primary key"),
@@ -81,7 +81,7 @@ def test_a_type_is_plain_text(type: str) -> None:
 
 
 def test_the_ends_have_fields_of_their_own() -> None:
-    with pytest.raises(SchemaError, match="'a' stands at both ends"):
+    with pytest.raises(SchemaError, match="'a' is used at both ends"):
         edge("USER#{a}", "KNOWS", "USER#{a}", sort="{since}")
 
 
@@ -91,17 +91,17 @@ def test_what_edges_are_sorted_by_names_a_field() -> None:
 
 
 def test_an_edge_of_another_list_is_none_of_this() -> None:
-    with pytest.raises(BadValue, match=r"^Follows is no edge of .* its edges are MemberOf"):
+    with pytest.raises(BadValue, match=r"^Follows is not an edge of .* its edges are MemberOf"):
         AdjacencyList(User, Group, MemberOf).edges_of(ANN, out=[Follows])
 
 
 def test_a_list_is_of_entities() -> None:
-    with pytest.raises(SchemaError, match="'User' is no entity"):
+    with pytest.raises(SchemaError, match="'User' is not an entity"):
         AdjacencyList("User")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def test_another_pattern_of_a_node_is_not_its_key() -> None:
-    with pytest.raises(BadValue, match="no key of a node"):
+    with pytest.raises(BadValue, match="not the key of a node"):
         AdjacencyList(Twin).remove_node(Twin.by_id(twin_id="a"))
 
 

@@ -282,7 +282,7 @@ class TestStops:
         state = tmp_path / "state"
         for text in ("", "[]", "{}", '{"format": 1, "stores": [], "parts": 3}', "\x00"):
             state.write_text(text)
-            with pytest.raises(BadValue, match="is no state of a copy"):
+            with pytest.raises(BadValue, match="is not the state of a copy"):
                 copy(source, target, state=state)
         state.write_text('{"format": 1, "stores": ["a", "b"], "parts": []}')
         with pytest.raises(BadValue, match="is the state of a copy from a to b"):
@@ -293,7 +293,7 @@ class TestStops:
 class TestRefuses:
     def test_a_target_with_items(self, source: Store, target: Store) -> None:
         target.put(Keeper(keeper_id="there", email="e"))
-        with pytest.raises(BadValue, match="holds items already, such as KEEPER#there"):
+        with pytest.raises(BadValue, match="already has items, such as KEEPER#there"):
             copy(source, target)
         done = copy(source, target, into_existing=True)
         assert done.items == 100

@@ -62,10 +62,10 @@ def entity(pointer: Pointer, *patterns: AccessPattern, key: str = "EVENT#{event_
     [
         (entity(Pointer("LAST#{plce}", tracks="at")), "'plce'; it has event_id, place, at"),
         (entity(Pointer("LAST#{place}", tracks="moment")), "'moment'"),
-        (entity(Pointer("LAST#{place}", "{at}", tracks="at")), "every value has a pointer of its own"),
+        (entity(Pointer("LAST#{place}", "{at}", tracks="at")), "every value would have its own pointer"),
         (entity(Pointer("LAST#{place", tracks="at")), "LAST#{place"),
         (entity(Pointer("LAST#{place}", tracks="ok"), ok=bool), "bool, which has no order"),
-        (entity(Pointer("LAST#{place}", tracks="ip"), ip=IPv4Address), "stored as text that sorts differently"),
+        (entity(Pointer("LAST#{place}", tracks="ip"), ip=IPv4Address), "sorts differently"),
         (entity(Pointer("LAST#{place}", tracks="tags"), tags=list[str]), "has no order"),
         (entity(Pointer("LAST#{place}", tracks="size"), size=int | str), "several types"),
         (entity(Pointer("EVENT#{event_id}", "Event", tracks="at")), "the same key"),
@@ -171,7 +171,7 @@ def test_what_finds_by_calls_of_its_own_is_no_key_and_no_query() -> None:
         lambda which: db.update(which, set_(Order.order_id, "o1")),
     ]
     for call in calls:
-        with pytest.raises(BadValue, match=r"^Order\.latest\(customer_id='c1'\) .* give it to get\(\) or one\(\)"):
+        with pytest.raises(BadValue, match=r"^Order\.latest\(customer_id='c1'\) .* pass it to get\(\) or one\(\)"):
             call(latest)
 
 

@@ -63,7 +63,7 @@ def entity(unique: Unique, fields: dict[str, Any] | None = None, **options: Any)
         (entity(Unique("tags"), {"tags": list[str]}), r"User\.unique.*tags"),
         (entity(Unique("claimed_at"), {"claimed_at": str}), r"rename User\.claimed_at"),
         (entity(Unique("email"), {"until": Annotated[datetime, TTL]}), r"User\.unique: items expire by User\.until"),
-        (entity(Unique("email"), keep=3), r"User: keep=3 removes items"),
+        (entity(Unique("email"), keep=3), r"User: keep=3 deletes items"),
     ],
     ids=range(8),
 )

@@ -35,7 +35,10 @@ FAULTS: dict[str, tuple[Callable[[], Any], str]] = {
     "version 0": (lambda: compiled(version=0), "version=0: give an int"),
     "version is no int": (lambda: compiled(version="2"), "version='2': give an int"),
     "version is a bool": (lambda: compiled(version=True), "version=True"),
-    "no upgrade": (lambda: compiled(version=2), r"nothing upgrades its items from version 1: add @upgrade\(from_=1\)"),
+    "no upgrade": (
+        lambda: compiled(version=2),
+        r"no function upgrades its items from version 1: add @upgrade\(from_=1\)",
+    ),
     "a gap": (lambda: compiled(version=4, body=steps(1, 3)), "from version 2"),
     "twice": (lambda: compiled(version=2, body=steps(1, 1)), "from_1_0 and Note.from_1_1 both upgrade from version 1"),
     "from the present": (lambda: compiled(version=2, body=steps(1, 2)), "version=3"),
@@ -63,7 +66,7 @@ def test_is_refused(declare: Callable[[], Any], says: str) -> None:
 
 @pytest.mark.parametrize("option", ["version", "keep"])
 def test_goes_with_a_table(option: str) -> None:
-    with pytest.raises(SchemaError, match=f"{option}=2 goes with table="):
+    with pytest.raises(SchemaError, match=f"{option}=2 needs table="):
         META("Base", (Entity,), {"__module__": __name__}, **{option: 2})
 
 

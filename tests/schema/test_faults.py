@@ -49,7 +49,7 @@ def two_primaries(table: Table) -> None:
         other = PrimaryKey("B#{id}")
 
 
-@fault("Order.primary", "every item would overwrite", "{order_id}, in braces?")
+@fault("Order.primary", "every item would overwrite", "{order_id}, with braces?")
 def forgotten_braces(table: Table) -> None:
     class Order(Entity, table=table):
         order_id: str
@@ -185,14 +185,14 @@ def reserved_underscore(table: Table) -> None:
         primary = PrimaryKey("ORDER#{id}")
 
 
-@fault("Order.pk", "'pk' is taken", "key attribute of table 'shop'", 'Stored("...")')
+@fault("Order.pk", "'pk' is already a", "key attribute of table 'shop'", 'Stored("...")')
 def reserved_key_attribute(table: Table) -> None:
     class Order(Entity, table=table):
         pk: str
         primary = PrimaryKey("ORDER#{pk}")
 
 
-@fault("Order.gsi1sk", "'gsi1sk' is taken", "key attribute", 'Stored("...")')
+@fault("Order.gsi1sk", "'gsi1sk' is already a", "key attribute", 'Stored("...")')
 def reserved_index_attribute(table: Table) -> None:
     class Order(Entity, table=table):
         gsi1sk: str
@@ -209,7 +209,7 @@ def twin_stored_names(table: Table) -> None:
         primary = PrimaryKey("ORDER#{id}")
 
 
-@fault("Order.views", "Counter or Revision", "template", "take the marker away")
+@fault("Order.views", "Counter or Revision", "template", "remove the marker")
 def counter_in_a_template(table: Table) -> None:
     class Order(Entity, table=table):
         id: str
@@ -218,7 +218,7 @@ def counter_in_a_template(table: Table) -> None:
         popular = AccessPattern("ALL", "{views}")
 
 
-@fault("Order.revision", "Counter or Revision", "template", "take the marker away")
+@fault("Order.revision", "Counter or Revision", "template", "remove the marker")
 def revision_in_a_template(table: Table) -> None:
     class Order(Entity, table=table):
         id: str
@@ -226,7 +226,7 @@ def revision_in_a_template(table: Table) -> None:
         primary = PrimaryKey("ORDER#{id}", "{revision}")
 
 
-@fault("Order.views", "Counter or Revision", "when=", "take the marker away")
+@fault("Order.views", "Counter or Revision", "when=", "remove the marker")
 def counter_in_when(table: Table) -> None:
     class Order(Entity, table=table):
         id: str
@@ -285,7 +285,7 @@ def test_columns_are_members_of_a_set_or_dict(annotation: Any) -> None:
     annotations = {"id": str, "tags": Annotated[annotation, Columns]}
     declare_entity(table, annotations, primary=PrimaryKey("ORDER#{id}"))
     with pytest.raises(
-        SchemaError, match=r"^Order\.tags: Columns marks a set .* tags: Annotated\[set\[str\], Columns\]"
+        SchemaError, match=r"^Order\.tags: Columns is for a set .* tags: Annotated\[set\[str\], Columns\]"
     ):
         table.compile()
 
@@ -424,7 +424,7 @@ def test_tables_that_can_not_be(make: Callable[[], object]) -> None:
 
 
 def test_one_key_attribute_is_told_what_becomes_of_the_second() -> None:
-    with pytest.raises(SchemaError, match=r"not used where no primary key has a sort template\), not \('key',\)"):
+    with pytest.raises(SchemaError, match=r"not used if no primary key has a sort template\), not \('key',\)"):
         Table("shop", keys=("key",))
     table = Table("shop", keys=("key", "unused"))
     declare_entity(table, {"id": str}, primary=PrimaryKey("ORDER#{id}"))
@@ -439,7 +439,7 @@ def test_a_table_that_is_none_is_refused_where_it_stands() -> None:
 
 
 def test_a_tag_without_a_table_is_refused() -> None:
-    with pytest.raises(SchemaError, match=r"class Order: tag='o' goes with table="):
+    with pytest.raises(SchemaError, match=r"class Order: tag='o' needs table="):
 
         class Order(Entity, tag="o"):
             id: str
@@ -461,13 +461,13 @@ def test_key_attributes_that_are_taken(keys: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        ({"gsi2": ("A", "B")}, r"names 'gsi2', and no pattern has this index: there are gsi1, by_time, near; give"),
+        ({"gsi2": ("A", "B")}, r"names 'gsi2', but no pattern has this index; there are gsi1, by_time, near; give"),
         ({"near": ("A", "B")}, r"names 'near', which is a local index"),
         ({"gsi1": ("by_timepk", "B")}, r"'gsi1' and 'by_time' both have the key attribute 'by_timepk'"),
         ({"gsi1": ("A", "nearsk")}, r"'gsi1' and 'near' both have the key attribute 'nearsk'"),
         ({"gsi1": ("_A", "B")}, r"index_keys has '_A'; names that begin with '_' are reserved"),
-        ({"gsi1": ("sk", "pk")}, r"the key attribute 'pk' is reserved or that of an index"),
-        ({"gsi1": ("order_id", "B")}, r"Order.order_id: the stored name 'order_id' is taken by a key attribute"),
+        ({"gsi1": ("sk", "pk")}, r"the key attribute 'pk' is reserved or is an index's"),
+        ({"gsi1": ("order_id", "B")}, r"Order.order_id: the stored name 'order_id' is already a key attribute"),
     ],
 )
 def test_key_attributes_of_indexes_that_can_not_be(names: dict[str, tuple[str, str]], said: str) -> None:
@@ -511,5 +511,5 @@ def test_patterns_of_one_index_have_one_projection() -> None:
         primary = PrimaryKey("CUSTOMER#{customer_id}")
         by_id = AccessPattern("C#{customer_id}", index="gsi")
 
-    with pytest.raises(SchemaError, match=r"Order\.by_id and Customer\.by_id share the index 'gsi', and an"):
+    with pytest.raises(SchemaError, match=r"Order\.by_id and Customer\.by_id share the index 'gsi', but an"):
         table.compile()

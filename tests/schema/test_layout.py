@@ -207,7 +207,7 @@ def test_keys_of_an_existing_table_are_reserved_and_pk_is_free() -> None:
         PK: str
         primary = PrimaryKey("ORDER#{pk}")
 
-    with pytest.raises(SchemaError, match=r"Order\.PK: the stored name 'PK' is taken"):
+    with pytest.raises(SchemaError, match=r"Order\.PK: the stored name 'PK' is already a key"):
         table.compile()
 
 

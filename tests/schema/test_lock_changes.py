@@ -139,8 +139,8 @@ def test_what_the_shards_were_can_go_once_the_entries_have_moved() -> None:
     change = Change("", [sharded("16, by='order_id'")], [], [grown])
     [finding] = findings(change)
     assert (finding.level, finding.change, finding.was) == ("orphans", "shards", "16 by order_id as str, 8 before")
-    assert finding.fix == "keep was=8 until db.reshard() has given 0 for every partition"
-    assert "say was=8" in findings(Change("", [sharded("16, by='order_id'")], [], [was]))[0].fix
+    assert finding.fix == "keep was=8 until db.reshard() has returned 0 for every partition"
+    assert "add was=8" in findings(Change("", [sharded("16, by='order_id'")], [], [was]))[0].fix
     growing, after = model(grown), model(*change.new)
     db = stored_as(change, model_of_items=model(was), model_now=growing)
     now = Store(after.table, db.backend)

@@ -46,7 +46,7 @@ def declared(pattern: AccessPattern, table: Table | None = None) -> EntitySchema
 
 
 FAULTS: list[Any] = [
-    (AccessPattern("A", shards=8), "shards=8 is no Shards", "Shards(8, by=...)"),  # type: ignore[arg-type]
+    (AccessPattern("A", shards=8), "shards=8 is not a Shards", "Shards(8, by=...)"),  # type: ignore[arg-type]
     (AccessPattern("A", shards=Shards(1)), "Shards(1)", "from 2 to 1000"),
     (AccessPattern("A", shards=Shards(1001)), "Shards(1001)", "from 2 to 1000"),
     (AccessPattern("A", shards=Shards(True)), "Shards(True)", "from 2 to 1000"),
@@ -54,7 +54,7 @@ FAULTS: list[Any] = [
     (AccessPattern("A", shards=Shards(8, by="email")), "'email' may be None", "make it required"),
     (AccessPattern("A", shards=Shards(8, by="views")), "Order.views", "Counter or Revision", "shards="),
     (AccessPattern("A", shards=Shards(8, by="price")), "Decimal needs a fixed number of places"),
-    (AccessPattern("A#{id}", shards=Shards(8, by="id")), "'id' stands in the partition key", "random shards"),
+    (AccessPattern("A#{id}", shards=Shards(8, by="id")), "'id' is in the partition key", "random shards"),
     (
         AccessPattern("CUSTOMER#{customer_id}", "{number}", local=True, shards=Shards(8)),
         "cannot have shards",
@@ -95,16 +95,20 @@ def spread(primary: PrimaryKey, **more: Any) -> EntitySchema:
 KEY_FAULTS: list[Any] = [
     (PrimaryKey("{day}", "{id}", shards=Shards(8)), "random shard", 'as in Shards(8, by="...")', "default_factory"),
     (PrimaryKey("{day}", "{id}", shards=Shards(8, by="idd")), "no field 'idd'", "did you mean id?"),
-    (PrimaryKey("{day}", "{id}", shards=Shards(8, by="total")), "'total' does not stand", "add {total} to the sort"),
-    (PrimaryKey("{day}", "{at:s}#{id}", shards=Shards(8, by="at")), "'at' does not stand whole", "add {at}"),
-    (PrimaryKey("{id}", shards=Shards(8, by="id")), "'id' does not stand whole", "among those of its partition"),
-    (PrimaryKey("{day}", "{day}#{id}", shards=Shards(8, by="day")), "'day' stands in the partition key"),
+    (
+        PrimaryKey("{day}", "{id}", shards=Shards(8, by="total")),
+        "'total' is not in the sort key",
+        "add {total} to the sort",
+    ),
+    (PrimaryKey("{day}", "{at:s}#{id}", shards=Shards(8, by="at")), "'at' is not in the sort key", "add {at}"),
+    (PrimaryKey("{id}", shards=Shards(8, by="id")), "'id' is not in the sort key", "known from its key"),
+    (PrimaryKey("{day}", "{day}#{id}", shards=Shards(8, by="day")), "'day' is in the partition key"),
     (
         PrimaryKey("{day}", "{id}", shards=Shards(16, by="id", was=8)),
         "was= is for access patterns",
         "table of another name",
     ),
-    (PrimaryKey("{day}", "{id}", shards=8), "shards=8 is no Shards"),  # type: ignore[arg-type]
+    (PrimaryKey("{day}", "{id}", shards=8), "shards=8 is not a Shards"),  # type: ignore[arg-type]
 ]
 
 

@@ -1,1 +1,1 @@
-"""The linter: what a table's models will cost in a cloud, told before there is data in them. See docs/lint.md."""
+"""The linter: finds problems that a table's models cause in a cloud, before there is data. See docs/lint.md."""

@@ -38,7 +38,7 @@ def unbounded_collection(schema: Schema, entity: EntitySchema) -> Iterator[LintF
     yield found(
         UNBOUNDED_COLLECTION,
         local.full_name,
-        what=f'nothing limits the number of {entity.name} items with the partition key "{entity.primary.partition.text}"',
+        what=f'nothing limits how many {entity.name} items have the partition key "{entity.primary.partition.text}"',
         why="with a local index, items and index entries of a partition key may have 10 GB; then DynamoDB refuses "
         "writes to it, and a local index cannot be removed from a table",
         fix=f"{written(declared(entity, local.name), local=False)}\nor limit the items with keep= or a TTL",
@@ -67,7 +67,7 @@ def filtered_reads(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding
 def _lies_between(pattern: PatternSchema, other: EntitySchema) -> bool:
     """Whether many items of the other entity are in the ranges of a pattern, in partitions of the same kind.
 
-    Templates of other forms, such as ``{host}`` and ``USER#{id}``, could be equal for some values; usually they are not.
+    Templates of other forms, such as ``{host}`` and ``USER#{id}``, can be equal for some values; usually they are not.
     Entities with fewer key fields have few items among the others, such as an order before its lines.
     """
     if other.name == pattern.entity or pattern.sort is None:

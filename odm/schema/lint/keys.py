@@ -15,7 +15,7 @@ from odm.schema.model import Schema
 from odm.schema.row_keys import find_ambiguities
 
 _FINE: Final = timedelta(milliseconds=1)
-"""The resolution of sensors and exchanges: with another key field, it is assumed that no two items share a timestamp."""
+"""The resolution of sensors and exchanges: with another key field, no two items are assumed to share a timestamp."""
 
 _OVERWRITES: Final = "a put of one replaces the other, without an error"
 

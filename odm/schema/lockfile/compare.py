@@ -51,9 +51,7 @@ def _renamed(was: str, now: str) -> Finding:
 
 def _compare_tables(where: str, old: TableLock, new: TableLock) -> Iterator[Finding]:
     if old.keys != new.keys:
-        effect = (
-            "on DynamoDB items have key attributes of the old names, and a table's key attributes cannot be changed"
-        )
+        effect = "on DynamoDB items have key attributes of the old names, and a table's key cannot be changed"
         yield Finding("orphans", where, "key names", ", ".join(old.keys), ", ".join(new.keys), effect, _NEW_TABLE)
     for index in sorted(_indexes(old) & _indexes(new)):
         was, now = (", ".join(side.index_keys.get(index, (f"{index}pk", f"{index}sk"))) for side in (old, new))

@@ -66,13 +66,10 @@ def _projected(where: str, old: tuple[str, ...] | None, new: tuple[str, ...] | N
     was, now = ("all" if side is None else ", ".join(side) or "keys" for side in (old, new))
     if old is None or (new is not None and {*new} <= {*old}):
         effect = "on DynamoDB the index still has the old attributes; items are fetched by key"
-        return Finding(
-            "safe", where, "projection", was, now, effect, "give the pattern a new index name to save storage"
-        )
+        return Finding("safe", where, "projection", was, now, effect, "give the index a new name to save storage")
     effect = "on DynamoDB the index lacks what the new model reads from it, and its projection cannot be changed"
-    return Finding(
-        "orphans", where, "projection", was, now, effect, "give the pattern a new index name and backfill it"
-    )
+    fix = "give the pattern a new index name and backfill it"
+    return Finding("orphans", where, "projection", was, now, effect, fix)
 
 
 def _resharded(where: str, old: ShardsLock | None, new: ShardsLock | None, again: str) -> Finding:

@@ -30,7 +30,7 @@ LIMITS: Final = (
 
 
 def limits_of(info: FieldInfo) -> dict[str, int | float | str]:
-    """The constraints of a field, by name; those of a part of its type have its position first, as in ``[0].max_length``.
+    """The constraints of a field, by name; those of a part of its type start with its position: ``[0].max_length``.
 
     Of several with one name the last counts, as in pydantic.
     """

@@ -177,14 +177,14 @@ def test_stored_keys_are_compared_with_the_models(address: str) -> None:
         ("orphans", "User.by_email", "stored entry"),
     ]
     assert "USER#" in changed[0].was
-    assert changed[0].effect.startswith("6 of 6 that were read are stored under another key")
+    assert changed[0].effect.startswith("6 of 6 items read are stored under another key")
     assert "MAIL#u" in changed[1].now
-    assert changed[1].effect.startswith("5 of 6 that were read have another entry in index 'by_email'")
+    assert changed[1].effect.startswith("5 of 6 items read have another entry in index 'by_email'")
     assert changed[1].fix.startswith("put() every stored User again")
 
     moved = survey(backend, models(name, index="by_mail")).findings
     assert [(finding.level, finding.where) for finding in moved] == [("backfill", "User.by_email")]
-    assert moved[0].effect.startswith("5 of 6 that were read are not in index 'by_mail'")
+    assert moved[0].effect.startswith("5 of 6 items read are not in index 'by_mail'")
 
 
 def test_a_table_with_another_key_is_not_read(address: str) -> None:
