@@ -347,7 +347,7 @@ def test_items_that_no_model_can_read_are_named_and_refuse_nothing(
         send(MutateRow(f"{prefix}shop", Entry(key, mutations)))
     planned = cloud("plan")
     assert planned.code == 0
-    assert planned.out.startswith("safe      items: unknown tag (x): 3 of 3 items read have the tag of no model")
+    assert planned.out.startswith("safe      items: unknown tag (x): 3 of 3 items read have a tag that no model has")
     assert planned.out.endswith(f"table {prefix}shop matches the models\n")
 
 
