@@ -1,4 +1,4 @@
-"""`odm lint`: what it prints, what is silenced, and the exit codes that a continuous integration job sees."""
+"""`odm lint`: what it prints, what is suppressed, and the exit codes that a continuous integration job sees."""
 
 import json
 

@@ -44,7 +44,7 @@ SENDING = {
 
 
 def track(console: Console, items: Sequence[Entity], name: str) -> Iterable[Entity]:
-    """Pass the items on, with a progress bar where somebody watches."""
+    """Pass the items on, with a progress bar on a terminal."""
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         yield from progress.track(items, description=f"  {name:<10}")
     console.print(f"  {name:<10} {len(items):>6,} items loaded")
