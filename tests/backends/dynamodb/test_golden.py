@@ -16,7 +16,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from odm import Store, Table
+from odm import Entity, Store, Table
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.native import Call, Native
@@ -54,6 +54,15 @@ class Recorder(DynamoDB):
         self._opened.append(store)
         return store
 
+    def create(self, table: Table, *items: Entity) -> Store:
+        """Open a store, create its table and put the items; the requests for that are not shown."""
+        store, before = self.open(table), len(self._sent)
+        store.create()
+        for item in items:
+            store.put(item)
+        del self._sent[before:]
+        return store
+
     def text(self) -> str:
         """The requests since the last call, without random tokens."""
         sent, self._sent = self._sent, []
@@ -87,7 +96,7 @@ def recorder(request: pytest.FixtureRequest) -> Iterator[Recorder]:
 def rewritten(page: Path, recorder: Recorder) -> str:
     """The page, with each text block replaced by the requests that the Python block above it sends."""
     lines = page.read_text(encoding="utf-8").splitlines(keepends=True)
-    names: dict[str, Any] = {"__name__": "__main__", "open_store": recorder.open}
+    names: dict[str, Any] = {"__name__": "__main__", "open_store": recorder.open, "create_store": recorder.create}
     texts: list[tuple[int, int, str]] = []
     for block in blocks(page):
         if block.language == "python":
