@@ -5,6 +5,7 @@ installed both has put the files of both into one folder, where either may have 
 """
 
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,5 +26,23 @@ def check(folder: Path) -> None:
         )
 
 
+def check_package(found: str | None) -> None:
+    """Check which package ``odm`` was imported.
+
+    Args:
+        found: its file. An editable installation leaves this package in its own folder, so that Python finds the one
+            of the other distribution first, and the modules that only this one has here.
+
+    Raises:
+        ImportError: it is the package of the other distribution.
+    """
+    if found is not None and os.path.dirname(found) != os.path.dirname(__file__):  # noqa: PTH120  # no Path is made
+        raise ImportError(
+            f"{found} is of another distribution that installs a package called odm, and single-table-odm is in "
+            f"{os.path.dirname(__file__)}. Uninstall the other one (pip uninstall odm)"  # noqa: PTH120
+        )
+
+
+check_package(getattr(sys.modules.get("odm"), "__file__", None))
 with suppress(OSError):  # not a folder: imported from an archive
     check(Path(__file__).parents[1])

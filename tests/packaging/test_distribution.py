@@ -137,11 +137,19 @@ def test_a_clone_without_symbolic_links_installs(tmp_path: Path) -> None:
     # Only this installation of odm is looked at, not the one that runs the tests.
     alone = f"""
 import site, sys
-sys.path = [path for path in sys.path if path != {str(ROOT)!r}]
+from pathlib import Path
+sys.path = [path for path in sys.path if not Path(path, "odm").is_dir()]
 sys.meta_path = [finder for finder in sys.meta_path if "editable" not in repr(finder).lower()]
 site.addsitedir({str(tmp_path / "editable")!r})
 """
     assert run(alone + code, tmp_path).stdout == str(clone / "backends" / "__init__.py")
+    module = "tests/backends/local/test_transactions.py"
+    ran = run(f"{alone}import pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', {module!r}]))", clone)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (tmp_path / "other" / "odm").mkdir(parents=True)
+    (tmp_path / "other" / "odm" / "__init__.py").write_text('"""The other one."""')
+    found = run(f"{alone}sys.path.append({str(tmp_path / 'other')!r})\nimport odm.cli.app", tmp_path)
+    assert "is of another distribution that installs a package called odm" in found.stderr
 
 
 def test_metadata_names_extras_and_license(metadata: Message) -> None:
