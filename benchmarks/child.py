@@ -34,7 +34,7 @@ def memory(name: str, size: int) -> float:
 
 
 def _resident() -> int:
-    """Bytes of this process in memory; Linux tells it."""
+    """Bytes of this process in memory; Linux reports them."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
 
 

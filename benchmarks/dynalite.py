@@ -1,4 +1,4 @@
-"""Installs dynalite with npm into a folder beside this file, and runs it."""
+"""Installs dynalite with npm into a folder next to this file, and runs it."""
 
 import socket
 import subprocess

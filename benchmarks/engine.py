@@ -1,4 +1,4 @@
-"""The bundled engine beside its peers and floors, in one run: ``python -m benchmarks.engine --sizes 10k,100k,1m``.
+"""The bundled engine next to its peers and floors, in one run: ``python -m benchmarks.engine --sizes 10k,100k,1m``.
 
 Prints Markdown on stdout: the times of every operation, what items take of memory and file, start-up, and how all that
 stands to the targets. What is being done goes to stderr. Peers come with ``pip install -e '.[bench]'``; dynalite is
@@ -84,7 +84,7 @@ def _candidate(name: str) -> str:
 def one_of(names: Sequence[str], name: str) -> str:
     """The name, or the error of an option that takes one of these."""
     if name not in names:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of: {', '.join(names)}")
+        raise argparse.ArgumentTypeError(f"{name!r} is not one of: {', '.join(names)}")
     return name
 
 

@@ -1,4 +1,4 @@
-"""What stored orders take beside time: memory, file, reopening, and syncs of the disk. Each in fresh processes."""
+"""What stored orders take besides time: memory, file, reopening, and syncs of the disk. Each in fresh processes."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def memory_per_item(name: str, size: int) -> float:
     """Bytes of memory an item, of one candidate.
 
     Raises:
-        Unavailable: this system does not tell.
+        Unavailable: this system does not report it.
     """
     if not Path("/proc/self/statm").exists():
         raise Unavailable("memory is read from /proc/self/statm")

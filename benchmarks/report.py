@@ -83,7 +83,7 @@ def us(value: float) -> str:
 
 
 def _machine() -> str:
-    return "# The bundled engine beside its peers\n\n" + _line()
+    return "# The bundled engine next to its peers\n\n" + _line()
 
 
 def _line() -> str:

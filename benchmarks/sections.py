@@ -88,7 +88,7 @@ def _memory(settings: Settings, results: Results) -> None:
 def _operations(settings: Settings, size: int, results: Results, small: dict[str, Candidate], kept: ExitStack) -> None:
     """Load every candidate with so many orders, and time each operation among those that have it."""
     gc.collect()
-    gc.freeze()  # what was made at the start is no candidate's to collect
+    gc.freeze()  # no candidate pays for collecting what was made at the start
     with ExitStack() as stack, TemporaryDirectory(dir=settings.folder) as folder:
         found: dict[str, Candidate] = {}
         for entry in settings.entries:

@@ -1,4 +1,4 @@
-"""What odm costs before the first item: its import beside pydantic's, and the compilation of a table.
+"""What odm costs before the first item: its import next to pydantic's, and the compilation of a table.
 
 Both packages load little until a name of theirs is used, so what everybody does who imports them is measured too:
 define one model. Times are CPU time of the process in ms.
@@ -31,7 +31,7 @@ ENTITIES: Final = 20
 
 
 def import_ms(runs: int) -> dict[str, float]:
-    """The medians of fresh interpreters, in turns, so that a busy moment falls on every code."""
+    """The medians of fresh interpreters, in turns, so that a busy time affects every code."""
     times: dict[str, list[float]] = {name: [] for name in CODES}
     for turn in range(runs + 1):
         for name, code in CODES.items():

@@ -105,7 +105,7 @@ def against(target: Target, what: str, ours: Samples, peer: Samples) -> Verdict:
 
 
 def _flat(results: Results) -> Iterator[Verdict]:
-    """The largest size beside the smallest, in turns."""
+    """The largest size next to the smallest, in turns."""
     if len(results.operations) < 2:
         return
     small, *_, large = sorted(results.operations)

@@ -1,4 +1,4 @@
-"""How operations are timed: candidates in turns, in one process, so that a busy moment falls on all of them.
+"""How operations are timed: candidates in turns, in one process, so that a busy time affects all of them.
 
 The garbage collector runs as it does in an application. Arguments are made beforehand. Both the CPU time of the process
 and the time on the clock are kept; a comparison takes the clock where a candidate works outside of the process.

@@ -1,6 +1,6 @@
 """A big scan: the table in parts that several workers read side by side, in pages of a size, no faster than a rate.
 
-A scan takes the same capacity as the application beside it. Small pages and a rate leave room for that, parts make up
+A scan takes the same capacity as the application. Small pages and a rate leave enough for that, parts make up
 for the time, and each part can be read by a process of its own, and go on from its last cursor when it was stopped.
 """
 
@@ -35,7 +35,7 @@ class Pace:
         self._free = time.monotonic()
 
     def take(self, items: int) -> None:
-        """Wait until there is room for what was read."""
+        """Wait until the rate allows what was read."""
         with self._lock:
             self._free = max(self._free, time.monotonic()) + items * self._seconds
             wait = self._free - time.monotonic()

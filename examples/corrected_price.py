@@ -41,7 +41,7 @@ DAY, RIGHT = date(2015, 3, 1), Decimal("558.40")
 
 
 def believed_at(db: Store, day: date, moment: datetime) -> str:
-    """What was believed of a day at a moment."""
+    """What was believed of a day at a given time."""
     known = ClosingPrice.believed.entity.known_since <= moment
     last = db.first(ClosingPrice.believed(symbol="ZXZZT", day=day).where(known).reverse())
     return "nothing" if last is None else f"{last.price:.2f}"

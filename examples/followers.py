@@ -1,4 +1,4 @@
-"""Followers and friends, many to many: whom somebody follows, and who follows them, by date.
+"""Followers and friends, many to many: whom a user follows, and who follows them, by date.
 
 An edge is one item with an index entry under each end, so both go together, and a user goes with all of theirs.
 """
@@ -67,7 +67,7 @@ def main(backend: Backend) -> dict[str, list[str]]:
         db.update(Follows.primary(follower="ana", followed="cy"), set_(Follows.since, on(9, "ana", "cy").since))
         db.update(Follows.primary(follower="ana", followed="bo"), set_(Follows.muted, True))
         edges = db.query(Follows.out(follower="ana"))
-        answers["Ana follows, Cy anew"] = [one.followed + " (muted)" * one.muted for one in edges]
+        answers["Ana follows, Cy again"] = [one.followed + " (muted)" * one.muted for one in edges]
         db.delete(Follows, follower="bo", followed="ana")
         answers["friends of Ana, without Bo"] = sorted(friends(db, "ana"))
         assert list(answers.values())[3:] == [["bo (muted)", "cy"], []]

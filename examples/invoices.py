@@ -47,7 +47,7 @@ class Invoice(InvoiceHead, table=billing):
 
 
 class Payment(Entity, table=billing):
-    """A payment, beside its invoice, and found by its own id too."""
+    """A payment, next to its invoice, and found by its own id too."""
 
     invoice_id: str
     payment_id: str

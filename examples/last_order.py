@@ -1,4 +1,4 @@
-"""The last order of a customer: a pointer that every put moves forward, and none back, whoever comes late or twice.
+"""The last order of a customer: a pointer that puts only move forward, also if they come late or twice.
 
 Orders arrive as messages at several workers, in any order, and some arrive again. The key is ``LAST_ORDER#c1``.
 """
@@ -17,7 +17,7 @@ shop = Table("last-orders")
 
 
 class Order(Entity, table=shop):
-    """An order; its id tells its place in time."""
+    """An order; its id gives its place in time."""
 
     customer_id: str
     order_id: str
@@ -29,7 +29,7 @@ class Order(Entity, table=shop):
 
 
 def messages() -> list[Order]:
-    """Twelve orders of two customers, each told of twice, shuffled."""
+    """Twelve orders of two customers, each sent twice, shuffled."""
     orders = [
         Order(customer_id=f"c{n % 2 + 1}", order_id=f"o{n:03}", placed_at=datetime(2026, 5, n, 12, tzinfo=UTC))
         for n in range(1, 13)

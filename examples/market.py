@@ -19,7 +19,7 @@ trades = Table("trades")
 
 
 class Quote(Entity, table=quotes):
-    """What is bid and asked for a stock at a moment."""
+    """What is bid and asked for a stock at one time."""
 
     exchange: str
     symbol: str
@@ -29,7 +29,7 @@ class Quote(Entity, table=quotes):
     bid_size: int
     ask_size: int
 
-    primary = PrimaryKey("{exchange:<6}#{symbol:<5}", "{quote_time:ms}")  # odm: ignore[missing-ttl]  kept for ever
+    primary = PrimaryKey("{exchange:<6}#{symbol:<5}", "{quote_time:ms}")  # odm: ignore[missing-ttl]  kept forever
 
 
 class Trade(Entity, table=trades):
@@ -42,7 +42,7 @@ class Trade(Entity, table=trades):
     size: int | None = None
     volume: int | None = None
 
-    primary = PrimaryKey("{exchange:<6}#{symbol:<5}", "{trade_time:ms}")  # odm: ignore[missing-ttl]  kept for ever
+    primary = PrimaryKey("{exchange:<6}#{symbol:<5}", "{trade_time:ms}")  # odm: ignore[missing-ttl]  kept forever
 
 
 MESSAGE: dict[str, str | int] = {
@@ -65,7 +65,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parts(message: dict[str, str | int]) -> tuple[Quote, Trade]:
-    """What a message of an exchange tells: the quote, and the last trade."""
+    """What a message of an exchange holds: the quote, and the last trade."""
     shared = {"exchange": message["exchange"], "symbol": message["symbol"]}
     quote = {name: message[name] for name in ("bid", "ask", "bid_size", "ask_size")}
     trade = {"price": message["last_sale"], "size": message["last_size"], "volume": message["volume"]}
@@ -76,7 +76,7 @@ def parts(message: dict[str, str | int]) -> tuple[Quote, Trade]:
 
 
 def at(milliseconds: str | int) -> datetime:
-    """A moment, exactly."""
+    """A timestamp, exactly."""
     return EPOCH + timedelta(milliseconds=int(milliseconds))
 
 

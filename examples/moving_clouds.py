@@ -57,7 +57,7 @@ def main(backend: Backend) -> dict[str, list[str]]:
 
         with tempfile.TemporaryDirectory() as folder:
             state = Path(folder, "copy.state")
-            faults.fail("scan", after=5)  # somebody pulls the plug
+            faults.fail("scan", after=5)  # the connection breaks
             try:
                 copy(old, new, size=20, state=state)
             except BackendError:

@@ -1,8 +1,8 @@
 """Orders by day: the partition of a day spread over 200, as in 2014-07-09#000 to 2014-07-09#199.
 
 The suffix is computed from the order's id, so that an order is a get as ever; or it is random: a field of the key that
-chance fills in. Then whoever knows it gets the order, and for others the query by id reads all 200. A day is read from
-all of them together, in order, in either case.
+chance fills in. Then a reader that knows it gets the order, and for others the query by id reads all 200. A day is read
+from all of them together, in order, in either case.
 """
 
 import tempfile
@@ -55,7 +55,7 @@ def main(backend: Backend) -> dict[str, list[str]]:
             for order in (*orders, *drawn):
                 batch.put(order)
 
-        assert db.key_of(orders[7]) == ("2014-07-09#141", "ORDER#o007")  # whoever knows the id knows the suffix
+        assert db.key_of(orders[7]) == ("2014-07-09#141", "ORDER#o007")  # the id gives the suffix
         assert len({db.key_of(order)[0] for order in orders}) > 100
         with db.meter() as meter:
             assert db.one(Order, day=DAY, order_id="o007") == orders[7]

@@ -19,7 +19,7 @@ hot, promoted, salted = Table("battery-by-time"), Table("battery-by-user"), Tabl
 
 
 class Reading(Entity):
-    """What a phone tells of its battery; it has no table, and is the base of what is stored."""
+    """What a phone reports of its battery; it has no table, and is the base of what is stored."""
 
     at: datetime
     user: str
@@ -39,7 +39,7 @@ class PromotedReading(Reading, table=promoted):
 
 
 class SaltedReading(Reading, table=salted):
-    """The moment tells one of three shards, so that neighbours in time lie apart."""
+    """The timestamp gives one of three shards, so that neighbours in time lie in different ones."""
 
     primary = PrimaryKey("BATTERY", "{at}#{user}", shards=Shards(3, by="at"))
 
@@ -83,11 +83,11 @@ def main(backend: Backend) -> dict[str, list[str]]:
         assert {key[:9] for key in stored(db, SaltedReading)} == {"BATTERY#0", "BATTERY#1", "BATTERY#2"}
         since = SaltedReading.primary().where(SaltedReading.at >= FIRST + timedelta(milliseconds=2))
         assert len(db.explain(since).partitions) == 3
-        answers["all since a moment, salted"] = found(db, since)
+        answers["all since a time, salted"] = found(db, since)
 
     assert answers["Sam, by time"] == answers["Sam, promoted"] == ["Sam 43", "Sam 38"]
     assert answers["Jo's newest"] == ["Jo 96"]
-    assert answers["all since a moment, salted"] == ["Jo 96", "Sam 43", "Sam 38"]
+    assert answers["all since a time, salted"] == ["Jo 96", "Sam 43", "Sam 38"]
     return answers
 
 

@@ -1,7 +1,7 @@
 """Server metrics: all of a host by time, and the newest of every host, kept up by the same call.
 
 The row keys are exactly ``server1.bbb.com#1426535612045`` in METRIC and ``server1.bbb.com`` in CURRENT_METRIC. The
-newest only moves forward: what comes late, or a second time, loses the condition, and that is no error.
+newest only moves forward: what comes late, or a second time, fails the condition, which is not an error.
 """
 
 import csv
@@ -25,7 +25,7 @@ Values = Annotated[dict[str, int | float], Columns]
 
 
 class Metric(Entity, table=metrics):
-    """What a host has measured at a moment, by the name of what was measured."""
+    """What a host has measured at one time, by the name of the measure."""
 
     host: str
     at: datetime
@@ -59,7 +59,7 @@ class Recorder:
         self.forward(metric)
 
     def forward(self, metric: Metric) -> None:
-        """Move the newest of a host forward, in one step; somebody else may have been there."""
+        """Move the newest of a host forward, in one step; another writer may have been faster."""
         current = CurrentMetric(host=metric.host, at=metric.at, values=metric.values)
         with suppress(ConditionFailed):
             self.current.put(current, when=missing(CurrentMetric.at) | (CurrentMetric.at < metric.at))

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Loan(Entity, table=library):
-    """A book that somebody has; it ends by itself."""
+    """A loan of a book; it expires."""
 
     reader: str
     book: str
@@ -156,7 +156,7 @@ def main() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    log.addHandler(logging.NullHandler())  # the record that fails on purpose is no news here
+    log.addHandler(logging.NullHandler())  # the record that fails on purpose need not be logged
     log.propagate = False
     for question, answer in main().items():
         print(f"{question}: {answer}")

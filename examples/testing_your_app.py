@@ -42,7 +42,7 @@ class Seat(Entity, table=theatre):
 
 
 class Hold(Entity, table=theatre):
-    """Keeps a seat for somebody who is still looking for their card; it ends by itself."""
+    """Keeps a seat for a buyer who is still looking for their card; it expires."""
 
     show: str
     number: str
@@ -53,7 +53,7 @@ class Hold(Entity, table=theatre):
 
 
 def hold(db: Store, show: str, number: str, holder: str, now: datetime) -> bool:
-    """Keep a seat for ten minutes; False if somebody else has it."""
+    """Keep a seat for ten minutes; False if another buyer has it."""
     try:
         db.insert(Hold(show=show, number=number, holder=holder, until=now + timedelta(minutes=10)))
     except ItemExists:
@@ -62,7 +62,7 @@ def hold(db: Store, show: str, number: str, holder: str, now: datetime) -> bool:
 
 
 def buy(db: Store, show: str, number: str, buyer: str) -> bool:
-    """Buy a seat; False if somebody else was faster."""
+    """Buy a seat; False if another buyer was faster."""
     key = Seat.primary(show=show, number=number)
     try:
         db.update(key, set_(Seat.buyer, buyer), when=missing(Seat.buyer))
@@ -74,7 +74,7 @@ def buy(db: Store, show: str, number: str, buyer: str) -> bool:
 
 
 def patiently(call: Callable[[], T], wait: Callable[[float], object], attempts: int = 4) -> T:
-    """The result of a call that is tried again, after longer and longer pauses, while the store has no room for it."""
+    """The result of a call that is tried again, after longer and longer pauses, while the store throttles it."""
     for attempt in range(1, attempts):
         try:
             return call()
@@ -128,7 +128,7 @@ def an_index_lags() -> list[int]:
 
 
 def a_competitor_is_faster() -> list[bool]:
-    """Bob buys in the moment between Ann's click and her write."""
+    """Bob buys between Ann's click and her write."""
     faults = Faults()
     with opened(Memory(faults=faults)) as db:
         db.put(Seat(show="hamlet", number="A1"))

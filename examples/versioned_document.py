@@ -1,6 +1,6 @@
 """A document with its versions: the newest in one get, those before it as they were, and two authors at once.
 
-The newest is ``DOC#d1`` / ``v0``, as published; version 1 and the others lie beside it, in order. Five are kept.
+The newest is ``DOC#d1`` / ``v0``, as published; version 1 and the others lie next to it, in order. Five are kept.
 """
 
 import tempfile

@@ -167,7 +167,7 @@ def _bucket(item: RawItem) -> tuple[str, int]:
 
 @frozen
 class _Reading:
-    """How both sides are read: pages of this size, of items that have not expired at the moment."""
+    """How both sides are read: pages of this size, of items that have not expired."""
 
     size: int
     moment: float

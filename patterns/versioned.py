@@ -18,7 +18,7 @@ The number is the document's `odm.Revision`, encoded in the key as an unbounded 
 
     db.get(Document, doc_id="d1")  # the newest
     db.query(Document.history(doc_id="d1").reverse().limit(5))  # the last versions, the newest among them
-    db.get(Document.history.version(3, doc_id="d1"))  # the document as it was
+    db.get(Document.history.version(3, doc_id="d1"))  # version 3 of the document
     db.run(Document.history.compare(3, 7, doc_id="d1"))  # {"text": ("the old text", "the new text")}
     db.run(Document.history.revert(to=3, doc_id="d1"))  # a new version with the content of the third
 
@@ -210,7 +210,7 @@ class Versioned(Companion):
         """The life and the number of an item; None and 0 if it is absent.
 
         The life of a version had begun when it was written: if one was found *before* this is read, and is of another
-        life, that is over. And what is there before this is read is seen by whoever deletes the item after it.
+        life, that is over. And what is there before this is read is seen by the next writer that deletes the item.
         """
         item, mark = yield from do.marked(self, key)
         return None if item is None else mark or FIRST, kept.number_of(item)

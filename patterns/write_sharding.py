@@ -48,7 +48,7 @@ found again; for random shards, add a random field: ``salt: int = Field(default_
    new one. Where programs of the older model go on for a while, give all ``Shards(8, ..., was=16)`` before; their
    writes move entries back, which a query under way may then miss.
 2. ``db.reshard(Event.by_status(status="new"))`` for each partition, or `move` for all that a scan finds. It may stop
-   anywhere, be done again, and run beside any reader and writer.
+   anywhere, run again, and run while others read and write.
 3. When no program of the older model writes any more and it gives 0, drop ``was=``.
 
 A concurrent query returns a moving entry once, if the new count is a multiple of the old, divides it, or has another

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
+OWN: Final = frozenset({"words", "test_words"})
+"""Files that must name the words."""
 
 INSTEAD: Final = {
     r"can not": "cannot",
@@ -21,12 +23,12 @@ INSTEAD: Final = {
     r"(?:both|either|other|each|one) colours?": "sync and async",
     r"strand(?:s|ed|ing)?": "orphan",
     r"tell(?:s|ing)? apart|told apart": "distinguish",
-    r"tells?|telling|told": "report, return, say",
+    r"tells?(?![:`=])|telling|told": "report, return, say",
     r"beside": "next to",
     r"aside from": "except",
     r"(?<!there )(?:is|are|was|were) none": "is not one",
     r"(?<!there )(?<!There )(?:is|was) no(?= [a-z])(?! longer| more| less)": "is not a",
-    r"moments?": "timestamp, instant",
+    r"(?<!\{)moments?": "timestamp, instant",
     r"(?:go|goes|went|going) along|along with": "is written with, with",
     r"(?:go|goes|went|going) before": "take precedence over",
     r"silenced?|silences": "suppress",
@@ -79,10 +81,10 @@ def found(path: Path) -> Iterator[str]:
 
 
 def files(under: Iterable[str] = ()) -> list[Path]:
-    """The files with prose: Python and Markdown that git knows, once each, but for this one."""
+    """The files with prose: Python and Markdown in git, once each, except this one and its test."""
     listed = subprocess.run(["git", "ls-files", *under], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     paths = [ROOT / name for name in listed.splitlines()]
-    return [path for path in paths if path.suffix in {".py", ".md"} and path.is_file() and path != Path(__file__)]
+    return [path for path in paths if path.suffix in {".py", ".md"} and path.is_file() and path.stem not in OWN]
 
 
 def main(under: Sequence[str]) -> int:

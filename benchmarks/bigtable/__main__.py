@@ -1,4 +1,4 @@
-"""The Bigtable backend beside Google's data client, in one run: ``python -m benchmarks.bigtable``.
+"""The Bigtable backend next to Google's data client, in one run: ``python -m benchmarks.bigtable``.
 
 Prints Markdown on stdout: the times of every call, and how they stand to the targets. What is being done goes to
 stderr. Single calls and bulk writes go to Google's emulator, found as the tests find it; scans go to a server of ours,

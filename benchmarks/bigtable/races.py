@@ -85,7 +85,7 @@ def measure(settings: Settings) -> Figures:
     Raises:
         EmulatorMissing: there is no emulator, which all but scans need.
     """
-    # The data client tells its logger of each retry that it has no exporter for metrics on an emulator.
+    # The data client logs at each retry that it has no exporter for metrics on an emulator.
     logging.getLogger("google.cloud.bigtable").setLevel(logging.CRITICAL)
     figures = Figures(settings.size)
     with ExitStack() as stack:

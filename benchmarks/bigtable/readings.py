@@ -1,4 +1,4 @@
-"""What is stored and read: readings of a meter, of eight cells a row with what odm keeps beside the fields."""
+"""What is stored and read: readings of a meter, of eight cells a row with what odm stores next to the fields."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

@@ -22,7 +22,7 @@ TARGETS: Final[Mapping[Call, float]] = {"get": 2, "put": 1.6, "batch": 4, "scan"
 def full(figures: Figures) -> str:
     """Everything that was found."""
     parts = [
-        f"# The Bigtable backend beside Google's data client\n\n{_line()}",
+        f"# The Bigtable backend next to Google's data client\n\n{_line()}",
         "## Microseconds of CPU\n\n" + _times(figures, "cpu"),
         "## Microseconds on the clock\n\n" + _times(figures, "wall"),
         "## Targets, by CPU\n\n" + verdicts(judge(figures)),

@@ -1,7 +1,7 @@
 """A server that answers ReadRows as Google's do, many rows in a message: ``python -m benchmarks.bigtable.server``.
 
 It holds the rows that it is given by MutateRow and MutateRows, and answers from messages that it made before, so that
-it is not what takes the time. It prints its port, and ends when whoever started it does.
+it is not what takes the time. It prints its port, and ends when the process that started it ends.
 """
 
 import socket

@@ -1,4 +1,4 @@
-"""Measurements of the DynamoDB backend beside its peers: ``python -m benchmarks.dynamodb --help``.
+"""Measurements of the DynamoDB backend next to its peers: ``python -m benchmarks.dynamodb --help``.
 
 `pages` says what is stored and read, and `answers` gives it out as DynamoDB would, in this process or over HTTP. One
 module a library reaches it, each with contenders: `ours`, `boto`, `pynamo`, `dynamoxy_http`, `pydynox_http`; `floor` is

@@ -1,4 +1,4 @@
-"""The DynamoDB backend beside its peers, in one run: ``python -m benchmarks.dynamodb``.
+"""The DynamoDB backend next to its peers, in one run: ``python -m benchmarks.dynamodb``.
 
 Prints Markdown on stdout: the times of every race, and how they stand to the targets. What is being done goes to
 stderr. Peers come with ``pip install -e '.[async,bench]'``.

@@ -165,7 +165,7 @@ async def _serve() -> None:
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
-    # It ends when whoever started it does.
+    # It ends when the process that started it ends.
     await asyncio.to_thread(sys.stdin.read)
 
 

@@ -17,7 +17,7 @@ class Contender:
     Args:
         page: what is read and written.
         wire: what answers.
-        items: the page as it is stored by us; a contender with a form of its own loads that instead.
+        items: the page in odm's stored form; a contender with a form of its own loads that instead.
     """
 
     def __init__(self, page: Page, wire: Wire, items: Sequence[Item] = ()) -> None:

@@ -60,7 +60,7 @@ class _Connection(DynamoDBConnection):
     body = b""
 
     def call(self, native: Native) -> dict[str, Any]:
-        """Make the body of a native request, as the clients' events do, and answer as if it was done."""
+        """Make the body of a native request, as the clients' events do, and return a successful answer."""
         assert isinstance(native, Call)
         self.body = text_of(native.kwargs).encode()
         return {}
@@ -112,7 +112,7 @@ def pynamo(page: Page) -> Encode:
 
 
 def pydantic(_page: Page) -> Encode:
-    """Pydantic's JSON, which is no body: what the same fields cost at least."""
+    """Pydantic's JSON, which is not a request body: what the same fields cost at least."""
 
     def encode(model: Any) -> bytes:
         made: bytes = model.__pydantic_serializer__.to_json(model)

@@ -34,7 +34,7 @@ _OF_ORDERS: Final[Mapping[str, Any]] = {
 
 
 def _models(page: Page, endpoint_url: str) -> dict[str, type[Any]]:
-    """A model a class of the page; of several, subclasses of one that has the keys, told apart by the tag."""
+    """A model a class of the page; of several, subclasses of one that has the keys, distinguished by the tag."""
     meta = {
         "table_name": page.table.name,
         "region": "us-east-1",

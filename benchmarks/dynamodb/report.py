@@ -38,7 +38,7 @@ README_SECTIONS: Final[Mapping[str, str]] = {
 
 def full(figures: Figures) -> str:
     """Everything that was found."""
-    parts = [f"# The DynamoDB backend beside its peers\n\n{_line()}"]
+    parts = [f"# The DynamoDB backend next to its peers\n\n{_line()}"]
     for section, races in figures.times.items():
         shown = list(dict.fromkeys(who for times in races.values() for who in times))
         rows = [_row(name, times, shown, _cpu) for name, times in races.items()]

@@ -60,7 +60,7 @@ def _said_by_system(error: OSError) -> str:
     if error.filename is not None:
         return f"{error.filename} cannot be used: {error.strerror}"
     if error.errno == errno.ENOENT:
-        return "the current folder no longer exists; change to another one"
+        return "the current folder is not there any more; change to another one"
     return f"the output cannot be written: {error.strerror}"
 
 

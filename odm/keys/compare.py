@@ -72,7 +72,7 @@ def can_be_key(template: Template, components: Sequence[str]) -> bool:
 
 
 def _begin_alike(a: Template, b: Template) -> bool:
-    """Whether the literals at the start, which most often tell entities apart, allow a common key."""
+    """Whether the literals at the start, which most often distinguish entities, allow a common key."""
     one, other = a.parts[0], b.parts[0]
     if not isinstance(one, Literal) or not isinstance(other, Literal):
         return True

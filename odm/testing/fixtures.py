@@ -53,7 +53,7 @@ def sharded(stores: Stores) -> Store:
 @pytest.fixture
 def local(stores: Stores) -> Store:
     """A store of the table with local indexes."""
-    return stores.open(spreading.beside)
+    return stores.open(spreading.local)
 
 
 @pytest.fixture

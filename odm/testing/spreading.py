@@ -1,7 +1,7 @@
 """What the suite stores of entities with sharded and local indexes.
 
 ``spread`` has sharded indexes, ``respread`` is the same with other numbers of shards; ``salted`` has sharded primary
-keys; ``few``, ``more`` and ``enough`` are one table while its numbers of shards grow; ``beside`` has local indexes,
+keys; ``few``, ``more`` and ``enough`` are one table while its numbers of shards grow; ``local`` has local indexes,
 ``lean`` has indexes that do not hold whole items.
 """
 
@@ -19,7 +19,7 @@ salted = Table("salted")
 few = Table("growing")
 more = Table("growing")
 enough = Table("growing")
-beside = Table("beside")
+local = Table("local")
 lean = Table("lean")
 
 
@@ -149,10 +149,10 @@ class GrownTask(Entity, table=enough, tag="Task"):
     fresh = AccessPattern("FRESH", "{rank}#{task_id}", shards=Shards(3, by="task_id"))
 
 
-# --- table "beside"
+# --- table "local"
 
 
-class Receipt(Entity, table=beside):
+class Receipt(Entity, table=local):
     """Local indexes: one that every item is in, one that is sparse and shared, and a global one."""
 
     shop: str
@@ -167,7 +167,7 @@ class Receipt(Entity, table=beside):
     by_note = AccessPattern("NOTE#{note}", "{number}")
 
 
-class Voucher(Entity, table=beside):
+class Voucher(Entity, table=local):
     """Shares a local index."""
 
     shop: str

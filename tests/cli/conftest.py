@@ -64,7 +64,7 @@ class Application:
         self.folder = folder
 
     def write(self, source: str, name: str = "shop.py") -> None:
-        """Write a module; it is imported anew by the next run."""
+        """Write a module; the next run imports it again."""
         path = self.folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(source, encoding="utf-8")

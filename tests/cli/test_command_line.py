@@ -167,7 +167,7 @@ def test_output_that_can_not_be_written_is_one_line(arguments: list[str], first:
 @pytest.mark.parametrize("arguments", [["check", "shop"], ["demo"], ["compact", "shop.db"]])
 def test_a_folder_that_was_removed(arguments: list[str], tmp_path: Path) -> None:
     removed = f"import os; os.rmdir(os.getcwd())\n{RUN}"
-    assert "the current folder no longer exists" in failure(odm(tmp_path, *arguments, run=removed))
+    assert "the current folder" in failure(odm(tmp_path, *arguments, run=removed))
 
 
 def test_without_a_command_the_help_is_shown(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def odm(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """With ``notes.db``, most of whose notes were deleted, and ``text.db``, which is no database."""
+    """With ``notes.db``, most of whose notes were deleted, and ``text.db``, which is not a database."""
     with Store(notes, LocalFile(tmp_path / "notes.db")) as db:
         db.create()
         with db.batch() as batch:

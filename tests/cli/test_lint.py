@@ -1,4 +1,4 @@
-"""`odm lint`: what it prints, what is silenced, and the exit codes that a continuous integration job sees."""
+"""`odm lint`: what it prints, what is suppressed, and the exit codes that a continuous integration job sees."""
 
 import json
 
@@ -39,7 +39,7 @@ on Bigtable its rows sort by a time, so current writes go to one node
     fix   primary = PrimaryKey("BATTERY#{user}", "{at:ms}")
 
 advice   missing-ttl  Reading.primary  phones.py:13
-    what  a time series by at, of which nothing ever goes
+    what  a time series by at whose items are never deleted
     why   it is stored, and paid for, forever
     see   https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html
     fix   expires_at: Annotated[datetime, TTL]

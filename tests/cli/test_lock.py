@@ -23,7 +23,7 @@ def test_the_day_of_a_developer(run: Run, application: Application) -> None:
     assert b'"EMAIL#{email}"' in written
     assert str(application.folder).encode() not in written
 
-    assert run("lock", "shop:shop").out == "table shop is in odm.lock as it is\n"
+    assert run("lock", "shop:shop").out == "table shop is already in odm.lock\n"
     assert run("check", "shop:shop") == (0, "table shop matches odm.lock: 2 entities, 2 patterns\n", "")
 
     application.change(EMAIL_MOVED)
@@ -42,7 +42,7 @@ def test_the_day_of_a_developer(run: Run, application: Application) -> None:
     assert refused.code == 1
     assert refused.out == checked.out
     assert refused.line == (
-        "odm: odm.lock stays as it is: 1 orphans stored data; to lock the models anyway, add --accept\n"
+        "odm: odm.lock is unchanged: 1 orphans stored data; to lock the models anyway, add --accept\n"
     )
     assert (application.folder / "odm.lock").read_bytes() == written
 

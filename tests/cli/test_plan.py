@@ -79,7 +79,7 @@ def test_the_life_of_a_table(
     assert made.err == f"... create table '{prefix}shop'\n"
     assert cloud("plan") == (0, f"table {prefix}shop matches the models\n", "")
     fill()
-    assert cloud("plan").out == f"table {prefix}shop matches the models, and so are the keys of 2 items\n"
+    assert cloud("plan").out == f"table {prefix}shop matches the models, and so do the keys of 2 items\n"
 
     application.change(WITH_STATUS)
     added = cloud("plan")
@@ -87,7 +87,7 @@ def test_the_life_of_a_table(
     assert cloud("apply", "--yes").err == "... add index 'by_status'\n"
     assert cloud("apply", "--yes") == (
         0,
-        f"table {prefix}shop matches the models, and so are the keys of 2 items\n",
+        f"table {prefix}shop matches the models, and so do the keys of 2 items\n",
         "",
     )
 
@@ -116,17 +116,17 @@ def test_a_key_that_changed_under_data_is_refused(
     assert planned.code == refused.code == 1
     assert "orphans   Customer.primary: stored key" in refused.out
     assert "orphans   Customer.by_email: stored entry" in refused.out
-    assert "2 of 2 items read have another entry in index 'by_email'" in refused.out
+    assert "2 of 2 items read have an entry in index 'by_email'" in refused.out
     assert "put() every stored Customer again" in refused.out
     assert ('orphans   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}"' in refused.out) is locked
     orphans = 4 if locked else 2
     backfill = ", 1 needs a backfill" * locked
     assert refused.line == (
-        f"odm: table {prefix}shop stays as it is: 1 change, {orphans} orphan stored data{backfill}; "
+        f"odm: table {prefix}shop is unchanged: 1 change, {orphans} orphan stored data{backfill}; "
         "to make the changes anyway, add --accept\n"
     )
     assert planned.line.endswith(f"{orphans} orphan stored data{backfill}; fix the stored items first\n")
-    left = f"table {prefix}shop matches the models, its items are not: {orphans} orphan stored data{backfill}\n"
+    left = f"table {prefix}shop matches the models, but its items do not: {orphans} orphan stored data{backfill}\n"
     for err in ("... add index 'by_status'\n", ""):  # the second time the table has nothing to change
         accepted = cloud("apply", "--yes", "--accept")
         assert (accepted.code, accepted.err) == (0, err)
@@ -155,7 +155,7 @@ def test_entries_that_lack_are_named_until_they_are_written(
     applied = cloud("apply", "--yes")
     assert applied.code == 0
     again = cloud("apply", "--yes")
-    assert again.out.endswith(f"table {prefix}shop matches the models, its items are not: 1 needs a backfill\n")
+    assert again.out.endswith(f"table {prefix}shop matches the models, but its items do not: 1 needs a backfill\n")
     planned = cloud("plan")
     assert planned.code == 1
     assert planned.out.startswith("backfill  Customer.by_email: lacking entry (")
@@ -194,7 +194,7 @@ def test_items_that_no_model_can_read_are_named_and_refuse_nothing(
     assert planned.code == 0
     said = "safe      Customer: unreadable (CUSTOMER#c"
     assert planned.out.startswith(said)
-    assert "2 of 2 that were read cannot be read" in planned.out
+    assert "2 of 2 items read cannot be read" in planned.out
     assert planned.out.endswith(f"table {prefix}shop matches the models\n")
 
 
@@ -207,7 +207,7 @@ def test_a_table_with_another_key_is_refused(cloud: Run, application: Applicatio
         assert refused.out.startswith(
             f"refused   table '{prefix}shop': table '{prefix}shop' exists with the key pk (HASH"
         )
-        assert refused.line == f"odm: table {prefix}shop stays as it is: 1 refused\n"
+        assert refused.line == f"odm: table {prefix}shop is unchanged: 1 refused\n"
 
 
 def test_somebody_is_asked(cloud: Run, monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:

@@ -126,7 +126,7 @@ def test_the_life_of_a_table(
     assert there() == {"shop", "shop.by_email", "shop.by_date"}
     assert cloud("plan") == (0, f"table {prefix}shop matches the models\n", "")
     fill()
-    assert cloud("plan").out == f"table {prefix}shop matches the models, and so are the keys of 2 items\n"
+    assert cloud("plan").out == f"table {prefix}shop matches the models, and so do the keys of 2 items\n"
 
     application.change(WITH_STATUS)
     added = cloud("plan")
@@ -163,12 +163,12 @@ def test_a_key_that_changed_under_data_is_refused(
     assert planned.code == refused.code == 1
     assert "orphans   Customer.primary: stored key CUSTOMER#c0 | PROFILE → C#c0 | PROFILE" in refused.out
     assert "orphans   Customer.by_email: stored entry" in refused.out
-    assert "2 of 2 items read have another entry in index 'by_email'" in refused.out
+    assert "2 of 2 items read have an entry in index 'by_email'" in refused.out
     assert ('orphans   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}"' in refused.out) is locked
     orphans = 4 if locked else 2
     backfill = ", 1 needs a backfill" * locked
     assert refused.line == (
-        f"odm: table {prefix}shop stays as it is: 1 change, {orphans} orphan stored data{backfill}; "
+        f"odm: table {prefix}shop is unchanged: 1 change, {orphans} orphan stored data{backfill}; "
         "to make the changes anyway, add --accept\n"
     )
     accepted = cloud("apply", "--yes", "--accept")
@@ -185,7 +185,7 @@ def test_entries_that_lack_are_named_until_they_are_written(
     application.change((by_email[1], by_email[0]))
     again = cloud("apply", "--yes")
     assert again.code == 0
-    assert again.out.endswith(f"table {prefix}shop matches the models, its items are not: 1 needs a backfill\n")
+    assert again.out.endswith(f"table {prefix}shop matches the models, but its items do not: 1 needs a backfill\n")
     planned = cloud("plan")
     assert planned.code == 1
     assert planned.out.startswith("backfill  Customer.by_email: lacking entry (")
@@ -233,7 +233,7 @@ def test_a_family_that_deletes_by_age_is_a_problem(
     )
     applied = cloud("apply", "--yes")
     assert (applied.code, applied.err) == (0, "")
-    assert applied.out.endswith(f"table {prefix}shop matches the models, but not all is well: 1 problem\n")
+    assert applied.out.endswith(f"table {prefix}shop matches the models, but problems remain: 1 problem\n")
     fill()  # which creates nothing and changes nothing
     assert send(GetTable(f"{prefix}shop")) == found
     dropped = cloud("apply", "--yes", "--drop")
@@ -334,7 +334,7 @@ def test_a_table_that_holds_something_else_is_refused(cloud: Run, prefix: str, s
         refused = cloud("apply", "--yes", *more)
         assert refused.code == 1
         assert refused.out.startswith(f"refused   table '{prefix}shop': table '{prefix}shop' exists with the column")
-        assert refused.line == f"odm: table {prefix}shop stays as it is: 2 changes, 1 refused\n"
+        assert refused.line == f"odm: table {prefix}shop is unchanged: 2 changes, 1 refused\n"
 
 
 def test_items_that_no_model_can_read_are_named_and_refuse_nothing(
@@ -347,7 +347,7 @@ def test_items_that_no_model_can_read_are_named_and_refuse_nothing(
         send(MutateRow(f"{prefix}shop", Entry(key, mutations)))
     planned = cloud("plan")
     assert planned.code == 0
-    assert planned.out.startswith("safe      items: unknown tag (x): 3 of 3 items read have the tag of no model")
+    assert planned.out.startswith("safe      items: unknown tag (x): 3 of 3 items read have a tag that no model has")
     assert planned.out.endswith(f"table {prefix}shop matches the models\n")
 
 

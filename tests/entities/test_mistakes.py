@@ -248,7 +248,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         r"^Entity is not an entity.*a base class.*use one of Book$",
     ),
     "empty cursor": (lambda db: db.page(key, after=""), BadCursor, r"'' is not a cursor: pass None for the first page"),
-    "cursor of a wrong type": (lambda db: db.page(key, after=5), BadCursor, r"5 is no cursor"),
+    "cursor of a wrong type": (lambda db: db.page(key, after=5), BadCursor, r"5 is not a cursor"),
     "loop over a query": (lambda db: list(loose.primary(isbn="1")), TypeError, r"in db\.query\(\.\.\.\)"),
     "length of a query": (lambda db: len(loose.primary(isbn="1")), TypeError, r"db\.count\(\.\.\.\)"),
     "index of a query": (lambda db: loose.primary(isbn="1")[0], TypeError, r"db\.first\(\.\.\.\)"),

@@ -1,4 +1,4 @@
-"""`primary_key` tells how an entity's key is declared, to what is built upon entities."""
+"""`primary_key` shows how an entity's key is declared, for code that builds on entities."""
 
 import pytest
 

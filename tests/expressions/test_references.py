@@ -300,7 +300,7 @@ NO_FIELDS: dict[str, Callable[[], object]] = {
     "set_": lambda: set_(5, 5),
     "exists": lambda: exists("note"),
     "size of size": lambda: size(size(Order.lines)),
-    "size is none": lambda: size(Order.lines) == None,  # noqa: E711
+    "size is None": lambda: size(Order.lines) == None,  # noqa: E711
 }
 
 

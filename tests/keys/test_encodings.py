@@ -1,4 +1,4 @@
-"""What keys look like, text by text: stored data depends on it, so a change here orphans somebody's items."""
+"""What keys look like, text by text: stored data depends on it, so a change here orphans users' items."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal

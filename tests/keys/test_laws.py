@@ -38,7 +38,7 @@ def test_keys_that_share_components_are_one_range(
     drawn, one, other = pair
     shared = [case for cases in drawn.by_component[:count] for case in cases]
     names = {case.field for case in shared}
-    # A field that comes again later is given there too, so only what is not given yet tells where the range ends.
+    # A field that comes again later is given there too, so only what is not given yet decides where the range ends.
     leading = next((n for n, case in enumerate(drawn.cases) if case.field not in names), len(drawn.cases))
     span = drawn.template.span({name: one[name] for name in names})
     inside = span.lo <= (key := drawn.key(other)) and (span.hi is None or key < span.hi)

@@ -1,4 +1,4 @@
-"""The meter of a store: what belongs to its block, and what is computed where a backend tells nothing."""
+"""The meter of a store: what belongs to its block, and what is computed if a backend reports nothing."""
 
 import asyncio
 import logging
@@ -245,7 +245,7 @@ def test_what_is_computed_from_request_and_answer(request_: Request, answer: Any
 def test_a_batch_is_split_by_the_sizes_of_its_items() -> None:
     small = Put(Key("q"), {}, pattern="Q")
     meter = Meter()
-    whole = Sent(Units(write={None: 22.0}))  # which is all that the answer tells
+    whole = Sent(Units(write={None: 22.0}))  # which is all that the answer has
     meter.count(BatchWrite((PUT, small)), (whole,), None)
     assert meter.by_pattern == {"P": Usage(1, 0.0, 20.0), "Q": Usage(1, 0.0, 2.0)}
     meter = Meter()
@@ -269,7 +269,7 @@ def test_repr(db: Store) -> None:
 
 
 def test_requests_sent_at_one_time_are_calls_each_and_told_each() -> None:
-    """Of a backend whose indexes have requests of their own, and whose answers tell no units."""
+    """Of a backend whose indexes have requests of their own, and whose answers have no units."""
 
     class Pairs(ForwardingConnection[Any]):
         def calls_of(self, native: object) -> Sequence[object] | None:

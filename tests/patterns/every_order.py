@@ -4,7 +4,7 @@ The writers are the real ones: generators of requests, which are run again up to
 is what is stored, where each writer is, what is still on its way, and the time. From each, one of these comes next:
 
 * the next request of a writer is done, and answered;
-* once in a run, a writer is stopped, or told that an answer was lost, or what it sent is done now and once more later.
+* once in a run, a writer is stopped, or loses an answer, or what it sent is applied now and once more later.
   What it has sent is then never done, or at any time from then on;
 * once in a run, a long time passes. What is on its way by then is never done, and neither is a write that a writer has
   sent in reliance on what it did before.
@@ -32,7 +32,7 @@ LONG = 10 * 3600
 
 
 class Settled(Protocol):
-    """Looks at what is stored when nothing is left to do, and is told whether all went well until then."""
+    """Looks at what is stored when nothing is left to do, and gets whether all went well until then."""
 
     def __call__(self, stored: Stored, *, well: bool) -> None: ...
 
@@ -85,7 +85,7 @@ class Place:
 
 @frozen
 class State:
-    """One moment. Stored things, places and requests are numbered, so that a state is small."""
+    """One state. Stored things, places and requests are numbered, so that a state is small."""
 
     stored: int
     places: tuple[int | None, ...]

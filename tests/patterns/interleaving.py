@@ -44,7 +44,7 @@ class Writer:
     """A program that is done one request at a time; those that it sends together are done one after the other.
 
     Attributes:
-        answers: what it was told: with them, it is where it is.
+        answers: what it received: they determine where it is.
         done, result: whether it has ended, and with what.
     """
 

@@ -44,7 +44,7 @@ def prove(backends: list[Backend], items: int, say: Callable[[str], object]) -> 
     """Fill the first, copy from each to the next, and compare the last with the first.
 
     Raises:
-        AssertionError: something did not arrive as it was.
+        AssertionError: something did not arrive unchanged.
     """
     stores = [Store(zoo, backend) for backend in backends]
     with ExitStack() as stack:

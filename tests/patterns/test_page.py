@@ -43,7 +43,7 @@ def test_its_tables_are_those_of_the_modules() -> None:
         PAGE.write_text(true, encoding="utf-8")
     elif true != shown:
         difference = difflib.unified_diff(shown.splitlines(), true.splitlines(), "the page", "the modules", n=1)
-        pytest.fail("\n".join([f"write it anew by {REWRITE}", *difference]))
+        pytest.fail("\n".join([f"write it again by {REWRITE}", *difference]))
 
 
 def test_every_module_is_on_it() -> None:

@@ -40,7 +40,7 @@ def hurry() -> Iterator[None]:
 
 
 def race(backend: Backend, rounds: int) -> None:
-    """Each two ways to write start at one moment, from each of two items; then the indexes are looked at."""
+    """Each two ways to write start together, from each of two items; then the indexes are looked at."""
     barrier = Barrier(2, timeout=60)
 
     def start(write: Callable[[], object]) -> None:

@@ -219,7 +219,7 @@ def test_two_writers(store: Store, before: str, one: list[str], two: list[str]) 
         ("nothing", ("insert a v", "insert b v", "put a w")),
         ("a v", ("delete a", "insert b v", "update a w")),
         ("a v", ("put a w", "put a v", "put b v")),
-        ("a v", ("put a w", "put a v", "put a v")),  # one finds the value as it was, under another mark
+        ("a v", ("put a w", "put a v", "put a v")),  # one finds the previous value, under another mark
     ],
     ids=str,
 )
@@ -252,7 +252,7 @@ def hasty(self: Unique, do: Calls, effect: Effect[Any], commit: Callable[..., Ge
 
 
 def slow(self: Unique, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
-    """Relies on its claim for ever."""
+    """Relies on its claim forever."""
 
     def ever(mark: str | None = None, **_: Any) -> Gen[None]:
         return commit(mark=mark)
@@ -286,7 +286,7 @@ VARIANTS: dict[str, tuple[Any, str, Any]] = {
     "one id for all attempts": (claims, "new_id", lambda: "id"),
     "its id is taken out after a lost answer": (Unique, "without_transaction", careless),
     "the item is written first": (Unique, "without_transaction", hasty),
-    "the claim is relied on for ever": (Unique, "without_transaction", slow),
+    "the claim is relied on forever": (Unique, "without_transaction", slow),
     "the claim goes with all its ids": (Claims, "free", free_all),
     "a claim is taken over at once": (Claims, "_join", at_once),
     "a claim is taken over as it may be by now": (Claims, "_join", take_over),

@@ -285,7 +285,7 @@ def add(do: Calls, note_id: str, text: str) -> Gen[Note]:
 
 
 def in_threads(backend: Backend) -> None:
-    """Every thread puts; each version is there once, under the number that its writer was told."""
+    """Every thread puts; each version is there once, under the number that its writer got."""
     with Store(notes, backend) as db:
         db.create()
         note_id = uuid4().hex  # the services outlive a test

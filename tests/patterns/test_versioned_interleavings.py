@@ -38,7 +38,7 @@ def write(text: str, do: Calls) -> Gen[Paper | None]:
     try:
         if paper is None:
             return (yield from do.put(Paper(paper_id="p", first=text, text=text)))
-        # A revision does not tell a paper from the one that was deleted and has come to the same number.
+        # A revision does not distinguish a paper from a deleted one that had the same number.
         same = Paper.first == paper.first
         return (yield from do.put(paper.model_copy(update={"text": text}), when=same))
     except (ConditionFailed, ItemExists):
@@ -104,7 +104,7 @@ def check(crowd: Crowd) -> None:
 
 
 def check_rest(crowd: Crowd, *, stopped: bool) -> None:
-    """What is left is the last versions; and whoever goes on after a stopped one puts it right."""
+    """What is left is the last versions; and the next writer after a stopped one puts it right."""
     db = crowd.store
     newest = db.get(KEY)
     last = 0 if newest is None else newest.version

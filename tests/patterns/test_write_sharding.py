@@ -1,4 +1,4 @@
-"""Write sharding: what it costs, entries that move beside readers and writers, and moving all of them."""
+"""Write sharding: what it costs, entries that move while others read and write, and moving all of them."""
 
 import asyncio
 import inspect
@@ -116,7 +116,7 @@ def race(db: Store, before: Store, rounds: int, *, readers: int = 2) -> None:
         return readings
 
     def shake(number: int) -> None:
-        """Write entries anew, and a field that no entry has."""
+        """Write entries again, and a field that no entry has."""
         for turn in range(rounds):
             for name in NAMES[number::2]:
                 if turn % 2:

@@ -1,6 +1,6 @@
 """A table with something of every kind in it, as two deployments have written it: what is moved between backends.
 
-Several entities in a partition; indexes that are sparse, overloaded, with a predicate, in shards (told by a field and
+Several entities in a partition; indexes that are sparse, overloaded, with a predicate, in shards (given by a field and
 drawn at random), local and lossy; TTL, Revision, Counter, Columns; every type of value; keys with ``#``, spaces, quotes
 and letters of other scripts; and items of an older version, with attributes that nobody knows any more.
 """

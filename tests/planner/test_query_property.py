@@ -162,7 +162,7 @@ def cases(draw: st.DrawFn, visits: Sequence[Visit]) -> Case:
 
 
 def _names(value: Any, *, in_units: bool) -> Callable[[Any], bool]:
-    """What a value in a pattern call names: itself, or the day of a moment."""
+    """What a value in a pattern call names: itself, or the day of a timestamp."""
     return (lambda other: other.date() == value.date()) if in_units else (lambda other: other == value)
 
 

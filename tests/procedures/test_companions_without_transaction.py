@@ -28,7 +28,7 @@ from tests.patterns.interleaving import OneByOne
 
 
 class Late(Companion):
-    """Relies on what it did, until a moment; by the time that the item is written it may be too late for that."""
+    """Relies on what it did, until a given time; when the item is written it may be too late for that."""
 
     deletes: ClassVar[bool] = True
 
@@ -45,7 +45,7 @@ class Late(Companion):
 
 
 class Outer(Companion):
-    """Notes what it is told of the write of the item."""
+    """Notes what it learns of the write of the item."""
 
     told: list[type[Exception] | None]
 
@@ -58,7 +58,7 @@ class Outer(Companion):
 
 
 class Refused(Companion):
-    """What goes along is refused, before or after the item was written."""
+    """A companion's write is refused, before or after the item was written."""
 
     after = True
 

@@ -1,4 +1,4 @@
-"""Generators side by side, also within one another: each hears of its own failures."""
+"""Concurrent generators, also nested: each gets its own failures."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Counted steps are told of a failure like others, and decide what it means."""
+"""Counted steps get a failure like others, and decide what it means."""
 
 from typing import Any
 

@@ -122,7 +122,7 @@ CASES = [
         'primary = PrimaryKey("{kind}#{user}#{at:ms}")',
         "Reading",
     ),
-    Case(  # shards stand behind the partition: a salt behind a moment is none
+    Case(  # shards stand behind the partition: a salt behind a timestamp does not help
         "monotonic-key",
         "Reading.by_time",
         f"{BATTERY}; reading_id: str",
@@ -204,7 +204,7 @@ CASES = [
         "Track",
         ", keep=5",
     ),
-    Case(  # milliseconds are enough beside what tells devices apart
+    Case(  # milliseconds are enough next to what distinguishes devices
         "lossy-key",
         "Track.primary",
         TRACK,
@@ -256,7 +256,7 @@ CASES = [
         'primary = PrimaryKey("{device}", "{at:ms:desc}"); expires_at: Annotated[datetime, TTL]',
         "Track",
     ),
-    Case(  # an order has an identity: it is no point of a series
+    Case(  # an order has an identity: it is not a point of a series
         "missing-ttl",
         "Order.primary",
         "device: str; at: datetime",

@@ -1,4 +1,4 @@
-"""What companions are told of their entity, and when they may refuse it."""
+"""What companions learn of their entity, and when they may refuse it."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -33,7 +33,7 @@ def steps(*numbers: int) -> dict[str, Any]:
 
 FAULTS: dict[str, tuple[Callable[[], Any], str]] = {
     "version 0": (lambda: compiled(version=0), "version=0: give an int"),
-    "version is no int": (lambda: compiled(version="2"), "version='2': give an int"),
+    "version is not an int": (lambda: compiled(version="2"), "version='2': give an int"),
     "version is a bool": (lambda: compiled(version=True), "version=True"),
     "no upgrade": (
         lambda: compiled(version=2),

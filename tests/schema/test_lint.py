@@ -166,7 +166,7 @@ def test_a_comment_silences_no_other_rule_and_is_told_when_it_silences_nothing(l
     table = load(source)
     assert rules(table) == [("hot-partition", "Order.listed"), ("unused-ignore", "Order.listed")]
     assert table.lint()[1].line == (HEAD + source).split("# odm:")[0].count("\n") + 1
-    assert rules(load(HOT.format(SILENT, SILENT, ""))) == []  # each silences it
+    assert rules(load(HOT.format(SILENT, SILENT, ""))) == []  # each suppresses it
 
 
 def test_what_is_inherited_stands_in_the_base(load: LoadTable) -> None:
@@ -220,7 +220,7 @@ LISTED = 'primary = PrimaryKey("{order_id}"); listed = AccessPattern('
     [
         (order(f'{LISTED}"ALL", when=field("order_id") > "a", index="gsi1")'), 'index="gsi1", when=...'),
         (order(f'{LISTED}"ALL", "{{placed_at}}", projection="keys")'), ", by=\"order_id\"), projection='keys'"),
-        (  # None tells no shard
+        (  # None gives no shard
             order(f'{LISTED}"ALL", "{{user}}")', "order_id: str; user: str | None = None"),
             'AccessPattern("ALL", "{user}", shards=Shards(8, by="order_id"))',
         ),

@@ -225,7 +225,7 @@ class Walk:
 
 
 def walk(db: Store, others: Others, steps: int, seed: int, *more: Callable[[], object]) -> dict[str, int]:
-    """Make random calls; after each, all that the other program wrote is as it was. Gives the refusals, by class."""
+    """Make random calls; after each, all that the other program wrote is unchanged. Gives the refusals, by class."""
     walking = Walk(db, seed, *more)
     for _ in range(8):
         others.write(walking.random)

@@ -103,7 +103,7 @@ WRITES: list[tuple[str, Callable[[Store], Explanation], str]] = [
         write_of("delete", "condition  none\nrequests   at most 1"),
     ),
     (
-        "update whose index key the call tells",
+        "update whose index key the call gives",
         lambda db: db.explain(KEY, set_(Order.opened_at, day(3))),
         write_of("update", "condition  _t = 'Order' and missing(_v)\nrequests   at most 1"),
     ),

@@ -39,12 +39,12 @@ def non_unique_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding
     ids, slots = own_ids(entity), _telling(entity)
     if not ids or not slots or any(map(identifies, slots)) or key_fields(entity.primary).intersection(ids):
         return
-    told = ", ".join(dict.fromkeys(slot.name for slot in slots))
+    distinct = ", ".join(dict.fromkeys(slot.name for slot in slots))
     sort = "#".join(filter(None, (sort_of(entity, entity.primary.name), f"{{{ids[0]}}}")))
     yield found(
         NON_UNIQUE_KEY,
         entity.primary.full_name,
-        what=f"two {entity.name} items with different {ids[0]} have the same key if their {told} is the same",
+        what=f"two {entity.name} items with different {ids[0]} have the same key if their {distinct} is the same",
         why=_OVERWRITES,
         fix=written(declared(entity, entity.primary.name), sort=sort),
     )

@@ -166,7 +166,7 @@ class TestVersioned:
             with pytest.raises(ItemNotFound, match=r"Paper\.history\.(compare|revert)\(.*paper_id"):
                 archive.run(procedure)
         for number in (0, -1, True, "1"):
-            with pytest.raises(BadValue, match="is no version"):
+            with pytest.raises(BadValue, match="is not a version number"):
                 version(archive, number)  # type: ignore[arg-type]
 
     def test_keeps_what_was_not_written_out(self, archive: Store) -> None:
