@@ -140,7 +140,10 @@ import site, sys
 from pathlib import Path
 sys.path = [path for path in sys.path if not Path(path, "odm").is_dir()]
 sys.meta_path = [finder for finder in sys.meta_path if "editable" not in repr(finder).lower()]
-site.addsitedir({str(tmp_path / "editable")!r})
+for name in [name for name in sys.modules if "editable" in name]:
+    del sys.modules[name]
+sys.path.insert(0, {str(tmp_path / "editable")!r})
+site.addsitedir(sys.path[0])
 """
     assert run(alone + code, tmp_path).stdout == str(clone / "backends" / "__init__.py")
     module = "tests/backends/local/test_transactions.py"
