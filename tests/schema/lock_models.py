@@ -343,7 +343,7 @@ BACKFILL = [
     ),
 ]
 
-STRANDS = [
+ORPHANS = [
     Change("version taken back", [], [("orphans", "Customer", "version")], VERSION_2),
     Change(
         "primary template",

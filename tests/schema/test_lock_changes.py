@@ -11,9 +11,9 @@ from odm.backends.local import Memory
 from odm.protocol import requests as req
 from odm.schema.evidence import Stored, judge
 from odm.schema.lockfile import Finding, TableLock, compare, describe
-from tests.schema.lock_models import BACKFILL, SAFE, STRANDS, Change, Model, model, sharded
+from tests.schema.lock_models import BACKFILL, SAFE, ORPHANS, Change, Model, model, sharded
 
-CHANGES = [*SAFE, *BACKFILL, *STRANDS]
+CHANGES = [*SAFE, *BACKFILL, *ORPHANS]
 
 
 def lock(of: Model) -> TableLock:
@@ -88,7 +88,7 @@ def test_what_is_safe_orphans_nothing(change: Change) -> None:
     assert not is_seen(change)
 
 
-@named([*BACKFILL, *STRANDS])
+@named([*BACKFILL, *ORPHANS])
 def test_what_is_not_safe_is_seen(change: Change) -> None:
     assert is_seen(change)
 
@@ -164,7 +164,7 @@ def stored(db: Store, of: Model) -> list[Stored]:
 
 
 def test_items_of_a_removed_entity_are_invalid_in_a_collection() -> None:
-    [change] = [change for change in STRANDS if change.name == "entity removed"]
+    [change] = [change for change in ORPHANS if change.name == "entity removed"]
     now = model(*change.new)
     db = stored_as(change, model_of_items=model(), model_now=now)
     with pytest.raises(ItemInvalid, match="Order"):
@@ -227,7 +227,7 @@ def test_a_sort_key_that_came_to_the_table_moves_the_items_without_one() -> None
 
 
 def test_the_new_name_of_a_class_is_guessed_from_its_key() -> None:
-    [change] = [change for change in STRANDS if change.name == "class renamed without its tag"]
+    [change] = [change for change in ORPHANS if change.name == "class renamed without its tag"]
     [removed] = [finding for finding in findings(change) if finding.change == "removed entity"]
     assert "keep the tag: class Purchase(Entity, ..., tag='Order')" in removed.fix
 
@@ -239,7 +239,7 @@ def test_a_table_that_is_not_locked_is_one_finding() -> None:
 
 
 def test_what_collides_in_a_shared_index_is_another_entity() -> None:
-    [change] = [change for change in STRANDS if change.name == "pattern removed from a shared index"]
+    [change] = [change for change in ORPHANS if change.name == "pattern removed from a shared index"]
     old, now = model(*change.old), model(*change.new)
     db = stored_as(change, model_of_items=old, model_now=now)
     kinds = [type(item).__name__ for item in db.query(now.names["Visit"].by_customer(customer_id="c1"))]
