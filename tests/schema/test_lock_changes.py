@@ -11,7 +11,7 @@ from odm.backends.local import Memory
 from odm.protocol import requests as req
 from odm.schema.evidence import Stored, judge
 from odm.schema.lockfile import Finding, TableLock, compare, describe
-from tests.schema.lock_models import BACKFILL, SAFE, ORPHANS, Change, Model, model, sharded
+from tests.schema.lock_models import BACKFILL, ORPHANS, SAFE, Change, Model, model, sharded
 
 CHANGES = [*SAFE, *BACKFILL, *ORPHANS]
 
