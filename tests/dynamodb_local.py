@@ -2,6 +2,10 @@
 
 `python -m tests.dynamodb_local` prints its folder, and exits with 1 if it cannot run here. With the argument `fetch`,
 it first fetches what is missing.
+
+Where a table has a TTL, DynamoDB Local removes an item within a second of its expiry by the real clock, unless it
+expired more than five years ago. So the clocks of tests that store such items stand in 2100, and what is to be expired
+at once expired in 2001.
 """
 
 import os

@@ -14,7 +14,7 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
 from odm.protocol.requests import Put
 
-NOW = datetime(2026, 1, 5, 12, tzinfo=UTC).timestamp()
+NOW = datetime(2100, 1, 5, 12, tzinfo=UTC).timestamp()
 table = Table("expiry")
 
 

@@ -12,7 +12,7 @@ from odm import TTL, Entity, PrimaryKey, Store, Table
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
 
-NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+NOON = datetime(2100, 1, 5, 12, tzinfo=UTC)
 table = Table("passes")
 
 

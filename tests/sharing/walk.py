@@ -36,7 +36,7 @@ from odm.patterns.unique import Unique
 
 GROUPS: Final = ("a", "b")
 NAMES: Final = ("1", "2", "3", "4")
-NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
+NOON: Final = datetime(2100, 1, 5, 12, tzinfo=UTC)
 
 shared = Table("shared")
 
