@@ -7,14 +7,14 @@ procedure and the store to run it on, a pause, a function of its own to call, or
 import asyncio
 import time
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextvars import copy_context
+from functools import partial
 from threading import Event, Lock
 from typing import Any, TypeAlias, TypeVar
 
 from attrs import frozen
 
 from odm import AsyncStore, BadValue, Calls, Gen, Page, Procedure, RawItem, Store, procedure
+from odm.concurrency import in_tasks, in_threads
 
 R = TypeVar("R")
 
@@ -80,21 +80,7 @@ def _done(step: Step, stop: Event) -> Any:
         case Call(function):
             return function()
         case Concurrent(steps):
-            return _in_threads(steps, stop)
-
-
-def _in_threads(steps: Sequence[Steps[Any]], stop: Event) -> list[Any]:
-    with ThreadPoolExecutor(max(1, len(steps))) as pool:
-        # Each runs in its own copy of this context, in which a meter may be open.
-        futures = [pool.submit(copy_context().run, run, one, stop) for one in steps]
-        try:
-            ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            for one in ended:
-                one.result()
-        except BaseException:
-            stop.set()
-            raise
-        return [one.result() for one in futures]
+            return in_threads([partial(run, one, stop) for one in steps], len(steps), stop.set)
 
 
 class _Stopped(Exception):
@@ -129,14 +115,7 @@ async def _adone(step: Step) -> Any:
                 await asyncio.wait([work])
                 raise
         case Concurrent(steps):
-            tasks = [asyncio.create_task(arun(one)) for one in steps]
-            try:
-                return await asyncio.gather(*tasks)
-            except BaseException:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                raise
+            return await in_tasks([arun(one) for one in steps])
 
 
 class Bucket:

@@ -7,8 +7,8 @@ Each native request is one attempt with a deadline; `retry` decides about furthe
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
@@ -45,6 +45,7 @@ from odm.backends.bigtable.rows import RowMerger
 from odm.backends.bigtable.wire import Message, Wire
 from odm.backends.bigtable.writer import now_micros
 from odm.codec import EntityCodec
+from odm.concurrency import in_tasks, in_threads
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
 from odm.protocol.connection import DEFAULT_POLICY, Connection, Rehearsal, RetryPolicy
@@ -135,7 +136,8 @@ class BigtableConnection(Connection[Native]):
             time.sleep(native.seconds)
             return None
         if isinstance(native, Concurrent):
-            return self._concurrent(native.calls)
+            most = COMMITS  # most of them are commits
+            return tuple(in_threads([partial(self._outcome, call) for call in native.calls], most))
         message = self._wire.message(native)
         client = self._clients.sync(message.service)
         try:
@@ -151,7 +153,7 @@ class BigtableConnection(Connection[Native]):
             await asyncio.sleep(native.seconds)
             return None
         if isinstance(native, Concurrent):
-            return tuple(await asyncio.gather(*map(self._aoutcome, native.calls)))
+            return tuple(await in_tasks([self._aoutcome(call) for call in native.calls]))
         message = self._wire.message(native)
         client = self._clients.of_loop(message.service)
         try:
@@ -165,10 +167,6 @@ class BigtableConnection(Connection[Native]):
             if not client.closed or isinstance(failure, OdmError):
                 raise
             raise Closed from failure
-
-    def _concurrent(self, calls: tuple[Call, ...]) -> tuple[Any, ...]:
-        with ThreadPoolExecutor(min(len(calls), COMMITS)) as pool:  # most of them are commits
-            return tuple(pool.map(self._outcome, calls))
 
     def _outcome(self, call: Call) -> Any:
         """The response of a call, or its failure."""

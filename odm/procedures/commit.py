@@ -1,107 +1,108 @@
-"""One transaction of operations and the items of their companions, retried while other writers are faster.
+"""The one pipeline of writes: plan, send, and plan again while other writers are faster.
 
-An operation that depends on its item, for index keys that nobody gave or for companions, is worked out on the item as
-it was read (all of them in one `BatchGet`) and guarded. Where nothing but guards failed, what was refused is computed
-again from the items as they were judged, and the whole is tried again.
+An operation that depends on its item, for index keys that nobody gave or for companions, is planned on the item as it
+was read (all of them in one `BatchGet`) and guarded. Where nothing but guards failed, what was refused is planned again
+from the items as they were judged, and everything is sent again. A `Sender` decides how: an operation alone, in a
+transaction, or between the steps of its companions (`odm.procedures.companion_commit`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from attrs import define, field
 
-from odm.entities.companions import Effect
-from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
+from odm.errors import BadValue, Conflict, ItemInvalid, OdmError, TransactionFailed
 from odm.expressions.nodes import And, Item
 from odm.observe.events import LOG
-from odm.procedures.companion_intent import IntentWithCompanions, Planned, companion_writes_of, mark_of
-from odm.procedures.companion_writes import UNREAD, SideWrite
+from odm.procedures.companion_intent import companion_writes_of
+from odm.procedures.companion_writes import SideWrite
 from odm.procedures.context import Context
 from odm.procedures.retention import trim_after
 from odm.procedures.unprocessed import send_batch
-from odm.procedures.update import ATTEMPTS, contended
-from odm.procedures.write_intent import WriteIntent
+from odm.procedures.write_intent import UNREAD, Plannable, Planned, mark_of
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_transaction, item_size
 from odm.protocol.predicates import ABSENT, EXISTS
 from odm.schema.entity import Key
+from odm.schema.target import Target
 
-Items: TypeAlias = Mapping[Key, Item | None]
-"""Items as they were read, by key; None: absent."""
+ATTEMPTS: Final = 64
+"""How often a write is tried against other writers before it gives up with Conflict."""
+
+AGAIN: Final = object()
+"""The reason where the plan stands and something that is written with it has changed."""
+
+Reasons: TypeAlias = Sequence[Any]  # Any: of `AGAIN`
+"""Why a try failed, one for each operation: `req.Refused`, an OdmError, `AGAIN`, or None where it was not at fault."""
 
 _NEVER: Final = And((EXISTS, ABSENT))
 
 
-@define
-class _Commit:
-    """A transaction under way.
+class Sender:
+    """Sends the operations of a call: this one sends a single operation by itself.
 
     Attributes:
-        items: what was read or judged, by key.
-        contended: whether the item of an operation, or one of its companions, caused the last try to fail.
-        others: by the place of their operation and their own key: what is done in place of a companion's write that was
+        lone: the call has one operation, whose error it raises itself.
+        in_transaction: companions write in one transaction with the item.
+    """
+
+    lone: bool = True
+    in_transaction: bool = False
+
+    def send(self, plans: Sequence[Planned]) -> CoreGen[req.Written | Reasons]:
+        """Try once."""
+        (plan,) = plans
+        return (yield from _alone(plan.operation))
+
+
+@define
+class InTransaction(Sender):
+    """Sends all operations and the writes of their companions together: all are applied, or none.
+
+    Attributes:
+        once: it is applied once, however often it is sent. Otherwise a lone operation without writes of companions is
+            sent by itself, at half the cost of a transaction.
+        others: by the place of their operation and their own key: what takes the place of a companion's write that was
             refused; None: nothing.
         lost: by their own key: the highest rank of a companion's write that lost, and all of lower rank with it.
     """
 
     context: Context
-    intents: Sequence[IntentWithCompanions]
-    items: dict[Key, Any]
-    contended: list[bool] = field(init=False)
-    others: dict[tuple[int, Key], req.Operation | None] = field(factory=dict)
-    lost: dict[Key, Any] = field(factory=dict)
+    lone: bool = False
+    once: bool = False
+    others: dict[tuple[int, Key], req.Operation | None] = field(factory=dict, init=False)
+    lost: dict[Key, Any] = field(factory=dict, init=False)
+    in_transaction: bool = field(default=True, init=False)
 
-    def read(self) -> CoreGen[None]:
-        """Read the items on which operations depend."""
-        wanting = [one.intent for one in self.intents if one.reads(self.context, in_transaction=True)]
-        wanting = [intent for intent in wanting if intent.target.key not in self.items]
-        keys = tuple(intent.target.key for intent in wanting)
-        if len(keys) == 1:
-            self.items[keys[0]] = yield req.Get(keys[0], pattern=wanting[0].target.entity.primary.full_name)
-        elif keys:
-            patterns = tuple(intent.target.entity.primary.full_name for intent in wanting)
-            found = yield from send_batch(req.BatchGet(keys, patterns=patterns), {})
-            self.items.update(zip(keys, found, strict=True))
+    def send(self, plans: Sequence[Planned]) -> CoreGen[req.Written | Reasons]:
+        """Try once."""
+        side_writes, marks = self._side_writes(plans)
+        own = [plan.marked(found) for plan, found in zip(plans, marks, strict=True)]
+        if self.lone and not self.once and not side_writes:
+            return (yield from _alone(own[0]))
+        operations = (*own, *(self._operation(at, side_write) for at, side_write in side_writes))
+        if side_writes:
+            size = sum(item_size(one.item) for one in operations if isinstance(one, req.Put))
+            check_transaction(len(operations), size, self.context.limits)
+        answer = yield req.Transact(operations, self.context.limits, once=self.once)
+        return answer if isinstance(answer, req.Written) else self._reasons(len(plans), side_writes, answer)
 
-    def plans(self) -> list[Planned | OdmError]:
-        return [self._plan(one) for one in self.intents]
-
-    def _plan(self, one: IntentWithCompanions) -> Planned | OdmError:
-        item = self.items.get(one.intent.target.key, UNREAD)
-        if item is UNREAD:
-            return one.plan(self.context, item)
-        try:
-            return one.plan(self.context, item)
-        except (BadValue, ItemInvalid) as error:  # what comes of it cannot be stored; what is there cannot be read
-            return error
-
-    def own(self, plan: Planned | OdmError, intent: WriteIntent, marks: Mapping[str, Any]) -> req.Operation:
-        """The operation on the entity's item.
-
-        One that cannot be done on its item as it was read is sent as a check that never holds: the store judges it
-        again, at the same time as all others, and the reasons are complete.
-        """
-        if isinstance(plan, OdmError):
-            return req.Check(intent.target.key, _NEVER, pattern=intent.target.entity.primary.full_name)
-        return plan.marked(marks)
-
-    def side_writes_of(
-        self, plans: Sequence[Planned | OdmError]
-    ) -> tuple[list[tuple[int, SideWrite]], list[dict[str, Any]]]:
+    def _side_writes(self, plans: Sequence[Planned]) -> tuple[list[tuple[int, SideWrite]], list[dict[str, Any]]]:
         """What companions write, with the place of the operation that each belongs to, and the marks of each."""
         kept: dict[Key, tuple[int, SideWrite]] = {}
         marks: list[dict[str, Any]] = [{} for _ in plans]
         for at, plan in enumerate(plans):
-            for companion in plan.of.companions if isinstance(plan, Planned) else ():
-                assert isinstance(plan, Planned)
+            for companion in plan.companions:
                 found = companion_writes_of(self.context, companion, plan.seen_by(companion))
                 marks[at][mark_of(companion)] = found.marked
                 for side_write in found.side_writes:
-                    self._keep(kept, at, side_write)
+                    self._keep(kept, at, side_write, plans)
         return list(kept.values()), marks
 
-    def _keep(self, kept: dict[Key, tuple[int, SideWrite]], at: int, side_write: SideWrite) -> None:
+    def _keep(
+        self, kept: dict[Key, tuple[int, SideWrite]], at: int, side_write: SideWrite, plans: Sequence[Planned]
+    ) -> None:
         key = side_write.intent.target.key
         if self.others.get((at, key), side_write) is None:
             return
@@ -109,108 +110,157 @@ class _Commit:
             return
         other = kept.get(key)
         twice = other is not None and None in (side_write.rank, other[1].rank)
-        if twice or any(one.intent.target.key == key for one in self.intents):
+        if twice or any(plan.target.key == key for plan in plans):
             raise BadValue(
-                f"{self.intents[at].intent.target} is written with {side_write.intent.target}, which the transaction "
+                f"{plans[at].target} is written with {side_write.intent.target}, which the transaction "
                 "writes already, and it has one operation an item: say this in a transaction of its own"
             )
         if other is None or side_write.rank > other[1].rank:
             kept[key] = (at, side_write)
 
-    def side_write(self, at: int, side_write: SideWrite) -> req.Operation:
+    def _operation(self, at: int, side_write: SideWrite) -> req.Operation:
         return self.others.get((at, side_write.intent.target.key)) or side_write.operation(self.context)
 
-    def refused(self, side_writes: Sequence[tuple[int, SideWrite]], answer: req.Refusals) -> None:
-        """Take note of a refusal.
-
-        Raises:
-            TransactionFailed: it does not help to try again.
-        """
-        reasons: list[OdmError | None] = [None] * len(self.intents)
-        self.contended = [reason is not None for reason in answer.reasons[: len(self.intents)]]
-        for at, (one, reason) in enumerate(zip(self.intents, answer.reasons, strict=False)):
-            if isinstance(reason, req.Refused):
-                self.items[one.intent.target.key] = reason.item
-                plan = self._plan(one)
-                reasons[at] = plan if isinstance(plan, OdmError) else None
-            else:
-                reasons[at] = reason
-        moved = {at for at, reason in enumerate(answer.reasons[: len(self.intents)]) if isinstance(reason, req.Refused)}
+    def _reasons(self, count: int, side_writes: Sequence[tuple[int, SideWrite]], answer: req.Refusals) -> Reasons:
+        """Why each operation failed, by itself or by a write of its companions."""
+        reasons: list[Any] = list(answer.reasons[:count])
+        moved = {at for at, reason in enumerate(reasons) if isinstance(reason, req.Refused)}
         # The companions of an item that has changed since are asked again, whatever became of their writes until then.
         self.others = {place: other for place, other in self.others.items() if place[0] not in moved}
-        for (at, side_write), reason in zip(side_writes, answer.reasons[len(self.intents) :], strict=True):
+        for (at, side_write), reason in zip(side_writes, answer.reasons[count:], strict=True):
             if reason is not None and at not in moved:
-                self.contended[at] = True
                 found = side_write.instead(self.context, reason)
-                reasons[at] = reasons[at] or (found if isinstance(found, OdmError) else None)
+                error = found if isinstance(found, OdmError) else None
                 self.others[at, side_write.intent.target.key] = None if isinstance(found, OdmError) else found
                 if found is None and side_write.rank is not None:
                     self.lost[side_write.intent.target.key] = side_write.rank
-        if any(reasons):
-            raise _failed([one.intent for one in self.intents], reasons)
+                if reasons[at] in (None, AGAIN):
+                    reasons[at] = error or AGAIN
+        return reasons
+
+
+ALONE: Final = Sender()
 
 
 def commit(
-    context: Context, intents: Sequence[WriteIntent], items: Items, *, once: bool = False, alone: bool = False
-) -> CoreGen[list[Effect[Any] | None]]:
-    """Apply all operations and the writes of their companions, or nothing.
+    context: Context,
+    intents: Sequence[Plannable],
+    sender: Sender,
+    items: Mapping[Key, Item | None] | None = None,
+    *,
+    tried: int = 0,
+) -> CoreGen[tuple[Sequence[Planned], req.Written]]:
+    """Apply all operations, with the writes of their companions, or nothing.
 
     Args:
         context: of the store.
-        intents: the operations.
-        items: those that were read already, by key.
-        once: it is applied once, however often it is sent.
-        alone: an operation without writes of companions is sent as it is, at half the cost of a transaction.
+        intents: the operations, with what plans them.
+        sender: sends them.
+        items: those that were read or judged already, by key; None: absent.
+        tried: how often it has been sent already.
 
     Returns:
-        What became of the item of each operation that has companions.
+        What was sent of each operation, and the answer.
 
     Raises:
-        TransactionFailed: nothing was written; its reasons, one an operation, say why.
+        TransactionFailed: nothing was written; its reasons, one an operation, say why. A lone operation raises the
+            reason.
         BadValue: there is too much in it, or an item twice.
     """
-    work = _Commit(context, [IntentWithCompanions(intent) for intent in intents], dict(items))
-    yield from work.read()
-    for _ in range(ATTEMPTS):
-        plans = work.plans()
-        side_writes, marks = work.side_writes_of(plans)
-        own = [work.own(*each) for each in zip(plans, intents, marks, strict=True)]
-        operations = (*own, *(work.side_write(at, side_write) for at, side_write in side_writes))
-        if side_writes:
-            size = sum(item_size(one.item) for one in operations if isinstance(one, req.Put))
-            check_transaction(len(operations), size, context.limits)
-        request = req.Transact(operations, context.limits, once=once)
-        answer = yield from _alone(request) if alone and len(operations) == 1 else _transact(request)
+    known = dict(items or {})
+    yield from _read(context, intents, sender, known)
+    plans = [_plan(context, one, known.get(one.intent.target.key, UNREAD)) for one in intents]
+    reasons: Reasons = ()
+    for _ in range(tried, ATTEMPTS):
+        if sender.lone and plans[0].error is not None:
+            raise plans[0].error
+        answer = yield from sender.send(plans)
         if isinstance(answer, req.Written):
-            yield from trim_after(context, own)
-            return [plan.effect for plan in plans if isinstance(plan, Planned)]
-        work.refused(side_writes, answer)
-        LOG.debug("a transaction: another writer was faster, so it is tried again")
-    busy = zip(intents, work.contended, strict=True)
-    raise _failed(intents, [contended(intent.target) if was else None for intent, was in busy])
+            yield from trim_after(context, [plan.operation for plan in plans])
+            return plans, answer
+        reasons = answer
+        for at, reason in enumerate(reasons):
+            if isinstance(reason, req.Refused):
+                plans[at] = _plan(context, intents[at], reason.item)
+        _check(plans, list(_errors(plans, reasons)), sender)
+        LOG.debug("%s: another writer was faster, so it is tried again", ", ".join(_name(plan) for plan in plans))
+    busy = [None if reason is None else _contended(plan.target) for plan, reason in zip(plans, reasons, strict=True)]
+    _check(plans, busy, sender)
+    raise AssertionError("nobody was at fault")
 
 
-def _transact(request: req.Transact) -> CoreGen[req.Written | req.Refusals]:
-    answer: req.Written | req.Refusals = yield request
-    return answer
-
-
-def _alone(request: req.Transact) -> CoreGen[req.Written | req.Refusals]:
-    """Send the only operation of a transaction by itself; a check needs the transaction."""
-    (operation,) = request.operations
+def _alone(operation: req.Operation) -> CoreGen[req.Written | Reasons]:
+    """Send an operation by itself; a check takes the place of a delete where there is nothing to delete."""
     if isinstance(operation, req.Check):
-        return (yield from _transact(request))
+        return req.Written(existed=False)
     answer: req.Written | req.Refused = yield operation
-    return req.Refusals((answer,)) if isinstance(answer, req.Refused) else answer
+    return (answer,) if isinstance(answer, req.Refused) else answer
 
 
-def _failed(intents: Sequence[WriteIntent], reasons: Sequence[OdmError | None]) -> TransactionFailed:
+def _read(
+    context: Context, intents: Sequence[Plannable], sender: Sender, known: dict[Key, Item | None]
+) -> CoreGen[None]:
+    """Read the items on which operations depend."""
+    wanting = [one.intent.target for one in intents if one.reads(context, in_transaction=sender.in_transaction)]
+    wanting = [target for target in wanting if target.key not in known]
+    keys = tuple(target.key for target in wanting)
+    if len(keys) == 1:
+        known[keys[0]] = yield req.Get(keys[0], pattern=wanting[0].entity.primary.full_name)
+    elif keys:
+        patterns = tuple(target.entity.primary.full_name for target in wanting)
+        found = yield from send_batch(req.BatchGet(keys, patterns=patterns), {})
+        known.update(zip(keys, found, strict=True))
+
+
+def _plan(context: Context, one: Plannable, item: Any) -> Planned:
+    """The plan for an item as it was read or judged.
+
+    What cannot be done is sent as a check that never holds: the store judges it again, at the same time as all others,
+    and the reasons are complete.
+    """
+    if item is UNREAD:
+        plan: Planned | OdmError = one.plan(context, item)
+    else:
+        try:
+            plan = one.plan(context, item)
+        except (BadValue, ItemInvalid) as error:  # what comes of it cannot be stored; what is there cannot be read
+            plan = error
+    if isinstance(plan, Planned):
+        return plan
+    target = one.intent.target
+    return Planned(one, req.Check(target.key, _NEVER, pattern=target.entity.primary.full_name), error=plan)
+
+
+def _errors(plans: Sequence[Planned], reasons: Reasons) -> Iterator[OdmError | None]:
+    """What the user must know of each operation; None where it helps to try again."""
+    for plan, reason in zip(plans, reasons, strict=True):
+        if isinstance(reason, req.Refused):
+            yield plan.error
+        else:
+            yield reason if isinstance(reason, OdmError) else None
+
+
+def _check(plans: Sequence[Planned], errors: Sequence[OdmError | None], sender: Sender) -> None:
+    """Raise what was found."""
     failed = [
-        f"reasons[{n}], {intent.name}(): {reason}"
-        for n, (intent, reason) in enumerate(zip(intents, reasons, strict=True))
-        if reason is not None
+        f"reasons[{at}], {plan.of.intent.name}(): {error}"
+        for at, (plan, error) in enumerate(zip(plans, errors, strict=True))
+        if error is not None
     ]
-    return TransactionFailed(
-        f"nothing was written, because {len(failed)} of {len(intents)} operations cannot be done: {'; '.join(failed)}",
-        reasons,
-    )
+    if sender.lone and errors[0] is not None:
+        raise errors[0]
+    if failed:
+        raise TransactionFailed(
+            f"nothing was written, because {len(failed)} of {len(plans)} operations cannot be done: "
+            f"{'; '.join(failed)}",
+            errors,
+        )
+
+
+def _contended(target: Target) -> Conflict:
+    """The error for an item that other writers changed between each read and write."""
+    return Conflict(f"{target} was changed by other writers {ATTEMPTS} times in a row: retry later")
+
+
+def _name(plan: Planned) -> str:
+    return f"{plan.of.intent.name} of {plan.target.entity.name}"

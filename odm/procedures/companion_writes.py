@@ -1,7 +1,7 @@
 """What a companion writes with an item, collected: the methods are those of a transaction."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from attrs import frozen
 
@@ -10,16 +10,12 @@ from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, OdmError
 from odm.expressions.nodes import Action, Condition
 from odm.procedures.context import Context
-from odm.procedures.write_intent import WriteIntent, delete_intent, insert_intent, put_intent, update_intent
+from odm.procedures.update import item_update
+from odm.procedures.write import delete_write, insert_write, put_write
+from odm.procedures.write_intent import KEEP, UNREAD, Planned, WriteIntent
 from odm.protocol import requests as req
 
 Refusal = Callable[[Any], OdmError]
-
-UNREAD: Final = object()
-"""In place of an item: it was not read."""
-
-KEEP: Final = object()
-"""In place of a mark: the one that the item has."""
 
 
 @frozen
@@ -37,6 +33,22 @@ class SideWrite:
     rank: Any = None
     refused: Refusal | None = None
 
+    @property
+    def companions(self) -> tuple[()]:
+        """Those that its own write concerns: none."""
+        return ()
+
+    def reads(self, context: Context, *, in_transaction: bool) -> bool:
+        """Whether the item must be read first: never."""
+        return False
+
+    def plan(self, context: Context, item: Any) -> Planned | OdmError:
+        """The plan of the write by itself; a check takes the place of one that lost."""
+        found = self.operation(context) if item is UNREAD else self.instead(context, req.Refused(item))
+        if isinstance(found, OdmError):
+            return found
+        return Planned(self, req.Check(self.intent.target.key) if found is None else found)
+
     def operation(self, context: Context) -> req.Operation:
         """It as it is sent first."""
         first = self.intent.first(context)
@@ -49,11 +61,11 @@ class SideWrite:
 
     def instead(self, context: Context, reason: req.Refused | BadValue) -> "req.Operation | OdmError | None":
         """What is done after a refusal: another operation, nothing (None), or why it fails."""
-        found = self.intent.after(context, reason)
-        if not isinstance(found, OdmError) or isinstance(reason, BadValue):
-            return found
-        if isinstance(found, ItemInvalid):  # another program's item, or one that cannot be read, is never just lost to
-            return found
+        if isinstance(reason, BadValue):
+            return reason
+        found = self.intent.next(context, reason.item)
+        if not isinstance(found, OdmError) or isinstance(found, ItemInvalid):
+            return found  # another program's item, or one that cannot be read, is never just lost to
         if self.lose:
             return None
         if self.refused is None:
@@ -93,7 +105,7 @@ class CompanionWrites:
                 loses, none is.
             refused: makes the error of a refusal.
         """
-        self._side_writes.append(SideWrite(put_intent(self._context, entity, when), lose, rank, refused))
+        self._side_writes.append(SideWrite(put_write(self._context, entity, when), lose, rank, refused))
 
     def insert(self, entity: Entity, *, refused: Refusal | None = None) -> None:
         """Write one of the companion's items, whose key must be free.
@@ -102,7 +114,7 @@ class CompanionWrites:
             entity: the item.
             refused: makes the error where it is not; default: `odm.ItemExists`.
         """
-        self._side_writes.append(SideWrite(insert_intent(self._context, entity), refused=refused))
+        self._side_writes.append(SideWrite(insert_write(self._context, entity), refused=refused))
 
     def update(
         self,
@@ -124,7 +136,7 @@ class CompanionWrites:
             lose: it is not a failure if the condition does not hold, or the item does not exist.
             refused: makes the error of a refusal.
         """
-        intent = update_intent(self._context, which, actions, when, upsert=upsert)
+        intent = item_update(self._context, which, actions, when, upsert=upsert)
         self._side_writes.append(SideWrite(intent, lose, refused=refused))
 
     def delete(
@@ -144,7 +156,7 @@ class CompanionWrites:
             lose: it is not a failure if that does not hold.
             refused: makes the error of a refusal.
         """
-        self._side_writes.append(SideWrite(delete_intent(self._context, which, when), lose, refused=refused))
+        self._side_writes.append(SideWrite(delete_write(self._context, which, when), lose, refused=refused))
 
     def mark(self, mark: str | None) -> None:
         """Store a text with the entity's own item, for the next `Effect` of this companion; None takes it away."""

@@ -5,20 +5,19 @@ from typing import Any
 
 from attrs import frozen
 
-from odm.entities.companions import BaseCompanion
 from odm.entities.query import Query
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
 from odm.planner.plan import Plan, make_plan
-from odm.procedures import read, update, write
+from odm.procedures import read
 from odm.procedures.companion_intent import concerned
 from odm.procedures.context import Context
 from odm.procedures.session import Session
-from odm.procedures.update import ItemUpdate
+from odm.procedures.update import ItemUpdate, item_update
+from odm.procedures.write import delete_write, insert_write, put_write
 from odm.procedures.write_intent import WriteIntent
 from odm.protocol import requests as req
-from odm.protocol.connection import Connection, CoreGen
-from odm.schema.entity import EntitySchema
+from odm.protocol.connection import Connection
 
 SHOWN = 5
 """Partitions and lines of a request that are shown in full."""
@@ -126,26 +125,22 @@ def explain(
         plan, reading = make_plan(context.schema, what), read.begin(context, what)
         native = None if reading is None else first_native(connection, read.first_request(context, reading))
         return explain_plan(plan, native, connection)
-    target = context.schema.target(what)
-    name = "update" if actions else write_ or "put"
-    steps = _write_steps(context, name, what, actions, when)
-    change = update.understand(context, what, actions, when, "none") if actions else None
-    companions = concerned(WriteIntent(name, change or write.Write(target, req.Delete(target.key))))
-    return _explain_write(session, f"{name} {target}", steps, target.entity, change, companions)
+    return _explain_write(session, _intent(context, what, actions, write_, when))
 
 
-def _write_steps(
-    context: Context, name: str, what: Any, actions: Sequence[Action], when: Condition | bool | None
-) -> CoreGen[Any]:
-    if name == "update":
-        return update.update(context, what, actions, when, "none")
-    if name == "delete":
-        return write.delete(context, what, when)
-    if name == "insert":
-        return write.insert(context, what)
-    if name == "put":
-        return write.put(context, what, when)
-    raise BadValue(f"write={name!r}: say 'put', 'insert' or 'delete'")
+def _intent(
+    context: Context, what: Any, actions: Sequence[Action], write_: str | None, when: Condition | bool | None
+) -> WriteIntent:
+    context.schema.target(what)  # refuses what is neither a key nor an entity
+    if actions or write_ == "update":
+        return item_update(context, what, actions, when)
+    if write_ == "delete":
+        return delete_write(context, what, when, absent_ok=True)
+    if write_ == "insert":
+        return insert_write(context, what)
+    if write_ in (None, "put"):
+        return put_write(context, what, when)
+    raise BadValue(f"write={write_!r}: say 'put', 'insert' or 'delete'")
 
 
 def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explanation:
@@ -181,18 +176,12 @@ def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explan
     )
 
 
-def _explain_write(
-    session: Session,
-    call: str,
-    steps: CoreGen[Any],
-    entity: EntitySchema,
-    change: ItemUpdate | None,
-    companions: Sequence[BaseCompanion],
-) -> Explanation:
+def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
     """What a write will do: its first request, without sending it."""
-    request = next(steps)
-    steps.close()
-    assert isinstance(request, req.Get | req.Put | req.Update | req.Delete)  # what each write begins with
+    target, companions = intent.target, concerned(intent)
+    change = intent if isinstance(intent, ItemUpdate) else None
+    request = intent.first(session.context) or req.Get(target.key, pattern=target.entity.primary.full_name)
+    assert not isinstance(request, req.Check)  # of transactions only
     guarded = change.needed if change is not None else ()
     how = "takes {} from the entity passed in"
     condition = change.wanted if change is not None else None
@@ -201,11 +190,11 @@ def _explain_write(
     else:
         condition = request.condition
     note = f"{how.format(', '.join(guarded))}, guards them in the write, and tries again when they have changed"
-    keep = entity.keep if isinstance(request, req.Put) else None
+    keep = target.entity.keep if isinstance(request, req.Put) else None
     rehearsal = session.connection.rehearse(request)
     return Explanation(
-        call,
-        entity.primary.text,
+        f"{intent.name} {target}",
+        target.entity.primary.text,
         partitions=(request.key.partition,),
         range=(request.key.sort, request.key.sort + "\0"),
         filter=condition,

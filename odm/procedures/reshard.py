@@ -15,7 +15,8 @@ from odm.planner.plan import Plan, make_plan
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
 from odm.procedures.read import Found, begin, stored_chunk
-from odm.procedures.update import enter_again
+from odm.procedures.store_writes import write_entry
+from odm.procedures.update import new_entry
 from odm.protocol.connection import CoreGen
 from odm.schema.target import Target
 
@@ -64,7 +65,8 @@ def _move(context: Context, plan: Plan, found: Found) -> CoreGen[int]:
     if made is None or (home == position.index_key and plan.pattern.hashed is not None):
         return 0
     try:
-        yield from enter_again(context, Target(entity, position.key, vars(made)), plan.pattern, item)
+        change = new_entry(context, Target(entity, position.key, vars(made)), plan.pattern)
+        yield from write_entry(context, change, item)
     except ItemNotFound:
         return 0  # removed meanwhile, and its entry with it
     return 1

@@ -8,14 +8,9 @@ from odm.entities.query import Query
 from odm.errors import BadValue, Unsupported
 from odm.expressions.nodes import Action, Condition, Item
 from odm.procedures.context import Context
-from odm.procedures.write_intent import (
-    WriteIntent,
-    check_intent,
-    delete_intent,
-    insert_intent,
-    put_intent,
-    update_intent,
-)
+from odm.procedures.update import item_update
+from odm.procedures.write import check_write, delete_write, insert_write, put_write
+from odm.procedures.write_intent import WriteIntent
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_transaction, item_size, size_at_most
@@ -58,7 +53,7 @@ class Operations:
             BadValue: a value cannot be stored, the item is in this transaction already, there are 100 operations, or
                 the block has ended.
         """
-        stored: E = self._add(put_intent(self._context, entity, when))
+        stored: E = self._add(put_write(self._context, entity, when))
         return stored
 
     def insert(self, entity: E) -> E:
@@ -70,7 +65,7 @@ class Operations:
         Raises:
             BadValue: as for `put`.
         """
-        stored: E = self._add(insert_intent(self._context, entity))
+        stored: E = self._add(insert_write(self._context, entity))
         return stored
 
     def update(
@@ -86,7 +81,8 @@ class Operations:
         Raises:
             BadValue: an action does not fit the model, or as for `put`.
         """
-        self._add(update_intent(self._context, which, actions, when, upsert=upsert))
+        as_now = which.model_copy() if isinstance(which, Entity) else which  # it may change before the commit
+        self._add(item_update(self._context, as_now, actions, when, upsert=upsert))
 
     @overload
     def delete(self, which: type[Entity], /, **key: Any) -> None: ...
@@ -95,13 +91,14 @@ class Operations:
     def delete(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> None:
         """Remove an item; one that is not there is no failure.
 
-        But what depends on the item is judged on an absent one too, since the rest of the transaction may depend on
-        it: ``when`` as for an item without attributes, and an entity with a Revision must be there as you read it.
+        Unlike in `odm.Store.delete`, which returns False, conditions are judged on an absent item too, since the rest
+        of the transaction may depend on them: ``when`` as on an item without attributes, and an entity with a Revision
+        must be there as you read it.
 
         Raises:
             BadValue: as for `put`.
         """
-        self._add(delete_intent(self._context, self._context.schema.named(which, key), when))
+        self._add(delete_write(self._context, self._context.schema.named(which, key), when))
 
     @overload
     def check(self, which: type[Entity], /, **key: Any) -> None: ...
@@ -119,7 +116,7 @@ class Operations:
         Raises:
             BadValue: as for `put`.
         """
-        self._add(check_intent(self._context, self._context.schema.named(which, key), when))
+        self._add(check_write(self._context, self._context.schema.named(which, key), when))
 
     def _begin(self) -> None:
         """Begin the block.

@@ -1,18 +1,19 @@
-"""Update: change attributes of an existing item and keep every derived key right.
+"""The intent of an update: change attributes of an existing item and keep every derived key right.
 
 An index key is made of field values. Each value that the call itself does not set comes from a read, or from the
-entity passed in, which may be stale; either way it becomes an equality guard of the write. When a guard fails, the item
-as it is now is judged again by the user's condition and the write is tried again.
+entity passed in, which may be stale; either way it becomes an equality guard of the write. When a guard fails, the
+current item is judged again by the user's condition and the write is tried again.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from odm.codec import TAG
-from odm.errors import BadValue, ConditionFailed, Conflict, ItemInvalid, ItemNotFound, OdmError
+from odm.entities.entity import Entity
+from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import (
     Action,
@@ -25,21 +26,15 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
-from odm.observe.events import LOG
 from odm.procedures.context import Context
 from odm.procedures.field_bounds import check_steps, limits_of
-from odm.procedures.retention import trim_after
 from odm.procedures.upgrades import unchanged, unknown, up_to_date, version_is
 from odm.procedures.write import as_it_was, lower_when, refusal
 from odm.protocol import requests as req
-from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item, check_keys
 from odm.protocol.predicates import ABSENT, equals, every, has_tag, judged, revision_is
 from odm.schema.entity import EntitySchema, Key, PatternSchema
 from odm.schema.target import Target
-
-ATTEMPTS = 64
-"""How often an update is tried against other writers before it gives up with Conflict."""
 
 Returning: TypeAlias = Literal["none", "old", "new"]
 
@@ -53,68 +48,53 @@ class ItemUpdate:
         touched: the patterns whose key may change.
         from_key: attributes whose value is known from the item's key, by stored name.
         needed: stored names of attributes that touched patterns use and neither the call nor the key gives.
+        base: what the first attempt builds on; None: the item must be read.
     """
 
     target: Target
     actions: tuple[Action, ...]
-    wanted: Condition | None
-    returning: Returning
-    upsert: bool
+    wanted: Condition | None = None
+    returning: Returning = "none"
+    upsert: bool = False
     known: Mapping[str, Value] = field(factory=dict)
     touched: tuple[PatternSchema, ...] = ()
     from_key: Mapping[str, Value] = field(factory=dict)
     needed: tuple[str, ...] = ()
+    base: Item | None = None
+
+    name: ClassVar[str] = "update"
+    stored: ClassVar[None] = None
+
+    @property
+    def reads(self) -> bool:
+        """Whether it depends on the stored item, which must be read first."""
+        return self.base is None
+
+    def first(self, context: Context) -> req.Operation | None:
+        """The operation as it is sent first; None if it depends on the stored item."""
+        return None if self.base is None else attempt(context, self, self.base)
+
+    def next(self, context: Context, item: Item | None) -> req.Operation | OdmError:
+        """The operation that is right for the item as it was read or judged, or why there is none."""
+        if (stranger := self.stranger(context, item)) is not None:
+            return stranger
+        base = context.living(item)
+        try:
+            return _fault(context, self, base) or attempt(context, self, base)
+        except (BadValue, ItemInvalid) as error:  # what comes of it cannot be stored; what is there cannot be read
+            return error
+
+    def stranger(self, context: Context, item: Item | None) -> ItemInvalid | None:
+        """The error for an item that is not one of the entity; one that is skipped only prevents an upsert."""
+        skipped = not self.upsert and context.living(item) is None
+        return None if skipped else context.stranger(self.target, item)
 
 
-def update(
-    context: Context,
-    which: object,
-    actions: Sequence[Action],
-    when: Condition | bool | None,
-    returning: Returning,
-    *,
-    upsert: bool = False,
-    retry_safe: bool = False,
-) -> CoreGen[Any]:
-    """Change an existing item; returns the previous or the new item, or None, as ``returning`` says."""
-    check_returning(returning, retry_safe=retry_safe)
-    change = understand(context, which, actions, when, returning, upsert=upsert)
-    base = start(context, change)
-    if base is None:
-        base = yield from _read_base(context, change)
-    return (yield from _tried(context, change, base, retry_safe=retry_safe))
-
-
-def enter_again(context: Context, target: Target, pattern: PatternSchema, base: Item) -> CoreGen[None]:
-    """Write the entry of an item in an index as the model makes it now; nothing else changes.
-
-    Args:
-        context: of the store.
-        target: the item's key, and its values.
-        pattern: of the index.
-        base: the item as it was read.
-
-    Raises:
-        ItemNotFound: it is gone.
-    """
+def new_entry(context: Context, target: Target, pattern: PatternSchema) -> ItemUpdate:
+    """The update that writes an item's entry in an index as the model makes it now; nothing else changes."""
     from_key = _from_key(target)
     needed = tuple(name for name in dict.fromkeys(_attributes(target.entity, pattern)) if name not in from_key)
-    change = ItemUpdate(target, (), None, "none", upsert=False, touched=(pattern,), from_key=from_key, needed=needed)
-    yield from _tried(context, change, base, retry_safe=False)
-
-
-def _tried(context: Context, change: ItemUpdate, base: Item | None, *, retry_safe: bool) -> CoreGen[Any]:
-    """Send the update that is right for ``base``, and for what the item has become, until one is done."""
-    for _ in range(ATTEMPTS):
-        request = attempt(context, change, base)
-        answer = (yield from _as_transaction(request, context)) if retry_safe else (yield request)
-        if isinstance(answer, req.Written):
-            if base is None and isinstance(request, req.Put):
-                yield from trim_after(context, (request,))
-            return _returned(context, change, request, base, answer)
-        base = _judged_base(context, change, answer.item)
-        LOG.debug("update of %s: another writer was faster, so it is tried again", change.target.entity.name)
-    raise contended(change.target)
+    return ItemUpdate(target, (), touched=(pattern,), from_key=from_key, needed=needed)
 
 
 def check_returning(returning: str, *, retry_safe: bool) -> None:
@@ -128,44 +108,16 @@ def check_returning(returning: str, *, retry_safe: bool) -> None:
         )
 
 
-def _as_transaction(request: req.Update | req.Put, context: Context) -> CoreGen[req.Written | req.Refused]:
-    """Send a write as a transaction of its own: of these, backends know one that they have done already."""
-    answer = yield req.Transact((request,), context.limits, once=True)
-    if isinstance(answer, req.Written):
-        return answer
-    (reason,) = answer.reasons
-    if isinstance(reason, req.Refused):
-        return reason
-    raise reason
-
-
-def _returned(
-    context: Context, change: ItemUpdate, request: req.Update | req.Put, base: Item | None, answer: req.Written
-) -> Any:
-    """What the call asked for; a put gives no item, but what was there and what came of it are known."""
-    of_put = {"none": None, "old": base, "new": request.item if isinstance(request, req.Put) else None}
-    item = of_put[change.returning] if isinstance(request, req.Put) else answer.item
-    try:
-        return None if item is None else context.decode(item, change.target.key)
-    except ItemInvalid as error:
-        raise ItemInvalid(f"the update was applied, and {error}", error.key, error.item) from error.__cause__
-
-
-def contended(target: Target) -> Conflict:
-    """The error for an item that other writers changed between each read and write."""
-    return Conflict(f"{target} was changed by other writers {ATTEMPTS} times in a row: retry later")
-
-
-def understand(
+def item_update(  # the arguments of an update
     context: Context,
     which: object,
     actions: Sequence[Action],
     when: Condition | bool | None,
-    returning: Returning,
+    returning: Returning = "none",
     *,
     upsert: bool = False,
 ) -> ItemUpdate:
-    """Check an update without a request.
+    """The intent of an update, checked without a request.
 
     Raises:
         BadValue: an action or condition does not fit the model, or would change the primary key.
@@ -186,9 +138,10 @@ def understand(
         _check_upsert(entity, known, target)
     if entity.revision is not None:
         lowered = (*lowered, Increment(Path((codec.stored[entity.revision],)), 1))
-    return ItemUpdate(
-        target, lowered, lower_when(target, when), returning, upsert, known, touched, from_key, tuple(needed)
-    )
+    wanted = lower_when(target, when)
+    base: Item | None = None if needed else {}
+    change = ItemUpdate(target, lowered, wanted, returning, upsert, known, touched, from_key, tuple(needed), base)
+    return change if base is not None or target.instance is None else _from_instance(context, change, target.instance)
 
 
 def _check_call(entity: EntitySchema, actions: Sequence[Action]) -> None:
@@ -231,52 +184,22 @@ def _attributes(entity: EntitySchema, pattern: PatternSchema) -> list[str]:
     return names if pattern.when is None else [*names, *(path.root for path in paths(pattern.when))]
 
 
-def start(context: Context, change: ItemUpdate) -> Item | None:
-    """What the first attempt builds on without a read: nothing, where no value is needed, or the entity passed in."""
-    if not change.needed:
-        return {}
-    if change.target.instance is not None:
-        base = change.target.entity.codec.encode(change.target.instance)
-        if _can_start_from(context, change, base):
-            return base
-    return None
-
-
-def _read_base(context: Context, change: ItemUpdate) -> CoreGen[Item | None]:
-    get = req.Get(change.target.key, pattern=change.target.entity.primary.full_name)
-    return _judged_base(context, change, (yield get))  # a sum outside of its bounds makes no key
-
-
-def _judged_base(context: Context, change: ItemUpdate, item: Item | None) -> Item | None:
-    if (stranger := met(context, change, item)) is not None:
-        raise stranger
-    base = context.living(item)
-    if (error := fault(context, change, base)) is not None:
-        raise error
-    return base
-
-
-def met(context: Context, change: ItemUpdate, item: Item | None) -> ItemInvalid | None:
-    """The error for an item that is not one of the entity; None where it is, or is skipped as if it were not there."""
-    skipped = not change.upsert and context.living(item) is None
-    return None if skipped else context.stranger(change.target, item)
-
-
-def _can_start_from(context: Context, change: ItemUpdate, base: Item) -> bool:
-    """Whether the entity passed in, which may be stale, allows the change at all; if not, the stored one decides."""
+def _from_instance(context: Context, change: ItemUpdate, instance: Entity) -> ItemUpdate:
+    """Begin with the entity passed in. It may be stale: if it does not allow the change, the stored item decides."""
+    base = change.target.entity.codec.encode(instance)
     if not all(holds(limit, base) for _, limit in limits_of(change.target.entity, change.actions)):
-        return False
+        return change
     try:
         _entries(change, base, context.random)
     except BadValue:
-        return False
-    return True
+        return change  # a sum outside of its bounds makes no key
+    return evolve(change, base=base)
 
 
 def attempt(context: Context, change: ItemUpdate, base: Item | None) -> req.Update | req.Put:
     """The write that is right if the needed attributes are as in ``base``; all of them, if it is an older item.
 
-    `fault` must have found ``base`` good, where it was read.
+    `_fault` must have found ``base`` good, where it was read.
 
     Raises:
         BadValue: what the actions make of ``base`` cannot be stored.
@@ -386,7 +309,7 @@ def _whole(context: Context, change: ItemUpdate, made: Item, condition: Conditio
     return req.Put(target.key, item, entries, condition, pattern=target.entity.primary.full_name, tag=guard)
 
 
-def fault(context: Context, change: ItemUpdate, item: Item | None) -> OdmError | None:
+def _fault(context: Context, change: ItemUpdate, item: Item | None) -> OdmError | None:
     """What the user must know of a refused attempt; None if only a guard failed, so that it is tried again.
 
     ``item`` is the living item as it was judged.

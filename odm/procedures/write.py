@@ -1,4 +1,4 @@
-"""Writing whole items: put, insert, delete, and deleting what a query finds.
+"""The intents of writing whole items, put, insert and delete, and of a check.
 
 A put carries every index entry that the item has from now on, so no derived key can be stale.
 """
@@ -13,14 +13,10 @@ from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item, Not
 from odm.procedures.context import Context
-from odm.procedures.read import Reading, keys_chunk
-from odm.procedures.retention import trim_after
-from odm.procedures.unprocessed import send_batch
 from odm.procedures.upgrades import unchanged, up_to_date
 from odm.protocol import requests as req
-from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item
-from odm.protocol.predicates import ABSENT, Now, every, has_tag, judged, revision_is
+from odm.protocol.predicates import ABSENT, every, has_tag, judged, revision_is
 from odm.schema.entity import Key
 from odm.schema.target import Target
 
@@ -45,45 +41,65 @@ def put_request(context: Context, instance: E, *, batched: bool = False) -> tupl
 
 
 class Write(NamedTuple):
-    """A put, insert, delete or check, understood: right whatever is stored, so that only its condition is judged.
+    """The intent of a put, insert, delete or check: right whatever is stored, so that only its condition is judged.
 
     Attributes:
+        name: as the user called it.
         operation: without a condition.
         wanted: the user's own condition, lowered.
         revision: the one that the item must have, where it is checked.
         present: whether the item must be there, or must not; None where either is right.
+        absent_ok: an absent item is right whatever the conditions are: the delete of a store returns False for it.
+        stored: of a put or insert, the entity as it will be stored.
     """
 
+    name: str
     target: Target
     operation: req.Operation
     wanted: Condition | None = None
     revision: int | None = None
     present: bool | None = None
+    absent_ok: bool = False
+    stored: Any = None
 
     @property
     def unconditional(self) -> bool:
         """Whether it is applied whatever is stored."""
-        return self.wanted is None and self.revision is None and self.present is None
+        return self.wanted is None and self.revision is None and self.present is None and not self.absent_ok
 
-    def at(self, now: Now) -> req.Operation:
-        """The operation with all of its conditions, at a given time."""
-        entity = self.target.entity
-        presence = None if self.present is None else has_tag(entity.tag) if self.present else ABSENT
+    @property
+    def reads(self) -> bool:
+        """Whether it depends on the stored item, which must be read first: never."""
+        return False
+
+    def first(self, context: Context) -> req.Operation:
+        """The operation with all of its conditions, as it is sent first."""
+        if self.unconditional:
+            return self.operation
+        entity, now = self.target.entity, context.now()
         locked = None if self.revision is None else revision_is(entity, self.revision)
-        condition = judged(entity, every(presence, locked, self.wanted), now)
+        if self.absent_ok:
+            condition = every(locked, self.wanted, now.alive if entity.ttl is not None else None)
+        else:
+            presence = None if self.present is None else has_tag(entity.tag) if self.present else ABSENT
+            condition = judged(entity, every(presence, locked, self.wanted), now)
         return self.operation if condition is None else evolve(self.operation, condition=condition)
 
-    def again(self, context: Context, item: Item | None) -> req.Operation | None:
+    def next(self, context: Context, item: Item | None) -> req.Operation | OdmError:
+        """The operation that is right for the item as it was judged, or why there is none."""
+        return self._again(context, item) or self._refusal(context, item)
+
+    def _again(self, context: Context, item: Item | None) -> req.Operation | None:
         """The operation for the item as it was judged, if only the form of an older item prevented the first one.
 
-        Such an item has its revision under a name, or with a value, that its upgrades know. A delete or check that
-        holds where nothing is becomes, for an item that is skipped, a check that it is still not one of the entity.
+        Such an item has its revision under a name, or with a value, that its upgrades know. Where nothing has to be
+        deleted, it is a check that there is still no item of the entity.
         """
         entity, there = self.target.entity, context.living(item)
-        if there is None and item is not None and isinstance(self.operation, req.Delete | req.Check):
+        if there is None and isinstance(self.operation, req.Delete | req.Check):
             absent = not self.present and self.revision is None
             absent = absent and (self.wanted is None or holds(self.wanted, None))
-            if absent and context.stranger(self.target, item) is not None:
+            if self.absent_ok or (absent and context.stranger(self.target, item) is not None):
                 return req.Check(self.target.key, Not(has_tag(entity.tag)), pattern=self.operation.pattern)
         if there is None or self.revision is None or entity.codec.upgrades.current(there):
             return None
@@ -104,7 +120,7 @@ class Write(NamedTuple):
         there = isinstance(self.operation, req.Put) or context.living(item) is not None
         return context.stranger(self.target, item) if there else None
 
-    def refusal(self, context: Context, item: Item | None) -> OdmError:
+    def _refusal(self, context: Context, item: Item | None) -> OdmError:
         """Why it was refused, by the item as it was judged."""
         if (stranger := self.stranger(context, item)) is not None:
             return stranger
@@ -114,96 +130,40 @@ class Write(NamedTuple):
         return refusal(context, self.target, item, self.wanted, fresh=self.present is False)
 
 
-def put_write(context: Context, instance: E, when: Condition | bool | None) -> tuple[E, Write]:
-    """The put of an entity with what it depends on, and the entity as it will be stored.
-
-    At revision 0 the entity was never stored: the put is an insert.
-    """
+def put_write(context: Context, instance: Entity, when: Condition | bool | None) -> Write:
+    """The put of an entity. At revision 0 it was never stored: the put is an insert."""
     target, stored, request = put_request(context, instance)
-    wanted = lower_when(target, when)
-    if target.revision == 0:
-        return stored, Write(target, request, wanted, present=False)
-    return stored, Write(target, request, wanted, target.revision)
+    wanted, revision = lower_when(target, when), target.revision
+    if revision == 0:
+        return Write("put", target, request, wanted, present=False, stored=stored)
+    return Write("put", target, request, wanted, revision, stored=stored)
 
 
-def insert_write(context: Context, instance: E) -> tuple[E, Write]:
-    """The put of an entity whose key must be free, and the entity as it will be stored."""
+def insert_write(context: Context, instance: Entity) -> Write:
+    """The put of an entity whose key must be free."""
     target, stored, request = put_request(context, instance)
-    return stored, Write(target, request, present=False)
+    return Write("insert", target, request, present=False, stored=stored)
 
 
-def put(context: Context, instance: E, when: Condition | bool | None) -> CoreGen[E]:
-    """Write the entity over whatever is under its key; returns it as stored."""
-    return (yield from _written(context, *put_write(context, instance, when)))
-
-
-def insert(context: Context, instance: E) -> CoreGen[E]:
-    """Write the entity if its key is free; returns it as stored."""
-    return (yield from _written(context, *insert_write(context, instance)))
-
-
-def _written(context: Context, stored: E, write: Write) -> CoreGen[E]:
-    operation = write.operation if write.unconditional else write.at(context.now())
-    assert not isinstance(operation, req.Check)  # of transactions only
-    answer = yield operation
-    if isinstance(answer, req.Refused):
-        answer = yield from _again(context, write, answer)
-    if isinstance(answer, req.Refused):
-        raise write.refusal(context, answer.item)
-    if write.target.entity.keep is not None:
-        yield from trim_after(context, (write.operation,))
-    return stored
-
-
-def _again(context: Context, write: Write, refused: req.Refused) -> CoreGen[req.Written | req.Refused]:
-    """The answer to what takes the place of a refused operation, if only the form of an older item was in the way."""
-    operation = write.again(context, refused.item)
-    if operation is None:
-        return refused
-    assert not isinstance(operation, req.Check)  # of transactions only
-    answer: req.Written | req.Refused = yield operation
-    return answer
-
-
-def delete(context: Context, which: object, when: Condition | bool | None) -> CoreGen[bool]:
-    """Remove an item; returns whether it was there."""
+def delete_write(context: Context, which: object, when: Condition | bool | None, *, absent_ok: bool = False) -> Write:
+    """The delete of an item."""
     target = context.schema.target(which)
-    wanted = lower_when(target, when)
-    revision = target.revision
-    guard = None if revision is None else revision_is(target.entity, revision)
-    now = context.now()
-    condition = every(guard, wanted, now.alive if target.entity.ttl is not None else None)
     request = delete_request(context, target)
-    write = Write(target, request, wanted, revision)
-    answer = yield evolve(request, condition=condition)
-    if isinstance(answer, req.Refused) and context.living(answer.item) is not None:
-        answer = yield from _again(context, write, answer)
-    if isinstance(answer, req.Written):
-        return answer.existed
-    if context.living(answer.item) is not None:
-        raise write.refusal(context, answer.item)
-    return False
+    return Write("delete", target, request, lower_when(target, when), target.revision, absent_ok=absent_ok)
+
+
+def check_write(context: Context, which: object, when: Condition | bool | None) -> Write:
+    """A check: of the condition, or without one that the item is there."""
+    target = context.schema.target(which)
+    operation = req.Check(target.key, pattern=target.entity.primary.full_name, tag=context.guard(target.entity))
+    present = True if when is None else None
+    return Write("check", target, operation, lower_when(target, when), target.revision, present)
 
 
 def delete_request(context: Context, target: Target) -> req.Delete:
     """The delete of an item, without a condition."""
     entity = target.entity
     return req.Delete(target.key, pattern=entity.primary.full_name, tag=context.guard(entity))
-
-
-def delete_all(context: Context, reading: Reading | None) -> CoreGen[int]:
-    """Remove everything that a query finds, expired items too, page by page; returns how many items went.
-
-    What is gone is gone: after a failure, the same call goes on with the rest.
-    """
-    total = 0
-    while reading is not None:
-        pattern = reading.plan.name
-        found, reading = yield from keys_chunk(context, reading)
-        if found:
-            yield from send_batch(req.BatchWrite(tuple(req.Delete(key, pattern=pattern) for key in found)), {})
-        total += len(found)
-    return total
 
 
 def refusal(

@@ -1,102 +1,105 @@
-"""One operation of a transaction, which is computed again while other writers are faster."""
+"""What a call is to write, and the operation that is right for the stored item.
 
-from collections.abc import Sequence
-from typing import Any
+An intent gives the operation. A `Planned` write is made again from the stored item when another writer was faster.
+"""
 
-from attrs import frozen
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, TypeAlias
 
-from odm.entities.entity import Entity
-from odm.errors import BadValue, ItemInvalid, OdmError
-from odm.expressions.nodes import Action, Condition, Item
+from attrs import evolve, field, frozen
+
+from odm.entities.companions import BaseCompanion, Effect
+from odm.errors import OdmError
+from odm.expressions.nodes import Item, Path, Remove, Set, Value
 from odm.procedures.context import Context
-from odm.procedures.update import ItemUpdate, attempt, fault, met, start, understand
-from odm.procedures.write import Write, delete_request, insert_write, lower_when, put_write
+from odm.procedures.update import ItemUpdate
+from odm.procedures.write import Write
 from odm.protocol import requests as req
 from odm.schema.target import Target
 
+WriteIntent: TypeAlias = Write | ItemUpdate
 
-@frozen
-class WriteIntent:
-    """One operation of a transaction, named as the user called it.
+UNREAD: Final = object()
+"""In place of an item: it was not read."""
 
-    Attributes:
-        base: what the first attempt of an update builds on; None: the item must be read.
-        stored: of a put or insert, the entity as it will be stored.
+KEEP: Final = object()
+"""In place of a mark: the one that the item has."""
+
+
+class Plannable(Protocol):
+    """An intent that is planned, with the companions that the write concerns.
+
+    `plan` is called again where another writer was faster.
     """
 
-    name: str
-    work: Write | ItemUpdate
+    @property
+    def intent(self) -> WriteIntent: ...
+
+    @property
+    def companions(self) -> tuple[Any, ...]: ...  # Any: of `odm.procedures.calls`, which stands on this module
+
+    def reads(self, context: Context, *, in_transaction: bool) -> bool:
+        """Whether the item must be read first."""
+        ...
+
+    def plan(self, context: Context, item: Any) -> "Planned | OdmError":
+        """What is written for the item as it was read or judged (`UNREAD`: neither), or why nothing can be.
+
+        Raises:
+            BadValue: what comes of it cannot be stored.
+            ItemInvalid: what is stored cannot be read.
+        """
+        ...
+
+
+@frozen
+class Planned:
+    """An operation as it is written, and what it makes of the item.
+
+    Attributes:
+        of: what is planned.
+        base: the item that it was made from; None: it was absent or not read.
+        effect: where it has companions.
+        marks: those that the item has, by stored name.
+        error: why nothing can be written; the operation is a check that never holds.
+    """
+
+    of: Plannable
+    operation: req.Operation
     base: Item | None = None
-    stored: Any = None
+    effect: Effect[Any] | None = None
+    marks: Mapping[str, Value] = field(factory=dict)
+    error: OdmError | None = None
 
     @property
     def target(self) -> Target:
-        return self.work.target
+        return self.of.intent.target
 
     @property
-    def reads(self) -> bool:
-        """Whether it depends on the stored item, which must be read first."""
-        return self.base is None and not isinstance(self.work, Write)
+    def companions(self) -> tuple[Any, ...]:
+        """Those that write with it; none where nothing is written."""
+        return () if self.effect is None or isinstance(self.operation, req.Check) else self.of.companions
 
-    def first(self, context: Context) -> req.Operation | None:
-        """The operation as it is sent first; None if it depends on the stored item."""
-        if isinstance(self.work, Write):
-            return self.work.at(context.now())
-        return None if self.base is None else attempt(context, self.work, self.base)
+    def seen_by(self, companion: BaseCompanion) -> Effect[Any]:
+        """The effect as this companion sees it."""
+        assert self.effect is not None
+        mark = self.marks.get(mark_of(companion))
+        return self.effect if mark is None else evolve(self.effect, mark=str(mark))
 
-    def next(self, context: Context, item: Item | None) -> req.Operation | OdmError:
-        """The operation that is right for the item as it was read or judged, or why there is none."""
-        if isinstance(self.work, Write):
-            return self.work.again(context, item) or self.work.refusal(context, item)
-        if (stranger := self.stranger(context, item)) is not None:
-            return stranger
-        base = context.living(item)
-        try:
-            return fault(context, self.work, base) or attempt(context, self.work, base)
-        except (BadValue, ItemInvalid) as error:  # what comes of it cannot be stored; what is there cannot be read
-            return error
-
-    def stranger(self, context: Context, item: Item | None) -> ItemInvalid | None:
-        """The error for an item that is not one of the entity."""
-        return self.work.stranger(context, item) if isinstance(self.work, Write) else met(context, self.work, item)
-
-    def after(self, context: Context, refused: req.Refused | BadValue) -> req.Operation | OdmError:
-        """As `next`, after a refusal."""
-        return refused if isinstance(refused, BadValue) else self.next(context, refused.item)
+    def marked(self, marks: Mapping[str, Any]) -> req.Operation:
+        """The operation with these marks, by stored name, `KEEP` among them, set on the item."""
+        if not marks and not self.marks:
+            return self.operation
+        new = {name: mark for name, mark in marks.items() if mark is not KEEP}
+        if isinstance(self.operation, req.Put):
+            all_ = {name: mark for name, mark in {**self.marks, **new}.items() if mark is not None}
+            return evolve(self.operation, item={**self.operation.item, **all_}) if all_ else self.operation
+        if isinstance(self.operation, req.Update) and new:
+            actions = [Remove(Path((n,))) if mark is None else Set(Path((n,)), mark) for n, mark in new.items()]
+            return evolve(self.operation, actions=(*self.operation.actions, *actions))
+        return self.operation
 
 
-def put_intent(context: Context, entity: Entity, when: Condition | bool | None) -> WriteIntent:
-    """A put."""
-    stored, write = put_write(context, entity, when)
-    return WriteIntent("put", write, stored=stored)
-
-
-def insert_intent(context: Context, entity: Entity) -> WriteIntent:
-    """An insert."""
-    stored, write = insert_write(context, entity)
-    return WriteIntent("insert", write, stored=stored)
-
-
-def update_intent(
-    context: Context, which: object, actions: Sequence[Action], when: Condition | bool | None, *, upsert: bool
-) -> WriteIntent:
-    """An update of an entity as it is now, which may change until it is sent, or of a key."""
-    which = which.model_copy() if isinstance(which, Entity) else which
-    change = understand(context, which, actions, when, "none", upsert=upsert)
-    return WriteIntent("update", change, start(context, change))
-
-
-def delete_intent(context: Context, which: object, when: Condition | bool | None) -> WriteIntent:
-    """A delete. Unlike that of a store, ``when`` and a Revision are judged on an absent item too."""
-    target = context.schema.target(which)
-    return WriteIntent(
-        "delete", Write(target, delete_request(context, target), lower_when(target, when), target.revision)
-    )
-
-
-def check_intent(context: Context, which: object, when: Condition | bool | None) -> WriteIntent:
-    """A check: of the condition, or without one that the item is there."""
-    target = context.schema.target(which)
-    operation = req.Check(target.key, pattern=target.entity.primary.full_name, tag=context.guard(target.entity))
-    present = True if when is None else None
-    return WriteIntent("check", Write(target, operation, lower_when(target, when), target.revision, present))
+def mark_of(companion: BaseCompanion) -> str:
+    """The attribute in which the entity's own item has the mark of a companion."""
+    return f"_c_{companion.name}"

@@ -9,10 +9,12 @@ generators of both kinds, the core's and the backends', sync and async.
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
 
+from odm.concurrency import in_tasks, in_threads
 from odm.errors import Unsupported
 from odm.protocol.capacity import Units
 from odm.protocol.limits import PORTABLE, Limits
@@ -317,10 +319,7 @@ def _gathered(connection: Connection[Any], gather: Gather, watch: Watch | None) 
     send = _kept if gather.keep else perform
     if connection.in_process:
         return tuple(send(connection, one, watch) for one in gather.requests)
-    from concurrent.futures import ThreadPoolExecutor  # as asyncio below: slow to import, and few need it
-
-    with ThreadPoolExecutor(max_workers=max(1, min(len(gather.requests), 16))) as pool:
-        return tuple(pool.map(lambda one: send(connection, one, watch), gather.requests))
+    return tuple(in_threads([partial(send, connection, one, watch) for one in gather.requests]))
 
 
 async def aperform(
@@ -328,14 +327,12 @@ async def aperform(
 ) -> Response:
     """Answer one request of the core; the requests of a `Gather` run concurrently. ``watch`` follows its steps."""
     if isinstance(request, Sleep):
-        import asyncio
+        import asyncio  # slow to import, and few need it
 
         return await asyncio.sleep(request.seconds)
     if isinstance(request, Gather):
-        import asyncio
-
         send = _akept if request.keep else aperform
-        return tuple(await asyncio.gather(*(send(connection, one, watch) for one in request.requests)))
+        return tuple(await in_tasks([send(connection, one, watch) for one in request.requests]))
     steps = connection.steps(request)
     return await arun(steps if watch is None else watch(request, steps), connection.acall)
 

@@ -237,7 +237,8 @@ class AsyncStore(BaseStore):
             key: the key fields.
 
         Returns:
-            Whether the item was there.
+            Whether the item was there. False settles the call: nothing is judged on an absent item, unlike in a
+            transaction.
 
         Raises:
             ConditionFailed: the item is there and ``when`` does not hold.

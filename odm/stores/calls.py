@@ -9,9 +9,10 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import ItemNotFound
 from odm.expressions.nodes import Action, Condition
-from odm.procedures import companion_commit, raw, read
+from odm.procedures import raw, read, store_writes
 from odm.procedures.batch import BatchSteps
 from odm.procedures.calls import Calls, Companion, Procedure, whole_procedure
+from odm.procedures.companion_commit import write_each
 from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.concurrent import concurrent, counted
@@ -74,10 +75,10 @@ class StoreCalls(Calls):
         return read.exists(self._context, self._context.schema.key_of(which, key))
 
     def put(self, entity: Any, *, when: Condition | bool | None = None) -> CoreGen[Any]:
-        return companion_commit.put(self._context, self, entity, when)
+        return store_writes.put(self._context, self, entity, when)
 
     def insert(self, entity: Any) -> CoreGen[Any]:
-        return companion_commit.insert(self._context, self, entity)
+        return store_writes.insert(self._context, self, entity)
 
     def update(
         self,
@@ -88,15 +89,15 @@ class StoreCalls(Calls):
         returning: Returning = "none",
         upsert: bool = False,
     ) -> CoreGen[Any]:
-        return companion_commit.update(
+        return store_writes.update(
             self._context, self, which, actions, when, returning, upsert=upsert, retry_safe=self._session.retry_safe
         )
 
     def delete(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> CoreGen[bool]:
-        return companion_commit.delete(self._context, self, self._context.schema.named(which, key), when)
+        return store_writes.delete(self._context, self, self._context.schema.named(which, key), when)
 
     def delete_all(self, query: Query[Any]) -> CoreGen[int]:
-        return companion_commit.delete_all(self._context, self, self._session.begin(query))
+        return store_writes.delete_all(self._context, self, self._session.begin(query))
 
     def reshard(self, query: Query[Any]) -> CoreGen[int]:
         return reshard(self._context, self._session.query(query))
@@ -145,16 +146,16 @@ class StoreCalls(Calls):
 
     def commit(self, intents: Sequence[WriteIntent]) -> CoreGen[None]:
         """Apply the operations of a transaction, or none."""
-        return companion_commit.write_transaction(self._context, self, intents)
+        return store_writes.write_transaction(self._context, self, intents)
 
     def marked(self, companion: BaseCompanion, key: Query[Any]) -> CoreGen[tuple[Any, str | None]]:
-        return companion_commit.marked(self._context, companion, key)
+        return store_writes.marked(self._context, companion, key)
 
     def companion_writes(self, companion: Companion, effect: Effect[Any]) -> CompanionWrites:
         return companion_writes_of(self._context, companion, effect)
 
     def write(self, writes: CompanionWrites) -> CoreGen[None]:
-        return companion_commit.write_each(self._context, writes)
+        return write_each(self._context, writes)
 
     def pause(self, seconds: float) -> CoreGen[None]:
         yield Sleep(seconds)

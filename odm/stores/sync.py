@@ -246,7 +246,8 @@ class Store(BaseStore):
             key: the key fields.
 
         Returns:
-            Whether the item was there.
+            Whether the item was there. False settles the call: nothing is judged on an absent item, unlike in a
+            transaction.
 
         Raises:
             ConditionFailed: the item is there and ``when`` does not hold.

@@ -20,7 +20,7 @@ from odm.testing.suite.actions import (
 from odm.testing.suite.adjacency import TestAdjacencyCosts, TestAdjacencyList, TestRemoveNode, TestWalk
 from odm.testing.suite.batches import TestBatch
 from odm.testing.suite.collections import TestCollection
-from odm.testing.suite.companions import TestCompanions, TestCompanionsInTransactions, TestRefusedCompanions, table
+from odm.testing.suite.companions import TestCompanions, TestCompanionsTransactions, TestRefusedCompanions, table
 from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
 from odm.testing.suite.copying import TestBatchInProcedures, TestPutRaw, TestScanPages
 from odm.testing.suite.counters import TestCounter, TestCounterPut
@@ -58,11 +58,10 @@ from odm.testing.suite.transactions_of_one import (
     TestTransactionOfOne,
     TestTransactionOfOneIndexes,
     TestTransactionOfSeveral,
-    TestTransactionTTL,
 )
 from odm.testing.suite.ttl import TestExpiredReads, TestExpiredWrites, TestTTLUpdates
 from odm.testing.suite.types import TestAttributes, TestKeys
-from odm.testing.suite.unique import TestUnique, TestUniqueInTransactions, clock, joined
+from odm.testing.suite.unique import TestUnique, TestUniqueTransactions, clock, joined
 from odm.testing.suite.updates import (
     TestBounds,
     TestRetrySafe,
@@ -73,9 +72,9 @@ from odm.testing.suite.updates import (
 )
 from odm.testing.suite.upgrades import (
     TestUpgradedIndexes,
-    TestUpgradedInTransactions,
     TestUpgradedReads,
     TestUpgradedRevisions,
+    TestUpgradedTransactions,
     TestUpgradedUpdates,
     TestUpgradedWrites,
 )
@@ -91,7 +90,7 @@ __all__ = [
     "TestClock",
     "TestCollection",
     "TestCompanions",
-    "TestCompanionsInTransactions",
+    "TestCompanionsTransactions",
     "TestConditionalDelete",
     "TestConditionalPut",
     "TestCounter",
@@ -177,16 +176,15 @@ __all__ = [
     "TestTransactionOfSeveral",
     "TestTransactionReasons",
     "TestTransactionRevision",
-    "TestTransactionTTL",
     "TestUnique",
-    "TestUniqueInTransactions",
+    "TestUniqueTransactions",
     "TestUnknown",
     "TestUpdate",
     "TestUpdateCalls",
-    "TestUpgradedInTransactions",
     "TestUpgradedIndexes",
     "TestUpgradedReads",
     "TestUpgradedRevisions",
+    "TestUpgradedTransactions",
     "TestUpgradedUpdates",
     "TestUpgradedWrites",
     "TestUpsert",

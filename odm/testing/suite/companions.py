@@ -3,185 +3,30 @@
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
 import pytest
 from attrs import evolve
 
 from odm import (
-    TTL,
     BadValue,
-    Calls,
-    Companion,
-    CompanionWrites,
     ConditionFailed,
     Conflict,
-    Effect,
-    Entity,
-    Gen,
     ItemExists,
     ItemNotFound,
-    PrimaryKey,
-    Query,
-    Revision,
-    Table,
     Transaction,
     TransactionFailed,
     collection,
-    missing,
-    procedure,
     set_,
-    upgrade,
 )
 from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
+from odm.testing.companions import Guest, Pass, Player, Runner, marked, players
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import FUTURE, PAST, fill
-
-
-class Highest(Companion):
-    """The highest level that a player of a group ever had: nothing of the item is read for it."""
-
-    def __init__(self) -> None:
-        self.made: dict[type, Any] = {}
-
-    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
-        declared = {"primary": PrimaryKey("HIGHEST#{group}")}
-        self.made[entity] = self.make(entity, Entity, {"group": str, "level": int}, declared)
-        return [self.made[entity]]
-
-    def sources(self, entity: type[Entity]) -> frozenset[str]:
-        return frozenset({"group", "level"})
-
-    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
-        new: Any = effect.new
-        made = self.made[type(new)]
-        higher = missing(made.level) | (made.level < new.level)
-        tx.put(made(group=new.group, level=new.level), when=higher, lose=True, rank=new.level)
-
-
-class Listed(Companion):
-    """An item for the level that each player has, which goes with it; and how often it has changed, in a mark."""
-
-    reads: ClassVar[bool] = True
-    deletes: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self.made: dict[type, Any] = {}
-
-    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
-        fields = {"level": int, "name": str, "changes": int}
-        self.made[entity] = self.make(entity, Entity, fields, {"primary": PrimaryKey("LEVEL#{level}", "{name}")})
-        return [self.made[entity]]
-
-    def sources(self, entity: type[Entity]) -> frozenset[str]:
-        return frozenset({"level"})
-
-    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
-        old: Any = effect.old
-        new: Any = effect.new
-        made = self.made[type(old or new)]
-        if old is not None and (new is None or new.level != old.level):
-            tx.delete(made.primary(level=old.level, name=old.name))
-        if new is not None and (old is None or new.level != old.level):
-            changes = int(effect.mark or 0) + 1
-            tx.put(made(level=new.level, name=new.name, changes=changes))
-            tx.mark(str(changes))
-
-
-class Seat(Companion):
-    """A seat that one player has: an insert, which is refused where it is taken."""
-
-    reads: ClassVar[bool] = True
-    deletes: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self.made: dict[type, Any] = {}
-
-    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
-        self.made[entity] = self.make(entity, Entity, {"seat": str}, {"primary": PrimaryKey("SEAT#{seat}")})
-        return [self.made[entity]]
-
-    def sources(self, entity: type[Entity]) -> frozenset[str]:
-        return frozenset()
-
-    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
-        old: Any = effect.old
-        new: Any = effect.new
-        if new is None:
-            tx.delete(self.made[type(old)].primary(seat=old.seat))
-        elif old is None:
-            seat = new.seat
-            made = self.made[type(new)](seat=seat)
-            tx.insert(made, refused=lambda item: ItemExists(f"seat {seat} is taken", item))
-
-
-class Last(Companion):
-    """What was last done with a guest, noted after the write was applied."""
-
-    deletes: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self.made: dict[type, Any] = {}
-
-    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
-        fields = {"name": str, "done": str}
-        self.made[entity] = self.make(entity, Entity, fields, {"primary": PrimaryKey("LAST#{name}")}, upgraded=True)
-        return [self.made[entity]]
-
-    def settle(self, do: Calls, effect: Effect[Any]) -> Gen[None]:
-        done = ["left" if effect.old else "was not there", "came" if effect.old is None else "changed"]
-        made = self.made[effect.key.entity]
-        yield from do.put(made(name=effect.key.values["name"], done=done[effect.new is not None]))
-
-
-players = Table("players")
-
-
-class Player(Entity, table=players):
-    name: str
-    group: str = "g"
-    level: int = 0
-    note: str = ""
-
-    primary = PrimaryKey("PLAYER#{name}")
-    highest = Highest()
-    listed = Listed()
-
-
-class Guest(Entity, table=players, version=2):
-    name: str
-    seat: str
-    revision: Annotated[int, Revision] = 0
-
-    primary = PrimaryKey("GUEST#{name}")
-    seats = Seat()
-    last = Last()
-
-    @upgrade(from_=1)
-    @staticmethod
-    def _upgrade(item: dict[str, Any]) -> dict[str, Any]:
-        return {**item, "name": item["name"].lower()}
-
-
-@procedure
-def marked(do: Calls, key: Query[Player]) -> Gen[tuple[Player | None, str | None]]:
-    """A player, and how often its level has changed."""
-    return (yield from do.marked(Player.listed, key))
-
-
-class Pass(Entity, table=players):
-    """Lies in the partition of a guest, and has no companion."""
-
-    name: str
-    number: int
-    expires_at: Annotated[datetime | None, TTL] = None
-
-    primary = PrimaryKey("GUEST#{name}", "PASS#{number}")
-
+from odm.testing.suite.ways import Way, each_way
 
 KEY = Player.primary(name="ann")
 ANN = Player(name="ann", level=3)
@@ -259,30 +104,42 @@ class TestCompanions:
         table.put(Player(name="ann", level=5))
         assert along(table) == (5, [(5, "ann", 2)])
 
-    def test_see_the_item_as_it_is_replaced(self, table: Store, stores: Stores) -> None:
+    @each_way
+    def test_see_the_item_as_it_is_replaced(self, table: Store, stores: Stores, way: Way) -> None:
         table.put(ANN)
         # A rival of the tests writes the item alone, so its level is not listed: who takes that one away, and leaves
         # level 3 where it is, has seen it.
         stores.rival_puts(Player(name="ann", level=5))
-        table.put(Player(name="ann", level=6))
+        way(table).put(Player(name="ann", level=6))
         assert [level for level, _, _ in along(table)[1]] == [3, 6]
         stores.rival_puts(Player(name="ann", level=7))
-        table.update(ANN, set_(Player.level, 8))
+        way(table).update(ANN, set_(Player.level, 8))
         assert [level for level, _, _ in along(table)[1]] == [3, 6, 8]
 
-    def test_are_not_written_when_the_item_is_not(self, table: Store) -> None:
+    def test_leave_what_an_update_returns_to_the_write(self, table: Store, stores: Stores) -> None:
+        """Another writer changes a field that no companion looks at, after the update has read the item."""
+        key = Runner.primary(name="ann")
+        table.put(Runner(name="ann", level=3))
+        stores.rival_puts(Runner(name="ann", level=3, note="first"))
+        old = table.update(key, set_(Runner.level, 4), returning="old")
+        assert old == Runner(name="ann", level=3, note="first")
+        stores.rival_puts(Runner(name="ann", level=4, note="second"))
+        assert table.update(key, set_(Runner.level, 5), returning="new") == Runner(name="ann", level=5, note="second")
+
+    @each_way
+    def test_are_not_written_when_the_item_is_not(self, table: Store, way: Way) -> None:
         with pytest.raises(ConditionFailed):
-            table.put(ANN, when=Player.level == 1)
+            way(table).put(ANN, when=Player.level == 1)
         with pytest.raises(ItemNotFound):
-            table.update(KEY, set_(Player.level, 1))
+            way(table).update(KEY, set_(Player.level, 1))
         assert along(table) == (None, [])
         table.put(ANN)
         with pytest.raises(ItemExists):
-            table.insert(Player(name="ann", level=9))
+            way(table).insert(Player(name="ann", level=9))
         with pytest.raises(ConditionFailed):
-            table.update(KEY, set_(Player.level, 9), when=Player.note == "n")
+            way(table).update(KEY, set_(Player.level, 9), when=Player.note == "n")
         with pytest.raises(ConditionFailed):
-            table.delete(KEY, when=Player.note == "n")
+            way(table).delete(KEY, when=Player.note == "n")
         assert along(table) == (3, [(3, "ann", 1)])
 
     def test_go_with_everything_that_a_query_finds(self, table: Store) -> None:
@@ -397,7 +254,7 @@ class TestRefusedCompanions:
 
 
 @needs("transactions", "updates")
-class TestCompanionsInTransactions:
+class TestCompanionsTransactions:
     def test_are_written_along(self, table: Store) -> None:
         with table.transaction() as tx:
             tx.put(ANN)
@@ -440,11 +297,3 @@ class TestCompanionsInTransactions:
         with pytest.raises(BadValue, match="seat='1'"):
             together(table, lambda tx: tx.put(ann), lambda tx: tx.put(bob))
         assert table.get(Guest, name="ann") is None
-
-    def test_see_the_item_as_it_is_replaced(self, table: Store, stores: Stores) -> None:
-        table.put(ANN)
-        stores.rival_puts(Player(name="ann", level=5))
-        with table.transaction() as tx:
-            tx.put(Player(name="ann", level=6))
-            tx.put(Player(name="bob", level=2))
-        assert [(level, name) for level, name, _ in along(table)[1]] == [(2, "bob"), (3, "ann"), (6, "ann")]

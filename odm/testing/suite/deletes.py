@@ -9,6 +9,7 @@ from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Event, Member, Order, OrderLine, Setting, hashes
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import at, fill
+from odm.testing.suite.ways import Way, each_way
 
 ORDER = Order(customer_id="c1", order_id="o1")
 
@@ -48,15 +49,17 @@ class TestDelete:
 
 @needs("conditions")
 class TestConditionalDelete:
-    def test_deletes_when_the_condition_holds(self, db: Store) -> None:
+    @each_way
+    def test_deletes_when_the_condition_holds(self, db: Store, way: Way) -> None:
         db.put(ORDER)
-        assert db.delete(ORDER, when=Order.status == "open") is True
+        way(db).delete(ORDER, when=Order.status == "open")
         assert not db.exists(Order, customer_id="c1", order_id="o1")
 
-    def test_deletes_nothing_when_it_does_not(self, db: Store) -> None:
+    @each_way
+    def test_deletes_nothing_when_it_does_not(self, db: Store, way: Way) -> None:
         db.put(ORDER)
         with pytest.raises(ConditionFailed) as caught:
-            db.delete(Order.primary(customer_id="c1", order_id="o1"), when=Order.status == "shipped")
+            way(db).delete(Order.primary(customer_id="c1", order_id="o1"), when=Order.status == "shipped")
         assert caught.value.item == ORDER
         assert db.exists(Order, customer_id="c1", order_id="o1")
 

@@ -12,6 +12,7 @@ from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Order, OrderV2, Session, Setting, Sheet, hashes
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import FUTURE
+from odm.testing.suite.ways import Way, each_way
 
 ORDER = Order(customer_id="c1", order_id="o1", total=Decimal("9.50"), note="gift")
 
@@ -75,10 +76,11 @@ class TestInsert:
         assert db.insert(ORDER) == ORDER
         assert db.get(Order.primary(customer_id="c1", order_id="o1")) == ORDER
 
-    def test_of_a_taken_key_changes_nothing_and_carries_the_item(self, db: Store) -> None:
+    @each_way
+    def test_of_a_taken_key_changes_nothing_and_carries_the_item(self, db: Store, way: Way) -> None:
         db.insert(ORDER)
         with pytest.raises(ItemExists) as caught:
-            db.insert(Order(customer_id="c1", order_id="o1", note="second"))
+            way(db).insert(Order(customer_id="c1", order_id="o1", note="second"))
         assert caught.value.item == ORDER
         assert db.get(Order, customer_id="c1", order_id="o1") == ORDER
 
@@ -97,29 +99,33 @@ class TestInsert:
 
 @needs("conditions")
 class TestConditionalPut:
-    def test_writes_when_the_condition_holds(self, db: Store) -> None:
+    @each_way
+    def test_writes_when_the_condition_holds(self, db: Store, way: Way) -> None:
         db.put(ORDER)
-        db.put(ORDER.model_copy(update={"note": "new"}), when=Order.total == Decimal("9.5"))
+        way(db).put(ORDER.model_copy(update={"note": "new"}), when=Order.total == Decimal("9.5"))
         assert db.one(Order, customer_id="c1", order_id="o1").note == "new"
 
-    def test_writes_nothing_when_it_does_not_and_carries_the_item(self, db: Store) -> None:
+    @each_way
+    def test_writes_nothing_when_it_does_not_and_carries_the_item(self, db: Store, way: Way) -> None:
         db.put(ORDER)
         with pytest.raises(ConditionFailed) as caught:
-            db.put(ORDER.model_copy(update={"note": "new"}), when=Order.status == "shipped")
+            way(db).put(ORDER.model_copy(update={"note": "new"}), when=Order.status == "shipped")
         assert caught.value.item == ORDER
         assert db.get(Order, customer_id="c1", order_id="o1") == ORDER
 
-    def test_judges_an_absent_item_as_one_without_attributes(self, db: Store) -> None:
+    @each_way
+    def test_judges_an_absent_item_as_one_without_attributes(self, db: Store, way: Way) -> None:
         for condition in (Order.status == "open", exists(Order.order_id)):
             with pytest.raises(ConditionFailed) as caught:
-                db.put(ORDER, when=condition)
+                way(db).put(ORDER, when=condition)
             assert caught.value.item is None
-        db.put(ORDER, when=missing(Order.order_id))
+        way(db).put(ORDER, when=missing(Order.order_id))
         assert db.get(Order, customer_id="c1", order_id="o1") == ORDER
 
-    def test_insert_of_what_expires_needs_a_free_key(self, db: Store) -> None:
+    @each_way
+    def test_insert_of_what_expires_needs_a_free_key(self, db: Store, way: Way) -> None:
         session = Session(user="u", session_id="s", expires_at=FUTURE)
         db.insert(session)
         with pytest.raises(ItemExists) as caught:
-            db.insert(session)
+            way(db).insert(session)
         assert caught.value.item == session

@@ -2,7 +2,7 @@
 # ruff: noqa: D101  # a test's name says what it shows
 
 from odm import ConditionFailed, Conflict, ItemNotFound, increment, remove, set_
-from odm.procedures.update import ATTEMPTS
+from odm.procedures.commit import ATTEMPTS
 from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
@@ -40,29 +40,6 @@ class TestTransactionIndexes:
         assert kinds == [req.BatchGet, req.Transact, req.Transact]  # again, because the contract is not there
         assert indexed.one(KEY).assignee == "bob"
         assert indexed.one(Contract, contract_id="c").revision == 1
-
-    def test_a_rival_between_read_and_commit_is_taken_in(self, indexed: Store, stores: Stores) -> None:
-        for which in (KEY, TICKET):
-            indexed.put(TICKET)
-            stores.rival_puts(but(level=8), but(level=9, due_at=at(4)))
-            with indexed.transaction() as tx:
-                tx.update(which, set_(Ticket.assignee, "bob"))
-                tx.put(Contract(contract_id=which.__class__.__name__, party="p"))
-            assert entries(indexed) == expected(but(level=9, due_at=at(4), assignee="bob"))
-        assert indexed.count(Contract.by_party(party="p")) == 2
-
-    def test_conditions_are_judged_again_after_a_rival(self, indexed: Store, stores: Stores) -> None:
-        indexed.put(TICKET)
-        stores.rival_puts(but(level=8, note="theirs"))
-        failure = failed(
-            indexed,
-            lambda tx: tx.put(Contract(contract_id="c", party="p")),
-            lambda tx: tx.update(KEY, set_(Ticket.assignee, "bob"), when=Ticket.note == ""),
-        )
-        assert kinds(failure) == [None, ConditionFailed]
-        assert isinstance(failure.reasons[1], ConditionFailed)
-        assert failure.reasons[1].item == but(level=8, note="theirs")
-        assert entries(indexed) == expected(but(level=8, note="theirs"))
 
     def test_an_item_that_never_rests_is_a_conflict(self, indexed: Store, stores: Stores) -> None:
         indexed.put(TICKET)

@@ -250,21 +250,6 @@ class TestTransactionReasons:
         for part in ("nothing was written", "2 of 3", "reasons[1], check()", "Account.primary(name='bob')"):
             assert part in str(failure)
 
-    def test_conditions(self, db: Store) -> None:
-        fill(db, [ORDER, Account(name="ann", balance=3)])
-        shipped = Order.status == "shipped"
-        for call in (
-            lambda tx: tx.put(ORDER, when=shipped),
-            lambda tx: tx.update(ORDER, set_(Order.note, "n"), when=shipped),
-            lambda tx: tx.delete(ORDER, when=shipped),
-            lambda tx: tx.check(ORDER, when=shipped),
-        ):
-            failure = failed(db, call, lambda tx: tx.delete(ANN))
-            assert kinds(failure) == [ConditionFailed, None]
-            assert isinstance(failure.reasons[0], ConditionFailed)
-            assert failure.reasons[0].item == ORDER
-        assert db.exists(ANN)
-
     def test_checks_of_absent_items(self, db: Store) -> None:
         with db.transaction() as tx:
             tx.check(ORDER, when=missing(Order.status))

@@ -12,6 +12,7 @@ from odm.testing.capabilities import needs
 from odm.testing.entities import Contract, Session
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import FUTURE, PAST, fill
+from odm.testing.suite.ways import Way, each_way
 
 GONE = Session(user="u", session_id="gone", data="old", expires_at=PAST)
 LIVING = Session(user="u", session_id="living", expires_at=FUTURE)
@@ -89,11 +90,12 @@ class TestExpiredWrites:
         db.put(GONE)
         assert db.delete_all(ALL) == 2
 
+    @each_way
     @needs("conditions")
-    def test_insert_over_it(self, db: Store) -> None:
+    def test_insert_over_it(self, db: Store, way: Way) -> None:
         db.put(GONE)
         new = Session(user="u", session_id="gone", data="new", expires_at=FUTURE)
-        db.insert(new)
+        way(db).insert(new)
         assert db.get(KEY) == new
 
     @needs("conditions")
@@ -102,29 +104,32 @@ class TestExpiredWrites:
         assert db.delete(KEY) is False
         assert db.delete(GONE, when=Session.data == "new") is False
 
+    @each_way
     @needs("conditions")
-    def test_a_condition_judges_an_absent_item(self, db: Store) -> None:
+    def test_a_condition_judges_an_absent_item(self, db: Store, way: Way) -> None:
         db.put(GONE)
         with pytest.raises(ConditionFailed) as caught:
-            db.put(LIVING.model_copy(update={"session_id": "gone"}), when=Session.data == "old")
+            way(db).put(LIVING.model_copy(update={"session_id": "gone"}), when=Session.data == "old")
         assert caught.value.item is None
-        db.put(LIVING.model_copy(update={"session_id": "gone"}), when=missing(Session.data))
+        way(db).put(LIVING.model_copy(update={"session_id": "gone"}), when=missing(Session.data))
         assert db.exists(KEY)
 
+    @each_way
     @needs("updates")
-    def test_update_finds_nothing(self, db: Store) -> None:
+    def test_update_finds_nothing(self, db: Store, way: Way) -> None:
         db.put(GONE)
         for which in (KEY, GONE):
             with pytest.raises(ItemNotFound):
-                db.update(which, set_(Session.expires_at, FUTURE))
+                way(db).update(which, set_(Session.expires_at, FUTURE))
         with pytest.raises(ItemNotFound):
-            db.update(KEY, set_(Session.data, "x"), when=Session.data == "old")
+            way(db).update(KEY, set_(Session.data, "x"), when=Session.data == "old")
         assert db.get(KEY) is None
 
+    @each_way
     @needs("updates")
-    def test_upsert_creates_it_anew(self, db: Store) -> None:
+    def test_upsert_creates_it_anew(self, db: Store, way: Way) -> None:
         db.put(GONE)
-        db.update(KEY, increment(Session.hits), upsert=True)
+        way(db).update(KEY, increment(Session.hits), upsert=True)
         assert db.get(KEY) == Session(user="u", session_id="gone", hits=1)
 
 

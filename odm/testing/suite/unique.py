@@ -27,6 +27,7 @@ from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.clock import Clock
 from odm.testing.stores import Stores
+from odm.testing.suite.ways import Way, each_way
 
 members = Table("members")
 
@@ -108,12 +109,13 @@ def calls(db: Store) -> list[tuple[Callable[[], object], tuple[int, int], int, i
 
 @needs("conditions", "updates")
 class TestUnique:
-    def test_is_claimed_however_it_is_written(self, joined: Store) -> None:
+    @each_way
+    def test_is_claimed_however_it_is_written(self, joined: Store, way: Way) -> None:
         writes: list[Callable[[str], object]] = [
-            lambda email: joined.put(Member(member_id="bob", email=email)),
-            lambda email: joined.insert(Member(member_id=f"new {email}", email=email)),
-            lambda email: joined.update(KEY, set_(Member.email, email)),
-            lambda email: joined.update(Member.primary(member_id="u"), set_(Member.email, email), upsert=True),
+            lambda email: way(joined).put(Member(member_id="bob", email=email)),
+            lambda email: way(joined).insert(Member(member_id=f"new {email}", email=email)),
+            lambda email: way(joined).update(KEY, set_(Member.email, email)),
+            lambda email: way(joined).update(Member.primary(member_id="u"), set_(Member.email, email), upsert=True),
         ]
         joined.put(Member(member_id="ann"))
         joined.put(Member(member_id="zoe", email="Zoe@x"))
@@ -125,13 +127,14 @@ class TestUnique:
             check(joined)
         assert sorted(claims(joined)) == ["0@x", "1@x", "2@x", "3@x", "zoe@x"]
 
-    def test_is_free_when_it_is_changed_or_deleted(self, joined: Store) -> None:
+    @each_way
+    def test_is_free_when_it_is_changed_or_deleted(self, joined: Store, way: Way) -> None:
         frees: list[Callable[[], object]] = [
-            lambda: joined.put(Member(member_id="ann", email="b@x")),
-            lambda: joined.put(Member(member_id="ann")),
-            lambda: joined.update(KEY, set_(Member.email, "b@x")),
-            lambda: joined.update(KEY, remove(Member.email)),
-            lambda: joined.delete(KEY),
+            lambda: way(joined).put(Member(member_id="ann", email="b@x")),
+            lambda: way(joined).put(Member(member_id="ann")),
+            lambda: way(joined).update(KEY, set_(Member.email, "b@x")),
+            lambda: way(joined).update(KEY, remove(Member.email)),
+            lambda: way(joined).delete(KEY),
             lambda: joined.delete_all(KEY),
         ]
         for free in frees:
@@ -267,19 +270,7 @@ class TestUnique:
 
 
 @needs("transactions", "updates")
-class TestUniqueInTransactions:
-    def test_is_claimed_and_freed(self, joined: Store) -> None:
-        with joined.transaction() as tx:
-            tx.insert(ANN)
-            tx.put(Member(member_id="bob", email="b@x"))
-            tx.insert(Team(tenant=1, team_id="r", name="red"))
-        check(joined)
-        with joined.transaction() as tx:
-            tx.update(KEY, set_(Member.email, "c@x"))
-            tx.delete(Member, member_id="bob")
-        check(joined)
-        assert claims(joined) == {"c@x": "ann"}
-
+class TestUniqueTransactions:
     def test_costs_what_it_says(self, joined: Store) -> None:
         with joined.meter() as meter, joined.transaction() as tx:
             tx.insert(Member(member_id="zoe", email="z@x"))

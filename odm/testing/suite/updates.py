@@ -24,6 +24,7 @@ from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Order, OrderV2, Setting, Sheet, hashes, plain_v2
 from odm.testing.stores import Stores
+from odm.testing.suite.ways import Way, each_way
 
 ORDER = Order(customer_id="c", order_id="o", total=Decimal(5), note="n")
 KEY = Order.primary(customer_id="c", order_id="o")
@@ -44,9 +45,10 @@ class Kit(Entity, table=kits):
 
 @needs("updates")
 class TestUpdate:
-    def test_changes_what_it_names_and_no_more(self, db: Store) -> None:
+    @each_way
+    def test_changes_what_it_names_and_no_more(self, db: Store, way: Way) -> None:
         db.put(ORDER)
-        assert db.update(KEY, set_(Order.status, "shipped"), remove(Order.note)) is None
+        assert way(db).update(KEY, set_(Order.status, "shipped"), remove(Order.note)) is None
         assert db.one(KEY) == ORDER.model_copy(update={"status": "shipped", "note": None})
 
     def test_by_entity(self, db: Store) -> None:
@@ -63,27 +65,31 @@ class TestUpdate:
         with pytest.raises(BadValue):
             db.update(KEY, set_(Order.status, "open"), returning=cast(Any, "both"))
 
-    def test_of_an_absent_item_makes_none(self, db: Store) -> None:
+    @each_way
+    def test_of_an_absent_item_makes_none(self, db: Store, way: Way) -> None:
         for which in (KEY, ORDER):
             with pytest.raises(ItemNotFound):
-                db.update(which, set_(Order.status, "shipped"))
+                way(db).update(which, set_(Order.status, "shipped"))
         assert not db.exists(KEY)
         assert list(db.scan()) == []
 
-    def test_absence_wins_over_a_condition(self, db: Store) -> None:
+    @each_way
+    def test_absence_wins_over_a_condition(self, db: Store, way: Way) -> None:
         for condition in (Order.status == "open", Order.status != "open"):
             with pytest.raises(ItemNotFound):
-                db.update(KEY, set_(Order.status, "shipped"), when=condition)
+                way(db).update(KEY, set_(Order.status, "shipped"), when=condition)
 
-    def test_when_the_condition_holds(self, db: Store) -> None:
+    @each_way
+    def test_when_the_condition_holds(self, db: Store, way: Way) -> None:
         db.put(ORDER)
-        db.update(KEY, set_(Order.status, "shipped"), when=(Order.status == "open") & (Order.total > 4))
+        way(db).update(KEY, set_(Order.status, "shipped"), when=(Order.status == "open") & (Order.total > 4))
         assert db.one(KEY).status == "shipped"
 
-    def test_when_the_condition_does_not_hold(self, db: Store) -> None:
+    @each_way
+    def test_when_the_condition_does_not_hold(self, db: Store, way: Way) -> None:
         db.put(ORDER)
         with pytest.raises(ConditionFailed) as caught:
-            db.update(KEY, set_(Order.status, "shipped"), when=Order.total > 5)
+            way(db).update(KEY, set_(Order.status, "shipped"), when=Order.total > 5)
         assert caught.value.item == ORDER
         assert db.one(KEY) == ORDER
 
@@ -125,9 +131,10 @@ class TestUpsert:
         db.update(self.CUSTOMER, set_(Customer.name, "Bo"), upsert=True)
         assert db.one(self.CUSTOMER) == Customer(customer_id="c", name="Bo", vip=True)
 
-    def test_counts_from_the_default(self, db: Store) -> None:
+    @each_way
+    def test_counts_from_the_default(self, db: Store, way: Way) -> None:
         for _ in range(2):
-            db.update(KEY, increment(Order.total, 3), upsert=True)
+            way(db).update(KEY, increment(Order.total, 3), upsert=True)
         assert db.one(KEY) == Order(customer_id="c", order_id="o", total=Decimal(6))
 
     def test_with_a_condition_needs_the_item(self, db: Store) -> None:
@@ -135,9 +142,10 @@ class TestUpsert:
             db.update(self.CUSTOMER, set_(Customer.name, "Ann"), when=Customer.name == "Bo", upsert=True)
         assert not db.exists(self.CUSTOMER)
 
-    def test_meets_a_rival_that_creates_the_item_first(self, db: Store, stores: Stores) -> None:
+    @each_way
+    def test_meets_a_rival_that_creates_the_item_first(self, db: Store, stores: Stores, way: Way) -> None:
         stores.rival_puts(ORDER)
-        db.update(KEY, increment(Order.total, 3), upsert=True)
+        way(db).update(KEY, increment(Order.total, 3), upsert=True)
         assert db.one(KEY) == ORDER.model_copy(update={"total": Decimal(8)})
 
 
@@ -185,11 +193,12 @@ class TestBounds:
         assert db.update(self.SHEET, increment(Sheet.level), returning="new").level == 9
         assert db.update(self.SHEET, increment(Sheet.level, -9), returning="new").level == 0
 
-    def test_an_increment_out_of_them_changes_nothing(self, db: Store) -> None:
+    @each_way
+    def test_an_increment_out_of_them_changes_nothing(self, db: Store, way: Way) -> None:
         db.put(self.SHEET)
         for by in (2, -9):
             with pytest.raises(ConditionFailed, match="bounds") as caught:
-                db.update(self.SHEET, increment(Sheet.level, by), set_(Sheet.title, "x"))
+                way(db).update(self.SHEET, increment(Sheet.level, by), set_(Sheet.title, "x"))
             assert caught.value.item == self.SHEET
         assert db.one(Sheet, book="b", sheet_id="s") == self.SHEET
 

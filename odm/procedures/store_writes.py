@@ -1,0 +1,214 @@
+"""The writes of a store: what each call gives to the pipeline, `odm.procedures.commit`, and what it returns.
+
+The first try of an item without companions is sent at once; only if that is refused, the pipeline takes over.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from odm.codec import TAG
+from odm.entities.companions import BaseCompanion
+from odm.entities.entity import Entity
+from odm.errors import ItemInvalid, Unsupported
+from odm.expressions.nodes import Action, Condition, Item
+from odm.procedures.calls import Calls
+from odm.procedures.commit import ALONE, InTransaction, Sender, commit
+from odm.procedures.companion_commit import InSteps
+from odm.procedures.companion_intent import IntentWithCompanions, concerned
+from odm.procedures.concurrent import concurrent
+from odm.procedures.context import Context
+from odm.procedures.read import Reading, keys_chunk, rows_chunk
+from odm.procedures.retention import trim_after
+from odm.procedures.unprocessed import send_batch
+from odm.procedures.update import ItemUpdate, Returning, attempt, check_returning, item_update
+from odm.procedures.write import Write, delete_write, insert_write, put_write
+from odm.procedures.write_intent import Planned, WriteIntent, mark_of
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.schema.entity import Key
+from odm.schema.target import Target
+
+
+def put(context: Context, do: Calls, instance: Entity, when: Condition | bool | None) -> CoreGen[Any]:
+    """Write the entity over whatever is under its key, with its companions' items; returns it as stored."""
+    return _stored(context, do, put_write(context, instance, when))
+
+
+def insert(context: Context, do: Calls, instance: Entity) -> CoreGen[Any]:
+    """Write the entity if its key is free, with its companions' items; returns it as stored."""
+    return _stored(context, do, insert_write(context, instance))
+
+
+def _stored(context: Context, do: Calls, write: Write) -> CoreGen[Any]:
+    entity = write.target.entity
+    if entity.companions:
+        yield from _write(context, do, write)
+        return write.stored
+    operation = write.first(context)
+    assert not isinstance(operation, req.Check)  # of transactions only
+    answer = yield operation
+    if isinstance(answer, req.Refused):
+        yield from _refused(context, write, answer)
+    elif entity.keep is not None:
+        yield from trim_after(context, (operation,))
+    return write.stored
+
+
+def update(  # the arguments of an update
+    context: Context,
+    do: Calls,
+    which: object,
+    actions: Sequence[Action],
+    when: Condition | bool | None,
+    returning: Returning,
+    *,
+    upsert: bool = False,
+    retry_safe: bool = False,
+) -> CoreGen[Any]:
+    """Change an existing item, with its companions' items; returns the previous or the new item, or None."""
+    check_returning(returning, retry_safe=retry_safe)
+    change = item_update(context, which, actions, when, returning, upsert=upsert)
+    if retry_safe or concerned(change):
+        plan, answer = yield from _write(context, do, change, once=retry_safe)
+    elif change.base is None:
+        plan, answer = yield from _lone(context, change, ALONE, {})
+    else:
+        answer = yield attempt(context, change, change.base)
+        if isinstance(answer, req.Written):
+            return _decoded(context, change, answer.item)
+        plan, answer = yield from _refused(context, change, answer)
+    return _returned(context, change, plan, answer)
+
+
+def _returned(context: Context, change: ItemUpdate, plan: Planned, answer: req.Written) -> Any:
+    """What an update asked for; a put gives no item, but what was there and what came of it are known."""
+    if plan.effect is not None:
+        return {"none": None, "old": plan.effect.old, "new": plan.effect.new}[change.returning]
+    if isinstance(plan.operation, req.Put):
+        return _decoded(context, change, {"none": None, "old": plan.base, "new": plan.operation.item}[change.returning])
+    return _decoded(context, change, answer.item)
+
+
+def _decoded(context: Context, change: ItemUpdate, item: Item | None) -> Any:
+    try:
+        return None if item is None else context.decode(item, change.target.key)
+    except ItemInvalid as error:
+        raise ItemInvalid(f"the update was applied, and {error}", error.key, error.item) from error.__cause__
+
+
+def delete(context: Context, do: Calls, which: object, when: Condition | bool | None) -> CoreGen[bool]:
+    """Remove an item, with its companions' items; returns whether it was there.
+
+    Where it is not, nothing is left to do: neither ``when`` nor a Revision is judged.
+    """
+    write = delete_write(context, which, when, absent_ok=True)
+    if concerned(write):
+        plan, _ = yield from _write(context, do, write)
+        return plan.base is not None
+    operation = write.first(context)
+    assert not isinstance(operation, req.Check)  # of transactions only
+    answer = yield operation
+    if isinstance(answer, req.Refused):
+        _, answer = yield from _refused(context, write, answer)
+    return bool(answer.existed)
+
+
+def delete_all(context: Context, do: Calls, reading: Reading | None) -> CoreGen[int]:
+    """Remove everything that a query finds, expired items too, with its companions' items; returns how many items went.
+
+    Items without companions are deleted in batches. What is gone is gone: after a failure, the same call goes on with
+    the rest.
+    """
+    deleting = {tag for tag, entity in context.schema.entities.items() if any(one.deletes for one in entity.companions)}
+    whose = None if reading is None else reading.plan.entity
+    plain = not deleting or (whose is not None and whose.tag not in deleting)
+    total = 0
+    while reading is not None:
+        pattern = reading.plan.name
+        going: list[tuple[Key, Item]] = []
+        if plain:
+            keys, reading = yield from keys_chunk(context, reading)
+        else:
+            rows, reading = yield from rows_chunk(context, reading)
+            going = [row for row in rows if row[1].get(TAG) in deleting and context.living(row[1]) is not None]
+            kept = {key for key, _ in going}
+            keys = [key for key, _ in rows if key not in kept]
+        if keys:
+            yield from send_batch(req.BatchWrite(tuple(req.Delete(key, pattern=pattern) for key in keys)), {})
+        targets = [_key(context, context.decode(item, key)) for key, item in going]
+        total += len(keys) + sum((yield from concurrent([delete(context, do, one, None) for one in targets])))
+    return total
+
+
+def _key(context: Context, item: Entity) -> Target:
+    entity = context.schema.entity(type(item))
+    return Target(entity, entity.key(vars(item)), vars(item))
+
+
+def write_entry(context: Context, change: ItemUpdate, item: Item) -> CoreGen[None]:
+    """Apply `odm.procedures.update.new_entry` to an item as it was read.
+
+    Raises:
+        ItemNotFound: it is gone.
+    """
+    yield from _lone(context, change, ALONE, {change.target.key: item})
+
+
+def write_transaction(context: Context, do: Calls, intents: Sequence[WriteIntent]) -> CoreGen[None]:
+    """Apply the operations of a transaction and the writes of their companions, or nothing.
+
+    Raises:
+        TransactionFailed: nothing was written; its reasons, one an operation, say why.
+    """
+    together = context.transactions or not any(map(concerned, intents))
+    sender = InTransaction(context) if together else InSteps(context, do, lone=False)
+    plans, _ = yield from commit(context, [IntentWithCompanions(intent) for intent in intents], sender)
+    for plan in plans:
+        yield from _settle(do, plan)
+
+
+def marked(context: Context, companion: BaseCompanion, key: object) -> CoreGen[tuple[Any, str | None]]:
+    """An item with the mark that a companion has put on it; None for either that is not there."""
+    target = context.schema.key_target(key)
+    item = yield req.Get(target.key, pattern=target.entity.primary.full_name)
+    if context.living(item) is None:
+        return None, None
+    mark = item.get(mark_of(companion))
+    return context.decode(item, target.key), None if mark is None else str(mark)
+
+
+def _write(
+    context: Context, do: Calls, intent: WriteIntent, *, once: bool = False
+) -> CoreGen[tuple[Planned, req.Written]]:
+    """Apply one operation with its companions' writes, or once however often it is sent."""
+    sender: Sender = InTransaction(context, lone=True, once=once)
+    if concerned(intent) and not context.transactions:
+        if once:
+            raise Unsupported(
+                f"an update with retry_safe=True of {intent.target}, which has companions, on a backend that writes "
+                "one item at a time: odm cannot know whether a write was applied if its response is lost. Leave "
+                "retry_safe out, and read the item on an OutcomeUnknown"
+            )
+        sender = InSteps(context, do)
+    plan, answer = yield from _lone(context, intent, sender, {})
+    yield from _settle(do, plan)
+    return plan, answer
+
+
+def _settle(do: Calls, plan: Planned) -> CoreGen[None]:
+    """What companions do after a write was applied."""
+    if plan.effect is not None:
+        for companion in plan.of.companions:
+            yield from companion.settle(do, plan.effect)
+
+
+def _refused(context: Context, intent: WriteIntent, answer: req.Refused) -> CoreGen[tuple[Planned, req.Written]]:
+    """Try an operation again whose first try was refused."""
+    return (yield from _lone(context, intent, ALONE, {intent.target.key: answer.item}, tried=1))
+
+
+def _lone(
+    context: Context, intent: WriteIntent, sender: Sender, items: Mapping[Key, Item | None], *, tried: int = 0
+) -> CoreGen[tuple[Planned, req.Written]]:
+    (plan,), answer = yield from commit(context, (IntentWithCompanions(intent),), sender, items, tried=tried)
+    return plan, answer

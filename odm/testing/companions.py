@@ -1,0 +1,174 @@
+"""Entities with companions, which the suite writes: a highest level, a list, seats, and what was done last."""
+# ruff: noqa: D101  # names say what they are
+
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
+
+from odm import (
+    TTL,
+    Calls,
+    Companion,
+    CompanionWrites,
+    Effect,
+    Entity,
+    Gen,
+    ItemExists,
+    PrimaryKey,
+    Query,
+    Revision,
+    Table,
+    missing,
+    procedure,
+    upgrade,
+)
+
+
+class Highest(Companion):
+    """The highest level that a player of a group ever had: nothing of the item is read for it."""
+
+    def __init__(self) -> None:
+        self.made: dict[type, Any] = {}
+
+    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
+        declared = {"primary": PrimaryKey("HIGHEST#{group}")}
+        self.made[entity] = self.make(entity, Entity, {"group": str, "level": int}, declared)
+        return [self.made[entity]]
+
+    def sources(self, entity: type[Entity]) -> frozenset[str]:
+        return frozenset({"group", "level"})
+
+    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
+        new: Any = effect.new
+        made = self.made[type(new)]
+        higher = missing(made.level) | (made.level < new.level)
+        tx.put(made(group=new.group, level=new.level), when=higher, lose=True, rank=new.level)
+
+
+class Listed(Companion):
+    """An item for the level that each player has, which goes with it; and how often it has changed, in a mark."""
+
+    reads: ClassVar[bool] = True
+    deletes: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.made: dict[type, Any] = {}
+
+    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
+        fields = {"level": int, "name": str, "changes": int}
+        self.made[entity] = self.make(entity, Entity, fields, {"primary": PrimaryKey("LEVEL#{level}", "{name}")})
+        return [self.made[entity]]
+
+    def sources(self, entity: type[Entity]) -> frozenset[str]:
+        return frozenset({"level"})
+
+    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
+        old: Any = effect.old
+        new: Any = effect.new
+        made = self.made[type(old or new)]
+        if old is not None and (new is None or new.level != old.level):
+            tx.delete(made.primary(level=old.level, name=old.name))
+        if new is not None and (old is None or new.level != old.level):
+            changes = int(effect.mark or 0) + 1
+            tx.put(made(level=new.level, name=new.name, changes=changes))
+            tx.mark(str(changes))
+
+
+class Seat(Companion):
+    """A seat that one player has: an insert, which is refused where it is taken."""
+
+    reads: ClassVar[bool] = True
+    deletes: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.made: dict[type, Any] = {}
+
+    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
+        self.made[entity] = self.make(entity, Entity, {"seat": str}, {"primary": PrimaryKey("SEAT#{seat}")})
+        return [self.made[entity]]
+
+    def sources(self, entity: type[Entity]) -> frozenset[str]:
+        return frozenset()
+
+    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
+        old: Any = effect.old
+        new: Any = effect.new
+        if new is None:
+            tx.delete(self.made[type(old)].primary(seat=old.seat))
+        elif old is None:
+            seat = new.seat
+            made = self.made[type(new)](seat=seat)
+            tx.insert(made, refused=lambda item: ItemExists(f"seat {seat} is taken", item))
+
+
+class Last(Companion):
+    """What was last done with a guest, noted after the write was applied."""
+
+    deletes: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.made: dict[type, Any] = {}
+
+    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
+        fields = {"name": str, "done": str}
+        self.made[entity] = self.make(entity, Entity, fields, {"primary": PrimaryKey("LAST#{name}")}, upgraded=True)
+        return [self.made[entity]]
+
+    def settle(self, do: Calls, effect: Effect[Any]) -> Gen[None]:
+        done = ["left" if effect.old else "was not there", "came" if effect.old is None else "changed"]
+        made = self.made[effect.key.entity]
+        yield from do.put(made(name=effect.key.values["name"], done=done[effect.new is not None]))
+
+
+players = Table("players")
+
+
+class Player(Entity, table=players):
+    name: str
+    group: str = "g"
+    level: int = 0
+    note: str = ""
+
+    primary = PrimaryKey("PLAYER#{name}")
+    highest = Highest()
+    listed = Listed()
+
+
+class Runner(Entity, table=players):
+    name: str
+    group: str = "r"
+    level: int = 0
+    note: str = ""
+
+    primary = PrimaryKey("RUNNER#{name}")
+    highest = Highest()
+
+
+class Guest(Entity, table=players, version=2):
+    name: str
+    seat: str
+    revision: Annotated[int, Revision] = 0
+
+    primary = PrimaryKey("GUEST#{name}")
+    seats = Seat()
+    last = Last()
+
+    @upgrade(from_=1)
+    @staticmethod
+    def _upgrade(item: dict[str, Any]) -> dict[str, Any]:
+        return {**item, "name": item["name"].lower()}
+
+
+@procedure
+def marked(do: Calls, key: Query[Player]) -> Gen[tuple[Player | None, str | None]]:
+    """A player, and how often its level has changed."""
+    return (yield from do.marked(Player.listed, key))
+
+
+class Pass(Entity, table=players):
+    """Lies in the partition of a guest, and has no companion."""
+
+    name: str
+    number: int
+    expires_at: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("GUEST#{name}", "PASS#{number}")

@@ -1,0 +1,49 @@
+"""The ways to send one write, which have the same results and errors: by itself, or as a transaction of its own."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+from attrs import frozen
+
+from odm.errors import TransactionFailed
+from odm.stores.sync import Store
+from odm.stores.transactions import Transaction
+
+
+@frozen
+class InTransaction:
+    """Sends each write as a transaction of its own; what it raises is the reason of the transaction's failure."""
+
+    db: Store
+
+    def put(self, *args: Any, **options: Any) -> None:
+        """As `odm.Store.put`."""
+        self._send(lambda tx: tx.put(*args, **options))
+
+    def insert(self, *args: Any, **options: Any) -> None:
+        """As `odm.Store.insert`."""
+        self._send(lambda tx: tx.insert(*args, **options))
+
+    def update(self, *args: Any, **options: Any) -> None:
+        """As `odm.Store.update`, but for ``returning``."""
+        self._send(lambda tx: tx.update(*args, **options))
+
+    def delete(self, *args: Any, **options: Any) -> None:
+        """As `odm.Store.delete`, but it returns nothing."""
+        self._send(lambda tx: tx.delete(*args, **options))
+
+    def _send(self, call: Callable[[Transaction], object]) -> None:
+        try:
+            with self.db.transaction() as tx:
+                call(tx)
+        except TransactionFailed as failure:
+            (reason,) = failure.reasons
+            assert reason is not None
+            raise reason from failure
+
+
+Way: TypeAlias = Callable[[Store], Any]  # Any: a Store, or what has its writes
+
+each_way = pytest.mark.parametrize("way", [lambda db: db, InTransaction], ids=["alone", "transaction"])
+"""Runs a test once for each way; ``way(db)`` has the writes of a store."""
