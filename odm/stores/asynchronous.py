@@ -237,8 +237,7 @@ class AsyncStore(BaseStore):
             key: the key fields.
 
         Returns:
-            Whether the item was there. False settles the call: nothing is judged on an absent item, unlike in a
-            transaction.
+            Whether the item was there. Unlike in a transaction, an absent item is not judged.
 
         Raises:
             ConditionFailed: the item is there and ``when`` does not hold.
