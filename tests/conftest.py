@@ -33,6 +33,13 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYTEST_TIMEOUT"] = str(900 * times)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist chooses
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Workers take halves instead of shares of each file: tests of one module then share its fixtures."""
+    if config.getoption("numprocesses", None) and config.getoption("dist") == "no":
+        config.option.dist = "worksteal"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if effort.full():
         return

@@ -1,6 +1,10 @@
-"""The program `odm` as a user runs it: in a folder, on a file, with its output in a pipe."""
+"""`odm` as a user runs it: in a folder, on a file, with its output in a pipe.
+
+A program of its own is started where the start, the end or the pipe is what is tested.
+"""
 
 import re
+import shutil
 import sqlite3
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -10,7 +14,7 @@ import pytest
 
 from odm import Entity, PrimaryKey, Store, Table
 from odm.backends.local import LocalFile
-from tests.cli.command_line import RUN, failure, odm, succeeded
+from tests.cli.command_line import RUN, each, failure, odm, odm_here, succeeded
 
 TIME = re.compile(r"[0-9.]+ m?s\b")
 
@@ -46,7 +50,7 @@ def test_the_first_run_loads(first: str, folder: Path) -> None:
 
 
 def test_the_second_run_finds_its_data_and_gives_the_same_answers(first: str, folder: Path) -> None:
-    second = succeeded(odm(folder, "demo", "--all"))
+    second = succeeded(odm_here(folder, "demo", "--all"))
     assert second.startswith("Found the data of an earlier run in odm-demo.db")
     assert "3,376 airports, 240 customers, 4,000 orders" in second
     assert "items loaded" not in second
@@ -54,7 +58,7 @@ def test_the_second_run_finds_its_data_and_gives_the_same_answers(first: str, fo
 
 
 def test_three_questions_fit_on_one_screen(first: str, folder: Path) -> None:
-    lines = succeeded(odm(folder, "demo", COLUMNS="80")).splitlines()
+    lines = succeeded(odm_here(folder, "demo", COLUMNS="80")).splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert len([line for line in lines if re.match(r"\d+  .*\? ─", line)]) == 3
@@ -62,14 +66,14 @@ def test_three_questions_fit_on_one_screen(first: str, folder: Path) -> None:
 
 
 def test_reset_loads_again(first: str, folder: Path) -> None:
-    again = succeeded(odm(folder, "demo", "--reset", "--all"))
+    again = succeeded(odm_here(folder, "demo", "--reset", "--all"))
     assert "3,376 items loaded" in again
     assert answers(again) == answers(first)
 
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_piped_output_is_plain_text_of_the_width(columns: int, first: str, folder: Path) -> None:
-    output = succeeded(odm(folder, "demo", "--all", COLUMNS=str(columns)))
+    output = first if columns == 80 else succeeded(odm_here(folder, "demo", "--all", COLUMNS=str(columns)))
     *lines, last = output.splitlines()
     assert last.startswith("Read next: ")
     assert Path(last.removeprefix("Read next: ")).is_file()
@@ -87,8 +91,8 @@ def test_a_text_file_is_left_alone(tmp_path: Path) -> None:
     text = tmp_path / "notes.db"
     text.write_text("not a database, but long enough to look at " * 100)
     before = text.read_bytes()
-    assert "notes.db" in failure(odm(tmp_path, "demo", "--file", "notes.db"))
-    assert "choose another path" in failure(odm(tmp_path, "demo", "--file", "notes.db", "--reset"))
+    assert "notes.db" in failure(odm_here(tmp_path, "demo", "--file", "notes.db"))
+    assert "choose another path" in failure(odm_here(tmp_path, "demo", "--file", "notes.db", "--reset"))
     assert text.read_bytes() == before
 
 
@@ -98,8 +102,8 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     connection.executescript("CREATE TABLE notes (text); INSERT INTO notes VALUES ('mine');")
     connection.close()
     before = other.read_bytes()
-    assert "another program" in failure(odm(tmp_path, "demo", "--file", "other.db"))
-    assert "another program" in failure(odm(tmp_path, "demo", "--file", "other.db", "--reset"))
+    assert "another program" in failure(odm_here(tmp_path, "demo", "--file", "other.db"))
+    assert "another program" in failure(odm_here(tmp_path, "demo", "--file", "other.db", "--reset"))
     assert other.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["other.db"]
 
@@ -108,34 +112,44 @@ def test_other_tables_in_the_file_stay(tmp_path: Path) -> None:
     with Store(notes, LocalFile(tmp_path / "shared.db")) as db:
         db.create()
         db.put(Note(title="mine"))
-        succeeded(odm(tmp_path, "demo", "--file", "shared.db"))
-        succeeded(odm(tmp_path, "demo", "--file", "shared.db", "--reset"))
+        succeeded(odm_here(tmp_path, "demo", "--file", "shared.db"))
+        succeeded(odm_here(tmp_path, "demo", "--file", "shared.db", "--reset"))
         assert list(db.scan()) == [Note(title="mine")]
 
 
 def test_a_missing_folder(tmp_path: Path) -> None:
-    assert "no folder" in failure(odm(tmp_path, "demo", "--file", "missing/demo.db"))
+    assert "no folder" in failure(odm_here(tmp_path, "demo", "--file", "missing/demo.db"))
 
 
-@pytest.mark.parametrize("package", ["typer", "rich", "vega_datasets"])
+INSTALL = "pip install 'single-table-odm[cli]'"
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
 def test_what_is_not_installed_is_named_with_the_fix(package: str, tmp_path: Path) -> None:
     blocked = f"import sys; sys.modules[{package!r}] = None\n{RUN}"
     message = failure(odm(tmp_path, "demo", run=blocked))
     assert package in message
-    assert "pip install 'single-table-odm[cli]'" in message
+    assert INSTALL in message
 
 
-def test_without_airports_nothing_is_lost(tmp_path: Path) -> None:
-    succeeded(odm(tmp_path, "demo"))
-    failure(odm(tmp_path, "demo", "--reset", run=f"import sys; sys.modules['vega_datasets'] = None\n{RUN}"))
-    assert succeeded(odm(tmp_path, "demo")).startswith("Found the data")
+def test_without_airports_nothing_is_lost(
+    first: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(folder / "odm-demo.db", tmp_path)
+    with monkeypatch.context() as missing:
+        missing.setitem(sys.modules, "vega_datasets", None)
+        for option in ("--file=new.db", "--reset"):
+            message = failure(odm_here(tmp_path, "demo", option))
+            assert "vega_datasets" in message
+            assert INSTALL in message
+    assert succeeded(odm_here(tmp_path, "demo")).startswith("Found the data")
 
 
 def test_help(tmp_path: Path) -> None:
-    assert "Load real airports" in succeeded(odm(tmp_path, "--help"))
-    assert "Usage: odm " in succeeded(odm(tmp_path, "--help"))
-    assert "--version" in succeeded(odm(tmp_path, "-h"))
-    demo = succeeded(odm(tmp_path, "demo", "--help"))
+    assert "Load real airports" in succeeded(odm_here(tmp_path, "--help"))
+    assert "Usage: odm " in succeeded(odm_here(tmp_path, "--help"))
+    assert "--version" in succeeded(odm_here(tmp_path, "-h"))
+    demo = succeeded(odm_here(tmp_path, "demo", "--help"))
     assert "--file" in demo
     assert "--reset" in demo
     assert "odm-demo.db" in demo
@@ -147,46 +161,48 @@ def test_version(tmp_path: Path) -> None:
         expected = version("single-table-odm")
     except PackageNotFoundError:
         pytest.skip("single-table-odm is not installed here")
-    assert succeeded(odm(tmp_path, "--version")) == f"odm {expected}\n"
+    assert succeeded(odm_here(tmp_path, "--version")) == f"odm {expected}\n"
 
 
 def test_what_can_not_be_run_as_written_is_one_line(tmp_path: Path) -> None:
-    assert "--fast" in failure(odm(tmp_path, "demo", "--fast"), 2)
-    assert "Did you mean 'demo'" in failure(odm(tmp_path, "dem"), 2)
-    assert "See odm check --help" in failure(odm(tmp_path, "check"), 2)
+    assert "--fast" in failure(odm_here(tmp_path, "demo", "--fast"), 2)
+    assert "Did you mean 'demo'" in failure(odm_here(tmp_path, "dem"), 2)
+    assert "See odm check --help" in failure(odm_here(tmp_path, "check"), 2)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("arguments", [["--help"], ["copy", "--help"], ["demo"]])
-def test_output_that_can_not_be_written_is_one_line(arguments: list[str], first: str, folder: Path) -> None:
-    full = f"import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 1)\n{RUN}"
-    assert failure(odm(folder, *arguments, run=full)) == "odm: the output cannot be written: No space left on device\n"
+def test_output_that_can_not_be_written_is_one_line(first: str, folder: Path) -> None:
+    full = "sys.stdout.flush(); os.dup2(os.open('/dev/full', os.O_WRONLY), 1)"
+    done = odm(folder, run=each(["--help"], ["copy", "--help"], ["demo"], before=full))
+    assert done.stderr == "odm: the output cannot be written: No space left on device\nexit 1\n" * 3
+    assert done.stdout == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not remove the folder of a process")
-@pytest.mark.parametrize("arguments", [["check", "shop"], ["demo"], ["compact", "shop.db"]])
-def test_a_folder_that_was_removed(arguments: list[str], tmp_path: Path) -> None:
-    removed = f"import os; os.rmdir(os.getcwd())\n{RUN}"
-    assert "the current folder" in failure(odm(tmp_path, *arguments, run=removed))
+def test_a_folder_that_was_removed(tmp_path: Path) -> None:
+    removed = "import os; os.rmdir(os.getcwd())\n"
+    done = odm(tmp_path, run=removed + each(["check", "shop"], ["demo"], ["compact", "shop.db"]))
+    assert re.fullmatch(r"(odm: [^\n]*the current folder [^\n]*\nexit 1\n){3}", done.stderr)
 
 
 def test_without_a_command_the_help_is_shown(tmp_path: Path) -> None:
-    done = odm(tmp_path)
+    done = odm_here(tmp_path)
     assert (done.returncode, done.stderr) == (2, "")
     assert "Usage: odm " in done.stdout
 
 
 def test_help_loads_neither_models_nor_vendors(tmp_path: Path) -> None:
-    loaded = "import atexit, sys; atexit.register(lambda: print(*sorted(sys.modules)))\n"
-    for arguments in (["--help"], ["check", "--help"], ["explain", "--help"]):
-        modules = succeeded(odm(tmp_path, *arguments, run=loaded + RUN)).splitlines()[-1].split()
-        assert "typer" in modules
-        assert not {"boto3", "botocore", "google", "grpc", "odm.codec", "odm.schema.table"}.intersection(modules)
+    helps = each(["--help"], ["check", "--help"], ["explain", "--help"])
+    done = odm(tmp_path, run=f"{helps}print(*sorted(sys.modules))")
+    assert done.stderr == "exit 0\n" * 3
+    modules = done.stdout.splitlines()[-1].split()
+    assert "typer" in modules
+    assert not {"boto3", "botocore", "google", "grpc", "odm.codec", "odm.schema.table"}.intersection(modules)
 
 
 @pytest.mark.parametrize("command", ["demo", "lock", "check", "schema", "explain"])
 def test_each_command_explains_itself(command: str, tmp_path: Path) -> None:
-    text = succeeded(odm(tmp_path, command, "--help"))
+    text = succeeded(odm_here(tmp_path, command, "--help"))
     assert f"Usage: odm {command} " in text
     if command != "demo":
         assert f"Example: odm {command} shop.models:shop" in text

@@ -1,11 +1,10 @@
 """`odm explain`: the plan of a call and its native request, on any backend, with nothing sent."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import RUN, failure, odm, succeeded
+from tests.cli.command_line import each, odm
 from tests.cli.conftest import Application, Run
 
 QUERY = 'Order.by_date(customer_id="c1").where(Order.total > 5).limit(3)'
@@ -62,11 +61,13 @@ def test_json(run: Run) -> None:
 
 
 def test_the_request_to_dynamodb_needs_no_credentials_and_no_client(application: Application) -> None:
-    run = f"import sys; sys.modules['boto3'] = sys.modules['botocore'] = None\n{RUN}"
-    arguments = ("explain", "shop", QUERY, "--backend", "dynamodb")
-    plain = succeeded(odm(application.folder, *arguments, run=run))
+    missing = "import sys; sys.modules['boto3'] = sys.modules['botocore'] = None\n"
+    command = ["explain", "shop", QUERY, "--backend", "dynamodb"]
+    done = odm(application.folder, run=missing + each(command, [*command, "--json"], before="print('===')"))
+    assert (done.returncode, done.stderr) == (0, "exit 0\n" * 2)
+    _, plain, native = done.stdout.split("===\n")
     assert "KeyConditionExpression='#0 = :0 AND #1 BETWEEN :1 AND :2'" in plain
-    native = json.loads(succeeded(odm(application.folder, *arguments, "--json", run=run)))["native"]
+    native = json.loads(native)["native"]
     assert native["operation"] == "query"
     assert native["kwargs"]["IndexName"] == "by_date"
     assert native["kwargs"]["ExpressionAttributeValues"][":3"] == {"N": "5"}
@@ -110,8 +111,10 @@ def test_a_query_that_no_pattern_serves_names_the_one_that_would(run: Run) -> No
     assert "AccessPattern(" in done.err
 
 
-def test_an_unknown_backend(application: Application, tmp_path: Path) -> None:
-    assert "'redis' is not one of" in failure(odm(tmp_path, "explain", "shop", QUERY, "--backend", "redis"), 2)
+def test_an_unknown_backend(run: Run) -> None:
+    done = run("explain", "shop", QUERY, "--backend", "redis")
+    assert done.code == 2
+    assert "'redis' is not one of" in done.line
 
 
 def test_what_the_expression_prints_does_not_mix_with_the_answer(run: Run) -> None:

@@ -1,17 +1,13 @@
 """`odm compact` and `odm snapshot`."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from odm import Entity, PrimaryKey, Store, Table
 from odm.backends.local import LocalFile
-
-ROOT = Path(__file__).parents[2]
+from tests.cli.command_line import odm, odm_here
 
 notes = Table("notes")
 
@@ -21,17 +17,6 @@ class Note(Entity, table=notes):
     text: str = ""
 
     primary = PrimaryKey("{title}")
-
-
-def odm(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from odm.cli.app import main; main()", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
 
 
 @pytest.fixture
@@ -62,7 +47,7 @@ def test_compact(folder: Path) -> None:
     assert json.loads(done.stdout) == {"file": "notes.db", "before": before, "after": after}
     assert after < before / 4
     assert kept(folder / "notes.db") == ["n0"]
-    done = odm(folder, "compact", "notes.db")
+    done = odm_here(folder, "compact", "notes.db")
     assert done.stdout == f"notes.db: {after:,} bytes before, {after:,} bytes after\n"
 
 
@@ -71,7 +56,7 @@ def test_copy(folder: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"copy.db: {(folder / 'copy.db').stat().st_size:,} bytes\n"
     assert kept(folder / "copy.db") == ["n0"]
-    done = odm(folder, "snapshot", "notes.db", "other.db", "--json")
+    done = odm_here(folder, "snapshot", "notes.db", "other.db", "--json")
     assert json.loads(done.stdout) == {
         "file": "notes.db",
         "to": "other.db",
@@ -91,7 +76,7 @@ def test_copy(folder: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], message: str, folder: Path) -> None:
-    done = odm(folder, *arguments)
+    done = odm_here(folder, *arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("odm: ")
     assert message in done.stderr
@@ -101,10 +86,10 @@ def test_bad_input_is_one_line(arguments: list[str], message: str, folder: Path)
 
 def test_help(folder: Path) -> None:
     for command in ("compact", "snapshot"):
-        done = odm(folder, command, "--help")
+        done = odm_here(folder, command, "--help")
         assert done.returncode == 0
         assert f"Example: odm {command} shop.db" in done.stdout
         assert "--json" in done.stdout
-    done = odm(folder, "snapshot", "notes.db")
+    done = odm_here(folder, "snapshot", "notes.db")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

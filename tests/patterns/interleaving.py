@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
-from odm import Calls, Gen, Store, Table
+from odm import Calls, Gen, RawItem, Store, Table
 from odm.backends.local import Memory
 from odm.protocol import requests as req
 from odm.protocol.connection import Backend, ForwardingConnection, run
@@ -78,13 +78,21 @@ class Writer:
             self._go_on(())
 
 
-class Crowd:
-    """Writers on a store that has seen another one before."""
+def stored_by(table: Table, before: Program) -> Sequence[RawItem]:
+    """What a writer stores that comes before the others."""
+    with Store(table, OneByOne(Memory())) as store:
+        store.create()
+        store.run(before)
+        return store.scan_page(size=1000, expired=True).items
 
-    def __init__(self, table: Table, before: Program, programs: Sequence[Program]) -> None:
+
+class Crowd:
+    """Writers on a store that has these items."""
+
+    def __init__(self, table: Table, before: Sequence[RawItem], programs: Sequence[Program]) -> None:
         self.store = Store(table, OneByOne(Memory()))
         self.store.create()
-        self.store.run(before)
+        self.store.put_raw(before)
         self._connection = self.store._session.connection
         do = StoreCalls(self.store._session)
         self.writers = [Writer(self.send, program(do)) for program in programs]
@@ -99,10 +107,14 @@ class Crowd:
         return [at for at, writer in enumerate(self.writers) if not writer.done]
 
     @property
+    def stored(self) -> tuple[str, ...]:
+        """What is stored now."""
+        return tuple(repr(raw.attributes) for raw in self.store.scan_page(size=1000).items)
+
+    @property
     def state(self) -> tuple[str, ...]:
         """All that the rest depends on."""
-        stored = [repr(raw.attributes) for raw in self.store.scan_page(size=1000).items]
-        return (*stored, *("|".join(writer.answers) for writer in self.writers))
+        return (*self.stored, *("|".join(writer.answers) for writer in self.writers))
 
 
 def every_order(make: Callable[[], Crowd]) -> Iterator[Crowd]:

@@ -11,7 +11,7 @@ import pytest
 from odm import Calls, ConditionFailed, Entity, Gen, ItemExists, ItemNotFound, PrimaryKey, Revision, Table, set_
 from odm.patterns import versioned
 from odm.patterns.versioned import Versioned
-from tests.patterns.interleaving import Crowd, Program, every_order, random_order
+from tests.patterns.interleaving import Crowd, Program, every_order, random_order, stored_by
 
 KEEP = 2
 papers = Table("papers")
@@ -122,10 +122,13 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], Crowd]]:
     """Makes crowds; lives are numbered, so that an order leads to the same place each time."""
 
     def of(before: Program, *programs: Program) -> Callable[[], Crowd]:
+        monkeypatch.setattr(versioned, "token_urlsafe", lambda _: "life0")
+        stored = stored_by(papers, before)
+
         def crowd() -> Crowd:
             numbers = count(1)
             monkeypatch.setattr(versioned, "token_urlsafe", lambda _: f"life{next(numbers)}")
-            return Crowd(papers, before, programs)
+            return Crowd(papers, stored, programs)
 
         return crowd
 
@@ -157,9 +160,13 @@ LONG = {"put and more puts than are kept", "first after a delete, and another pa
 )
 def test_every_order(name: str, make: Any) -> None:
     before, programs = CROWDS[name]
+    seen = set()
     for crowd in every_order(make(before, *programs)):
         check(crowd)
-        check_rest(crowd, stopped=bool(crowd.at_work))
+        stopped, results = bool(crowd.at_work), tuple(repr(writer.result) for writer in crowd.writers)
+        if (crowd.stored, stopped, results) not in seen:  # all that the rest depends on
+            seen.add((crowd.stored, stopped, results))
+            check_rest(crowd, stopped=stopped)
 
 
 @pytest.mark.parametrize("seed", range(3))

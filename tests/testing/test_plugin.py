@@ -1,14 +1,13 @@
-"""The pytest plugin, as a project uses it: in a pytest of its own."""
+"""The pytest plugin, as a project uses it: in a pytest of its own, and in a process of its own where imports matter."""
 
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
+import odm.backends.local
+import odm.testing  # noqa: F401  # imported once: pytester forgets what is first imported within a run
 from tests.readme import blocks
-
-pytestmark = pytest.mark.one_of(3)
-
 
 pytest_plugins = ["pytester"]
 
@@ -59,7 +58,7 @@ def tree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(pytester: pytest.Pytester, source: str, *arguments: str) -> pytest.RunResult:
     pytester.makepyfile(ENTITIES + source)
-    return pytester.runpytest_subprocess(*STRICT, *LOADED, *arguments)
+    return pytester.runpytest_inprocess(*STRICT, *LOADED, *arguments)
 
 
 @pytest.mark.parametrize("fixture", ["odm_memory", "odm_file"])
@@ -211,12 +210,13 @@ def test_are_closed():
 
 
 def test_fixtures_and_marker_are_documented(pytester: pytest.Pytester) -> None:
-    fixtures = pytester.runpytest_subprocess(*STRICT, *LOADED, "--fixtures").stdout.str()
+    fixtures = pytester.runpytest_inprocess(*STRICT, *LOADED, "--fixtures").stdout.str()
     for line in ("odm_memory -- ", "Opens stores in memory", "odm_file -- ", "odm_clock -- ", "odm_faults -- "):
         assert line in fixtures
-    assert "@pytest.mark.odm(**options)" in pytester.runpytest_subprocess(*LOADED, "--markers").stdout.str()
+    assert "@pytest.mark.odm(**options)" in pytester.runpytest_inprocess(*STRICT, *LOADED, "--markers").stdout.str()
 
 
+@pytest.mark.one_of(3)
 def test_it_loads_nothing_that_is_not_asked_for(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -238,10 +238,11 @@ def test_the_tests_of_the_page_pass(pytester: pytest.Pytester) -> None:
     shop = next(block.text for block in blocks(DOCS / "model.md") if block.language == "python")
     [tests] = [block.text for block in blocks(DOCS / "test.md") if block.language == "python pytest"]
     pytester.makepyfile(f"{shop}\n{tests}")
-    result = pytester.runpytest_subprocess(*STRICT, *LOADED, "-o", "asyncio_mode=auto")
+    result = pytester.runpytest_inprocess(*STRICT, *LOADED, "-o", "asyncio_mode=auto")
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.one_of(3)
 def test_the_suite_explains_its_asserts(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -255,6 +256,7 @@ def test_rewritten():
     pytester.runpytest_subprocess(*STRICT, *LOADED).assert_outcomes(passed=1)
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("way", ["loaded", "left out"])
 def test_the_suite_needs_no_plugin(pytester: pytest.Pytester, way: str) -> None:
     pytester.makepyfile(

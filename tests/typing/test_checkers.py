@@ -1,11 +1,13 @@
 """mypy and pyright know the type of every public entry, and both find what is wrong with a query.
 
 Each checker runs once over entries.py, where every `assert_type` must hold, and over a file with one mistake a line.
+It is one test a checker: workers that share out several would each start the checker, and mypy fails next to another.
 """
 
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -118,26 +120,17 @@ def _run(*arguments: str) -> str:
     return result.stdout
 
 
-@pytest.fixture(scope="module", params=[mypy, pyright], ids=["mypy", "pyright"])
-def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    mistakes = tmp_path_factory.mktemp("typing") / "mistakes.py"
+@pytest.mark.parametrize("checker", [mypy, pyright], ids=["mypy", "pyright"])
+def test_every_public_entry_has_its_type_and_every_mistake_is_found(
+    checker: Callable[..., Found], tmp_path: Path
+) -> None:
+    mistakes = tmp_path / "mistakes.py"
     mistakes.write_text(MISTAKES_ARE + "".join(f"{line}\n" for line in MISTAKES))
-    errors: Found = request.param(ENTRIES, mistakes)
-    return errors
-
-
-def test_every_public_entry_has_its_type(found: Found) -> None:
+    found = checker(ENTRIES, mistakes)
     assert {place: says for place, says in found.items() if place[0] != "mistakes.py"} == {}
-
-
-def test_every_mistake_is_found_and_nothing_else(found: Found) -> None:
     first = MISTAKES_ARE.count("\n") + 1
     lines = {line for name, line in found if name == "mistakes.py"}
     assert [mistake for number, mistake in enumerate(MISTAKES, first) if number not in lines] == []
     assert min(lines) >= first
-
-
-def test_what_the_checkers_say_of_a_wrong_name_and_a_wrong_comparison(found: Found) -> None:
-    first = MISTAKES_ARE.count("\n") + 1
     assert "totl" in found["mistakes.py", first]
     assert ">" in found["mistakes.py", first + 1]
