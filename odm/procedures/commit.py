@@ -80,13 +80,14 @@ class InTransaction(Sender):
         side_writes, marks = self._side_writes(plans)
         own = [plan.marked(found) for plan, found in zip(plans, marks, strict=True)]
         if self.lone and not self.once and not side_writes:
-            return (yield from _alone(own[0]))
+            found = yield from _alone(own[0])
+            return found if isinstance(found, req.Written) else self._reasons((), found)
         operations = (*own, *(self._operation(at, side_write) for at, side_write in side_writes))
         if side_writes:
             size = sum(item_size(one.item) for one in operations if isinstance(one, req.Put))
             check_transaction(len(operations), size, self.context.limits)
         answer = yield req.Transact(operations, self.context.limits, once=self.once)
-        return answer if isinstance(answer, req.Written) else self._reasons(len(plans), side_writes, answer)
+        return answer if isinstance(answer, req.Written) else self._reasons(side_writes, answer.reasons)
 
     def _side_writes(self, plans: Sequence[Planned]) -> tuple[list[tuple[int, SideWrite]], list[dict[str, Any]]]:
         """What companions write, with the place of the operation that each belongs to, and the marks of each."""
@@ -121,13 +122,14 @@ class InTransaction(Sender):
     def _operation(self, at: int, side_write: SideWrite) -> req.Operation:
         return self.others.get((at, side_write.intent.target.key)) or side_write.operation(self.context)
 
-    def _reasons(self, count: int, side_writes: Sequence[tuple[int, SideWrite]], answer: req.Refusals) -> Reasons:
-        """Why each operation failed, by itself or by a write of its companions."""
-        reasons: list[Any] = list(answer.reasons[:count])
+    def _reasons(self, side_writes: Sequence[tuple[int, SideWrite]], answers: Reasons) -> Reasons:
+        """Why each operation failed, by itself or by a write of its companions, whose answers come last."""
+        count = len(answers) - len(side_writes)
+        reasons: list[Any] = list(answers[:count])
         moved = {at for at, reason in enumerate(reasons) if isinstance(reason, req.Refused)}
         # The companions of an item that has changed since are asked again, whatever became of their writes until then.
         self.others = {place: other for place, other in self.others.items() if place[0] not in moved}
-        for (at, side_write), reason in zip(side_writes, answer.reasons[count:], strict=True):
+        for (at, side_write), reason in zip(side_writes, answers[count:], strict=True):
             if reason is not None and at not in moved:
                 found = side_write.instead(self.context, reason)
                 error = found if isinstance(found, OdmError) else None

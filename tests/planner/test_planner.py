@@ -1,17 +1,21 @@
 """Which pattern, partition and range a query gets, and which of its conditions stay a filter."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from odm import (
     BadValue,
+    Entity,
     Explanation,
     KeyValueError,
     NoAccessPattern,
+    PrimaryKey,
     Query,
+    Shards,
     Store,
+    Table,
     between,
     exists,
     is_in,
@@ -22,6 +26,8 @@ from odm import (
     starts_with,
 )
 from odm.backends.local import Memory
+from odm.expressions.nodes import Compare, Const, Path
+from odm.planner.key_conditions import key_condition_of
 from tests.shop import Counting, Customer, Item, Order, Reading, day, shop
 
 C1 = Order.customer_id == "c1"
@@ -29,8 +35,20 @@ PLACED_AT: Any = Order.placed_at
 AT = "2026-01-{:02}T00:00:00.000000Z"
 
 
-def explain(query: Query[Any]) -> Explanation:
-    return Store(shop, Memory()).explain(query)
+visits = Table("visits")
+
+
+class Visit(Entity, table=visits):
+    """A partition a day, in two shards."""
+
+    site: str
+    at: datetime
+
+    primary = PrimaryKey("SITE#{site}#{at:%Y%m%d}", "{at}", shards=Shards(2, by="at"))
+
+
+def explain(query: Query[Any], table: Table = shop) -> Explanation:
+    return Store(table, Memory()).explain(query)
 
 
 def served(query: Query[Any]) -> tuple[str, str | None, str]:
@@ -339,6 +357,21 @@ def test_select_takes_a_class(what: Any) -> None:
 def test_limits_are_positive_ints(most: Any) -> None:
     with pytest.raises(BadValue, match="an int of 1 or more"):
         Order.by_date(customer_id="c").limit(most)
+
+
+@pytest.mark.parametrize(("op", "mirrored"), [("<", ">"), ("<=", ">="), (">", "<"), (">=", "<=")])
+def test_a_comparison_may_begin_with_the_value(op: Any, mirrored: str) -> None:
+    condition = key_condition_of(Compare(op, Const(3), Path(("level",))))
+    assert condition is not None
+    assert condition.bounds == ((mirrored, 3),)
+
+
+def test_a_query_reads_at_most_1000_partitions() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    reads = select(Visit).where(Visit.site == "s", Visit.at >= start)
+    assert len(explain(reads.where(Visit.at < start + timedelta(days=500)), visits).partitions) == 1000
+    with pytest.raises(BadValue, match=r"501 partitions of .* each of 2 shards, 1002 in all and more than 1000"):
+        explain(reads.where(Visit.at < start + timedelta(days=501)), visits)
 
 
 def test_a_query_prints_as_it_was_written_and_is_immutable() -> None:

@@ -8,6 +8,7 @@ from random import Random
 from types import new_class
 from typing import Any, NamedTuple
 
+import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Store, Table, set_
 from odm.backends.local import Memory
 from odm.procedures import read
+from odm.procedures.shard_merge import Stream, window
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, perform, run
+from odm.schema.entity import Key
 from tests.effort import times
 
 IDS = [f"t{number:02}" for number in range(30)]
@@ -201,3 +204,27 @@ def test_what_moves_while_it_is_read_is_given_once(
     ranks = sorted((values["rank"] for values in tasks), reverse=reverse)
     assert [task.rank for task in found] == ranks
     assert sorted(task.id for task in found) == sorted(live.held)
+
+
+@pytest.mark.parametrize(
+    ("descending", "after", "now", "later"),
+    [
+        (False, None, ("", "m"), ("m", None)),
+        (True, None, ("m\0", None), ("", "m\0")),
+        (False, "k", ("", "m"), ("m", None)),
+        (False, "m", None, ("m", None)),
+        (True, "p", ("m\0", None), ("", "m\0")),
+        (True, "m", None, ("", "m\0")),
+    ],
+)
+def test_the_other_shards_are_read_up_to_where_entries_have_left(
+    descending: bool, after: str | None, now: tuple[str, str | None] | None, later: tuple[str, str | None]
+) -> None:
+    """At the edge itself entries may still be under way, so items with its sort key wait."""
+    edge = req.Position(Key("x", "x"), Key("A", "m"))
+    place = None if after is None else req.Position(Key("y", "y"), Key("B", after))
+    leaving = Stream("A", "", None, after=edge, leaving=True)
+    read_now, waits = window([leaving, Stream("B", "", None, after=place)], descending=descending)
+    assert [(one.lo, one.hi) for one in read_now if one.partition == "B"] == ([] if now is None else [now])
+    [waiting] = [one for one in waits if one.partition == "B"]
+    assert (waiting.lo, waiting.hi, waiting.after) == (*later, place if now is None else None)

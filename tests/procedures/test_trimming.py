@@ -12,7 +12,7 @@ from odm import Entity, PrimaryKey, Store, Table
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
 
-before, after = Table("heap"), Table("heap")
+before, after, others = Table("heap"), Table("heap"), Table("heap")
 OLD = 58
 """More than two batches of DynamoDB, which have 25 writes each."""
 
@@ -29,6 +29,15 @@ class KeptEntry(Entity, table=after, tag="Entry", keep=3):
     number: Annotated[int, Field(ge=0, lt=100)]
 
     primary = PrimaryKey("LOG#{log}", "ENTRY#{number}")
+
+
+class Other(Entity, table=others):
+    """Another program's item in the same partition."""
+
+    log: str
+    name: str
+
+    primary = PrimaryKey("LOG#{log}", "ENTRY#{name}")
 
 
 @pytest.fixture(params=["memory", "memory in pages", "dynamodb_local"])
@@ -51,3 +60,15 @@ def test_all_items_beyond_keep_are_deleted(backend: Any) -> None:
         db.put(KeptEntry(log="a", number=99))
         assert [entry.number for entry in db.query(KeptEntry.primary(log="a"))] == [OLD - 2, OLD - 1, 99]
         assert [entry.number for entry in db.query(KeptEntry.primary(log="b"))] == [0]
+
+
+def test_nothing_is_deleted_where_another_program_has_items(backend: Any) -> None:
+    """They count among the newest, so it is not known which of the entity's items are."""
+    with Store(before, backend) as db, Store(others, backend) as theirs:
+        db.create()
+        theirs.put(Other(log="a", name="98"))
+        for number in range(3):
+            db.put(Entry(log="a", number=number))
+    with Store(after, backend) as db:
+        db.put(KeptEntry(log="a", number=99))
+        assert db.count(KeptEntry.primary(log="a").where(KeptEntry.number < 90)) == 3

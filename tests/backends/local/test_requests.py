@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from odm.backends.local import LocalFile, Memory
+from odm.backends.local.codec import encode
 from odm.backends.local.requests import CHUNK, PAGE_BYTES
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import (
@@ -401,3 +402,13 @@ def test_a_native_request_prints(backend: Memory | LocalFile) -> None:
     connection = backend.connect(schema_of())
     assert repr(next(connection.steps(Get(KEY)))) == repr(Get(KEY))
     connection.close()
+
+
+def test_a_page_ends_when_it_has_its_bytes() -> None:
+    size = len(encode(ITEM))
+    for page_bytes, most in ((size - 1, 1), (size, 1), (size + 1, 2), (2 * size, 2), (2 * size + 1, 3)):
+        connection = Memory(page_bytes=page_bytes).connect(schema_of("things"))
+        perform(connection, CreateTables())
+        for sort in "abcd":
+            perform(connection, Put(Key("p", sort), ITEM, {}))
+        assert len(perform(connection, Query("p")).items) == most
