@@ -163,6 +163,7 @@ def test_permanent_failures_are_raised_at_once() -> None:
         (answered("AccessDeniedException"), "permissions"),
         (answered("ResourceNotFoundException"), r"store.create\(\)"),
         (cancelled("ItemCollectionSizeLimitExceeded"), "reason"),
+        (cancelled("TransactionConflict", "ItemCollectionSizeLimitExceeded"), "reason"),
         (cancelled("None", {"Code": "ValidationError", "Message": "something new"}), "reason"),
     ]:
         found, calls = sent([error])
