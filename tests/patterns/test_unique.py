@@ -30,11 +30,13 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
+from odm.patterns.claims import LEASE
 from odm.patterns.unique import Unique
 from odm.protocol import requests as req
 from odm.protocol.connection import run
 from odm.schema.entity import Key
 from odm.stores.calls import StoreCalls
+from odm.testing import Clock
 from odm.testing.stores import Watched
 from odm.testing.suite.unique import Member, check, members
 from tests.patterns.interleaving import OneByOne
@@ -225,3 +227,18 @@ def test_a_claim_is_freed_where_another_program_has_stored_what_can_not_be_read(
         with pytest.raises(ItemInvalid):
             db.put(Member(member_id="m1", email="a@x"))
         assert db.put(Member(member_id="m2", email="a@x")).email == "a@x"
+
+
+def test_a_claim_that_no_item_holds_ends_after_its_lease() -> None:
+    """Its writer may still be about to write the item."""
+    clock = Clock()
+    with Store(members, OneByOne(Memory()), clock=clock) as db:
+        db.create()
+        db.put(Member(member_id="ann", email="a@x"))
+        db._send(req.Delete(Key(*db.key_of(Member(member_id="ann")))))  # past the companion, which would free it
+        clock.advance(LEASE)
+        with pytest.raises(Conflict):
+            db.insert(Member(member_id="bob", email="a@x"))
+        clock.advance(1)
+        db.insert(Member(member_id="bob", email="a@x"))
+        check(db)
