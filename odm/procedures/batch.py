@@ -40,7 +40,7 @@ class Pending:
 
     @property
     def _context(self) -> Context:
-        """The context of the store now: entities may join the table inside of the block."""
+        """The current context of the store: entities can join the table inside the block."""
         return self._current()
 
     def put(self, entity: Entity) -> None:
@@ -99,18 +99,18 @@ class Pending:
 
     @property
     def full(self) -> bool:
-        """Enough has been collected to be sent."""
+        """Whether enough operations were collected to send them."""
         return len(self._operations) >= FLUSH_AT
 
     def close(self) -> None:
-        """End the block: what has not been sent is dropped."""
+        """End the block: operations that were not sent are dropped."""
         self.open = False
         self._operations.clear()
         self._targets.clear()
         self._given.clear()
 
     def flush(self) -> CoreGen[None]:
-        """Send what has been collected.
+        """Send the collected operations.
 
         Raises:
             Throttled: ``left`` has the entities that were not put, and the keys of those that were not deleted.
@@ -176,7 +176,7 @@ class BatchSteps:
         self._pending.delete(which, **key)
 
     def send(self) -> CoreGen[None]:
-        """Do all operations; Throttled with what is left.
+        """Send all operations.
 
         Raises:
             Throttled: ``left`` has the entities that were not put, and the keys of those that were not deleted.

@@ -1,4 +1,4 @@
-"""Procedures and companions: what code of the user is handed, to make calls of its own.
+"""Procedures and companions: the calls that user code can make inside them.
 
 A procedure is a generator function that makes its calls with ``yield from do.get(...)``. It does no I/O itself, so
 ``db.run(...)`` of a `odm.Store` runs it, and ``await db.run(...)`` of an `odm.AsyncStore` does.
@@ -43,7 +43,7 @@ class Calls(Protocol):
 
     @property
     def random(self) -> Random:
-        """What the store draws chances from."""
+        """The store's source of random numbers."""
         ...
 
     def now(self) -> float:
@@ -105,15 +105,15 @@ class Calls(Protocol):
         ...
 
     def delete_all(self, query: Query[Any]) -> CoreGen[int]:
-        """Remove everything that a query finds; how many."""
+        """Delete every item that matches a query; returns how many."""
         ...
 
     def reshard(self, query: Query[Any]) -> CoreGen[int]:
-        """Move index entries from the shards that were to those that are; how many."""
+        """Move index entries from old shards to the current ones; returns how many."""
         ...
 
     def query(self, query: Query[E], *, consistent: bool = True) -> CoreGen[list[E]]:
-        """All results, in memory; `page` reads them bit by bit."""
+        """All results, in memory; `page` reads them page by page."""
         ...
 
     def page(
@@ -131,17 +131,17 @@ class Calls(Protocol):
         ...
 
     def parts(self, parts: int) -> CoreGen[list[str]]:
-        """The cursors at which parts of the table begin, to be read side by side with `scan_page`."""
+        """The cursors at which parts of the table begin; `scan_page` reads the parts concurrently."""
         ...
 
     def scan_page(
         self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
     ) -> CoreGen[Page[RawItem]]:
-        """A page of the whole table, or of a part of it, with its stored items."""
+        """A page of raw items of the table, or of a part of it."""
         ...
 
     def put_raw(self, items: Sequence[RawItem]) -> CoreGen[None]:
-        """Write items as they were read, over whatever is under their keys."""
+        """Write raw items over whatever is under their keys."""
         ...
 
     def key_of(self, entity: Entity) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Generators of requests about others: several run side by side, and one whose requests are counted."""
+"""Runs several generators of requests concurrently, and counts the requests of one."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 
 def concurrent(steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
-    """Run generators side by side: a round sends one request of each that is not done.
+    """Run generators concurrently: each round sends one request of each generator that has not ended.
 
     If a request fails, its generator gets the error; what that raises ends the others too.
 
@@ -35,7 +35,7 @@ def concurrent(steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
 
 
 def counted(steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
-    """Run a generator, and count what it asks for: each request of an `req.Gather` is one.
+    """Run a generator and count its requests: each request of a `req.Gather` is one.
 
     Returns:
         What it returns, and how many requests it made.
@@ -55,7 +55,7 @@ def counted(steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
 
 
 def _advance(at: int, steps: CoreGen[R], answer: Any, asked: dict[int, Any], results: dict[int, R]) -> None:
-    """Tell a generator its answer, and keep what it asks next or returns."""
+    """Send a generator its response, and keep its next request or its result."""
     try:
         asked[at] = steps.throw(answer.error) if isinstance(answer, req.Failed) else steps.send(answer)
     except StopIteration as done:
@@ -63,7 +63,7 @@ def _advance(at: int, steps: CoreGen[R], answer: Any, asked: dict[int, Any], res
 
 
 def _answers(requests: Sequence[req.Request | req.Gather]) -> CoreGen[Sequence[Any]]:
-    """The answers to requests, some of which may themselves be several; a failure as `req.Failed`."""
+    """The responses to requests, some of which are a `req.Gather`; a failure as `req.Failed`."""
     groups = [one.requests if isinstance(one, req.Gather) else (one,) for one in requests]
     flat = tuple(request for group in groups for request in group)
     found = yield req.Gather(flat, keep=True)

@@ -1,4 +1,4 @@
-"""What every operation is given: the schema, and the settings of the store that judge and limit what it does."""
+"""The context of every operation: the schema, and the settings of the store."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -59,7 +59,7 @@ def encode_segment(schema: Schema, backend: str, segment: Segment, secret: bytes
 
 
 def decode_segment(schema: Schema, backend: str, cursor: str, secret: bytes | None) -> Segment:
-    """The place in a scan that a cursor holds.
+    """The place in a scan that a cursor encodes.
 
     Raises:
         BadCursor: the cursor is damaged, forged, or of another table or backend.
@@ -100,7 +100,7 @@ def _part(parts: Any) -> Part:
 
 
 def _content(payload: bytes) -> tuple[str, Place, int | None]:
-    """What a cursor holds. Without a secret anybody can make one, so nothing in it is taken for granted."""
+    """The content of a cursor. Without a secret anybody can make one, so everything in it is validated."""
     try:
         binding, partition, left, position = json.loads(payload)
         place = Place(_text(partition), None if position is None else _position(position))
@@ -148,7 +148,7 @@ def _text(value: Any) -> str:
 
 
 def _inside(reading: Reading, place: Place) -> bool:
-    """Whether the place is one that this reading could have come to."""
+    """Whether this reading could have reached the place."""
     if place.position is None:
         return True
     key, index_key = place.position
@@ -161,7 +161,7 @@ def _inside(reading: Reading, place: Place) -> bool:
 
 
 def _binding(schema: Schema, reading: Reading) -> str:
-    """A digest of what the cursor is bound to."""
+    """A digest of the query or table that the cursor belongs to."""
     plan = reading.plan
     query = plan.query
     pattern = plan.pattern

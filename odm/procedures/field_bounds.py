@@ -1,4 +1,4 @@
-"""What a model allows the actions whose result only the store knows: increments, and elements that come and go.
+"""The bounds of a model for actions whose result only the store knows: increments, added and removed elements.
 
 They are never validated as values. Bounds of a sum or of a length become conditions of the write; steps are checked
 beforehand; and what no condition can say is refused.
@@ -48,7 +48,7 @@ _WAY_OUT: Final = "read the item, change it and put it instead"
 
 
 def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple[str, Condition]]:
-    """The conditions that keep what actions change within the bounds of the model, and on what the model reads.
+    """The conditions under which the result of the actions is within the bounds of the model.
 
     Returns:
         Each with what a message says of a write that it stops.
@@ -67,7 +67,7 @@ def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple
 
 
 def check_steps(entity: EntitySchema, actions: Iterable[Action]) -> None:
-    """Refuse what could leave an item that cannot be read again, and that no condition prevents.
+    """Refuse actions that could make an item unreadable and that no condition can prevent.
 
     Raises:
         BadValue: a step is not a multiple of the field's ``multiple_of``, or has more than its ``decimal_places``; the
@@ -114,7 +114,7 @@ def _allows(bounds: Iterable[Bound], total: Decimal) -> bool:
 
 
 def _old_value(action: Increment, bound: Bound) -> Condition | None:
-    """What the old value must be; in 38 digits, because no stored number has more."""
+    """The condition on the old value; in 38 digits, because no stored number has more."""
     op, limit = bound
     exact = _EXACT.subtract(limit, Decimal(action.by))
     if abs(exact) >= _FARTHEST and (exact > 0) == (op in {"<", "<="}):
@@ -127,7 +127,7 @@ def _old_value(action: Increment, bound: Bound) -> Condition | None:
 
 
 def _bounds(entity: EntitySchema, path: Path) -> Iterator[Bound]:
-    """The bounds that the model sets a number."""
+    """The bounds of a number in the model."""
     for mark in marks_at(entity.cls, path):
         for attribute, op in _BOUNDS.items():
             bound = _number(getattr(mark, attribute, None))
@@ -156,13 +156,13 @@ def _within_length(entity: EntitySchema, action: Sized) -> Condition | None:
 
 
 def _default_of(entity: EntitySchema, path: Path) -> Any:
-    """What a whole field reads as while it is absent; None inside of fields."""
+    """The value of an absent field; None for a path inside a field."""
     name = next((field for field, stored in entity.codec.stored.items() if stored == path.root), None)
     return None if name is None or len(path.segments) > 1 else entity.codec.read({}, [name])[name]
 
 
 def _length(entity: EntitySchema, action: Sized) -> int | None:
-    """The bound that the action could break: the shortest of the greatest lengths, or the longest of the least."""
+    """The bound that the action could violate: the smallest max_length, or the largest min_length."""
     marks = marks_at(entity.cls, action.path)
     if isinstance(action, DiscardFrom):
         return max((mark.min_length for mark in marks if getattr(mark, "min_length", None)), default=None)

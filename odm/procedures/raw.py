@@ -1,4 +1,4 @@
-"""Stored items as they are: read page by page and part by part, and written again, with nothing done to them.
+"""Raw stored items: read page by page and part by part, and written again unchanged.
 
 The put of an entity counts its revision up, writes what its companions keep, and leaves out what the model does not
 know. What moves items from one place to another does none of that; only their keys and index entries are made again.
@@ -25,7 +25,7 @@ from odm.schema.evidence import same_entry
 from odm.schema.target import Target
 
 PAGE: Final = 250
-"""Items that are read at once by default: of 400 KB each, the largest, 100 MB."""
+"""Items per page by default: 100 MB if each has the maximum of 400 KB."""
 
 
 @frozen
@@ -56,7 +56,7 @@ class RawItem:
 
 
 def cut(parts: int) -> CoreGen[list[Segment]]:
-    """The beginnings of parts of the table, as many as asked for or fewer.
+    """The places where parts of the table begin, at most as many as requested.
 
     Raises:
         BadValue: the number makes no sense.
@@ -74,7 +74,7 @@ def cut(parts: int) -> CoreGen[list[Segment]]:
 def scan_page(
     context: Context, segment: Segment, size: int, *, expired: bool, consistent: bool
 ) -> CoreGen[tuple[list[RawItem], req.Position | None]]:
-    """A page of a part of the table, and where the next one begins, or None at the end.
+    """A page of a part of the table, and the place where the next page begins, or None at the end.
 
     No filter is sent, so that a page costs what it holds: what is left out was read.
 
@@ -119,7 +119,7 @@ def _raw(context: Context, entity: Entity, item: Item, stored: Key, entries: Map
 
 
 def _entries(context: Context, schema: EntitySchema, entity: Entity) -> dict[str, Key]:
-    """The index entries that an item should have, which those of its entity are when it is put."""
+    """The index entries of an item: those that a put of its entity would write."""
     return schema.entries(vars(entity), schema.codec.encode(entity), context.random)
 
 
@@ -133,7 +133,7 @@ def _stale(schema: EntitySchema, made: Mapping[str, Key], found: Mapping[str, Ke
 
 
 def put_raw(context: Context, items: Sequence[RawItem]) -> CoreGen[None]:
-    """Write items as they are over whatever is under their keys, with the index entries of their models.
+    """Write raw items over whatever is under their keys, with the index entries of their models.
 
     Raises:
         BadValue: one is no `RawItem`.

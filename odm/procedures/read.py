@@ -22,15 +22,15 @@ from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
 
 MOST_SEGMENTS: Final = 1_000_000
-"""Parts of a scan (AWS: Scan, TotalSegments)."""
+"""Segments of a scan (AWS: Scan, TotalSegments)."""
 
 MOST_CONCURRENT: Final = 1000
-"""Parts of a scan that are read together."""
+"""Segments of a scan that are read concurrently."""
 
 
 @frozen
 class Place:
-    """Where a reading goes on: behind a position of a partition, or (None) at its start.
+    """Where a read continues: after a position in a partition, or at its start (None).
 
     Attributes:
         partition: the partition key, without shard.
@@ -48,7 +48,7 @@ class Place:
 
 @frozen
 class Reading:
-    """A query under way: its plan, the next place, how many more results are wanted, and how to read."""
+    """A query in progress: its plan, the next place, how many more results are wanted, and how to read."""
 
     plan: Plan
     place: Place
@@ -70,7 +70,7 @@ class Segment:
 
 @frozen
 class Scanning:
-    """A scan under way: whose items (None: everybody's), the filter, and the segments that go on.
+    """A scan in progress: the entity (None: all), the filter, and the segments that are not finished.
 
     ``uncut``: the backend has not said yet where it cuts them.
     """
@@ -83,7 +83,7 @@ class Scanning:
 
     @property
     def pattern(self) -> str:
-        """What stands for a pattern where none is used."""
+        """The name in place of a pattern's, since a scan uses none."""
         return f"scan({'' if self.entity is None else self.entity.name})"
 
 
@@ -96,7 +96,7 @@ class Found(NamedTuple):
 
 @frozen
 class _Read:
-    """Stored items with their positions in a partition, and where more may follow."""
+    """Stored items with their positions in a partition, and the place from which more may follow."""
 
     partition: str
     items: Sequence[Item] = ()
@@ -130,7 +130,7 @@ def exists(context: Context, target: Target) -> CoreGen[bool]:
 
 
 def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: bool = True) -> CoreGen[list[Any]]:
-    """The entities under keys, in the keys' order, None where there is none."""
+    """The entities under the keys, in the order of the keys; None for a key without an item."""
     targets = [context.schema.key_target(query) for query in queries]
     patterns = {target.key: target.entity.primary.full_name for target in targets}
     distinct = tuple(patterns)
@@ -146,7 +146,7 @@ def get_many(context: Context, queries: Sequence[Query[Any]], *, consistent: boo
 
 
 def begin(context: Context, query: Query[Any], *, consistent: bool = True) -> Reading | None:
-    """Plan a query; None when no key can match, so that there is nothing to read."""
+    """Plan a query. Returns None if no key can match."""
     plan = make_plan(context.schema, query)
     if plan.empty:
         return None
@@ -154,7 +154,7 @@ def begin(context: Context, query: Query[Any], *, consistent: bool = True) -> Re
 
 
 def chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Any], Reading | None]]:
-    """One page of results as the backend cuts it, and the reading that goes on, or None at the end."""
+    """One page of results as the backend returns it, and the reading that continues, or None at the end."""
     found = yield from _read(context, reading, reading.left)
     return _decoded(context, found), _further(reading, found.next, len(found.items))
 
@@ -169,7 +169,7 @@ def first(context: Context, reading: Reading | None) -> CoreGen[Any]:
 
 
 def page(context: Context, reading: Reading, size: int) -> CoreGen[tuple[list[Any], Reading | None]]:
-    """``size`` results while there are as many, and the reading that goes on: None exactly when nothing follows."""
+    """Up to ``size`` results, and the reading that continues: None exactly if no result follows."""
     last = reading.left is not None and reading.left <= size
     want = size if not last else int(reading.left or 0)
     look = want + (not last)  # one more shows whether anything follows
@@ -209,7 +209,7 @@ def count(context: Context, reading: Reading) -> CoreGen[int]:
 
 
 def _refuse_strangers(context: Context, reading: Reading, stream: Stream) -> CoreGen[None]:
-    """Raise ItemInvalid for an item of no entity that a count has met: read on until it is found."""
+    """Raise ItemInvalid for an item of no entity that was counted: read until it is found."""
     going: Stream | None = stream
     while going is not None:
         page: req.Page = yield request_of(context, reading, going, None)
@@ -219,7 +219,7 @@ def _refuse_strangers(context: Context, reading: Reading, stream: Stream) -> Cor
 
 
 def _count_moving(context: Context, reading: Reading) -> CoreGen[int]:
-    """How many results there are while entries move: each is identified by its key, as it may be found twice."""
+    """Count results while entries move between shards: an entry can be found twice, so results are counted by key."""
     total = 0
     going: Reading | None = reading
     while going is not None:
@@ -231,14 +231,14 @@ def _count_moving(context: Context, reading: Reading) -> CoreGen[int]:
 
 
 def stored_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Found], Reading | None]]:
-    """The stored items of one page with their positions, and the reading that goes on, or None at the end."""
+    """The stored items of one page with their positions, and the reading that continues, or None at the end."""
     found = yield from _read(context, reading, reading.left)
     stored = [Found(*one) for one in zip(found.items, found.positions, strict=True)]
     return stored, _further(reading, found.next, len(stored))
 
 
 def keys_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Key], Reading | None]]:
-    """The item keys of one page, expired items' too, and the reading that goes on, or None at the end.
+    """The item keys of one page, including expired items, and the reading that continues, or None at the end.
 
     Raises:
         ItemInvalid: an item on the page is of no entity.
@@ -265,7 +265,7 @@ def begin_scan(
     segments: int | None = None,
     segment: tuple[int, int] | None = None,
 ) -> Scanning:
-    """Understand a scan.
+    """Plan a scan.
 
     Raises:
         BadValue: conditions without the entity that they are about, or numbers of segments that cannot be.
@@ -281,7 +281,7 @@ def begin_scan(
 
 
 def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tuple[int, int] | None, ...]:
-    """The parts of a scan: all that ``segments`` counts, the one of ``segment``, or the whole."""
+    """The segments to scan: all of ``segments``, the one that ``segment`` names, or the whole table."""
     if segments is not None and segment is not None:
         raise BadValue("scan() takes segments=4, to read all parts together, or segment=(0, 4), to read one: not both")
     if segment is not None:
@@ -302,7 +302,7 @@ def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tu
 
 
 def scan_chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any], Scanning | None]]:
-    """One page of each segment of a scan, and the scan that goes on, or None at the end."""
+    """One page of each segment of a scan, and the scan that continues, or None at the end."""
     if scanning.uncut:
         scanning = yield from _cut(scanning)
     filter_ = context.filter(scanning.entity, scanning.filter)
@@ -315,7 +315,7 @@ def scan_chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any],
 
 
 def _cut(scanning: Scanning) -> CoreGen[Scanning]:
-    """The scan in parts as the backend has cut them, which stay the same from page to page."""
+    """The scan in the segments that the backend chose, which stay the same from page to page."""
     parts: tuple[req.Part, ...] | None = yield req.Split(len(scanning.segments), pattern=scanning.pattern)
     if parts is None:
         return evolve(scanning, uncut=False)
@@ -323,7 +323,7 @@ def _cut(scanning: Scanning) -> CoreGen[Scanning]:
 
 
 def first_request(context: Context, reading: Reading) -> req.Query:
-    """The first request of a reading, or the first of those that are sent together."""
+    """The first request of a reading, or the first of those that are sent concurrently."""
     return request_of(context, reading, _streams(reading, reading.place)[0], reading.left)
 
 
@@ -355,7 +355,7 @@ def request_of(
 
 
 def _read(context: Context, reading: Reading, most: int | None, *, expired: bool = False) -> CoreGen[_Read]:
-    """What can be given after a page of every shard that has run out."""
+    """The results that can be returned after the next page of each shard without unread results."""
     place, plan = reading.place, reading.plan
     streams, waiting = list(_streams(reading, place)), place.waiting
     given = given_at(plan, place.position) if place.given == NOTHING else place.given
@@ -391,7 +391,7 @@ def _feed(
 
 
 def _concurrently(requests: Sequence[req.Request]) -> CoreGen[Sequence[Any]]:
-    """The answers to requests, which are sent at once."""
+    """The responses to requests that are sent concurrently."""
     if len(requests) == 1:
         return [(yield requests[0])]
     answers: tuple[Any, ...] = yield req.Gather(tuple(requests))

@@ -1,7 +1,7 @@
-"""Moving the entries of a pattern that are still in the shards that were, after their number has changed.
+"""Moves index entries to their current shards after the number of shards has changed.
 
-A move is an update of the entry alone, which asks that the fields of its key are as they were read. So it may run
-while others read and write; it may stop anywhere and run again.
+A move is an update of the entry alone, on the condition that the fields of its key have not changed since they were
+read. So it can run while other programs read and write, and it can stop anywhere and run again.
 """
 
 from typing import Any, Final
@@ -21,11 +21,11 @@ from odm.protocol.connection import CoreGen
 from odm.schema.target import Target
 
 CONCURRENT_MOVES: Final = 64
-"""Entries that are moved at the same time."""
+"""The number of entries that are moved concurrently."""
 
 
 def reshard(context: Context, query: Query[Any]) -> CoreGen[int]:
-    """Move what a query finds in the shards that were to those that are; returns how many entries it moved.
+    """Move the entries that a query finds in old shards to the current ones; returns the number of moved entries.
 
     Raises:
         BadValue: the query is not of a pattern with ``was=``.
@@ -57,7 +57,7 @@ def _check(plan: Plan) -> None:
 
 
 def _move(context: Context, plan: Plan, found: Found) -> CoreGen[int]:
-    """Write one entry again, if it is not where the model puts it now."""
+    """Write an entry again, if it is not in the shard that the model gives it now."""
     item, position = found
     entity, made = plan.entity, context.decode(item, position.key)
     assert entity is not None

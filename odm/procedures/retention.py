@@ -1,9 +1,9 @@
-"""``keep=n``: after a write, the oldest items of an entity in a partition go, so that the newest n stay.
+"""``keep=n``: after a write, the oldest items of an entity in a partition are deleted, so that the newest n stay.
 
-Newest is the last in sort order, or the first where the first field of the sort key is ``:desc``. First the place of
-the n-th newest item is asked for, by a count that stops there; what lies behind it is removed. An item that is among
-the newest n when it is looked for is never removed, however many write at once; each writer looks after its own write,
-so when all are done at most n are left.
+The newest item is the last in sort order, or the first if the first field of the sort key is ``:desc``. A count that
+stops at the n-th newest item finds its place; the items behind it are deleted. An item that is among the newest n at
+that time is never deleted, however many writers there are. Each writer trims after its own write, so when all have
+finished, at most n items are left.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,14 +23,14 @@ from odm.schema.entity import EntitySchema
 
 @frozen
 class _Heap:
-    """The items of an entity in a partition, of which ``keep`` stay."""
+    """The items of an entity in a partition; the newest ``keep`` stay."""
 
     entity: EntitySchema
     keep: int
     partition: str
 
     def newest_first(self, context: Context) -> req.Query:
-        """A count that goes through those that are there, newest first, and stops behind the last to be kept."""
+        """A count of the items, newest first, which stops after the last one that stays."""
         sort = self.entity.primary.sort
         assert sort is not None  # the schema has seen to it
         span = sort.span({}, ())
@@ -51,7 +51,7 @@ class _Heap:
 
 
 def trim_after(context: Context, writes: Iterable[req.Operation]) -> CoreGen[None]:
-    """Remove what the puts among these writes, which are done, have pushed out.
+    """Delete the items that the puts among these applied writes have pushed out.
 
     A failure does not reach the caller, whose write was applied: it is logged, and the next write trims again.
     """
@@ -66,7 +66,7 @@ def trim_after(context: Context, writes: Iterable[req.Operation]) -> CoreGen[Non
 
 
 def _heaps(context: Context, writes: Iterable[req.Operation]) -> Sequence[_Heap]:
-    """What the puts have added to, each once."""
+    """The partitions to which the puts added items, each once."""
     if all(entity.keep is None for entity in context.schema.entities.values()):
         return ()  # and no draft is read for its tag
     heaps: dict[tuple[str, str], _Heap] = {}
@@ -87,7 +87,7 @@ def _trim(context: Context, heaps: Sequence[_Heap]) -> CoreGen[None]:
 
 
 def _last_kept(count: req.Query, page: req.Page) -> CoreGen[req.Position | None]:
-    """The place of the last item to be kept; None if nothing lies behind it."""
+    """The place of the last item that stays; None if no item is behind it."""
     left, strangers = (count.limit or 0) - page.count, page.strangers
     while page.next is not None and left > 0:
         page = yield evolve(count, after=page.next, limit=left)
@@ -99,7 +99,7 @@ def _last_kept(count: req.Query, page: req.Page) -> CoreGen[req.Position | None]
 
 
 def _remove(heap: _Heap, behind: req.Query) -> CoreGen[None]:
-    """Remove the entity's items behind a place, expired ones too."""
+    """Delete the entity's items behind a place, including expired ones."""
     going: req.Query | None = evolve(behind, filter=has_tag(heap.entity.tag), limit=None, count=False)
     while going is not None:
         page: req.Page = yield going

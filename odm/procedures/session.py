@@ -1,4 +1,4 @@
-"""What the calls of a store stand on: a context, a connection, and what is asked in a call, understood."""
+"""The session of a store: its context and connection, and the checks of what a call is given."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
@@ -52,7 +52,7 @@ class Session:
     retry_safe: bool = False
 
     def query(self, query: object) -> Query[Any]:
-        """The query that was passed.
+        """Return a query that was passed as it is.
 
         Raises:
             BadValue: it is not one.
@@ -132,7 +132,7 @@ class Session:
         return Page(items, None if further is None else self._place(evolve(segment, after=further)))
 
     def _segment(self, after: object) -> Segment:
-        """Where a scan goes on: at a cursor, or at the beginning."""
+        """Where a scan continues: at a cursor, or at the beginning."""
         if after is None:
             return Segment()
         if not isinstance(after, str) or not after:

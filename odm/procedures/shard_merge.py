@@ -1,4 +1,4 @@
-"""Reading the shards of a partition as one: what is left of each, and what of it comes next.
+"""Merges the shards of a partition: what is unread in each, and which result comes next.
 
 Pure: `odm.procedures.read` fetches a page where a shard has run out of what was read. The order of a merged reading
 is that of (sort key, shard) and then the service's own, so the position of one item shows where every shard goes on.
@@ -23,7 +23,7 @@ from odm.schema.entity import Key
 
 @frozen
 class Stream:
-    """One shard under way.
+    """One shard while it is read.
 
     Attributes:
         partition: its partition key.
@@ -45,17 +45,17 @@ class Stream:
 
     @property
     def lacks(self) -> bool:
-        """Whether a page must be read before it is known what comes next."""
+        """Whether the next result is unknown until another page is read."""
         return not self.ended and not self.positions
 
     @property
     def lacks_step(self) -> bool:
-        """Whether a page must be read before it is known what comes next to a sort key that is read to its end."""
+        """As `lacks`, or not all items with the next sort key have been read."""
         return self.lacks or (not self.ended and _sort(self.positions[0]) == self.edge)
 
     @property
     def edge(self) -> str | None:
-        """How far it was read: the sort key, of which more may follow; None: to the end."""
+        """The last sort key that was read, of which more items may follow; None: the shard was read to its end."""
         return None if self.ended or self.after is None else _sort(self.after)
 
     def fed(self, page: req.Page) -> "Stream":
@@ -69,7 +69,7 @@ class Stream:
 
 @frozen
 class Given:
-    """What was given last: a sort key, and the items that had it, which may be found again in another shard."""
+    """The sort key that was returned last, and the items that have it: another shard may return them again."""
 
     sort: str | None = None
     keys: frozenset[Key] = frozenset()
@@ -79,7 +79,7 @@ NOTHING = Given()
 
 
 def streams_of(plan: Plan, partition: str, position: req.Position | None) -> tuple[Stream, ...]:
-    """The shards of a partition, from the start or behind a position of one of them; those with nothing left go."""
+    """The shards of a partition, from the start or after a position in one of them, without those that have ended."""
     streams = [Stream(partition + shard, plan.lo, plan.hi, leaving=shard in plan.leaving) for shard in plan.shards]
     if position is None:
         return tuple(streams)
@@ -94,14 +94,14 @@ def streams_of(plan: Plan, partition: str, position: req.Position | None) -> tup
 
 
 def given_at(plan: Plan, position: req.Position | None) -> Given:
-    """What was given last, by a position."""
+    """What was returned last, from a position."""
     if position is None or len(plan.shards) == 1:
         return NOTHING
     return Given(_sort(position), frozenset((position.key,)))
 
 
 def _behind(stream: Stream, sort: str, *, whole: bool, descending: bool) -> Stream:
-    """The part of a shard from a sort key on; ``whole``: without the items that have it, where the order ascends."""
+    """The part of a shard from a sort key on; ``whole``: in ascending order, without the items that have it."""
     cut = sort + "\0" if whole else sort
     if descending:
         return evolve(stream, hi=cut if stream.hi is None else min(cut, stream.hi))
@@ -132,7 +132,7 @@ def _is_done(stream: Stream) -> bool:
 
 
 def _parted(stream: Stream, edge: str, *, descending: bool) -> tuple[Stream, Stream]:
-    """What a shard has before a sort key, and what from there on."""
+    """A shard before a sort key, and from it on."""
     if stream.leaving:
         before = sum(1 for position in stream.positions if _is_before(_sort(position), edge, descending=descending))
         items, positions = stream.items, stream.positions
@@ -156,7 +156,7 @@ def _is_before(sort: str, edge: str, *, descending: bool) -> bool:
 def merged(
     streams: Sequence[Stream], most: int | None, given: Given = NOTHING, *, descending: bool
 ) -> tuple[Sequence[Item], Sequence[req.Position], tuple[Stream, ...], Given]:
-    """What can be given before a shard must be read on: items in order, their positions, what is left, and `Given`.
+    """The results that are known without another page: items in order, their positions, the rest, and `Given`.
 
     Args:
         streams: none of which `lacks` a page.
@@ -195,7 +195,7 @@ def merged(
 
 
 def _rows(at: int, stream: Stream) -> Any:
-    """What was read of the shard of this number, each with its place in the order."""
+    """The rows that were read from this shard, each with its place in the order."""
     for item, position in zip(stream.items, stream.positions, strict=False):
         yield (_sort(position), at, position.key), item, position
 

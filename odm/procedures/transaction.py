@@ -1,4 +1,4 @@
-"""Transactions: operations on several items, collected and checked one by one, then done all together or not at all."""
+"""Transactions: operations on several items, collected and checked one by one, then all applied or none."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar, overload
@@ -24,7 +24,7 @@ Commit: TypeAlias = Callable[[Sequence[WriteIntent]], CoreGen[None]]
 
 
 class Operations:
-    """What can be said in the block of a transaction; one operation an item, 100 operations, 4 MB of items.
+    """The operations of a transaction: one for each item, at most 100, and at most 4 MB of items.
 
     Each method checks its arguments at once. What the store has to say comes at the end of the block, as
     `odm.TransactionFailed`: its ``reasons`` hold, for each operation in order, the error that the same call of the
@@ -40,7 +40,7 @@ class Operations:
 
     @property
     def _context(self) -> Context:
-        """The context of the store now: entities may join the table inside of the block."""
+        """The current context of the store: entities can join the table inside the block."""
         return self._current()
 
     def put(self, entity: E, *, when: Condition | bool | None = None) -> E:
@@ -129,7 +129,7 @@ class Operations:
         self._open = True
 
     def _add(self, intent: WriteIntent) -> Any:
-        """Take an operation in; returns the entity as it will be stored, of a put or insert."""
+        """Add an operation; returns the entity as it will be stored, for a put or insert."""
         if not self._open:
             raise BadValue(
                 "a transaction is committed when its block ends, and this one is not in a block: write "
@@ -163,7 +163,7 @@ class Operations:
             raise Unsupported(f"{intent.target} cannot be in a transaction with {others}: {reason}")
 
     def _close(self) -> None:
-        """End the block: what has not been committed is dropped."""
+        """End the block: operations that were not committed are dropped."""
         self._open = False
         self._intents.clear()
         self._items, self._size = [], 0

@@ -1,4 +1,4 @@
-"""Stored items of an older version, where a write needs them as their model has them now.
+"""Stored items of an older version, upgraded for a write.
 
 An update names attributes of the model as it is now, so it never changes an older item in place: it puts the upgraded
 item with the change in it, on the condition that the item is still as it was read.
@@ -41,6 +41,6 @@ def unknown(entity: EntitySchema, item: Item) -> dict[str, Value]:
 
 
 def unchanged(entity: EntitySchema, item: Item) -> Condition | None:
-    """Every attribute is as in this item, and none that the model knows has come."""
+    """Every attribute is as in this item, and no other attribute of the model exists."""
     absent = [Missing(Path((name,))) for name in (*entity.codec.stored.values(), VERSION) if name not in item]
     return every(*(equals(name, item) for name in item), *absent)
