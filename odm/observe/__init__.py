@@ -1,1 +1,1 @@
-"""What is seen of requests from outside: events for hooks and the log, and meters."""
+"""Observation of requests: events for hooks and the log, and meters."""

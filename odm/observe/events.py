@@ -1,7 +1,8 @@
-"""Watching requests from outside: the ``on_request`` hook of a store, its open meters, and the log ``odm``.
+"""Observes requests: the ``on_request`` hook of a store, its open meters, and the log ``odm``.
 
 An `Observer` stands between the core and a connection, as a generator around the native requests, so it serves sync
-and async. Where nobody watches there is none. The log names operations, tables and entities, never values or cursors.
+and async. There is none without a hook, an open meter or debug logging. The log names operations, tables and entities,
+never values or cursors.
 """
 
 import logging
@@ -57,7 +58,7 @@ class Observer:
         table: the table's name on the backend.
         connection: to which the requests go; it reports their units and indexes.
         hook: of the store, or None. What it raises is logged, and goes no further: the request was made.
-        meters: those that are open.
+        meters: the open meters.
         measured: the connection is asked for units.
     """
 
@@ -91,7 +92,7 @@ class Observer:
                 meter.count(request, sent, answer)
 
     def _note(self, request: Request, native: Any, response: Any, seconds: float) -> Iterator[Sent]:
-        """Tell of a native request, or of each that was sent at one time, and of its response or error."""
+        """Report a native request, or each of those that were sent concurrently, with its response or error."""
         connection = self.connection
         for one, brought in _each(connection, native, response):
             # A stream that broke off has its failure with it.
@@ -114,7 +115,7 @@ class Observer:
 
 
 def _each(connection: Connection[Any], native: Any, response: Any) -> list[tuple[Any, Any]]:
-    """Native requests with their responses: none of a pause, each of those that were sent together."""
+    """Native requests with their responses: none for a pause, one for each of those that were sent concurrently."""
     if isinstance(native, Sleep):
         return []
     calls = connection.calls_of(native)

@@ -1,4 +1,4 @@
-"""What of a query's conditions can narrow a key: equalities, ranges and prefixes of single fields."""
+"""The conditions of a query that can narrow a key: equalities, ranges and prefixes of single fields."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
@@ -28,7 +28,7 @@ class KeyCondition:
 
 
 def flatten(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    """The conditions with every ``&`` taken apart."""
+    """The conditions, with each ``&`` split into its parts."""
     for condition in conditions:
         if isinstance(condition, And):
             yield from flatten(condition.conditions)
@@ -37,7 +37,7 @@ def flatten(conditions: Iterable[Condition]) -> Iterator[Condition]:
 
 
 def key_condition_of(condition: Condition) -> KeyCondition | None:
-    """The condition as a term, or None if no key can serve it."""
+    """The condition as a `KeyCondition`, or None if no key can serve it."""
     match condition:
         case Compare(op, Path((str(field),)), Const(value)):
             return _comparison(field, op, value, condition)

@@ -28,9 +28,9 @@ class Plan:
 
     Attributes:
         entity: the entity whose items are wanted; None: items of any entity.
-        partitions: the partition keys to read, in key order and without shard; several when a lossy partition field is
-            asked by range.
-        shards: what follows each partition key; where it is several, they are read together and merged.
+        partitions: the partition keys to read, in key order and without shards; several if a condition is a range of a
+            lossy partition field.
+        shards: the suffixes of each partition key; several shards are read concurrently and merged.
         leaving: those of them from which entries move to others, because the number of shards has changed.
         lo, hi: the range of sort keys ``[lo, hi)``; hi None = to the end.
         filter: what is judged on each item that was read, over stored names; expiry comes on top.
@@ -74,9 +74,9 @@ class Plan:
 
 @frozen
 class _Fit:
-    """How well a pattern serves a query: what its keys take over, or which field it lacks.
+    """How well a pattern serves a query: the conditions that its keys serve, or the field that is missing.
 
-    ``given`` makes the partition key, ``leading`` the first part of the sort key, which ``bounds`` go on from.
+    ``given`` makes the partition key, ``leading`` the first part of the sort key, and ``bounds`` the range after it.
     """
 
     pattern: PatternSchema
@@ -173,7 +173,7 @@ def _names_unit_only(pattern: PatternSchema, name: str, values: Mapping[str, Any
 
 
 def _fit_sort(codec: EntityCodec, sort: Template, fit: _Fit, key_conditions: Sequence[KeyCondition]) -> _Fit:
-    """Take leading sort fields by equality as far as they go, then one by range."""
+    """Use leading sort fields with an equality, then one with a range."""
     given, equal = dict(fit.leading), list(fit.equal)
     for name in sort.fields:
         if name in given:
@@ -199,7 +199,7 @@ def _bounds(key_conditions: Sequence[KeyCondition], name: str) -> tuple[Bound, .
 
 
 def _is_closed(bounds: Sequence[Bound]) -> bool:
-    """Whether the bounds end a range on both sides, so that it has a number of units."""
+    """Whether the bounds limit a range on both sides, so that it has a finite number of units."""
     ops = {op for op, _ in bounds}
     return bool(ops & {">", ">="} and ops & {"<", "<="})
 
@@ -212,7 +212,7 @@ def _validated(codec: EntityCodec, one: KeyCondition) -> Any:
 def _shards(
     codec: EntityCodec, fit: _Fit, key_conditions: Sequence[KeyCondition]
 ) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The shards that can hold what is asked for, and those of them that entries leave.
+    """The shards that can hold the results, and those of them that entries leave.
 
     All, or the one that an equality selects; before it, its previous shard, if the number of shards has changed.
     """
@@ -341,7 +341,7 @@ def _no_pattern(entity: EntitySchema, fits: Sequence[_Fit], key_conditions: Sequ
 
 
 def _suggestion(entity: EntitySchema, key_conditions: Sequence[KeyCondition]) -> str | None:
-    """The declaration that would serve the key_conditions; None if no key can."""
+    """The declaration of a pattern that would serve the conditions; None if no key can."""
     usable = [one for one in key_conditions if _can_be_key(entity, one.field)]
     equal = list(dict.fromkeys(one.field for one in usable if one.equal is not None))
     ranged = [one.field for one in usable if one.equal is None and one.field not in equal][:1]

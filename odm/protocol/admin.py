@@ -1,6 +1,6 @@
-"""What the command line asks of a backend for a table in a cloud: what would be done to it, and to do it.
+"""What the command line needs of a backend for a table in a cloud: list the changes to the table, and apply them.
 
-Beside the operations of a store, and blocking: people run this, not programs.
+These calls are blocking and not part of a store, because people run them, not programs.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ class TableChange:
     """One difference between the models and the table.
 
     Attributes:
-        kind: "create" a table, "add" what it lacks, "change" what is otherwise; "extra": the table has what no model
-            asks for, which is only removed on demand; "problem": something is wrong, and a change of it, if there is
-            one, is only made on demand; "refused": it cannot be made.
-        what: the part of the table, such as ``index 'by_email'``.
-        text: what it is and will be, or why it cannot be.
+        kind: "create" a table, "add" what is missing, "change" what differs; "extra": the table has something that no
+            model asks for, which is removed only on demand; "problem": something is wrong, and its change, if there
+            is one, is applied only on demand; "refused": the change is not possible.
+        what: the affected part of the table, such as ``index 'by_email'``.
+        text: its state before and after the change, or why the change is not possible.
         call: the native request that makes it; None where there is none.
     """
 
@@ -44,12 +44,12 @@ Tell = Callable[[TableChange], None]
 
 @frozen
 class Survey:
-    """What a look at the table gave.
+    """The result of comparing a table with the models.
 
     Attributes:
-        changes: what would be done, in order; what is refused or extra as well.
+        changes: the changes in order, including those that are refused or extra.
         findings: what the keys of stored items say about the models.
-        read: how many items were looked at; None: none were to be.
+        read: the number of items that were read; None: no sample was requested.
     """
 
     changes: tuple[TableChange, ...]
@@ -58,13 +58,13 @@ class Survey:
 
 
 class Admin(Protocol):
-    """One table of a backend, to look at and to change."""
+    """Inspects and changes one table of a backend."""
 
     def survey(self, sample: int) -> Survey:
         """Compare the models with the table, and with the keys of some of its items.
 
         Args:
-            sample: read at most so many items; 0: none.
+            sample: the maximum number of items to read; 0: none.
 
         Raises:
             OdmError: the table cannot be described or read.
@@ -72,11 +72,11 @@ class Admin(Protocol):
         ...
 
     def apply(self, *, drop: bool, tell: Tell) -> None:
-        """Make the table what the models and options ask for, and wait for as long as it takes.
+        """Apply the changes to the table, and wait until they are complete.
 
         Args:
-            drop: make those of changes that are "extra" or a "problem", such as to remove an index that no model has.
-            tell: is called with each change when it begins.
+            drop: also apply changes that are "extra" or a "problem", such as removing an index that no model has.
+            tell: called with each change when it begins.
 
         Raises:
             OdmError: a change is refused, or failed.
@@ -85,4 +85,4 @@ class Admin(Protocol):
 
 
 def silent(_change: TableChange) -> None:
-    """Tell nobody."""
+    """Report nothing."""

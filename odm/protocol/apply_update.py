@@ -1,4 +1,4 @@
-"""The item that comes of an update, for the backends that make it themselves and then store it."""
+"""Applies an update to an item, for the backends that compute the new item themselves."""
 
 from collections.abc import Mapping
 
@@ -14,12 +14,12 @@ from odm.schema.entity import Key
 def apply_update(
     request: Update, before: Item | None, entries: Mapping[str, Key], local: Local
 ) -> tuple[dict[str, Value], dict[str, Key]]:
-    """The item as it is after the update, and its index keys.
+    """The item after the update, and its index keys.
 
     Args:
         request: the update; its condition has been judged.
-        before: the item as it is; None for an absent one.
-        entries: its index keys as they are.
+        before: the stored item; None if it is absent.
+        entries: its stored index keys.
         local: the local indexes, see `odm.protocol.limits.check_item`.
 
     Raises:

@@ -63,13 +63,13 @@ class Units:
 
 
 def read_units(size: int, *, consistent: bool) -> float:
-    """The units for reading so many bytes, of an item or of a page together; an absent item or empty page is one."""
+    """The units for reading an item or a page of this size; an absent item or an empty page uses one unit."""
     units = max(1, -(-size // READ_BYTES))
     return float(units) if consistent else units / 2
 
 
 def write_units(size: int) -> float:
-    """The units for writing an item of so many bytes: of the larger one, where it replaces another."""
+    """The units for writing an item of this size: of the larger item, if it replaces one."""
     return float(max(1, -(-size // WRITE_BYTES)))
 
 
@@ -83,9 +83,9 @@ def summed(parts: Iterable[tuple[str | None, float]], times: int = 1) -> dict[st
 
 
 def computed(request: Request, answer: Response) -> Units | None:
-    """The units of a request by what was sent and answered, for a backend that does not report them.
+    """The units of a request, computed from the request and its response, for a backend that does not report them.
 
-    What a filter dropped, and what stood there before a write, is not seen. None: nothing is known to have been used.
+    Items that a filter dropped or that a write replaced are not counted. None: no use is known.
     """
     match request:
         case Get() | BatchGet():
@@ -105,10 +105,10 @@ def computed(request: Request, answer: Response) -> Units | None:
 
 
 def weights(request: Request, answer: Response, by_key: Mapping[Key, float]) -> dict[str, float]:
-    """How the units of a request are split over the patterns that it serves.
+    """The weights by which the units of a request are split over the patterns that it serves.
 
-    DynamoDB reports those of a batch or transaction as a whole: they are split by what the request and its
-    answer show of the items.
+    DynamoDB reports the units of a batch or transaction as a whole. They are split by the sizes of the items in the
+    request and its response.
 
     Args:
         request: what was asked.
@@ -131,7 +131,7 @@ def weights(request: Request, answer: Response, by_key: Mapping[Key, float]) -> 
 
 
 def _item_reads(request: Get | BatchGet, answer: Response) -> list[float]:
-    """The units for each item that was asked for, by what came of it."""
+    """The units for each requested item, by the response."""
     keys, items = (request.keys, answer) if isinstance(request, BatchGet) else ((request.key,), (answer,))
     found = items if isinstance(items, tuple) else (None,) * len(keys)  # it failed
     sizes = [0 if item is None else stored_size(item, key, {}) for key, item in zip(keys, found, strict=True)]
@@ -148,7 +148,7 @@ def _all_writes(operations: Iterable[Operation], times: int = 1) -> dict[str | N
 
 
 def _writes(operation: Operation) -> dict[str | None, float]:
-    """The units of a write as far as the request shows: all of a new item, one if its size is not known."""
+    """The units of a write, from its request: those of the new item, or one if its size is not known."""
     match operation:
         case Put(key, item, entries):
             units = write_units(stored_size(item, key, entries))

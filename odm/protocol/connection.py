@@ -2,7 +2,7 @@
 
 A connection is sans-I/O inside: `Connection.steps` turns a request into a generator of *native* requests, and `call`
 and `acall` are the only places where I/O happens. What only some backends can do is a method or property with a
-default here, so that a backend overrides what differs and nothing asks whether it is there. `run` and `arun` drive the
+default here: a backend overrides what differs, and callers never test for it. `run` and `arun` drive the
 generators of both kinds, the core's and the backends', sync and async.
 """
 
@@ -61,12 +61,12 @@ DEFAULT_POLICY = RetryPolicy()
 
 @frozen
 class Rehearsal:
-    """What a write would do where no item has its key, without sending it.
+    """What a write would do if no item had its key, without sending it.
 
     Attributes:
         sent: its native requests, up to the one that writes the item.
-        most: at most how many it takes, whatever is stored; None: that depends on what is stored.
-        stored: the rows that they write, as the service's own tool prints them.
+        most: the maximum number of requests, whatever is stored; None: it depends on what is stored.
+        stored: the rows that they write, as the service's own command line prints them.
     """
 
     sent: tuple[object, ...]
@@ -218,10 +218,10 @@ class Connection(ABC, Generic[N]):
 
 @frozen
 class ForwardingConnection(Connection[N]):
-    """A connection in front of another one, which does everything: what all wrappers derive from.
+    """A connection that forwards everything to another one: the base of all wrappers.
 
-    A wrapper overrides what it changes, and hides nothing else. `answer` goes through the wrapper's own `steps` and
-    `call`, so that it cannot bypass them; one that changes neither may forward it, too.
+    A wrapper overrides only what it changes. `answer` goes through the wrapper's own `steps` and
+    `call`, so that it cannot bypass them; a wrapper that changes neither can forward it.
     """
 
     inner: Connection[N]

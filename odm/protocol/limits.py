@@ -30,7 +30,7 @@ TRANSACTION_BYTES: Final = 4 * 1024 * 1024
 
 @frozen
 class Limits:
-    """What may be written; sizes are in bytes, and None means unlimited.
+    """The limits of writes. Sizes are in bytes; None means unlimited.
 
     Attributes:
         partition_bytes, sort_bytes: the parts of a key, of the table or of an index.
@@ -39,7 +39,7 @@ class Limits:
         actions: the operations of a transaction.
         transaction_bytes: the items of a transaction together.
         key_bytes: both parts of an item's key together.
-        copies: what local indexes hold of an item counts with it.
+        copies: the copies in local indexes count as part of the item.
     """
 
     partition_bytes: int | None = PARTITION_BYTES
@@ -111,7 +111,7 @@ def check_item(
 
 
 def _surely_fits(item: Item, key: Key, entries: Mapping[str, Key], limits: Limits, copies: int) -> bool:
-    """Whether no limit is near, judged by the numbers of characters alone, each of at most 4 bytes."""
+    """Whether no limit can be exceeded: a cheap check that counts each character as 4 bytes."""
     written = item.most if type(item) is Draft else 4 * (sum(map(len, item)) + _at_most(item.values()))
     most = 2 * sum(map(len, entries))
     for one in (key, *entries.values()):
@@ -123,7 +123,7 @@ def _surely_fits(item: Item, key: Key, entries: Mapping[str, Key], limits: Limit
 
 
 def _at_most(values: Collection[Value]) -> int:
-    """A quarter of the bytes that values have at most, with their places in a list or map."""
+    """A quarter of the maximum number of bytes of these values, including list and map overhead."""
     most = _SCALAR * len(values)
     for value in values:
         kind = type(value)
@@ -208,7 +208,7 @@ def _check_key(key: Key, index: str | None, entity: EntitySchema | None, limits:
 
 
 def _named(index: str | None, entity: EntitySchema | None) -> str:
-    """What a message calls a key; with its entity, also the fields that it is made of."""
+    """The name of a key in a message; with its entity, also the fields in it."""
     what = "key" if index is None else f"key of index {index!r}"
     if entity is None:
         return what
@@ -257,7 +257,7 @@ def item_size(item: Item) -> int:
 
 
 def size_at_most(item: Item) -> int:
-    """As `item_size`, or more if a draft has a size without being read."""
+    """As `item_size`, or an upper bound for a draft that knows one without being read."""
     return item.most if type(item) is Draft else item_size(item)
 
 

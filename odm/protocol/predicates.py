@@ -1,7 +1,7 @@
 """Conditions that the core adds to the user's: existence, tag, expiry, revision.
 
 An expired item counts as absent on every backend, whether or not the backend has removed it yet; so each
-condition is rewritten to say for an expired item what it says for no item at all.
+condition is rewritten to have the same result for an expired item as for an absent one.
 """
 
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ class Now:
 
 
 def every(*conditions: Condition | None) -> Condition | None:
-    """All of the conditions that are there, or None."""
+    """The conjunction of the conditions that are not None, or None."""
     there: list[Condition] = []
     for condition in conditions:
         if condition is not None:
@@ -74,7 +74,7 @@ def reading_filter(
 
 
 def equals(stored: str, item: Item) -> Condition:
-    """The attribute is as it is in this item."""
+    """The attribute has the same value as in this item."""
     path = Path((stored,))
     return Compare("=", path, Const(item[stored])) if stored in item else Missing(path)
 
@@ -93,12 +93,12 @@ def of_tags(tags: Iterable[str]) -> Condition:
 
 
 def over_own(tag: str) -> Condition:
-    """There is no item, or one of this tag: what a write with a ``tag`` asks for."""
+    """The item is absent or has this tag: the condition of a write with a ``tag``."""
     return Or((ABSENT, has_tag(tag)))
 
 
 def requires(condition: Condition | None, part: Condition) -> bool:
-    """Whether a condition is this one, or says it among others that must all hold."""
+    """Whether a condition is this one, or a conjunction that contains it."""
     return condition == part or (isinstance(condition, And) and part in condition.conditions)
 
 

@@ -1,4 +1,4 @@
-"""The operations that a backend sees, and nothing else reaches it.
+"""The requests of the core to a backend: nothing else reaches it.
 
 Frozen values: keys are encoded text, conditions and actions are lowered AST nodes over stored names, items are
 plain stored values. A backend turns each into native requests with a pure function and answers with the
@@ -18,7 +18,7 @@ from odm.schema.entity import Key
 
 
 class _Printed:
-    """Requests print without what is at its default, so that `explain` can show them."""
+    """Requests print without default values, so that `explain` can show them."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class _Printed:
 class _Patterned(_Printed):
     """A request that serves one pattern: ``pattern`` is its name for `odm.Meter`, such as "Order.by_date".
 
-    It changes nothing of what is done, so requests that differ in it alone are equal.
+    It has no effect on the request, so requests that differ only in it are equal.
     """
 
     pattern: str = field(default="", kw_only=True, eq=False, repr=False)
@@ -60,8 +60,8 @@ class Get(_Patterned):
 class BatchGet(_Printed):
     """Read many items, any number of keys, none twice. Response: ``tuple[Item | None, ...]`` in the keys' order.
 
-    ``patterns`` stand next to the keys, and are what ``pattern`` is to a `Get`. ``tags``: only the tags of the items
-    are wanted; an item may hold nothing else.
+    ``patterns`` are parallel to the keys; see ``pattern`` of a `Get`. ``tags``: only the tags of the items are needed,
+    and the items may hold nothing else.
     """
 
     keys: tuple[Key, ...]
@@ -137,11 +137,11 @@ Operation: TypeAlias = Put | Update | Delete | Check
 
 @frozen
 class Transact(_Printed):
-    """Operations of which all are done, or none; no key twice. Response: ``Written | Refusals``.
+    """Operations that are all applied, or none; no key twice. Response: ``Written | Refusals``.
 
     Every condition is judged, and every update applied, on the state before the transaction. Nobody sees a part of it.
-    ``returning`` of updates does not count. ``limits`` bounds the items that come of it, as for an `Update`.
-    ``once``: it is to be sent again when its answer was lost, until that is known, and done once all the same.
+    ``returning`` of updates is ignored. ``limits`` bounds the resulting items, as for an `Update`.
+    ``once``: if its response is lost, it is sent again until the outcome is known, and it is applied once.
     """
 
     operations: tuple[Operation, ...]
@@ -151,9 +151,9 @@ class Transact(_Printed):
 
 @frozen
 class BatchWrite(_Printed):
-    """Unconditional puts and deletes, any number, no key twice; not atomic. Response: None when all are done.
+    """Unconditional puts and deletes, any number, no key twice; not atomic. Response: None when all are applied.
 
-    They have no ``tag``: the core asks for the tags of what is there first, by a `BatchGet`.
+    They have no ``tag``: the core first reads the tags of the stored items with a `BatchGet`.
     """
 
     operations: tuple[Put | Delete, ...]
@@ -182,7 +182,7 @@ class Query(_Patterned):
 
 
 class Part(NamedTuple):
-    """A part of a table: what lies between two places that only the backend which cut it understands."""
+    """A part of a table, between two places that only the backend that made it understands."""
 
     start: str
     end: str | None
@@ -190,7 +190,7 @@ class Part(NamedTuple):
 
 @frozen
 class Split(_Patterned):
-    """Cut the table into parts that are scanned together. Response: ``tuple[Part, ...] | None``.
+    """Divide the table into parts that can be scanned concurrently. Response: ``tuple[Part, ...] | None``.
 
     The parts, ``parts`` at most, hold every item exactly once, all items of a partition in the same one. None: the
     backend knows parts by their numbers, as ``segment`` of a `Scan` has them.
@@ -220,12 +220,12 @@ class Scan(_Patterned):
 
 @frozen
 class CreateTables(_Printed):
-    """Create the table and all that belongs to it; what exists already is left alone. Response: None."""
+    """Create the table with its indexes; what exists is not changed. Response: None."""
 
 
 @frozen
 class DropTables(_Printed):
-    """Remove the table with all its items; no error when it is absent. Response: None."""
+    """Delete the table with all its items; no error if it is absent. Response: None."""
 
 
 Request: TypeAlias = (
@@ -237,7 +237,7 @@ Response: TypeAlias = Any
 
 
 def repeatable(request: Request) -> bool:
-    """Whether doing the request twice is the same as doing it once, answer included."""
+    """Whether sending the request twice has the same effect and response as sending it once."""
     match request:
         case Update() | Delete() | Transact():  # the second delete would not find the item that the first removed
             return False
@@ -251,7 +251,7 @@ def repeatable(request: Request) -> bool:
 
 @frozen
 class Gather:
-    """Run requests together. Response: the tuple of their responses, in order.
+    """Run requests concurrently. Response: the tuple of their responses, in order.
 
     ``keep``: a request that fails has `Failed` as its response, so that those of the others are known too.
     """
@@ -262,7 +262,7 @@ class Gather:
 
 @frozen
 class Sleep:
-    """A request for nothing but a pause, native or of the core: before something is tried again."""
+    """A pause before a retry, as a native request or one of the core."""
 
     seconds: float
 
@@ -272,14 +272,14 @@ class Sleep:
 
 @frozen
 class Failed:
-    """The response to a request that failed, among others that may not have."""
+    """The response to a failed request of a `Gather`."""
 
     error: Exception
 
 
 @frozen
 class Written:
-    """The write was applied; ``item`` as an `Update` asked by ``returning``; ``existed``: a `Delete` found an item."""
+    """The write was applied; ``item``: as an `Update` has in ``returning``; ``existed``: a `Delete` found an item."""
 
     item: Item | None = None
     existed: bool = True
