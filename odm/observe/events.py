@@ -1,7 +1,7 @@
 """Observes requests: the ``on_request`` hook of a store, its open meters, and the log ``odm``.
 
 An `Observer` stands between the core and a connection, as a generator around the native requests, so it serves sync
-and async. There is none without a hook, an open meter or debug logging. The log names operations, tables and entities,
+and async. Without a hook, an open meter or debug logging it is left out. The log names operations, tables and entities,
 never values or cursors.
 """
 
