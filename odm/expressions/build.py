@@ -114,7 +114,7 @@ def set_if_missing(reference: T, value: T) -> Action:
 
 
 def remove(reference: Any) -> Action:
-    """Take the attribute away; the field reads as its default from then on."""
+    """Remove the attribute; the field then reads as its default."""
     return Remove(path_of(reference))
 
 
@@ -139,7 +139,7 @@ def add_to(reference: AbstractSet[T], *members: T) -> Action:
 
 
 def discard_from(reference: AbstractSet[T], *members: T) -> Action:
-    """Take members out of a set; members that are not in it do not matter."""
+    """Remove members from a set; members that are not in it are ignored."""
     return DiscardFrom(path_of(reference), _members("discard_from", reference, members))
 
 

@@ -50,7 +50,7 @@ class KeyType(ABC):
 
     Attributes:
         variable: one text can be the beginning of another, so that only '#' or the end may follow.
-        complement: turns the order of the texts round, character by character; None where nothing does.
+        complement: reverses the order of the texts, character by character; None if that is not possible.
     """
 
     __slots__ = ()
@@ -72,11 +72,11 @@ class KeyType(ABC):
     @property
     @abstractmethod
     def encoding(self) -> str:
-        """All that decides which text a value has, in words: two types with equal ones write every value alike."""
+        """A description of the encoding: two types with the same one write each value alike."""
 
     @property
     def lossy(self) -> bool:
-        """Whether different values are written alike."""
+        """Whether different values have the same text."""
         return False
 
     def head(self, value: Any) -> str | None:

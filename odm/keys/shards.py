@@ -36,8 +36,9 @@ class Shards:
         by: the field that selects the shard, which differs between the items of a partition: CRC-32 of its text
             modulo ``count``. The text of a str is its UTF-8, of any other type its text in a key. None: a random
             shard at every write of the entry.
-        was: how many shards there were, while entries are still in them: queries look at these too. 1: there were none.
-            Every write of an entry moves it, and ``db.reshard(query)`` the rest. Of access patterns only.
+        was: the former number of shards, while entries are still in them: queries read these shards too. 1: there were
+            no shards. Each write of an entry moves it, and ``db.reshard(query)`` moves the rest. Only for access
+            patterns.
     """
 
     count: int
@@ -57,13 +58,13 @@ def sharded(template: Template, shards: Shards) -> Template:
 
 
 def suffixes(shards: Shards | None) -> tuple[str, ...]:
-    """What follows the text of the partition template, one a shard, in order; "" alone without shards."""
+    """The suffixes of a partition key, one for each shard, in order; only "" without shards."""
     return ("",) if shards is None else _numbered(shards.count)
 
 
 @cache
 def suffixes_read(shards: Shards | None) -> tuple[str, ...]:
-    """The suffixes under which entries may be: of the shards that were and are no more, then of those that are."""
+    """The suffixes under which entries can be: those of former shards that no longer exist, then the current ones."""
     now = suffixes(shards)
     was = () if shards is None or shards.was is None else _numbered(shards.was)
     return (*(suffix for suffix in was if suffix not in now), *now)
@@ -71,7 +72,7 @@ def suffixes_read(shards: Shards | None) -> tuple[str, ...]:
 
 @cache
 def suffixes_leaving(shards: Shards | None) -> frozenset[str]:
-    """The suffixes of the shards from which entries move, one by one, to others of those that are read."""
+    """The suffixes of the shards from which entries move to other shards that are read."""
     if shards is None or shards.was is None:
         return frozenset()
     was = frozenset(_numbered(shards.was))
@@ -99,7 +100,7 @@ def suffix_of(shards: Shards, hashed: Template, value: Any) -> str:
 
 
 def suffixes_of(shards: Shards, hashed: Template, value: Any) -> tuple[str, ...]:
-    """Where an entry with this value of the field ``by`` may be: in the shard that was, then in the one that is."""
+    """The shards that can hold an entry with this value of the field ``by``: the former one, then the current one."""
     code = _hash(shards, hashed, value)
     found = (_numbered(count)[code % count] for count in (shards.was, shards.count) if count is not None)
     return tuple(dict.fromkeys(found))
@@ -134,7 +135,7 @@ def compile_hashed(shards: Any, partition: Template, fields: Mapping[str, FieldI
 
 
 def _check_counts(shards: Shards, owner: str) -> None:
-    """Raise for counts that spread nothing, or that a query could not read."""
+    """Raise for a count of one shard, or for more shards than a query can read."""
     if type(shards.count) is not int or not 2 <= shards.count <= MOST:
         raise SchemaError(f"{owner}: {shards!r}: the number of shards is an int from 2 to {MOST}")
     if shards.was is None:
@@ -153,6 +154,6 @@ def _check_counts(shards: Shards, owner: str) -> None:
 
 @cache
 def _numbered(count: int) -> tuple[str, ...]:
-    """The suffixes of so many shards, in order and of one width; one shard has none."""
+    """The suffixes of this number of shards, in order and of one width; a single shard has no suffix."""
     width = len(str(count - 1))
     return ("",) if count == 1 else tuple(f"#{number:0{width}}" for number in range(count))
