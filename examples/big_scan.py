@@ -1,7 +1,7 @@
-"""A big scan: the table in parts that several workers read side by side, in pages of a size, no faster than a rate.
+"""A big scan: several workers read parts of the table concurrently, in small pages, at a limited rate.
 
-A scan takes the same capacity as the application. Small pages and a rate leave enough for that, parts make up
-for the time, and each part can be read by a process of its own, and go on from its last cursor when it was stopped.
+A scan uses the same capacity as the application. Small pages and a rate limit leave enough for the application, and
+concurrent parts save time. Each part can be read by its own process, which continues from its last cursor after a stop.
 """
 
 import tempfile
@@ -27,7 +27,7 @@ class Reading(Entity, table=sensors):
 
 
 class Pace:
-    """Lets all workers together read so many items a second."""
+    """Limits the items per second that all workers read together."""
 
     def __init__(self, items_per_second: float) -> None:
         self._seconds = 1 / items_per_second
@@ -66,7 +66,7 @@ def main(backend: Backend) -> dict[str, float]:
         with ThreadPoolExecutor(len(parts)) as workers:
             values = [v for found in workers.map(lambda part: read_part(db, part, pace), parts) for v in found]
         assert time.monotonic() - started >= 1000 / 5000
-        # Where nothing else is to be spared, a call does all that: parts that are read together, as fast as they come.
+        # Without a rate limit, one call reads the parts concurrently.
         assert sorted(values) == sorted(reading.value for reading in db.scan(Reading, segments=4))
     answers = {"readings": len(values), "their mean": sum(values) / len(values)}
     assert answers == {"readings": 1000, "their mean": 124.875}

@@ -1,7 +1,7 @@
-"""Loading in bulk: a file that is sorted by user is written to all users' partitions in turn, not one after the other.
+"""Bulk load: a file sorted by user is written to the partitions of all users in turn.
 
-Sorted, each request would go to one partition, which takes a part of the table's capacity; spread by
-`odm.patterns.bulk_load`, all partitions share the load.
+In sorted order, each request would go to one partition, which has only a part of the table's capacity.
+`odm.patterns.bulk_load` spreads the load over all partitions.
 """
 
 import tempfile
@@ -27,19 +27,19 @@ class Message(Entity, table=messages):
 
 
 def export() -> Iterator[Message]:
-    """As it comes out of the old system: 40 users, one after the other, with 25 messages each; made as it is read."""
+    """The export of the old system, as a generator: 40 users, one after the other, with 25 messages each."""
     for user in range(40):
         for number in range(25):
             yield Message(user=f"u{user:02}", message_id=f"m{number:02}", text="hello")
 
 
 def longest_run(users: Iterator[str]) -> int:
-    """The most messages in a row that are one user's."""
+    """The longest run of messages of one user."""
     return max(len(list(run)) for _, run in groupby(users))
 
 
 def main(backend: Backend) -> dict[str, list[str]]:
-    """Load the export, and see in which order it went."""
+    """Load the export, and check in which order it was written."""
     with Store(messages, backend) as db:
         db.create()
         with db.meter() as meter:

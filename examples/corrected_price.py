@@ -1,7 +1,7 @@
-"""A closing price that was wrong at first: what is true now, what was believed before, and since when it is known.
+"""A corrected closing price: the current value, the previous values, and when each became known.
 
-The prices of a symbol are one partition, in order of days; what was believed of each day lies apart, so that a range of
-days reads no corrections. The data are those of the published case.
+The prices of a symbol are one partition, sorted by day. The previous values of a day are in another partition, so a
+range of days reads no corrections. The data are from the published case.
 """
 
 import tempfile
@@ -41,14 +41,14 @@ DAY, RIGHT = date(2015, 3, 1), Decimal("558.40")
 
 
 def believed_at(db: Store, day: date, moment: datetime) -> str:
-    """What was believed of a day at a given time."""
+    """The known price of a day at a given time."""
     known = ClosingPrice.believed.entity.known_since <= moment
     last = db.first(ClosingPrice.believed(symbol="ZXZZT", day=day).where(known).reverse())
     return "nothing" if last is None else f"{last.price:.2f}"
 
 
 def main(backend: Backend) -> dict[str, str]:
-    """Write the prices, correct one, and ask what was believed when."""
+    """Write the prices, correct one, and query what was known when."""
     with Store(prices, backend) as db:
         db.create()
         db.delete_all(ClosingPrice.primary(symbol="ZXZZT"))  # of an earlier run

@@ -1,8 +1,8 @@
-"""Events by status: an index spread over shards, since most events are in one status and all are written there.
+"""Events by status: a sharded index, because most events have the same status and would be written to one partition.
 
-The shard is computed from the event's id, or drawn at random. Both answer a range of time by one query, which reads
-all shards together and merges them in order. Computed, a single event is looked up in one shard. When 4 shards no
-longer do, the model says 16, and `was=4` until the entries have moved; every query is right at any time.
+The shard is computed from the event's id, or random. Either way one query reads a range of time from all shards and
+merges them in order. With a computed shard, a single event is read from one shard. If 4 shards are no longer enough,
+the model says 16, with `was=4` until the entries have moved; queries are right at any time.
 """
 
 import tempfile
@@ -19,7 +19,7 @@ START = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 
 class Event(Entity, table=events):
-    """Something that is to be done once."""
+    """A task."""
 
     event_id: str
     status: Literal["new", "done"] = "new"
@@ -31,7 +31,7 @@ class Event(Entity, table=events):
 
 
 class GrownEvent(Entity, table=grown, tag="Event"):
-    """The same with more shards: in an application, the same class a release later."""
+    """The same class with more shards: in an application, a later release of it."""
 
     event_id: str
     status: Literal["new", "done"] = "new"
@@ -43,7 +43,7 @@ class GrownEvent(Entity, table=grown, tag="Event"):
 
 
 def main(backend: Backend) -> dict[str, list[str]]:
-    """Store 60 events, a minute each, ask for ten minutes of them and for one; then go from 4 shards to 16."""
+    """Store 60 events, one per minute, query ten minutes of them and a single one; then go from 4 shards to 16."""
     with Store(events, backend) as db, Store(grown, backend) as later:
         db.create()
         with db.batch() as batch:

@@ -1,6 +1,7 @@
 """Followers and friends, many to many: whom a user follows, and who follows them, by date.
 
-An edge is one item with an index entry under each end, so both go together, and a user goes with all of theirs.
+An edge is one item with an index entry for each end, so both ends are always consistent. Removing a user removes all of
+their edges.
 """
 
 import tempfile

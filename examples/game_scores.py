@@ -1,8 +1,8 @@
-"""Game scores: two questions of equal weight get a pattern each, and neither pays for what a filter drops.
+"""Game scores: two equally important queries have one access pattern each, so neither needs a filter.
 
-With one key, `GAME#LoL` by day, a player's wins are in everybody's matches: all of them are read, and most dropped. The
-second pattern stores the match once more, in the order of the other question, and keeps both copies right. (A game has
-one match a player and day here; with more, the time of the day would be in the key.)
+With one key, `GAME#LoL` by day, a query for a player's wins reads the matches of all players and drops most of them.
+The second pattern stores each match again in the order of the other query, and odm keeps both copies consistent. (A
+game has one match a player and day here; with more, the time of the day would be in the key.)
 """
 
 import tempfile
@@ -41,7 +41,7 @@ MATCHES = [
 
 
 def main(backend: Backend) -> dict[str, list[str]]:
-    """Store the matches, and ask both questions about March 2015; and the first one of the wrong pattern."""
+    """Store the matches, run both queries for March 2015, and run the first one on the wrong pattern."""
     march = between(Match.day, date(2015, 3, 1), date(2015, 3, 31))
     wins = Match.wins(player="Corrie", game="LoL").where(march)
     matches = Match.primary(game="LoL").where(march)

@@ -1,8 +1,8 @@
-"""Garden temperatures, tall and wide: a row a day, or a row a month with a column a day.
+"""Garden temperatures, tall and wide: one row per day, or one row per month with a column per day.
 
-The row keys are exactly ``VEGGIEGARDEN#20150301`` and ``VEGGIEGARDEN#201503``, whose columns are ``1`` to ``31``. Tall
-answers any range of days and never grows a row; wide reads a month as one item, and adds a day to it by one request
-that does not read the others.
+The row keys are exactly ``VEGGIEGARDEN#20150301`` and ``VEGGIEGARDEN#201503``, whose columns are ``1`` to ``31``. The
+tall form serves any range of days, and its rows never grow. The wide form reads a month as one item, and adds a day
+with one request that reads nothing.
 """
 
 import csv
@@ -55,7 +55,7 @@ def read_weather() -> Iterator[tuple[date, float]]:
 
 
 def main(backend: Backend) -> dict[str, list[str]]:
-    """Store both gardens in both forms, and ask each form for a range of days and for a month."""
+    """Store both gardens in both forms, and query each form for a range of days and for a month."""
     seattle = dict(read_weather())
     months = {day.replace(day=1): Month(garden=SEATTLE, month=day) for day in seattle if day.day == 1}
     for day, temp in seattle.items():

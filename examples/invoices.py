@@ -1,8 +1,9 @@
-"""Invoices and their payments, in the two forms that the case is published in.
+"""Invoices and their payments, in the two published forms of the case.
 
-An adjacency list is one item an invoice and one a payment, under one partition key: an invoice comes with its payments
-in one request, and a payment finds its invoice. The wide form is one item an invoice that holds its payments: on
-Bigtable one row an invoice, one column a payment, and a payment is added by writing its column, without a read.
+The adjacency list has one item per invoice and one per payment, in the same partition: one request reads an invoice
+with its payments, and a payment leads to its invoice. The wide form has one item per invoice, which contains its
+payments: on Bigtable one row per invoice and one column per payment. A payment is added by writing its column, without
+a read.
 """
 
 import tempfile

@@ -1,4 +1,4 @@
-"""The last order of a customer: a pointer that puts only move forward, also if they come late or twice.
+"""The last order of a customer: a pointer that only moves forward, even if orders arrive late or twice.
 
 Orders arrive as messages at several workers, in any order, and some arrive again. The key is ``LAST_ORDER#c1``.
 """

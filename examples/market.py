@@ -1,4 +1,4 @@
-"""Stock quotes and trades: rows of fixed-width keys, so that one range of them is a stock's day, or its newest trade.
+"""Stock quotes and trades: fixed-width row keys, so that a range is a stock's day or its newest trade.
 
 The row keys are exactly ``NASDAQ#ZXZZT#1426535612156``: the exchange padded to six, the symbol padded to five (those
 two fill their width), and the time in milliseconds, of thirteen digits.

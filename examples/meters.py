@@ -1,8 +1,7 @@
-"""Smart meters: a row is a meter's day, and every quarter of an hour adds one column to it.
+"""Smart meters: one row per meter and day, with a new column every quarter of an hour.
 
-The row keys are exactly ``0000987654#20170726``. A reading is added by one request that neither reads the row nor
-writes it again, and at night a scan copies a day's rows into a table of its own, ``SENSOR_20170726``, which can be
-dropped when it is no longer wanted.
+The row keys are exactly ``0000987654#20170726``. One request adds a reading without reading or rewriting the row. At
+night a scan copies the rows of a day to a separate table, ``SENSOR_20170726``, which can be dropped later.
 """
 
 import tempfile

@@ -1,7 +1,7 @@
-"""Moving clouds: a table is copied to another backend, item by item as it is, and answers there as it did.
+"""Moving clouds: a table is copied to another backend unchanged, and all queries return the same results there.
 
-`odm.patterns.copy` reads it in parts side by side, and notes how far it is, so that a copy that is stopped goes on.
-`odm copy` does the same on the command line.
+`odm.patterns.copy` reads parts concurrently and stores its progress, so a copy continues after a stop. `odm copy` does
+the same on the command line.
 """
 
 import tempfile
@@ -18,7 +18,7 @@ shop = Table("moving-clouds")
 
 
 class Product(Entity, table=shop):
-    """With a revision and a counter, which a copy must not count up, and an index that is spread over shards."""
+    """Has a revision and a counter, which a copy must not increment, and a sharded index."""
 
     product_id: str
     name: str
@@ -37,14 +37,14 @@ def product(number: int) -> Product:
 
 
 def answers_of(db: Store) -> list[str]:
-    """What the shop asks."""
+    """The queries of the shop."""
     sale = [one.product_id for one in db.query(Product.on_sale().limit(3))]
     one = db.one(Product, product_id="p007")
     return [*sale, one.name, f"seen {one.seen}", f"revision {one.revision}"]
 
 
 def main(backend: Backend) -> dict[str, list[str]]:
-    """Copy a shop to the backend, with an accident on the way, and home again."""
+    """Copy a shop to the backend, with a failure on the way, and back."""
     faults = Faults()
     home, back = Memory(faults=faults), Memory()
     with Store(shop, home) as old, Store(shop, backend) as new, Store(shop, back) as returned:

@@ -1,7 +1,9 @@
-"""Open orders: a sparse index holds only what is open, oldest first, and an order leaves it in the write that ships it.
+"""Open orders: a sparse index contains only open orders, oldest first.
 
-Of a shop's millions of orders a few are open. `by_age` holds those that have an `opened_at`; `of_customer` does the
-same by a condition, for what has no field of its own that comes and goes.
+The write that ships an order also removes it from the index.
+
+Of a shop's millions of orders, few are open. `by_age` contains those with an `opened_at`. `of_customer` uses a
+condition, for entities without such a field.
 """
 
 import tempfile
@@ -34,7 +36,7 @@ def on(day: int, customer_id: str, order_id: str) -> Order:
 
 
 def main(backend: Backend) -> dict[str, list[str]]:
-    """Open three orders among a hundred that are shipped, ship one and open it again, and ask what is open."""
+    """Open three orders among a hundred shipped ones, ship one and open it again, and query the open orders."""
     sent: list[RequestInfo] = []
     with Store(shop, backend, on_request=sent.append) as db:
         db.create()

@@ -1,8 +1,8 @@
-"""Orders by day: the partition of a day spread over 200, as in 2014-07-09#000 to 2014-07-09#199.
+"""Orders by day: the partition of a day has 200 shards, 2014-07-09#000 to 2014-07-09#199.
 
-The suffix is computed from the order's id, so that an order is a get as ever; or it is random: a field of the key that
-chance fills in. Then a reader that knows it gets the order, and for others the query by id reads all 200. A day is read
-from all of them together, in order, in either case.
+The suffix is computed from the order's id, so one get reads an order; or it is random and a field of the key. Then a
+reader that knows the suffix gets the order, and otherwise a query by id reads all 200 shards. In either case a query of
+a day merges all shards in order.
 """
 
 import tempfile
@@ -43,7 +43,7 @@ class DrawnOrder(Entity, table=shop):
 
 
 def main(backend: Backend) -> dict[str, list[str]]:
-    """Store 300 orders of a day in both ways, and ask for one, for a range and for the last ones."""
+    """Store 300 orders of a day in both ways, and query one, a range and the last ones."""
     with Store(shop, backend) as db:
         db.create()
         orders = [Order(day=DAY, order_id=f"o{number:03}", total=number) for number in range(300)]

@@ -1,4 +1,4 @@
-"""Pets: an item collection is kept in the order of its sort key, and is read from either end or between two names."""
+"""Pets: an item collection is sorted by its sort key, and can be read from either end or between two names."""
 
 import tempfile
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""Phone batteries: a key that begins with the time is hot, and two ways out: field promotion, and salting.
+"""Phone batteries: a key that begins with the time is hot. Two solutions: field promotion and salting.
 
-`BATTERY#20150301124501001`, the time behind a fixed word, puts each row behind the last: one place takes all writes.
-`odm lint examples.phone_batteries:hot` says so, and writes the first way out.
-With the user before the time, `BATTERY#Corrie#20150301124501001`, there are as many places as users, and the readings
-of one are one range: this is for questions about a user. Salted, `BATTERY#0` to `BATTERY#2`, there are three places,
-and all phones of a span of time are one query, which reads three ranges and merges them.
+`BATTERY#20150301124501001`, the time behind a fixed word, appends each row after the last one, so one node gets all
+writes. `odm lint examples.phone_batteries:hot` reports it and shows the first solution. With the user before the time,
+`BATTERY#Corrie#20150301124501001`, writes are spread over the users, and the readings of a user are one range: this
+suits queries for a user. With a salt, `BATTERY#0` to `BATTERY#2`, writes are spread over three ranges, and one query
+for a span of time reads and merges all three.
 """
 
 import tempfile

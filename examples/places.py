@@ -1,7 +1,7 @@
-"""Places: a sort key that goes from the large to the small is asked at any level, whatever the names hold.
+"""Places: a hierarchical sort key can be queried at any level, whatever characters the names have.
 
-The places are 3,376 real airports, of the package `vega_datasets`, and a few made up to be awkward: `#` separates the
-parts of a key, and yet a `#` in a name cannot make it look like another key.
+The places are 3,376 real airports, of the package `vega_datasets`, and a few invented ones with a `#` in their names:
+`#` separates the parts of a key, and odm escapes it in values.
 """
 
 import csv

@@ -1,6 +1,6 @@
-"""A product catalog: one composite key answers for a category, a product and one brand's make of it.
+"""A product catalog: one composite key serves queries for a category, a product and a brand.
 
-On Bigtable the row keys are exactly ``hats#fedoras#brandA``, …: the key of the old table, kept as it is.
+On Bigtable the row keys are exactly ``hats#fedoras#brandA``, …: the unchanged keys of an old table.
 """
 
 import tempfile
@@ -38,7 +38,7 @@ PRODUCTS = [
 
 
 def main(backend: Backend) -> dict[str, list[Product]]:
-    """Store the catalog, and look things up at every level of its key."""
+    """Store the catalog, and query every level of its key."""
     with Store(catalog, backend) as db:
         db.create()
         with db.batch() as batch:

@@ -1,7 +1,7 @@
-"""Server metrics: all of a host by time, and the newest of every host, kept up by the same call.
+"""Server metrics: all metrics of a host by time, and the newest of each host, both written by one call.
 
 The row keys are exactly ``server1.bbb.com#1426535612045`` in METRIC and ``server1.bbb.com`` in CURRENT_METRIC. The
-newest only moves forward: what comes late, or a second time, fails the condition, which is not an error.
+newest only moves forward: a metric that arrives late or twice fails the condition, which is not an error.
 """
 
 import csv

@@ -1,8 +1,8 @@
-"""Songs by month: downloads are counted when they happen, and the top of a month is read from a sparse index.
+"""Songs by month: each download is counted when it happens, and a sparse index has the top songs of a month.
 
-Counting at read time would read every download. So each song has an item a month with its number of downloads (a
-materialised aggregate), and the songs that have a number worth a rank are in `top`, most downloaded first. A song that
-everybody downloads at once is counted in shards, whose sum is written to its item from time to time.
+Counting at read time would read every download. So each song has one item per month with its number of downloads (a
+materialized aggregate), and songs with enough downloads are in `top`, most downloaded first. A very popular song is
+counted in shards, and their sum is written to its item periodically.
 """
 
 import tempfile

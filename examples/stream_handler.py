@@ -1,8 +1,8 @@
-"""A Lambda function on a table's stream: it keeps a SQL table in step, and files what expired.
+"""A Lambda function on a table's stream: it keeps a SQL table in sync, and archives expired items.
 
-Lambda hands over each change at least once, in the order of the writes to its item. So each is applied in a way that a
-second time does no harm: a row remembers the number of the change that it shows, and only later ones replace it. After
-the first change that fails, the function stops and reports it, and Lambda comes again with that one and what follows.
+Lambda delivers each change at least once, in the order of the writes to its item. So changes are applied idempotently:
+a row stores the sequence number of its last change, and only later changes replace it. At the first change that fails,
+the function stops and reports it, and Lambda delivers that change and the following ones again.
 """
 
 import logging
@@ -73,7 +73,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, list[dict[s
 
 
 def follow(change: Change) -> None:
-    """Apply one change; the stream's view is NEW_AND_OLD_IMAGES. What is gone leaves a mark, so that it stays gone."""
+    """Apply one change (NEW_AND_OLD_IMAGES). A deleted row leaves a tombstone, so that no older change restores it."""
     gone = change.kind == "remove"
     sequence = change.sequence.zfill(40)  # as many digits as there can be: more than SQL's integers have
     match change.old if gone else change.new:
