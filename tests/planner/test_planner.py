@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from odm import (
+    AccessPattern,
     BadValue,
     Entity,
     Explanation,
@@ -45,6 +46,19 @@ class Visit(Entity, table=visits):
     at: datetime
 
     primary = PrimaryKey("SITE#{site}#{at:%Y%m%d}", "{at}", shards=Shards(2, by="at"))
+
+
+class Job(Entity, table=visits):
+    """Two patterns with the same keys, the first one in shards; and a day that the partition has twice."""
+
+    job_id: str
+    queue: str
+    at: datetime
+
+    primary = PrimaryKey("JOB#{job_id}")
+    spread = AccessPattern("SPREAD#{queue}", "{job_id}", shards=Shards(4, by="job_id"))
+    queued = AccessPattern("QUEUED#{queue}", "{job_id}")
+    by_day = AccessPattern("{at:%Y%m%d}#DAY#{at:%Y}", "{at}")
 
 
 def explain(query: Query[Any], table: Table = shop) -> Explanation:
@@ -357,6 +371,16 @@ def test_select_takes_a_class(what: Any) -> None:
 def test_limits_are_positive_ints(most: Any) -> None:
     with pytest.raises(BadValue, match="an int of 1 or more"):
         Order.by_date(customer_id="c").limit(most)
+
+
+def test_one_partition_is_picked_before_shards() -> None:
+    assert "QUEUED" in explain(select(Job).where(Job.queue == "q"), visits).pattern
+
+
+def test_a_time_may_be_in_a_partition_twice() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    days = explain(select(Job).where(Job.at >= start, Job.at < start + timedelta(days=2)), visits).partitions
+    assert days == ("20260101#DAY#2026", "20260102#DAY#2026")
 
 
 @pytest.mark.parametrize(("op", "mirrored"), [("<", ">"), ("<=", ">="), (">", "<"), (">=", "<=")])

@@ -20,6 +20,8 @@ from odm import (
     set_,
 )
 from odm.backends.local import Memory
+from odm.procedures.cursor import encode_segment
+from odm.procedures.read import Segment
 from tests.shop import Counting, Customer, Item, Order, Reading, day, shop, store
 
 CUSTOMER = Customer(customer_id="c1")
@@ -176,6 +178,24 @@ def test_a_bound_may_move_while_the_place_lies_inside(db: Store) -> None:
 def test_a_damaged_cursor_is_refused(db: Store, cursor: Any) -> None:
     with pytest.raises(BadCursor, match="damaged"):
         db.page(Order.by_date(customer_id="c1"), after=cursor)
+
+
+@pytest.mark.parametrize("number", [(4, 4), (-1, 4)])
+def test_a_cursor_of_a_part_that_cannot_be_is_refused(db: Store, number: tuple[int, int]) -> None:
+    cursor = encode_segment(shop.compile(), db.backend.name, Segment(number), None)
+    with pytest.raises(BadCursor, match="damaged"):
+        db.scan_page(cursor)
+
+
+def test_a_count_stops_at_its_limit() -> None:
+    backend = Counting()
+    db = Store(shop, backend)
+    db.create()
+    for order in ORDERS:
+        db.put(order)
+    backend.requests.clear()
+    assert db.count(Order.by_date(customer_id="c1").limit(2)) == 2
+    assert backend.requests == ["Query"]
 
 
 def test_a_cursor_of_another_secret_is_refused(db: Store) -> None:
