@@ -78,6 +78,13 @@ def test_an_index_key_and_the_key_of_its_item_have_a_limit_together() -> None:
         check_keys(Key("p" * 1018, "s"), {"by_x": index_key})
 
 
+def test_both_parts_of_a_key_have_a_limit_together() -> None:
+    limits = Limits(key_bytes=5)
+    check_keys(Key("ppp", "ss"), {}, limits=limits)
+    with pytest.raises(ItemTooLarge, match="have together 6 bytes, and 5 are the most"):
+        check_keys(Key("ppp", "sss"), {}, limits=limits)
+
+
 def test_an_item_counts_with_its_names_and_keys() -> None:
     key, entries = Key("p" * 10, "s" * 10), {"by_x": Key("x" * 10, "y" * 10)}
     overhead = len("text") + len("pkskby_xpkby_xsk") + 40

@@ -8,7 +8,9 @@ import pytest
 
 from odm.backends.local import LocalFile, Memory
 from odm.backends.local.codec import encode
+from odm.backends.local.memory import MemoryTable
 from odm.backends.local.requests import CHUNK, PAGE_BYTES
+from odm.backends.local.storage import Record
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import (
     AddTo,
@@ -412,3 +414,15 @@ def test_a_page_ends_when_it_has_its_bytes() -> None:
         for sort in "abcd":
             perform(connection, Put(Key("p", sort), ITEM, {}))
         assert len(perform(connection, Query("p")).items) == most
+
+
+def test_memory_keeps_nothing_of_partitions_without_items() -> None:
+    table, key = MemoryTable(), Key("p", "s")
+    table.add_indexes(["by_x"])
+    with table as view:
+        view.put(key, Record(encode(ITEM), {"by_x": Key("x")}))
+        view.link("by_x", Key("x"), key)
+        view.unlink("by_x", Key("x"), key)
+        view.delete(key)
+    assert not table._partitions
+    assert table._indexes == {"by_x": {}}
