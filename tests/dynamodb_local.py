@@ -3,9 +3,9 @@
 `python -m tests.dynamodb_local` prints its folder, and exits with 1 if it cannot run here. With the argument `fetch`,
 it first fetches what is missing.
 
-Where a table has a TTL, DynamoDB Local removes an item within a second of its expiry by the real clock, unless it
-expired more than five years ago. So the clocks of tests that store such items stand in 2100, and what is to be expired
-at once expired in 2001.
+Where a table has a TTL, DynamoDB Local deletes an item within a second of its expiry by the real clock. Tried: one that
+expired 10 seconds or 300 days ago is deleted, one that expired six years ago stays. So the clocks of tests that store
+such items are set to 2100, and an item that must be expired at once has expired in 2001.
 """
 
 import os

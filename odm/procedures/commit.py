@@ -31,7 +31,7 @@ ATTEMPTS: Final = 64
 """How often a write is tried against other writers before it gives up with Conflict."""
 
 AGAIN: Final = object()
-"""The reason where the plan stands and something that is written with it has changed."""
+"""A reason: the plan is still right, and a write of its companions is planned again."""
 
 Reasons: TypeAlias = Sequence[Any]  # Any: of `AGAIN`
 """Why a try failed, one for each operation: `req.Refused`, an OdmError, `AGAIN`, or None where it was not at fault."""
@@ -243,7 +243,7 @@ def _errors(plans: Sequence[Planned], reasons: Reasons) -> Iterator[OdmError | N
 
 
 def _check(plans: Sequence[Planned], errors: Sequence[OdmError | None], sender: Sender) -> None:
-    """Raise what was found."""
+    """Raise the error of a lone operation, or all of them as the reasons of a TransactionFailed."""
     failed = [
         f"reasons[{at}], {plan.of.intent.name}(): {error}"
         for at, (plan, error) in enumerate(zip(plans, errors, strict=True))

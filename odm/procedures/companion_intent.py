@@ -122,6 +122,8 @@ def concerned(intent: WriteIntent) -> tuple[Companion, ...]:
         return tuple(one for one in companions if one.deletes)
     if isinstance(intent, Write) or intent.upsert:
         return companions
+    if not intent.actions:  # only an index entry moves
+        return ()
     entity = intent.target.entity
     roots = {action.path.root for action in intent.actions}
 

@@ -12,10 +12,11 @@ from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
 from odm.keys import suffixes
 from odm.planner.plan import Plan, make_plan
+from odm.procedures.commit import ALONE, commit
+from odm.procedures.companion_intent import IntentWithCompanions
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
 from odm.procedures.read import Found, begin, stored_chunk
-from odm.procedures.store_writes import write_entry
 from odm.procedures.update import new_entry
 from odm.protocol.connection import CoreGen
 from odm.schema.target import Target
@@ -66,7 +67,7 @@ def _move(context: Context, plan: Plan, found: Found) -> CoreGen[int]:
         return 0
     try:
         change = new_entry(context, Target(entity, position.key, vars(made)), plan.pattern)
-        yield from write_entry(context, change, item)
+        yield from commit(context, (IntentWithCompanions(change),), ALONE, {position.key: item})
     except ItemNotFound:
         return 0  # removed meanwhile, and its entry with it
     return 1

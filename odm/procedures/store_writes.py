@@ -3,8 +3,8 @@
 The first try of an item without companions is sent at once; only if that is refused, the pipeline takes over.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from odm.codec import TAG
 from odm.entities.companions import BaseCompanion
@@ -28,13 +28,15 @@ from odm.protocol.connection import CoreGen
 from odm.schema.entity import Key
 from odm.schema.target import Target
 
+E = TypeVar("E", bound=Entity)
 
-def put(context: Context, do: Calls, instance: Entity, when: Condition | bool | None) -> CoreGen[Any]:
+
+def put(context: Context, do: Calls, instance: E, when: Condition | bool | None) -> CoreGen[E]:
     """Write the entity over whatever is under its key, with its companions' items; returns it as stored."""
     return _stored(context, do, put_write(context, instance, when))
 
 
-def insert(context: Context, do: Calls, instance: Entity) -> CoreGen[Any]:
+def insert(context: Context, do: Calls, instance: E) -> CoreGen[E]:
     """Write the entity if its key is free, with its companions' items; returns it as stored."""
     return _stored(context, do, insert_write(context, instance))
 
@@ -71,7 +73,7 @@ def update(  # the arguments of an update
     if retry_safe or concerned(change):
         plan, answer = yield from _write(context, do, change, once=retry_safe)
     elif change.base is None:
-        plan, answer = yield from _lone(context, change, ALONE, {})
+        (plan,), answer = yield from commit(context, (IntentWithCompanions(change),), ALONE)
     else:
         answer = yield attempt(context, change, change.base)
         if isinstance(answer, req.Written):
@@ -81,7 +83,7 @@ def update(  # the arguments of an update
 
 
 def _returned(context: Context, change: ItemUpdate, plan: Planned, answer: req.Written) -> Any:
-    """What an update asked for; a put gives no item, but what was there and what came of it are known."""
+    """The item that an update returns. A put returns none, but its old and new items are known."""
     if plan.effect is not None:
         return {"none": None, "old": plan.effect.old, "new": plan.effect.new}[change.returning]
     if isinstance(plan.operation, req.Put):
@@ -99,7 +101,7 @@ def _decoded(context: Context, change: ItemUpdate, item: Item | None) -> Any:
 def delete(context: Context, do: Calls, which: object, when: Condition | bool | None) -> CoreGen[bool]:
     """Remove an item, with its companions' items; returns whether it was there.
 
-    Where it is not, nothing is left to do: neither ``when`` nor a Revision is judged.
+    If it was not, neither ``when`` nor a Revision is judged.
     """
     write = delete_write(context, which, when, absent_ok=True)
     if concerned(write):
@@ -116,8 +118,7 @@ def delete(context: Context, do: Calls, which: object, when: Condition | bool | 
 def delete_all(context: Context, do: Calls, reading: Reading | None) -> CoreGen[int]:
     """Remove everything that a query finds, expired items too, with its companions' items; returns how many items went.
 
-    Items without companions are deleted in batches. What is gone is gone: after a failure, the same call goes on with
-    the rest.
+    Items without companions are deleted in batches. It is not atomic: after a failure, the same call deletes the rest.
     """
     deleting = {tag for tag, entity in context.schema.entities.items() if any(one.deletes for one in entity.companions)}
     whose = None if reading is None else reading.plan.entity
@@ -143,15 +144,6 @@ def delete_all(context: Context, do: Calls, reading: Reading | None) -> CoreGen[
 def _key(context: Context, item: Entity) -> Target:
     entity = context.schema.entity(type(item))
     return Target(entity, entity.key(vars(item)), vars(item))
-
-
-def write_entry(context: Context, change: ItemUpdate, item: Item) -> CoreGen[None]:
-    """Apply `odm.procedures.update.new_entry` to an item as it was read.
-
-    Raises:
-        ItemNotFound: it is gone.
-    """
-    yield from _lone(context, change, ALONE, {change.target.key: item})
 
 
 def write_transaction(context: Context, do: Calls, intents: Sequence[WriteIntent]) -> CoreGen[None]:
@@ -181,8 +173,9 @@ def _write(
     context: Context, do: Calls, intent: WriteIntent, *, once: bool = False
 ) -> CoreGen[tuple[Planned, req.Written]]:
     """Apply one operation with its companions' writes, or once however often it is sent."""
+    one = IntentWithCompanions(intent)
     sender: Sender = InTransaction(context, lone=True, once=once)
-    if concerned(intent) and not context.transactions:
+    if one.companions and not context.transactions:
         if once:
             raise Unsupported(
                 f"an update with retry_safe=True of {intent.target}, which has companions, on a backend that writes "
@@ -190,25 +183,20 @@ def _write(
                 "retry_safe out, and read the item on an OutcomeUnknown"
             )
         sender = InSteps(context, do)
-    plan, answer = yield from _lone(context, intent, sender, {})
+    (plan,), answer = yield from commit(context, (one,), sender)
     yield from _settle(do, plan)
     return plan, answer
 
 
 def _settle(do: Calls, plan: Planned) -> CoreGen[None]:
-    """What companions do after a write was applied."""
+    """Let companions do the work that follows an applied write."""
     if plan.effect is not None:
         for companion in plan.of.companions:
             yield from companion.settle(do, plan.effect)
 
 
 def _refused(context: Context, intent: WriteIntent, answer: req.Refused) -> CoreGen[tuple[Planned, req.Written]]:
-    """Try an operation again whose first try was refused."""
-    return (yield from _lone(context, intent, ALONE, {intent.target.key: answer.item}, tried=1))
-
-
-def _lone(
-    context: Context, intent: WriteIntent, sender: Sender, items: Mapping[Key, Item | None], *, tried: int = 0
-) -> CoreGen[tuple[Planned, req.Written]]:
-    (plan,), answer = yield from commit(context, (IntentWithCompanions(intent),), sender, items, tried=tried)
-    return plan, answer
+    """Continue with an operation whose first try was refused."""
+    items = {intent.target.key: answer.item}
+    (plan,), written = yield from commit(context, (IntentWithCompanions(intent),), ALONE, items, tried=1)
+    return plan, written

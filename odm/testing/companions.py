@@ -23,16 +23,27 @@ from odm import (
 )
 
 
-class Highest(Companion):
-    """The highest level that a player of a group ever had: nothing of the item is read for it."""
+class Own(Companion):
+    """Has one class of items of its own, for each entity that declares it."""
+
+    fields: ClassVar[dict[str, Any]]
+    key: ClassVar[tuple[str, ...]]
+    upgraded: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.made: dict[type, Any] = {}
 
     def entities(self, entity: type[Entity]) -> list[type[Entity]]:
-        declared = {"primary": PrimaryKey("HIGHEST#{group}")}
-        self.made[entity] = self.make(entity, Entity, {"group": str, "level": int}, declared)
+        declared = {"primary": PrimaryKey(*self.key)}
+        self.made[entity] = self.make(entity, Entity, self.fields, declared, upgraded=self.upgraded)
         return [self.made[entity]]
+
+
+class Highest(Own):
+    """The highest level that a player of a group ever had: nothing of the item is read for it."""
+
+    fields: ClassVar[dict[str, Any]] = {"group": str, "level": int}
+    key: ClassVar[tuple[str, ...]] = ("HIGHEST#{group}",)
 
     def sources(self, entity: type[Entity]) -> frozenset[str]:
         return frozenset({"group", "level"})
@@ -44,19 +55,16 @@ class Highest(Companion):
         tx.put(made(group=new.group, level=new.level), when=higher, lose=True, rank=new.level)
 
 
-class Listed(Companion):
+class Listed(Own):
     """An item for the level that each player has, which goes with it; and how often it has changed, in a mark."""
 
+    fields: ClassVar[dict[str, Any]] = {"level": int, "name": str, "changes": int}
+    key: ClassVar[tuple[str, ...]] = (
+        "LEVEL#{level}",
+        "{name}",
+    )
     reads: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self.made: dict[type, Any] = {}
-
-    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
-        fields = {"level": int, "name": str, "changes": int}
-        self.made[entity] = self.make(entity, Entity, fields, {"primary": PrimaryKey("LEVEL#{level}", "{name}")})
-        return [self.made[entity]]
 
     def sources(self, entity: type[Entity]) -> frozenset[str]:
         return frozenset({"level"})
@@ -73,18 +81,13 @@ class Listed(Companion):
             tx.mark(str(changes))
 
 
-class Seat(Companion):
+class Seat(Own):
     """A seat that one player has: an insert, which is refused where it is taken."""
 
+    fields: ClassVar[dict[str, Any]] = {"seat": str}
+    key: ClassVar[tuple[str, ...]] = ("SEAT#{seat}",)
     reads: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self.made: dict[type, Any] = {}
-
-    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
-        self.made[entity] = self.make(entity, Entity, {"seat": str}, {"primary": PrimaryKey("SEAT#{seat}")})
-        return [self.made[entity]]
 
     def sources(self, entity: type[Entity]) -> frozenset[str]:
         return frozenset()
@@ -100,18 +103,13 @@ class Seat(Companion):
             tx.insert(made, refused=lambda item: ItemExists(f"seat {seat} is taken", item))
 
 
-class Last(Companion):
+class Last(Own):
     """What was last done with a guest, noted after the write was applied."""
 
+    fields: ClassVar[dict[str, Any]] = {"name": str, "done": str}
+    key: ClassVar[tuple[str, ...]] = ("LAST#{name}",)
+    upgraded: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self.made: dict[type, Any] = {}
-
-    def entities(self, entity: type[Entity]) -> list[type[Entity]]:
-        fields = {"name": str, "done": str}
-        self.made[entity] = self.make(entity, Entity, fields, {"primary": PrimaryKey("LAST#{name}")}, upgraded=True)
-        return [self.made[entity]]
 
     def settle(self, do: Calls, effect: Effect[Any]) -> Gen[None]:
         done = ["left" if effect.old else "was not there", "came" if effect.old is None else "changed"]

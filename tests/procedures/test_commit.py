@@ -2,8 +2,23 @@
 
 from typing import Any
 
-from odm import Companion, CompanionWrites, Effect, Entity, PrimaryKey, Store, Table, missing, set_
+from odm import (
+    AccessPattern,
+    Companion,
+    CompanionWrites,
+    Effect,
+    Entity,
+    PrimaryKey,
+    Shards,
+    Store,
+    Table,
+    missing,
+    set_,
+)
 from odm.backends.local import Memory
+from odm.procedures.companion_intent import concerned
+from odm.procedures.context import Context
+from odm.procedures.update import new_entry
 from odm.protocol import requests as req
 from odm.stores.calls import StoreCalls
 
@@ -15,7 +30,8 @@ class First(Companion):
 
     def entities(self, entity: type[Entity]) -> list[type[Entity]]:
         fields = {"note_id": str, "text": str}
-        self.made: Any = self.make(entity, Entity, fields, {"primary": PrimaryKey("FIRST#{note_id}")})
+        declared = {"primary": PrimaryKey(f"FIRST#{entity.__name__}#{{note_id}}")}
+        self.made: Any = self.make(entity, Entity, fields, declared)
         return [self.made]
 
     def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
@@ -49,3 +65,24 @@ def test_companions_of_an_item_that_has_changed_are_asked_again() -> None:
     again = steps.send(req.Refused(stored(Note(note_id="n", text="b"))))
     assert isinstance(again, req.Transact)
     assert [type(one).__name__ for one in again.operations] == ["Update", "Put"]
+
+
+queue = Table("queue")
+
+
+class Job(Entity, table=queue):
+    job_id: str
+    state: str = "new"
+    note: str = ""
+
+    primary = PrimaryKey("JOB#{job_id}")
+    by_state = AccessPattern("STATE#{state}", "{job_id}", shards=Shards(4, by="job_id", was=2))
+    first = First()
+
+
+def test_a_move_between_shards_concerns_no_companion() -> None:
+    """Nothing changes in the item, so the move depends only on the fields of the index key."""
+    schema = queue.compile()
+    target = schema.target(Job(job_id="j"))
+    change = new_entry(Context(schema), target, schema.entity(Job).pattern("by_state"))
+    assert concerned(change) == ()

@@ -21,6 +21,7 @@ from odm import (
     PrimaryKey,
     Store,
     Table,
+    TransactionFailed,
 )
 from odm.backends.local import Memory
 from odm.testing.clock import Clock
@@ -113,6 +114,14 @@ def test_a_write_that_always_comes_too_late_is_given_up(db: Store) -> None:
     late.takes = [11] * 100
     with pytest.raises(Conflict, match="retry later"):
         db.insert(Note(name="a"))
+    assert not db.exists(Note, name="a")
+
+
+def test_a_transaction_that_always_comes_too_late_says_so_in_its_reason(db: Store) -> None:
+    late.takes = [11] * 100
+    with pytest.raises(TransactionFailed, match="retry later") as failed, db.transaction() as tx:
+        tx.insert(Note(name="a"))
+    assert [type(reason) for reason in failed.value.reasons] == [Conflict]
     assert not db.exists(Note, name="a")
 
 
