@@ -23,7 +23,6 @@ class Line(ThreadingHTTPServer):
 
     Attributes:
         cuts: what happens to the next requests of an operation, such as ``{"PutItem": ["closed"]}``; None forwards it.
-        passed: the operations that arrived at the service.
         meanwhile: called after a response was lost, before the client notices.
     """
 
@@ -34,9 +33,35 @@ class Line(ThreadingHTTPServer):
         self.service = urlsplit(service).netloc
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
         self.cuts: dict[str, list[Cut | None]] = {}
-        self.passed: list[str] = []
+        self.waiting = 0
+        self.answered = threading.Condition()
+        self._passed: list[str] = []
         self.ended = threading.Event()
         self.meanwhile: Callable[[], object] = list
+
+    @property
+    def passed(self) -> list[str]:
+        """The operations that arrived at the service. Waits for its answers, which the client may not have waited for."""
+        with self.answered:
+            assert self.answered.wait_for(lambda: self.waiting == 0, timeout=60)
+            return self._passed
+
+    def forward(self, operation: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[Any, bytes]:
+        """Send a request to the service, and return its response with the content."""
+        with self.answered:
+            self.waiting += 1
+        service = http.client.HTTPConnection(self.service)
+        try:
+            service.request("POST", path, body, headers)
+            answer = service.getresponse()
+            content = answer.read()
+            self._passed.append(operation)
+            return answer, content
+        finally:
+            service.close()
+            with self.answered:
+                self.waiting -= 1
+                self.answered.notify_all()
 
     def next_cut(self, operation: str) -> Cut | None:
         """What happens to the next request of an operation."""
@@ -59,12 +84,7 @@ class _Pass(BaseHTTPRequestHandler):
         if cut == "before":
             self._cut("reset")
             return
-        service = http.client.HTTPConnection(line.service)
-        service.request("POST", self.path, body, dict(self.headers))
-        answer = service.getresponse()
-        content = answer.read()
-        service.close()
-        line.passed.append(operation)
+        answer, content = line.forward(operation, self.path, body, dict(self.headers))
         if cut:
             line.meanwhile()
         if cut == "silent":
