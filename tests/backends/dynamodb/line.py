@@ -41,7 +41,7 @@ class Line(ThreadingHTTPServer):
 
     @property
     def passed(self) -> list[str]:
-        """The operations that arrived at the service. Waits for its answers, which the client may not have waited for."""
+        """The operations that arrived at the service; waits until it has answered, as the client may not have done."""
         with self.answered:
             assert self.answered.wait_for(lambda: self.waiting == 0, timeout=60)
             return self._passed
