@@ -1,7 +1,5 @@
-"""Measurements of the bundled engine next to its peers: ``python -m benchmarks.engine --help``.
+"""odm next to its peers: ``python -m benchmarks.engine``, ``.dynamodb`` and ``.bigtable``; ``--help`` lists options.
 
-`orders` makes the items, and one module a candidate stores them: `ours`, `floors`, `boto`, `pynamo`, `dynamoxy_memory`,
-all named in `candidates`. `sections` runs what is asked for, with `timing` for operations, `footprint` for memory and
-files, `startup` for imports. `targets` judges the `results`, `report` prints them. The folders `dynamodb` and
-`bigtable` measure these backends.
+A `contender` is one of the `libraries` on one of the `services`, loaded with one of the `pages`. `timing` runs their
+calls in turns; `command` has the options, and `report` the tables and targets. `path` follows one call through odm.
 """

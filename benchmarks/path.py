@@ -1,7 +1,8 @@
 """The way of one call through odm: ``python -m benchmarks.path get --backend memory --verbose``.
 
 Prints what a call passes on a store that is warm: how many Python calls of odm's own functions, in how many of its
-modules, and how often control changes file. ``--verbose`` prints each function too, indented by depth.
+modules, and how often control changes file. ``--verbose`` prints each function too, indented by depth: after ``>`` if
+its file is another than that of the function before, with ``~`` if it is a generator that goes on.
 
 What counts:
 
@@ -19,25 +20,23 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from attrs import define, frozen
+from attrs import frozen
 
 import odm
-from benchmarks.dynamodb import pages
-from benchmarks.dynamodb.answers import Answers, Canned
-from benchmarks.dynamodb.ours import backend_on, stored
-from benchmarks.engine import one_of
-from benchmarks.orders import order_of
-from odm import Store, increment, set_
-from odm.backends.dynamodb import DynamoDB
-from odm.backends.local import Memory
+from benchmarks.contender import Call
+from benchmarks.dynamodb.answers import Canned
+from benchmarks.libraries.ours import Odm
+from benchmarks.pages import orders
+from benchmarks.services import InMemory
 
-CALLS: Final = ("get", "put", "update", "query")
-BACKENDS: Final = ("memory", "dynamodb")
+CALLS: Final[tuple[Call, ...]] = ("get", "put", "update", "query")
+BACKENDS: Final = {"memory": InMemory, "dynamodb": Canned}
 SIZE: Final = 3
 """Orders of the partition that is queried."""
 WARM: Final = 3
@@ -48,12 +47,9 @@ _PACKAGE: Final = str(Path(odm.__file__).parent) + os.sep
 
 @frozen
 class Step:
-    """A function that was entered.
+    """A function that was entered: by its module, its qualified name and its file.
 
     Attributes:
-        module: its module, as it is imported.
-        function: its qualified name.
-        file: where it is written.
         depth: how many functions of odm it was called through.
         resumed: whether it is a generator that went on.
     """
@@ -67,11 +63,7 @@ class Step:
 
 @frozen
 class Way:
-    """What a call passed of odm.
-
-    Attributes:
-        steps: the functions, in the order they were entered.
-    """
+    """What a call passed of odm: the functions, in the order they were entered."""
 
     steps: Sequence[Step]
 
@@ -92,14 +84,7 @@ class Way:
 
 
 def passed(call: Callable[[], Any]) -> Way:
-    """The way of a call, of which only this thread is followed.
-
-    Args:
-        call: makes the call; it is called once.
-
-    Returns:
-        What it passed of odm.
-    """
+    """The way of a call, which is made once. Only this thread is followed."""
     steps: list[Step] = []
     begun: set[FrameType] = set()
     depth = 0
@@ -130,83 +115,42 @@ def passed(call: Callable[[], Any]) -> Way:
 
 
 @contextmanager
-def warm(backend: str) -> Iterator[Mapping[str, Callable[[], Any]]]:
-    """The calls, by name, on a store that has made each of them before.
-
-    Args:
-        backend: of `BACKENDS`. DynamoDB is answered in this process.
-
-    Returns:
-        The calls; the store is closed afterwards.
-    """
-    page = pages.orders(SIZE)
-    order: Any = page.entities["Order"]
-    models = [order(**values) for _, values in page.rows]
-    # An argument that is made in the call is part of its way: keys and actions are, the order that is put is not.
-    with Store(page.table, Memory() if backend == "memory" else _dynamodb(page)) as store:
-        if backend == "memory":
-            store.create()
-            for model in models:
-                store.put(model)
-        calls: dict[str, Callable[[], Any]] = {
-            "get": lambda: store.get(order, customer_id=pages.CUSTOMER, order_id=order_of(0)),
-            "put": lambda: store.put(models[0]),
-            "update": lambda: store.update(
-                order.primary(customer_id=pages.CUSTOMER, order_id=order_of(0)),
-                set_(order.status, "shipped"),
-                increment(order.points),
-            ),
-            "query": lambda: list(store.query(order.primary(customer_id=pages.CUSTOMER))),
-        }
-        assert calls["get"]() == models[0], f"{backend} gives another order back"
-        assert calls["query"]() == models, f"{backend} gives other orders back"
-        for call in calls.values():
-            for _ in range(WARM):
-                call()
-        yield calls
-
-
-def _dynamodb(page: pages.Page) -> DynamoDB:
-    wire = Canned(_Updated())
-    wire.load(stored(page))
-    return backend_on(wire)
-
-
-@define
-class _Updated(Answers):
-    """Answers that know of updates, which change nothing."""
-
-    def answer(self, operation: str, body: bytes) -> bytes:
-        return b"{}" if operation == "UpdateItem" else super().answer(operation, body)
+def warm(backend: str) -> Iterator[Mapping[Call, Callable[[], Any]]]:
+    """The calls, by name, on a store that has made each of them before; DynamoDB is answered in this process."""
+    ours = Odm(orders(SIZE), BACKENDS[backend]())
+    ours.load()
+    ours.check()
+    calls: dict[Call, Callable[[], Any]] = {
+        name: partial(ours.answer, name, ours.model(0) if name == "put" else 0) for name in CALLS
+    }
+    for call in calls.values():
+        for _ in range(WARM):
+            call()
+    yield calls
+    ours.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Follow the calls that the arguments name, and print their ways.
-
-    Args:
-        arguments: of the command line; default: the program's own.
-    """
-    given = parser().parse_args(arguments)
+    """Follow the calls that the arguments name, and print their ways."""
+    options = argparse.ArgumentParser("python -m benchmarks.path", description=(__doc__ or "").split("\n\n")[0])
+    options.add_argument("calls", nargs="*", metavar="call", help=f"of: {', '.join(CALLS)} (all)")
+    options.add_argument("--backend", action="append", choices=BACKENDS, help="where; can be given again (all)")
+    options.add_argument("--verbose", action="store_true", help="print each function that is passed")
+    given = options.parse_args(arguments)
+    if unknown := set(given.calls) - set(CALLS):
+        options.error(f"{min(unknown)!r} is not one of: {', '.join(CALLS)}")
     for backend in given.backend or BACKENDS:
         with warm(backend) as calls:
             for name in given.calls or CALLS:
                 way = passed(calls[name])
                 if given.verbose:
                     sys.stdout.write(f"\n{shown(way)}\n")
-                sys.stdout.write(
-                    f"{name}, {backend}: {way.calls} calls, {way.modules} modules, {way.changes} changes of file\n"
-                )
+                counts = f"{way.calls} calls, {way.modules} modules, {way.changes} changes of file"
+                sys.stdout.write(f"{name}, {backend}: {counts}\n")
 
 
 def shown(way: Way) -> str:
-    """A way, a line for each function: ``>`` where the file is another than before, ``~`` where a generator goes on.
-
-    Args:
-        way: what was passed.
-
-    Returns:
-        The lines.
-    """
+    """A way, a line for each function."""
     lines, file = [], ""
     for step in way.steps:
         mark = " " if step.file == file else ">"
@@ -214,24 +158,6 @@ def shown(way: Way) -> str:
         lines.append(f"{mark} {'  ' * step.depth}{step.module}:{step.function}{again}")
         file = step.file
     return "\n".join(lines)
-
-
-def parser() -> argparse.ArgumentParser:
-    """The options.
-
-    Returns:
-        What reads them.
-    """
-    options = argparse.ArgumentParser("python -m benchmarks.path", description=(__doc__ or "").split("\n\n")[0])
-    add = options.add_argument
-    add("calls", nargs="*", type=_call, metavar="call", help=f"of: {', '.join(CALLS)} (all)")
-    add("--backend", action="append", choices=BACKENDS, help="where; can be given again (all)")
-    add("--verbose", action="store_true", help="print each function that is passed")
-    return options
-
-
-def _call(name: str) -> str:
-    return one_of(CALLS, name)
 
 
 if __name__ == "__main__":

@@ -1,74 +1,117 @@
-"""The results as Markdown: every figure, or the table of the README."""
+"""What runs found, as Markdown, and how it stands to the targets."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from statistics import median
-from typing import Final, TypeVar
+from typing import Final
 
-from benchmarks.candidates import ENTRIES, TRANSACTED
-from benchmarks.results import Results, machine
-from benchmarks.targets import Verdict, judge
-from benchmarks.timing import BATCH, Samples
+from attrs import frozen
 
-SHOWN: Final = {
-    "get": "get",
-    "put": "put",
-    "query": "query of 100",
-    "query index": "query of 100 by an index",
-    "update": "update",
-    "batch": f"batch put of {BATCH}, an item",
-    "transact": f"transaction of {TRANSACTED} puts, an item",
-}
-T = TypeVar("T")
+from benchmarks.timing import Clock, Samples, ratio
 
 NONE: Final = "–"
-README: Final = (
-    "Memory",
-    "LocalFile",
-    "dynamoxy",
-    "dynalite + boto3",
-    "moto + boto3",
-    "PynamoDB + moto",
-    "dict + SortedDict",
-)
-README_GROWTH: Final = ("get", "put", "query")
+Figure = Samples | float
 
 
-def full(results: Results) -> str:
-    """Everything that was found."""
-    parts = [_machine(), *(_operations(results, size) for size in results.operations)]
-    if results.memory:
-        parts.append(_by_size(f"Memory, bytes an item (as plain JSON: {results.json:.0f})", results.memory))
-    if results.file:
-        parts.append(_by_size("File, bytes an item", results.file))
-    if results.syncs:
-        rows = [[who, f"{syncs:.2f}"] for who, syncs in results.syncs.items()]
-        parts.append("## Syncs a put\n\n" + table(["", "fsync + fdatasync"], rows))
-    if results.startup:
-        rows = [[what, f"{taken:.2f}"] for what, taken in results.startup.items()]
-        parts.append("## Start, ms of CPU\n\n" + table(["", "ms"], rows))
-    parts.append("## Targets\n\n" + verdicts(judge(results)))
-    if results.missing:
-        rows = [[what, why] for what, why in results.missing.items()]
-        parts.append("## Not available\n\n" + table(["what", "why"], rows))
-    return "\n\n".join(parts) + "\n"
+@frozen
+class Row:
+    """One row of a table: the figures of all contenders.
+
+    Attributes:
+        section: the heading of its table.
+        name: its first cell.
+        figures: times in microseconds an item, or other numbers, by contender.
+        label: its first cell in the README's table, and what targets call it.
+        shown: whether the README's table has it.
+        clock: whose time it shows; None: each contender's own.
+        unit: of figures that are not times.
+    """
+
+    section: str
+    name: str
+    figures: Mapping[str, Figure]
+    label: str
+    shown: bool = False
+    clock: Clock | None = None
+    unit: str = "us"
+
+    def cells(self, who: Iterable[str], unit: str = "") -> list[str]:
+        """The figures of these contenders."""
+        return [self._cell(self.figures[each]) + unit if each in self.figures else NONE for each in who]
+
+    def _cell(self, found: Figure) -> str:
+        if isinstance(found, Samples):
+            found = median(found.of(self.clock)) if self.clock else found.median
+        return f"{found:,.0f}" if found >= 100 or self.unit == "B" else f"{found:.{2 if self.unit == 'syncs' else 1}f}"
 
 
-def readme(results: Results) -> str:
-    """The table that the README shows: all operations at the smallest size, then how the first ones grow."""
-    shown = [who for who in README if any(who in times for by in results.operations.values() for times in by.values())]
-    rows = [row for size in sorted(results.operations) for row in _readme_rows(results, size, shown)]
-    return table(["µs", *shown], rows) + "\n\n" + _line() + "\n"
+@frozen
+class Target:
+    """How fast something has to be next to something else of the same run, or a limit.
+
+    Attributes:
+        number: of its row in the list of targets.
+        label: how the labels of the rows begin that it is about.
+        ours: the contender that has to be fast.
+        peer: the one it is compared with; None: the figure itself has a limit.
+        bound: how many times faster than the peer at least, or how many times slower at most, or the limit.
+        faster: which of the two.
+        clock: whose time.
+        least: a limit below, for a figure that must not be smaller.
+    """
+
+    number: int
+    label: str
+    ours: str
+    peer: str | None
+    bound: float
+    faster: bool = False
+    clock: Clock = "cpu"
+    least: float = 0
 
 
-def _readme_rows(results: Results, size: int, shown: Sequence[str]) -> Iterator[list[str]]:
-    first = size == min(results.operations)
-    for name, times in results.operations[size].items():
-        if times and (name in README_GROWTH or (first and name != "query index")):
-            yield [f"{SHOWN[name]}, {size:,} items", *_cells(times, shown, lambda samples: us(samples.median))]
-            if first and name == "put":
-                yield [f"{SHOWN[name]}, {size:,} items, on the clock", *_cells(times, shown, _wall)]
-    if size in results.memory:
-        yield [f"memory an item, {size:,} items", *_cells(results.memory[size], shown, lambda held: f"{held:,.0f} B")]
+@frozen
+class Verdict:
+    """One target and what the run found: texts to print, and whether it is met."""
+
+    number: int
+    texts: Sequence[str]
+    hit: bool
+
+
+def judge(rows: Sequence[Row], targets: Iterable[Target]) -> list[Verdict]:
+    """The verdicts on all targets that the run has figures for, in order."""
+    found = [verdict for target in targets for row in rows if not row.clock for verdict in _verdict(row, target)]
+    return sorted(found, key=lambda verdict: verdict.number)
+
+
+def _verdict(row: Row, target: Target) -> Iterator[Verdict]:
+    ours = row.figures.get(target.ours)
+    peer = row.figures.get(target.peer or "")
+    if not row.label.startswith(target.label) or ours is None or (target.peer and peer is None):
+        return
+    what, unit = f"{row.label}: {target.ours}", f" {row.unit}"
+    if isinstance(ours, float | int) and not isinstance(peer, Samples):
+        times = ours / peer if peer else ours
+        texts = [
+            f"{what} / {target.peer}" if peer else what,
+            f"{ours:,.2f}{unit}",
+            f"{peer:,.2f}{unit}" if peer else "",
+        ]
+        hit = target.least <= times <= target.bound
+    else:
+        assert isinstance(ours, Samples)
+        assert isinstance(peer, Samples)
+        clock: Clock = "wall" if "wall" in (target.clock, ours.clock, peer.clock) else "cpu"
+        times = ratio(peer, ours, clock) if target.faster else ratio(ours, peer, clock)
+        medians = [f"{median(one.of(clock)):,.1f}{unit}" for one in (ours, peer)]
+        texts = [f"{what} / {target.peer} ({clock})", *medians]
+        hit = times >= target.bound if target.faster else times <= target.bound
+    of = "x" if target.peer else unit
+    bound = f"{'>=' if target.faster else '<='} {target.bound:g}{of}{' faster' if target.faster else ''}"
+    yield Verdict(target.number, [*texts, f"{times:.2f}{of}", bound], hit)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -77,48 +120,34 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def us(value: float) -> str:
-    """Microseconds with three figures or so."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+def full(title: str, rows: Sequence[Row], targets: Iterable[Target], missing: Mapping[str, str], line: str) -> str:
+    """Everything that was found."""
+    parts = [f"# {title}\n\n{line}"]
+    for section in dict.fromkeys(row.section for row in rows):
+        of = [row for row in rows if row.section == section]
+        who = list(dict.fromkeys(name for row in of for name in row.figures))
+        parts.append(f"## {section}\n\n" + table(["", *who], ([row.name, *row.cells(who)] for row in of)))
+    verdicts = [[str(v.number), *v.texts, "hit" if v.hit else "MISS"] for v in judge(rows, targets)]
+    parts.append("## Targets\n\n" + table(["row", "what", "ours", "other", "found", "target", ""], verdicts))
+    if missing:
+        parts.append("## Not available\n\n" + table(["what", "why"], map(list, missing.items())))
+    return "\n\n".join(parts) + "\n"
 
 
-def _machine() -> str:
-    return "# The bundled engine next to its peers\n\n" + _line()
+def readme(rows: Sequence[Row], columns: Sequence[str], line: str) -> str:
+    """The table that the documentation shows."""
+    shown = [row for row in rows if row.shown]
+    who = [name for name in columns if any(name in row.figures for row in shown)]
+    cells = ([row.label, *row.cells(who, " B" if row.unit == "B" else "")] for row in shown)
+    return table(["µs", *who], cells) + f"\n\n{line}\n"
 
 
-def _line() -> str:
-    return ", ".join(f"{name} {version}" for name, version in machine().items())
-
-
-def _operations(results: Results, size: int) -> str:
-    by_name = {name: times for name, times in results.operations[size].items() if times}
-    shown = [entry.name for entry in ENTRIES if any(entry.name in times for times in by_name.values())]
-    rows = [[SHOWN[name], *_cells(times, shown, lambda s: us(s.median))] for name, times in by_name.items()]
-    clock = [
-        [f"{SHOWN[name]}, on the clock", *_cells(by_name[name], shown, _wall)]
-        for name in ("put", "batch")
-        if name in by_name
-    ]
-    head = f"## {size:,} items, microseconds (CPU; dynalite on the clock)\n\n"
-    return head + table(["", *shown], rows + clock)
-
-
-def _cells(figures: Mapping[str, T], names: Iterable[str], text: Callable[[T], str]) -> list[str]:
-    return [text(figures[name]) if name in figures else NONE for name in names]
-
-
-def _wall(samples: Samples) -> str:
-    return us(median(samples.wall))
-
-
-def _by_size(head: str, figures: Mapping[int, Mapping[str, float]]) -> str:
-    sizes = list(figures)
-    names = dict.fromkeys(who for by_name in figures.values() for who in by_name)
-    rows = [[who, *(f"{figures[size][who]:,.0f}" if who in figures[size] else NONE for size in sizes)] for who in names]
-    return f"## {head}\n\n" + table(["", *(f"{size:,} items" for size in sizes)], rows)
-
-
-def verdicts(found: Iterable[Verdict]) -> str:
-    """The table of targets."""
-    rows = [[str(v.row), v.what, v.ours, v.other, v.ratio, v.target, "hit" if v.hit else "MISS"] for v in found]
-    return table(["row", "what", "ours", "other", "ratio", "target", ""], rows)
+def versions(packages: Iterable[str], more: Mapping[str, str]) -> str:
+    """Where this runs, and the versions of packages."""
+    found = {"python": platform.python_version(), "cores": str(os.cpu_count()), "system": platform.system()}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return ", ".join(f"{name} {value}" for name, value in {**found, **more}.items())

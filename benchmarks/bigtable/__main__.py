@@ -1,47 +1,107 @@
 """The Bigtable backend next to Google's data client, in one run: ``python -m benchmarks.bigtable``.
 
 Prints Markdown on stdout: the times of every call, and how they stand to the targets. What is being done goes to
-stderr. Single calls and bulk writes go to Google's emulator, found as the tests find it; scans go to a server of ours,
+stderr. Calls go to Google's emulator, found as the tests find it; scans through a server of ours that packs the rows,
 since the emulator sends every row in a message of its own, which hides what reading them costs.
 """
 
-import argparse
-import json
-import sys
-from collections.abc import Sequence
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import Final
 
-from benchmarks.bigtable import report
-from benchmarks.bigtable.races import RACES, Settings, measure
-from benchmarks.engine import list_of, one_of
+from attrs import frozen
 
+from benchmarks.bigtable import packing
+from benchmarks.command import Benchmark, Run, always
+from benchmarks.contender import Call, Entry
+from benchmarks.pages import readings
+from benchmarks.report import Row, Target
+from benchmarks.services import Service
+from odm import Store
+from odm.backends.bigtable import Bigtable
+from tests import emulator
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure what the arguments ask for, and print it."""
-    given = parser().parse_args(arguments)
-    figures = measure(Settings(given.only, given.size, given.rounds, given.turn / 1000))
-    if given.json:
-        text = json.dumps(figures.as_json(), indent=2) + "\n"
-    else:
-        text = report.readme(figures) if given.readme else report.full(figures)
-    sys.stdout.write(text)
-
-
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    options = argparse.ArgumentParser("python -m benchmarks.bigtable", description=(__doc__ or "").split("\n\n")[0])
-    add = options.add_argument
-    add("--only", type=list_of(_call), default=list(RACES), help=f"calls: {', '.join(RACES)} (all)")
-    add("--size", type=int, default=1000, help="rows of a scan and of a bulk write (1000)")
-    add("--rounds", type=int, default=15, help="turns of each contender (15)")
-    add("--turn", type=float, default=60, help="length of a turn, in milliseconds (60)")
-    add("--json", action="store_true", help="print JSON")
-    add("--readme", action="store_true", help="print the README's table alone")
-    return options
+ENTRIES: Final = (
+    Entry("odm", "libraries.ours:Odm"),
+    Entry("odm, rows", "libraries.ours:OdmRows"),
+    Entry("data client", "libraries.data_client:Rows"),
+    Entry("data client + Pydantic", "libraries.data_client:Models"),
+    Entry("odm, async", "libraries.ours:AsyncOdm"),
+    Entry("data client, async", "libraries.data_client:AsyncRows"),
+)
+"""odm comes first: the others read what it puts."""
 
 
-def _call(name: str) -> str:
-    return one_of(list(RACES), name)
+@frozen
+class Answering(Service):
+    """What speaks Bigtable at an address; it stays when a contender closes."""
 
+    address: str
+    creates = False
+
+    def backend(self) -> Bigtable:
+        return Bigtable("project", "instance", endpoint=self.address)
+
+
+CALLS: Final[Mapping[str, tuple[Call, str]]] = {
+    "get": ("get", "point read"),
+    "put": ("put", "single write"),
+    "batch": ("batch", "bulk write of {} rows, a row"),
+    "scan": ("query", "scan of {} rows, a row"),
+}
+
+
+def _raced(call: Call, name: str, run: Run) -> Iterator[Row]:
+    """One call, by both clocks.
+
+    Raises:
+        EmulatorMissing: there is no emulator.
+    """
+    # The data client logs at each retry that it has no exporter for metrics on an emulator.
+    logging.getLogger("google.cloud.bigtable").setLevel(logging.CRITICAL)
+    for size in run.sizes:
+        page = readings(size)
+        with ExitStack() as stack:
+            address = stack.enter_context(emulator.running(emulator.find(os.environ)))
+            with Store(page.table, Answering(address).backend()) as store:
+                store.create()
+            if call == "query":
+                address = stack.enter_context(packing.running(address))
+            found = stack.enter_context(run.loaded(ENTRIES, always(page), always(Answering(address))))
+            times = run.calls(f"{size:,} rows", found, call)
+        what = name.format(size)
+        yield Row("Microseconds of CPU", what, times, what, shown=True)
+        yield Row("Microseconds on the clock", what, times, what, clock="wall")
+
+
+ROWS: Final = {"point read": (1, 2), "single write": (2, 1.6), "bulk write": (3, 4), "scan": (4, 2)}
+"""The number of a target, and how many times faster than the data client, which gives and takes its own rows."""
+
+PAIRS: Final = (
+    ("odm", "data client"),
+    ("odm", "data client + Pydantic"),
+    ("odm, rows", "data client"),
+    ("odm, async", "data client, async"),
+)
+
+BENCHMARK: Final = Benchmark(
+    module="benchmarks.bigtable",
+    title="The Bigtable backend next to Google's data client",
+    text=__doc__,
+    entries=ENTRIES,
+    sections={name: partial(_raced, *call) for name, call in CALLS.items()},
+    targets=[
+        Target(number, what, ours, peer, bound, faster=True)
+        for what, (number, bound) in ROWS.items()
+        for ours, peer in PAIRS
+    ],
+    columns=[entry.name for entry in ENTRIES],
+    packages=("pydantic", "pydantic-core", "google-cloud-bigtable", "grpcio", "protobuf"),
+    turn=60,
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

@@ -4,44 +4,155 @@ Prints Markdown on stdout: the times of every race, and how they stand to the ta
 stderr. Peers come with ``pip install -e '.[async,bench]'``.
 """
 
-import argparse
-import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
-from benchmarks.dynamodb import report
-from benchmarks.dynamodb.races import SECTIONS, Settings, measure
-from benchmarks.engine import list_of, one_of
+from attrs import evolve
+
+from benchmarks.command import Benchmark, Run, always
+from benchmarks.contender import Call, Entry
+from benchmarks.dynamodb import encoding, shapes
+from benchmarks.dynamodb.answers import Canned, Loopback
+from benchmarks.pages import Page, orders
+from benchmarks.report import Row, Target
+from benchmarks.services import Service
+
+RESOURCE: Final = "boto3 resource + Pydantic"
+CLIENT: Final = "boto3 client + Pydantic"
+
+ENTRIES: Final = (
+    Entry("odm", "libraries.ours:Odm"),
+    Entry("boto3 resource", "libraries.boto:ResourceDicts"),
+    Entry(RESOURCE, "libraries.boto:Resource"),
+    Entry(CLIENT, "libraries.boto:Client"),
+    Entry("PynamoDB", "libraries.pynamo:Pynamo"),
+    Entry("by hand", "dynamodb.floor:ByHand"),
+    Entry("odm, async", "libraries.ours:AsyncOdm"),
+    Entry("dynamoxy, async", "libraries.dynamoxy_models:Dynamoxy"),
+    Entry("pydynox", "libraries.pydynox_models:Pydynox"),
+    Entry("pydynox, async", "libraries.pydynox_models:AsyncPydynox"),
+)
+
+SYNC: Final = ("odm", "boto3 resource", RESOURCE, CLIENT, "PynamoDB")
+"""Those that run over botocore, and so can be answered in this process."""
+
+ASYNC: Final = ("odm, async", "dynamoxy, async", "pydynox", "pydynox, async")
+
+FEW: Final = 100
+"""Items of a page that comes over HTTP."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure what the arguments ask for, and print it."""
-    given = parser().parse_args(arguments)
-    sections = given.only or list(report.README_SECTIONS if given.readme else SECTIONS)
-    figures = measure(Settings(sections, given.size, given.rounds, given.turn / 1000))
-    if given.json:
-        text = json.dumps(figures.as_json(), indent=2) + "\n"
-    else:
-        text = report.readme(figures) if given.readme else report.full(figures)
-    sys.stdout.write(text)
+NAMES: Final[Mapping[Call, str]] = {"get": "get", "put": "put", "query": f"query of {FEW}, an item"}
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    options = argparse.ArgumentParser("python -m benchmarks.dynamodb", description=(__doc__ or "").split("\n\n")[0])
-    add = options.add_argument
-    add("--only", type=list_of(_section), help=f"sections: {', '.join(SECTIONS)} (all, or those of the README's table)")
-    add("--size", type=int, default=1000, help="items of a page that is decoded (1000)")
-    add("--rounds", type=int, default=15, help="turns of each contender (15)")
-    add("--turn", type=float, default=30, help="length of a turn, in milliseconds (30)")
-    add("--json", action="store_true", help="print JSON")
-    add("--readme", action="store_true", help="print the README's table alone")
-    return options
+def _entries(*names: str) -> list[Entry]:
+    return [entry for entry in ENTRIES if entry.name in names]
 
 
-def _section(name: str) -> str:
-    return one_of(list(SECTIONS), name)
+def _decoded(
+    run: Run, section: str, what: str, pages: Sequence[Page], *names: str, shown: bool = False
+) -> Iterator[Row]:
+    """Decode pages, a race each."""
+    for page in pages:
+        with run.loaded(_entries(*names), always(page), _canned) as found:
+            times = run.calls(page.name, found, "query")
+        yield Row(section, page.name, times, what.format(page.name), shown)
 
+
+def _canned(_: Entry) -> Service:
+    return Canned()
+
+
+def _loopback(_: Entry) -> Service:
+    return Loopback()
+
+
+def decode(run: Run) -> Iterator[Row]:
+    """Decode pages of orders, and of several classes."""
+    section, what = "Decode a page, an item: row 1 (microseconds of CPU)", "decode a page of {}, an item"
+    yield from _decoded(run, section, what, [orders(size) for size in run.sizes], *SYNC, "by hand", shown=True)
+    yield from _decoded(run, section, what, [shapes.three_classes(size) for size in run.sizes], *SYNC, shown=True)
+
+
+def validators(run: Run) -> Iterator[Row]:
+    """Decode orders whose classes take part in their validation."""
+    section = "Decode orders whose classes take part in their validation, an item: row 3 (microseconds of CPU)"
+    yield from _decoded(run, section, "validators: {}", shapes.validating(run.sizes[0]), "odm", CLIENT, "PynamoDB")
+
+
+def others(run: Run) -> Iterator[Row]:
+    """Decode other shapes."""
+    section = "Decode other shapes, an item: row 4 (microseconds of CPU)"
+    yield from _decoded(run, section, "shapes: {}", shapes.shapes(run.sizes[0]), "odm", RESOURCE, CLIENT)
+
+
+def encode(run: Run) -> Iterator[Row]:
+    """Make bodies, with nothing sent."""
+    page = orders(FEW)
+    with run.loaded(_entries("odm", RESOURCE, "PynamoDB"), always(page), _canned) as found:
+        racers = {
+            who: encoding.racer(page, make(page), found[of])
+            for who, (make, of) in encoding.ENCODERS.items()
+            if of in found
+        }
+        times = run.race("encode", racers)
+    yield Row("Encode a model: row 5 (microseconds of CPU)", "PutItem", times, "encode a PutItem", shown=True)
+
+
+def calls(run: Run) -> Iterator[Row]:
+    """Single calls, answered in this process."""
+    section = "Calls, answered in this process: row 6 (microseconds of CPU)"
+    yield from _called(run, section, _entries(*SYNC), _canned, "answered in the process")
+
+
+def http(run: Run) -> Iterator[Row]:
+    """Single calls over HTTP."""
+    section = "Calls over HTTP on the loopback: row 6 (microseconds of CPU)"
+    entries = [entry for entry in ENTRIES if entry.name != "by hand"]
+    rows = list(_called(run, section, entries, _loopback, "over HTTP"))
+    for row in rows:
+        clock = evolve(row, name=f"{row.name}, on the clock", label=f"{row.label}, on the clock", clock="wall")
+        yield from (row, clock)
+
+
+def _called(
+    run: Run, section: str, entries: Sequence[Entry], service: Callable[[Entry], Service], how: str
+) -> Iterator[Row]:
+    with run.loaded(entries, always(orders(FEW)), service) as found:
+        for call, name in NAMES.items():
+            yield Row(section, name, run.calls(how, found, call), f"{name}, {how}", shown=True)
+
+
+TARGETS: Final = (
+    Target(1, "decode", "odm", RESOURCE, 5.5, faster=True),
+    Target(1, "decode", "odm", "PynamoDB", 7, faster=True),
+    Target(3, "validators", "odm", "PynamoDB", 5, faster=True),
+    Target(4, "shapes", "odm", CLIENT, 6, faster=True),
+    Target(5, "encode", "odm", "PynamoDB", 12, faster=True),
+    Target(5, "encode", "odm", RESOURCE, 18, faster=True),
+    Target(5, "encode", "odm", "Pydantic to_json", 2.5),
+    Target(6, "get, answered in the process", "odm", "PynamoDB", 1.6, faster=True),
+    Target(6, f"{NAMES['query']}, over HTTP", "odm", RESOURCE, 4.5, faster=True),
+)
+
+BENCHMARK: Final = Benchmark(
+    module="benchmarks.dynamodb",
+    title="The DynamoDB backend next to its peers",
+    text=__doc__,
+    entries=ENTRIES,
+    sections={
+        "decode": decode,
+        "validators": validators,
+        "shapes": others,
+        "encode": encode,
+        "calls": calls,
+        "http": http,
+    },
+    targets=TARGETS,
+    columns=("odm", "by hand", RESOURCE, "PynamoDB", *ASYNC),
+    packages=("pydantic", "pydantic-core", "boto3", "botocore", "aiobotocore", "pynamodb", "dynamoxy", "pydynox"),
+    shown=("decode", "encode", "calls", "http"),
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

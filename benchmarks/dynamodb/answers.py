@@ -9,55 +9,46 @@ import asyncio
 import json
 import subprocess
 import sys
-import urllib.request
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define
+
+from benchmarks.services import Speaking
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 ROOT: Final = Path(__file__).parents[2]
-LOAD: Final = "Load"
-"""The server's own operation: its body is a JSON list of items."""
-
-Item = Mapping[str, Any]
-"""Attribute values as JSON has them."""
 
 
 @define
 class Answers:
     """The answers of a table: a get finds its first item and a query all, whatever key they name.
 
-    It holds the items that it is given, or that are put before the first read: a client that writes its own form of
-    items reads that form.
+    It holds the items that were put before the first read, as the client wrote them.
     """
 
-    items: list[Item] = Factory(list)
+    items: list[Mapping[str, Any]] = Factory(list)
     _ready: dict[str, bytes] = Factory(dict)
 
     def answer(self, operation: str, body: bytes) -> bytes:
         """The body of the answer to an operation."""
         found = self._ready.get(operation)
-        if found is None:
-            found = self._first(operation, body)
-        return found
+        return self._first(operation, body) if found is None else found
 
     def _first(self, operation: str, body: bytes) -> bytes:
         if operation == "PutItem":
             self.items.append(json.loads(body)["Item"])
             return b"{}"
-        if operation == LOAD:
-            self.items[:] = json.loads(body)
-            return b"{}"
         if operation not in ("GetItem", "Query"):
             raise LookupError(f"{operation} is not canned")
         self._ready |= {
             "PutItem": b"{}",
+            "UpdateItem": b"{}",
             "GetItem": _text({"Item": self.items[0]}),
             "Query": _text({"Items": self.items, "Count": len(self.items), "ScannedCount": len(self.items)}),
         }
@@ -89,19 +80,16 @@ class _Raw(BytesIO):
         yield self.read()
 
 
-@frozen
-class Canned:
+class Canned(Speaking):
     """Answers in this process: neither a socket nor urllib3 takes part."""
 
-    answers: Answers = Factory(Answers)
-    endpoint_url: str = "http://127.0.0.1:1"
+    creates = batches = False
+    endpoint_url = "http://127.0.0.1:1"
 
-    def load(self, items: Sequence[Item]) -> None:
-        """Hold these items."""
-        self.answers.items[:] = items
+    def __init__(self) -> None:
+        self.answers = Answers()
 
     def register(self, events: Any) -> None:
-        """Answer the requests of clients with these events (of a session, or of one client)."""
         events.register("before-send.dynamodb", self._answer)
 
     def _answer(self, request: "AWSPreparedRequest", **_: Any) -> "AWSResponse":
@@ -113,39 +101,20 @@ class Canned:
         body = self.answers.answer(operation, request.body)
         return AWSResponse(request.url, 200, headers(body), _Raw(body))  # type: ignore[arg-type]  # has what is used of it
 
-    def close(self) -> None:
-        """Nothing is open."""
 
-
-@frozen
-class Loopback:
+class Loopback(Speaking):
     """Answers over HTTP, from a process of its own."""
 
-    process: subprocess.Popen[str]
-    endpoint_url: str
+    creates = batches = False
 
-    @classmethod
-    def start(cls) -> "Loopback":
-        """Run the server."""
+    def __init__(self) -> None:
         command = [sys.executable, "-m", "benchmarks.dynamodb.answers"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-        assert process.stdout is not None
-        return cls(process, f"http://127.0.0.1:{int(process.stdout.readline())}")
-
-    def load(self, items: Sequence[Item]) -> None:
-        """Hold these items."""
-        name = {"X-Amz-Target": f"DynamoDB_20120810.{LOAD}"}
-        urllib.request.urlopen(urllib.request.Request(self.endpoint_url, json.dumps(items).encode(), name)).close()
-
-    def register(self, events: Any) -> None:
-        """Requests find the server by its address."""
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        assert self._process.stdout is not None
+        self.endpoint_url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
 
     def close(self) -> None:
-        """End the server."""
-        self.process.communicate()
-
-
-Wire = Canned | Loopback
+        self._process.communicate()
 
 
 async def _serve() -> None:
@@ -154,12 +123,12 @@ async def _serve() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
-                fields = dict(line.split(": ", 1) for line in head[1:] if line)
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+                fields = {name.lower(): text for name, _, text in (line.partition(": ") for line in head[1:])}
                 body = await reader.readexactly(int(fields.get("content-length", 0)))
-                writer.write(_response(answers, fields["x-amz-target"], body))
+                writer.write(_response(answers, fields["x-amz-target"].partition(".")[2], body))
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             writer.close()
 
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
@@ -169,13 +138,9 @@ async def _serve() -> None:
     await asyncio.to_thread(sys.stdin.read)
 
 
-_OPERATIONS: Final = {name.lower(): name for name in ("GetItem", "PutItem", "Query", LOAD)}
-
-
-def _response(answers: Answers, target: str, body: bytes) -> bytes:
-    operation = target.partition(".")[2]
+def _response(answers: Answers, operation: str, body: bytes) -> bytes:
     try:
-        status, text = "200 OK", answers.answer(_OPERATIONS.get(operation, operation), body)
+        status, text = "200 OK", answers.answer(operation, body)
     except LookupError as error:
         status, text = "400 Bad Request", _text({"__type": "ValidationException", "message": str(error)})
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers(text).items())

@@ -1,16 +1,17 @@
 """A model → the body of its PutItem, with nothing sent: what each library does, botocore's serializer included."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import frozen
+import boto3
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.serialize import create_serializer
 
-from benchmarks.dynamodb.boto import item_of
-from benchmarks.dynamodb.ours import session
-from benchmarks.dynamodb.pages import Page
+from benchmarks.contender import Contender
+from benchmarks.libraries.boto import values_of
+from benchmarks.pages import Page
+from benchmarks.timing import Racer
 from odm import Store
 from odm.backends.dynamodb.codec import write_item, write_put
 from odm.backends.dynamodb.driver import DynamoDB, DynamoDBConnection
@@ -24,28 +25,18 @@ Encode = Callable[[Any], bytes]
 """Makes the body for an object of a library."""
 
 
-@frozen
-class Serializer:
-    """botocore's, as its client has it.
+def _serializer(*, validating: bool) -> Callable[[dict[str, Any]], bytes]:
+    """botocore's: PutItem's parameters to its body, with the check of their types or without."""
+    client: Any = boto3.client("dynamodb", region_name="us-east-1")
+    operation = client.meta.service_model.operation_model("PutItem")
+    client.close()
+    serializer = create_serializer("json", validating)
 
-    Attributes:
-        validating: check the types of parameters, as clients do when nothing else is said.
-    """
+    def body(parameters: dict[str, Any]) -> bytes:
+        made: bytes = serializer.serialize_to_request(parameters, operation)["body"]
+        return made
 
-    validating: bool = True
-
-    def bodies(self) -> Callable[[dict[str, Any]], bytes]:
-        """A function from PutItem's parameters to its body."""
-        client: Any = session().client("dynamodb")
-        operation = client.meta.service_model.operation_model("PutItem")
-        client.close()
-        serializer = create_serializer("json", self.validating)
-
-        def body(parameters: dict[str, Any]) -> bytes:
-            made: bytes = serializer.serialize_to_request(parameters, operation)["body"]
-            return made
-
-        return body
+    return body
 
 
 class _Bodies(DynamoDB):
@@ -68,8 +59,8 @@ class _Connection(DynamoDBConnection):
 
 def odm(page: Page) -> Encode:
     """The codec: the item, its key by the templates, and the body. The peers below do no more either."""
-    [cls] = page.entities.values()
     schema = page.table.compile()
+    [cls] = page.entities.values()
     entity = schema.by_class[cls]
     layout = layout_of(schema)
 
@@ -94,19 +85,19 @@ def odm_put(page: Page) -> Encode:
 
 def boto(page: Page, *, validating: bool = True) -> Encode:
     """``model_dump``, boto3's `TypeSerializer`, and botocore."""
-    serialize = Serializer(validating).bodies()
+    serialize = _serializer(validating=validating)
     write = TypeSerializer().serialize
     name = page.table.name
 
     def encode(model: Any) -> bytes:
-        return serialize({"TableName": name, "Item": {name: write(value) for name, value in item_of(model).items()}})
+        return serialize({"TableName": name, "Item": {name: write(value) for name, value in values_of(model).items()}})
 
     return encode
 
 
 def pynamo(page: Page) -> Encode:
     """PynamoDB's ``serialize``, and botocore, whose validation PynamoDB turns off."""
-    serialize = Serializer(validating=False).bodies()
+    serialize = _serializer(validating=False)
     name = page.table.name
     return lambda model: serialize({"TableName": name, "Item": model.serialize()})
 
@@ -121,20 +112,30 @@ def pydantic(_page: Page) -> Encode:
     return encode
 
 
+def racer(page: Page, encode: Encode, contender: Contender) -> Racer:
+    """The encoder ready to be timed, seen to hold the first item."""
+    models = [contender.model(number) for number in range(page.size)]
+    check(page, encode, models[0])
+
+    def arguments(count: int, _: int) -> Sequence[Any]:
+        return [models[number % len(models)] for number in range(count)]
+
+    return Racer(encode, arguments)
+
+
 def check(page: Page, encode: Encode, model: Any) -> None:
     """See that the body holds the first item."""
     body = json.loads(encode(model))
     read = TypeDeserializer().deserialize
     values = {name: read(value) for name, value in body["Item"].items()} if "Item" in body else body
-    [(_, cls)] = page.models.items()
-    found = cls.model_validate(values).model_dump()
-    assert found == page.expected[0], f"the body holds another item: {body}"
+    found = page.models[page.tag(0)].model_validate(values)
+    assert found == page.model(0), f"the body holds another item: {body}"
 
 
 ENCODERS: Final[Mapping[str, tuple[Callable[[Page], Encode], str]]] = {
     "odm": (odm, "odm"),
     "odm, store.put": (odm_put, "odm"),
-    "boto3": (boto, "boto3 resource + Pydantic"),
+    "boto3 resource + Pydantic": (boto, "boto3 resource + Pydantic"),
     "boto3, unvalidated": (lambda page: boto(page, validating=False), "boto3 resource + Pydantic"),
     "PynamoDB": (pynamo, "PynamoDB"),
     "Pydantic to_json": (pydantic, "boto3 resource + Pydantic"),

@@ -8,22 +8,21 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from benchmarks.dynamodb.answers import Canned
-from benchmarks.dynamodb.contender import Contender
-from benchmarks.orders import Order
+from benchmarks.contender import Contender
+from benchmarks.libraries.ours import Odm
+from benchmarks.pages import Order
 
 _validate = Order.__pydantic_validator__.validate_python
 
 
 class ByHand(Contender):
-    """The least that a mapper over a JSON parser does."""
+    """The least that a mapper over a JSON parser does, on the items that odm stores."""
 
-    def connect(self) -> None:
-        assert isinstance(self.wire, Canned)
-        self.answers = self.wire.answers
+    def load(self) -> None:
+        Odm(self.page, self.service).load()
 
-    def query(self) -> list[Order]:
-        page = from_json(self.answers.answer("Query", b""), cache_strings="keys")
+    def query(self, _number: int) -> list[Order]:
+        page = from_json(self.service.answers.answer("Query", b""), cache_strings="keys")
         return [_validate(_values(item)) for item in page["Items"]]
 
 

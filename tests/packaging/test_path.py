@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.contender import Call
 from benchmarks.path import BACKENDS, CALLS, Way, main, passed, warm
 
 MOST_MODULES = 12
@@ -10,7 +11,7 @@ MOST_CHANGES = 20
 """Of file, in a get on DynamoDB."""
 
 
-def way_of(call: str, backend: str) -> Way:
+def way_of(call: Call, backend: str) -> Way:
     with warm(backend) as calls:
         return passed(calls[call])
 
@@ -31,7 +32,7 @@ def test_a_get_on_dynamodb_seldom_changes_file() -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("call", CALLS)
-def test_a_way_leads_from_the_store_to_its_backend(call: str, backend: str) -> None:
+def test_a_way_leads_from_the_store_to_its_backend(call: Call, backend: str) -> None:
     way = way_of(call, backend)
     modules = [step.module for step in way.steps]
     assert "odm.stores.sync" in modules

@@ -1,6 +1,5 @@
 """pydynox's models, over its own HTTP client, sync and async."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from pydynox import DynamoDBClient, Model, ModelConfig
@@ -14,9 +13,7 @@ from pydynox.attributes import (
     StringAttribute,
 )
 
-from benchmarks.dynamodb.answers import Item
-from benchmarks.dynamodb.contender import Contender, Looped
-from benchmarks.dynamodb.pages import CUSTOMER
+from benchmarks.contender import Contender, Looped
 
 
 class PydynoxOrder(Model):
@@ -40,23 +37,16 @@ class PydynoxOrder(Model):
 
 class _Pydynox(Contender):
     def connect(self) -> None:
-        PydynoxOrder.model_config = ModelConfig(
-            table="pydynox",
-            client=DynamoDBClient(
-                region="us-east-1",
-                access_key="benchmark",
-                secret_key="benchmark",
-                endpoint_url=self.wire.endpoint_url,
-            ),
-        )
+        names = {"region": "us-east-1", "access_key": "benchmark", "secret_key": "benchmark"}
+        client = DynamoDBClient(**names, endpoint_url=self.service.endpoint_url)
+        PydynoxOrder.model_config = ModelConfig(table="pydynox", client=client)
 
-    def load(self, items: Sequence[Item]) -> None:
-        """The page as pydynox writes it."""
-        for model in self.models:
-            model.sync_save()
+    def load(self) -> None:
+        for number in range(self.page.size):
+            self.model(number).sync_save()
 
-    def model(self, tag: str, values: dict[str, Any]) -> Any:
-        return PydynoxOrder(**values)
+    def model(self, number: int, edition: int = 0) -> Any:
+        return PydynoxOrder(**self.page.row(number, edition))
 
     def plain(self, found: Any) -> dict[str, Any]:
         return {name: getattr(found, name) for name in self.page.models["Order"].model_fields}
@@ -65,24 +55,26 @@ class _Pydynox(Contender):
 class Pydynox(_Pydynox):
     """pydynox, sync."""
 
-    def query(self) -> list[Any]:
-        return list(PydynoxOrder.sync_query(partition_key=CUSTOMER))
-
-    def get(self) -> Any:
-        return PydynoxOrder.sync_get(customer_id=CUSTOMER, order_id="o000000000")
+    def get(self, number: int) -> Any:
+        customer, order = self.page.keys(number)
+        return PydynoxOrder.sync_get(customer_id=customer, order_id=order)
 
     def put(self, model: Any) -> None:
         model.sync_save()
+
+    def query(self, number: int) -> list[Any]:
+        return list(PydynoxOrder.sync_query(partition_key=self.page.keys(number)[0]))
 
 
 class AsyncPydynox(Looped, _Pydynox):
     """pydynox, async."""
 
-    async def query(self) -> list[Any]:
-        return [found async for found in PydynoxOrder.query(partition_key=CUSTOMER)]
-
-    async def get(self) -> Any:
-        return await PydynoxOrder.get(customer_id=CUSTOMER, order_id="o000000000")
+    async def get(self, number: int) -> Any:
+        customer, order = self.page.keys(number)
+        return await PydynoxOrder.get(customer_id=customer, order_id=order)
 
     async def put(self, model: Any) -> None:
         await model.save()
+
+    async def query(self, number: int) -> list[Any]:
+        return [found async for found in PydynoxOrder.query(partition_key=self.page.keys(number)[0])]

@@ -5,32 +5,28 @@ They have no conditions, indexes, transactions or limits, and check nothing.
 
 import os
 import sqlite3
-from pathlib import Path
 
+from pydantic import TypeAdapter
 from sortedcontainers import SortedDict
 
-from benchmarks.candidates import Candidate
-from benchmarks.orders import ORDERS, PER_CUSTOMER, Order, customer_of, fields, order_of
+from benchmarks.contender import Contender
+from benchmarks.pages import Order
 
+_LIST = TypeAdapter(list[Order])
 _to_json = Order.__pydantic_serializer__.to_json
 _from_json = Order.__pydantic_validator__.validate_json
-_list_from_json = ORDERS.validator.validate_json
+_list_from_json = _LIST.validator.validate_json
 
 
-class _Floor(Candidate):
-    def order(self, number: int, edition: int = 0) -> Order:
-        return Order(**fields(number, edition))
-
-
-class Sorted(_Floor):
+class Sorted(Contender):
     """A dict of partitions, each a `SortedDict` of JSON bytes; a query is one ``list[Order].validate_json``."""
 
-    def __init__(self, size: int, folder: Path) -> None:
-        super().__init__(size, folder)
+    def connect(self) -> None:
         self.partitions: dict[str, SortedDict[str, bytes]] = {}
 
     def get(self, number: int) -> Order:
-        found: Order = _from_json(self.partitions[customer_of(number)][order_of(number)])
+        customer, order = self.page.keys(number)
+        found: Order = _from_json(self.partitions[customer][order])
         return found
 
     def put(self, order: Order) -> None:
@@ -40,7 +36,7 @@ class Sorted(_Floor):
         partition[order.order_id] = _to_json(order)
 
     def query(self, number: int) -> list[Order]:
-        found: list[Order] = _list_from_json(b"[%b]" % b",".join(self.partitions[customer_of(number)].values()))
+        found: list[Order] = _list_from_json(b"[%b]" % b",".join(self.partitions[self.page.keys(number)[0]].values()))
         return found
 
     def batch(self, orders: list[Order]) -> None:
@@ -48,14 +44,13 @@ class Sorted(_Floor):
             self.put(order)
 
 
-class Validation(_Floor):
-    """No store: pydantic makes and reads the JSON, which lies there joined already."""
+class Validation(Contender):
+    """No store: Pydantic makes and reads the JSON of one partition, which is joined already."""
 
     def load(self) -> None:
-        first = self.size // 2 // PER_CUSTOMER * PER_CUSTOMER
-        orders = [self.order(number) for number in range(first, min(first + PER_CUSTOMER, self.size))]
-        self.joined = ORDERS.dump_json(orders)
-        self.one = _to_json(self.order(self.size // 2))
+        middle = self.page.size // 2
+        self.joined = _LIST.dump_json([self.model(number) for number in self.page.partition_of(middle)])
+        self.one = _to_json(self.model(middle))
 
     def get(self, _number: int) -> Order:
         found: Order = _from_json(self.one)
@@ -69,21 +64,19 @@ class Validation(_Floor):
         return found
 
 
-class Sqlite(_Floor):
+class Sqlite(Contender):
     """`sqlite3` as the bundled engine sets it up: write-ahead log, ``synchronous=FULL``, no rowid."""
 
-    def __init__(self, size: int, folder: Path) -> None:
-        super().__init__(size, folder)
-        self.connection = sqlite3.connect(folder / f"floor-{size}.db", isolation_level=None)
+    def connect(self) -> None:
+        self.connection = sqlite3.connect(self.service.path, isolation_level=None)
         self.connection.execute("PRAGMA journal_mode = WAL")
         self.connection.execute("PRAGMA synchronous = FULL")
-        self.connection.execute(
-            "CREATE TABLE items (partition BLOB, sort BLOB, data BLOB, PRIMARY KEY (partition, sort)) WITHOUT ROWID"
-        )
+        columns = "partition BLOB, sort BLOB, data BLOB, PRIMARY KEY (partition, sort)"
+        self.connection.execute(f"CREATE TABLE items ({columns}) WITHOUT ROWID")
 
     def get(self, number: int) -> Order:
-        key = (customer_of(number).encode(), order_of(number).encode())
-        row = self.connection.execute("SELECT data FROM items WHERE partition = ? AND sort = ?", key).fetchone()
+        sql, key = "SELECT data FROM items WHERE partition = ? AND sort = ?", self.page.keys(number)
+        row = self.connection.execute(sql, [part.encode() for part in key]).fetchone()
         found: Order = _from_json(row[0])
         return found
 
@@ -93,26 +86,25 @@ class Sqlite(_Floor):
 
     def query(self, number: int) -> list[Order]:
         sql = "SELECT data FROM items WHERE partition = ? ORDER BY sort"
-        rows = self.connection.execute(sql, (customer_of(number).encode(),))
+        rows = self.connection.execute(sql, (self.page.keys(number)[0].encode(),))
         found: list[Order] = _list_from_json(b"[%b]" % b",".join(data for (data,) in rows))
         return found
 
     def batch(self, orders: list[Order]) -> None:
-        rows = [(order.customer_id.encode(), order.order_id.encode(), _to_json(order)) for order in orders]
         self.connection.execute("BEGIN")
-        self.connection.executemany("INSERT OR REPLACE INTO items VALUES (?, ?, ?)", rows)
+        for order in orders:
+            self.put(order)
         self.connection.execute("COMMIT")
 
     def close(self) -> None:
         self.connection.close()
 
 
-class Append(_Floor):
+class Append(Contender):
     """A file to which JSON is appended, each order synced to the disk by itself: what durability costs at least."""
 
-    def __init__(self, size: int, folder: Path) -> None:
-        super().__init__(size, folder)
-        self.file = os.open(folder / f"append-{size}", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+    def connect(self) -> None:
+        self.file = os.open(self.service.path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
         self.sync = getattr(os, "fdatasync", os.fsync)
 
     def load(self) -> None:
