@@ -17,6 +17,7 @@ from odm.procedures.context import Context
 from odm.procedures.write import put_request
 from odm.protocol.limits import TRANSACTION_BYTES, Limits, check_item, check_keys, item_size
 from odm.schema.entity import Key
+from tests.shop import Reading, day, store
 
 
 @pytest.mark.parametrize(
@@ -94,21 +95,13 @@ def test_an_item_counts_with_its_names_and_keys() -> None:
 
 
 def test_the_entity_and_the_fields_of_a_long_key_are_named() -> None:
-    table = Table("limits")
-
-    class Note(Entity, table=table):
-        note_id: str
-        topic: str
-        primary = PrimaryKey("NOTE#{note_id}")
-        by_topic = AccessPattern("TOPIC", "{topic}")
-
-    db = Store(table, Memory())
-    db.create()
+    reading = Reading(sensor="s" * 1025, at=day(1))
+    db = store()
     with pytest.raises(
-        ItemTooLarge, match=r"sort part of the key of index 'by_topic' \(Note.by_topic, made of topic\)"
+        ItemTooLarge, match=r"sort part of the key of index 'by_hour' \(Reading.by_hour, made of at, sensor\)"
     ):
-        db.put(Note(note_id="1", topic="t" * 1025))
-    assert not db.exists(Note, note_id="1")
+        db.put(reading)
+    assert not db.exists(Reading, sensor=reading.sensor, at=reading.at)
 
 
 @pytest.mark.parametrize(
