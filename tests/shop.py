@@ -16,6 +16,7 @@ from odm.schema.model import Schema
 shop = Table("shop")
 notes = Table("notes")
 sessions = Table("sessions")
+leaves = Table("leaves")
 
 
 def day(number: int, hour: int = 0) -> datetime:
@@ -85,6 +86,17 @@ class Session(Entity, table=sessions):
     until: Annotated[datetime | None, TTL] = None
 
     primary = PrimaryKey("SESSIONS", "{user}")
+
+
+class Leaf(Entity, table=leaves):
+    """A local index holds its keys."""
+
+    owner: str
+    name: str
+    text: str = ""
+
+    primary = PrimaryKey("{owner}", "{name}")
+    by_text = AccessPattern("{owner}", "N#{name}", local=True, projection="keys")
 
 
 class Counting(Backend):
