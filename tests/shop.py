@@ -1,4 +1,4 @@
-"""The entities of the planner's tests, and a backend that counts requests."""
+"""The entities of tests that need some, and a backend that counts requests."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -7,13 +7,16 @@ from typing import Annotated, Any, Literal
 from attrs import frozen
 from pydantic import Field
 
-from odm import AccessPattern, Entity, PrimaryKey, Store, Table, field
+from odm import TTL, AccessPattern, Entity, PrimaryKey, Store, Table, field
 from odm.backends.local import Memory
 from odm.protocol.connection import Backend, Connection, ForwardingConnection
 from odm.protocol.requests import Request
 from odm.schema.model import Schema
 
 shop = Table("shop")
+notes = Table("notes")
+sessions = Table("sessions")
+leaves = Table("leaves")
 
 
 def day(number: int, hour: int = 0) -> datetime:
@@ -63,6 +66,37 @@ class Reading(Entity, table=shop):
 
     primary = PrimaryKey("SENSOR#{sensor}#{at:%Y%m%d}", "{at}")
     by_hour = AccessPattern("HOUR#{at:%Y%m%d%H}", "{sensor}")
+
+
+class Note(Entity, table=notes):
+    """Alone in its table, which has no sort key."""
+
+    note_id: str
+    text: str = ""
+    parts: list[str] = []
+
+    primary = PrimaryKey("NOTE#{note_id}")
+
+
+class Session(Entity, table=sessions):
+    """Expires."""
+
+    user: str
+    hits: int = 0
+    until: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("SESSIONS", "{user}")
+
+
+class Leaf(Entity, table=leaves):
+    """A local index holds its keys."""
+
+    owner: str
+    name: str
+    text: str = ""
+
+    primary = PrimaryKey("{owner}", "{name}")
+    by_text = AccessPattern("{owner}", "N#{name}", local=True, projection="keys")
 
 
 class Counting(Backend):

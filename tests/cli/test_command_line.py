@@ -12,19 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from odm import Entity, PrimaryKey, Store, Table
+from odm import Store
 from odm.backends.local import LocalFile
 from tests.cli.command_line import RUN, each, failure, odm, odm_here, succeeded
+from tests.shop import Note, notes
 
 TIME = re.compile(r"[0-9.]+ m?s\b")
-
-notes = Table("notes")
-
-
-class Note(Entity, table=notes):
-    title: str
-
-    primary = PrimaryKey("{title}")
 
 
 def answers(output: str) -> str:
@@ -111,10 +104,10 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
 def test_other_tables_in_the_file_stay(tmp_path: Path) -> None:
     with Store(notes, LocalFile(tmp_path / "shared.db")) as db:
         db.create()
-        db.put(Note(title="mine"))
+        db.put(Note(note_id="mine"))
         succeeded(odm_here(tmp_path, "demo", "--file", "shared.db"))
         succeeded(odm_here(tmp_path, "demo", "--file", "shared.db", "--reset"))
-        assert list(db.scan()) == [Note(title="mine")]
+        assert list(db.scan()) == [Note(note_id="mine")]
 
 
 def test_a_missing_folder(tmp_path: Path) -> None:

@@ -5,18 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from odm import Entity, PrimaryKey, Store, Table
+from odm import Store
 from odm.backends.local import LocalFile
 from tests.cli.command_line import odm, odm_here
-
-notes = Table("notes")
-
-
-class Note(Entity, table=notes):
-    title: str
-    text: str = ""
-
-    primary = PrimaryKey("{title}")
+from tests.shop import Note, notes
 
 
 @pytest.fixture
@@ -26,17 +18,17 @@ def folder(tmp_path: Path) -> Path:
         db.create()
         with db.batch() as batch:
             for n in range(200):
-                batch.put(Note(title=f"n{n}", text="y" * 1000))
+                batch.put(Note(note_id=f"n{n}", text="y" * 1000))
         with db.batch() as batch:
             for n in range(1, 200):
-                batch.delete(Note(title=f"n{n}"))
+                batch.delete(Note, note_id=f"n{n}")
     (tmp_path / "text.db").write_text("notes\n" * 1000)
     return tmp_path
 
 
 def kept(path: Path) -> list[str]:
     with Store(notes, LocalFile(path)) as db:
-        return [note.title for note in db.scan(Note)]
+        return [note.note_id for note in db.scan(Note)]
 
 
 def test_compact(folder: Path) -> None:

@@ -1,8 +1,10 @@
-"""Defects that were reproduced in another mapper, one test each: none of them is here."""
+"""Defects that were reproduced in another mapper, one test each: none of them is here.
+
+Numbers that are missing are defects that the conformance suite rules out with the same assertions.
+"""
 
 import ast
 import os
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +25,6 @@ from odm import (
     Store,
     Table,
     increment,
-    remove,
     set_,
 )
 from odm.backends.dynamodb import DynamoDB
@@ -91,29 +92,11 @@ def test_1_hash_in_a_value_does_not_collide_two_entities(db: Store) -> None:
     assert db.get(Part, a="x", b="y#z") == other
 
 
-def test_2_none_in_an_index_key_leaves_the_item_out_of_the_index(each: Store) -> None:
-    stored = each.put(User(org="o", user_id="u"))
-    assert each.get(User, org="o", user_id="u") == stored
-    assert each.count(User.by_email(email="e")) == 0
-
-
 def test_3_ints_sort_as_numbers(db: Store) -> None:
     for number in (9, 10, 1, 100):
         db.put(Invoice(org="o", number=number, serial=-number))
     assert [invoice.number for invoice in db.query(Invoice.primary(org="o"))] == [1, 9, 10, 100]
     assert [invoice.serial for invoice in db.query(Invoice.by_serial(org="o"))] == [-100, -10, -9, -1]
-
-
-def test_4_a_query_of_one_entity_passes_over_others_in_its_partition(db: Store) -> None:
-    invoice = db.put(Invoice(org="o", number=1))
-    db.put(User(org="o", user_id="u"))
-    assert list(db.query(Invoice.primary(org="o"))) == [invoice]
-
-
-def test_5_removing_a_field_takes_its_index_entry_along(each: Store) -> None:
-    each.put(User(org="o", user_id="u", email="e"))
-    each.update(User.primary(org="o", user_id="u"), remove(User.email))
-    assert list(each.query(User.by_email(email="e"))) == []
 
 
 def test_6_an_update_of_an_index_field_moves_the_entry_and_counts_the_revision(each: Store) -> None:
@@ -188,19 +171,3 @@ def test_12_no_private_module_of_a_vendor_is_imported() -> None:
     assert [
         name for name in vendors if any(part.startswith("_") and not part.endswith("__") for part in name.split("."))
     ] == []
-
-
-def test_traps_a_float_and_a_decimal_can_be_saved(each: Store) -> None:
-    class Measure(Entity, table=Table("measures")):
-        name: str
-        ratio: float
-        price: Decimal
-
-        primary = PrimaryKey("MEASURE#{name}")
-
-    assert Measure.__odm_table__ is not None
-    store = Store(Measure.__odm_table__, each.backend)  # type: ignore[arg-type]  # the table itself
-    store.create()
-    measure = Measure(name="m", ratio=0.1, price=Decimal("1.50"))
-    store.put(measure)
-    assert store.get(Measure, name="m") == measure

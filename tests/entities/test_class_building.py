@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from threading import Barrier, Thread
 from types import new_class
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
@@ -216,17 +215,6 @@ def test_a_subclass_of_an_entity_states_its_own_primary_key() -> None:
     assert set(table.compile().entities) == {"Order", "Rush"}
 
 
-def test_the_name_of_the_primary_key_is_free() -> None:
-    table = Table("shop")
-
-    class Order(Entity, table=table):
-        id: str
-
-        key = PrimaryKey("ORDER#{id}")
-
-    assert Store(table, Memory()).explain(Order.key(id="1")).partitions == ("ORDER#1",)
-
-
 class Dog(BaseModel):
     kind: Literal["dog"] = "dog"
 
@@ -250,55 +238,22 @@ class Extra:
     """Something that a user lets stand in the class body."""
 
 
-CONFIGS: dict[str, Callable[[Table], type[Entity]]] = {}
+CONFIG = ConfigDict(ignored_types=(Extra,), validate_assignment=True)
 
 
-def config(make: Callable[[Table], type[Entity]]) -> Callable[[Table], type[Entity]]:
-    CONFIGS[make.__name__] = make
-    return make
+class Settings(BaseModel):
+    model_config = CONFIG
 
 
-@config
-def in_the_class(table: Table) -> type[Entity]:
-    class Order(Entity, table=table):
-        model_config = ConfigDict(ignored_types=(Extra,), validate_assignment=True)
-        id: str
-
-        primary = PrimaryKey("ORDER#{id}")
-        extra = Extra()
-
-    return Order
-
-
-@config
-def as_arguments(table: Table) -> type[Entity]:
-    class Order(Entity, table=table, ignored_types=(Extra,), validate_assignment=True):
-        id: str
-
-        primary = PrimaryKey("ORDER#{id}")
-        extra = Extra()
-
-    return Order
-
-
-@config
-def by_a_mixin(table: Table) -> type[Entity]:
-    class Settings(BaseModel):
-        model_config = ConfigDict(ignored_types=(Extra,), validate_assignment=True)
-
-    class Order(Entity, Settings, table=table):
-        id: str
-
-        primary = PrimaryKey("ORDER#{id}")
-        extra = Extra()
-
-    return Order
-
-
-@pytest.mark.parametrize("make", CONFIGS.values(), ids=CONFIGS)
-def test_ignored_types_of_the_user_are_merged(make: Callable[[Table], type[Entity]]) -> None:
+@pytest.mark.parametrize(
+    ("bases", "arguments", "body"),
+    [((Entity,), {}, {"model_config": CONFIG}), ((Entity,), CONFIG, {}), ((Entity, Settings), {}, {})],
+    ids=["in the class", "as arguments", "by a mixin"],
+)
+def test_ignored_types_of_the_user_are_merged(bases: Any, arguments: Any, body: dict[str, Any]) -> None:
     table = Table("shop")
-    cls = make(table)
+    common = {"__module__": __name__, "__annotations__": {"id": str}, "primary": PrimaryKey("O#{id}"), "extra": Extra()}
+    cls: Any = new_class("Order", bases, {"table": table, **arguments}, lambda names: names.update(common, **body))
     assert cls.model_config.get("validate_assignment") is True
     assert list(cls.model_fields) == ["id"]
     assert table.compile().entity(cls).primary.name == "primary"
@@ -369,27 +324,6 @@ def test_redefinition_in_a_notebook_cell_replaces_the_class() -> None:
             SchemaError, match=r"Order is not an entity of table 'shop'; it has since been declared again.*new class"
         ):
             db.put(before(id="1"))
-
-
-def test_entities_may_join_while_a_store_is_open() -> None:
-    table = Table("shop")
-
-    class Order(Entity, table=table):
-        id: str
-
-        primary = PrimaryKey("ORDER#{id}")
-
-    with Store(table, Memory()) as db:
-        db.create()
-        db.put(Order(id="1"))
-
-        class Customer(Entity, table=table):
-            id: str
-
-            primary = PrimaryKey("CUSTOMER#{id}")
-
-        db.put(Customer(id="1"))
-        assert [type(item) for item in db.scan()] == [Customer, Order]
 
 
 def test_threads_that_build_classes_do_not_disturb_threads_that_use_references() -> None:

@@ -5,43 +5,33 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from fastapi import FastAPI, HTTPException
-from pydantic import Field
 
-from odm import AsyncStore, Entity, ItemExists, ItemNotFound, Page, PrimaryKey, Table, collection
+from odm import AsyncStore, ItemExists, ItemNotFound, Page, collection
 from odm.backends.local import Memory
-
-table = Table("fastapi")
-
-
-class Order(Entity, table=table):
-    customer_id: str
-    order_id: str
-    total: int = Field(default=0, ge=0)
-
-    primary = PrimaryKey("CUSTOMER#{customer_id}", "ORDER#{order_id}")
+from tests.shop import Item, shop
 
 
 def application(db: AsyncStore) -> FastAPI:
     app = FastAPI()
 
-    @app.post("/orders", status_code=201)
-    async def create(order: Order) -> Order:
+    @app.post("/items", status_code=201)
+    async def create(item: Item) -> Item:
         try:
-            return await db.insert(order)
+            return await db.insert(item)
         except ItemExists as error:
             raise HTTPException(409, str(error)) from error
 
-    @app.get("/orders/{customer_id}/{order_id}", response_model=Order)
-    async def read(customer_id: str, order_id: str) -> Order:
+    @app.get("/items/{customer_id}/{order_id}/{number}", response_model=Item)
+    async def read(customer_id: str, order_id: str, number: int) -> Item:
         try:
-            return await db.one(Order, customer_id=customer_id, order_id=order_id)
+            return await db.one(Item, customer_id=customer_id, order_id=order_id, number=number)
         except ItemNotFound as error:
             raise HTTPException(404, str(error)) from error
 
-    @app.get("/orders/{customer_id}", response_model=list[Order])
+    @app.get("/items/{customer_id}", response_model=list[Item])
     async def page(customer_id: str) -> object:
-        found: Page[Order] = await db.page(Order.primary(customer_id=customer_id), size=10)
-        assert await db.count(collection(Order.primary(customer_id=customer_id))) == len(found.items)
+        found: Page[Item] = await db.page(Item.primary(customer_id=customer_id), size=10)
+        assert await db.count(collection(Item.primary(customer_id=customer_id))) == len(found.items)
         return found.items
 
     return app
@@ -49,30 +39,30 @@ def application(db: AsyncStore) -> FastAPI:
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    db = AsyncStore(table, Memory())
+    db = AsyncStore(shop, Memory())
     await db.create()
     transport = httpx.ASGITransport(application(db))
     async with db, httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
         yield client
 
 
-ORDER = {"customer_id": "c1", "order_id": "o1", "total": 5}
+ITEM = {"customer_id": "c1", "order_id": "o1", "number": 5, "sku": "cup"}
 
 
 async def test_an_entity_is_a_request_body_and_a_response(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/orders", json=ORDER)
-    assert (answer.status_code, answer.json()) == (201, ORDER)
-    assert (await client.get("/orders/c1/o1")).json() == ORDER
-    assert (await client.get("/orders/c1")).json() == [ORDER]
+    answer = await client.post("/items", json=ITEM)
+    assert (answer.status_code, answer.json()) == (201, ITEM)
+    assert (await client.get("/items/c1/o1/5")).json() == ITEM
+    assert (await client.get("/items/c1")).json() == [ITEM]
 
 
 async def test_errors_of_the_body_and_of_the_store(client: httpx.AsyncClient) -> None:
-    assert (await client.post("/orders", json={**ORDER, "total": -1})).status_code == 422
-    await client.post("/orders", json=ORDER)
-    assert (await client.post("/orders", json=ORDER)).status_code == 409
-    assert (await client.get("/orders/c1/o2")).status_code == 404
+    assert (await client.post("/items", json={**ITEM, "number": 0})).status_code == 422
+    await client.post("/items", json=ITEM)
+    assert (await client.post("/items", json=ITEM)).status_code == 409
+    assert (await client.get("/items/c1/o1/6")).status_code == 404
 
 
 async def test_the_api_description_shows_the_fields(client: httpx.AsyncClient) -> None:
     schemas = (await client.get("/openapi.json")).json()["components"]["schemas"]
-    assert list(schemas["Order"]["properties"]) == ["customer_id", "order_id", "total"]
+    assert list(schemas["Item"]["properties"]) == ["customer_id", "order_id", "number", "sku"]

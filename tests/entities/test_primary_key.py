@@ -1,8 +1,11 @@
 """`primary_key` shows how an entity's key is declared, for code that builds on entities."""
 
+from datetime import date
+
 import pytest
 
-from odm import Entity, PrimaryKey, SchemaError, Table, primary_key
+from odm import Entity, PrimaryKey, SchemaError, Store, Table, primary_key
+from odm.backends.local import Memory
 
 shop = Table("shop")
 
@@ -14,9 +17,9 @@ class Base(Entity):
 
 
 class Order(Base, table=shop):
-    placed: int
+    placed: date
 
-    at = PrimaryKey("DAY#{placed:04}", "{placed}#{order_id}")
+    at = PrimaryKey("MONTH#{placed:%Y%m}", "{placed}#{order_id}")
 
 
 def test_it_is_the_declaration_of_the_nearest_class() -> None:
@@ -26,8 +29,12 @@ def test_it_is_the_declaration_of_the_nearest_class() -> None:
 
 def test_it_tells_its_name_and_fields() -> None:
     key = primary_key(Order)
-    assert (key.name, key.partition, key.sort) == ("at", "DAY#{placed:04}", "{placed}#{order_id}")
+    assert (key.name, key.partition, key.sort) == ("at", "MONTH#{placed:%Y%m}", "{placed}#{order_id}")
     assert key.fields == ("placed", "order_id")
+
+
+def test_its_name_is_free() -> None:
+    assert Store(shop, Memory()).explain(Order.at(placed=date(2026, 1, 2))).partitions == ("MONTH#202601",)
 
 
 def test_a_class_without_one_is_refused() -> None:

@@ -6,24 +6,15 @@ import pytest
 
 from odm import Entity, ItemInvalid, PrimaryKey, Store, Table, TransactionFailed
 from odm.backends.local import Memory
-from odm.patterns.pointer import Pointer
+from odm.testing.suite.pointers import Order, order, shop
 
-shop = Table("shop")
-theirs = Table("shop")
-
-
-class Order(Entity, table=shop):
-    customer: str
-    order: str
-
-    primary = PrimaryKey("CUSTOMER#{customer}", "ORDER#{order}")
-    latest = Pointer("LAST#{customer}", tracks="order")
+theirs = Table(shop.name)
 
 
 class Theirs(Entity, table=theirs):
     customer: str
 
-    primary = PrimaryKey("LAST#{customer}", "Order.latest")
+    primary = PrimaryKey("LAST_ORDER#{customer}", "Order.latest")
 
 
 @pytest.mark.parametrize("on_unknown", ["raise", "skip"])
@@ -31,12 +22,12 @@ def test_a_pointer_is_not_lost_to_another_programs_item(on_unknown: Literal["rai
     backend = Memory()
     db, other = Store(shop, backend, on_unknown=on_unknown), Store(theirs, backend, on_unknown="skip")
     db.create()
-    other.put(Theirs(customer="c"))
+    other.put(Theirs(customer="c1"))
     for write in (db.put, db.insert):
-        with pytest.raises(ItemInvalid, match=r"LAST|Order.latest"):
-            write(Order(customer="c", order="1"))
+        with pytest.raises(ItemInvalid, match=r"LAST_ORDER|Order.latest"):
+            write(order("1"))
     with pytest.raises(TransactionFailed) as caught, db.transaction() as tx:
-        tx.put(Order(customer="c", order="1"))
+        tx.put(order("1"))
     assert isinstance(caught.value.reasons[0], ItemInvalid)
-    assert db.get(Order, customer="c", order="1") is None
-    assert other.get(Theirs, customer="c") == Theirs(customer="c")
+    assert db.get(Order, customer_id="c1", order_id="1") is None
+    assert other.get(Theirs, customer="c1") == Theirs(customer="c1")

@@ -24,10 +24,7 @@ class Own(Entity, table=own, tag="Note"):
     primary = PrimaryKey("NOTES", "{name}")
 
 
-class Shared(Entity, table=shared, tag="Note"):
-    name: str
-    text: str = ""
-
+class Shared(Own, table=shared, tag="Note"):
     primary = PrimaryKey("NOTES", "{name}")
 
 

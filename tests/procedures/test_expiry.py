@@ -4,28 +4,18 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Any
 
 import boto3
 import pytest
 
-from odm import TTL, Entity, ItemExists, PrimaryKey, Store, Table, increment
+from odm import ItemExists, Store, increment
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
 from odm.protocol.requests import Put
+from tests.shop import Session, sessions
 
 NOW = datetime(2100, 1, 5, 12, tzinfo=UTC).timestamp()
-table = Table("expiry")
-
-
-class Session(Entity, table=table):
-    user: str
-    hits: int = 0
-    until: Annotated[datetime | None, TTL] = None
-
-    primary = PrimaryKey("SESSIONS", "{user}")
-
-
 KEY = Session.primary(user="u")
 
 
@@ -36,7 +26,7 @@ def db(request: pytest.FixtureRequest) -> Iterator[Store]:
     else:
         session = boto3.Session(aws_access_key_id=uuid.uuid4().hex, aws_secret_access_key="secret", region_name="x-1")
         backend = DynamoDB(session, endpoint_url=request.getfixturevalue("dynamodb_local"))
-    with Store(table, backend, clock=lambda: NOW) as db:
+    with Store(sessions, backend, clock=lambda: NOW) as db:
         db.create()
         yield db
 

@@ -1,4 +1,4 @@
-"""What queries give: order, limits, buckets of lossy partitions, collections, cursors, sparse indexes."""
+"""What queries give: order, limits, buckets of lossy partitions, collections, cursors."""
 
 from decimal import Decimal
 from typing import Any
@@ -15,7 +15,6 @@ from odm import (
     Store,
     between,
     collection,
-    remove,
     select,
     set_,
 )
@@ -38,11 +37,6 @@ def db() -> Store:
         Order(customer_id="c1#", order_id="x"),
     ]
     return store(CUSTOMER, *ORDERS, *ITEMS, *others, *READINGS, Reading(sensor="t", at=day(2)))
-
-
-def test_other_entities_in_the_range_are_left_out(db: Store) -> None:
-    assert list(db.query(Order.primary(customer_id="c1"))) == ORDERS
-    assert list(db.query(Item.primary(customer_id="c1", order_id="o1"))) == ITEMS
 
 
 def test_both_directions(db: Store) -> None:
@@ -125,15 +119,6 @@ COLLECTIONS: list[Any] = [
 def test_collections_that_can_not_be(make: Any, says: str) -> None:
     with pytest.raises(BadValue, match=says):
         store().query(make())
-
-
-def test_a_sparse_index_holds_what_has_its_fields(db: Store) -> None:
-    key = Order.primary(customer_id="c1", order_id="o1")
-    assert list(db.query(Order.open_ones())) == []
-    db.update(key, set_(Order.opened_at, day(5)))
-    assert [order.order_id for order in db.query(Order.open_ones())] == ["o1"]
-    db.update(key, remove(Order.opened_at))
-    assert list(db.query(Order.open_ones())) == []
 
 
 def test_a_when_pattern_holds_what_its_condition_holds_for(db: Store) -> None:

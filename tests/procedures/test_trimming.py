@@ -24,10 +24,7 @@ class Entry(Entity, table=before):
     primary = PrimaryKey("LOG#{log}", "ENTRY#{number}")
 
 
-class KeptEntry(Entity, table=after, tag="Entry", keep=3):
-    log: str
-    number: Annotated[int, Field(ge=0, lt=100)]
-
+class KeptEntry(Entry, table=after, tag="Entry", keep=3):
     primary = PrimaryKey("LOG#{log}", "ENTRY#{number}")
 
 

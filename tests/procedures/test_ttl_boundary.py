@@ -3,24 +3,17 @@
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Any
 
 import boto3
 import pytest
 
-from odm import TTL, Entity, PrimaryKey, Store, Table
+from odm import Store
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
+from tests.shop import Session, sessions
 
 NOON = datetime(2100, 1, 5, 12, tzinfo=UTC)
-table = Table("passes")
-
-
-class Pass(Entity, table=table):
-    user: str
-    until: Annotated[datetime | None, TTL] = None
-
-    primary = PrimaryKey("PASSES", "{user}")
 
 
 class Time:
@@ -44,7 +37,7 @@ def db(request: pytest.FixtureRequest, time: Time) -> Iterator[Store]:
     else:
         session = boto3.Session(aws_access_key_id=uuid.uuid4().hex, aws_secret_access_key="secret", region_name="x-1")
         backend = DynamoDB(session, endpoint_url=request.getfixturevalue("dynamodb_local"))
-    with Store(table, backend, clock=time) as db:
+    with Store(sessions, backend, clock=time) as db:
         db.create()
         yield db
 
@@ -58,11 +51,11 @@ def test_an_item_expires_at_the_next_whole_second(
     db: Store, time: Time, until: float, last: float, first: float
 ) -> None:
     """``last`` is the last instant at which the item is there, ``first`` the first at which it is not."""
-    found = db.put(Pass(user="u", until=NOON + timedelta(seconds=until)))
+    found = db.put(Session(user="u", until=NOON + timedelta(seconds=until)))
     for seconds, items in ((0.0, [found]), (last, [found]), (first, []), (first + 0.5, [])):
         time.seconds = seconds
-        assert db.get(Pass, user="u") == (found if items else None)
-        assert list(db.query(Pass.primary())) == list(db.scan(Pass)) == items
-        assert db.count(Pass.primary()) == len(items)
+        assert db.get(Session, user="u") == (found if items else None)
+        assert list(db.query(Session.primary())) == list(db.scan(Session)) == items
+        assert db.count(Session.primary()) == len(items)
     assert not db.delete(found)
-    assert db.insert(Pass(user="u")) == Pass(user="u")
+    assert db.insert(Session(user="u")) == Session(user="u")

@@ -17,6 +17,7 @@ from odm.procedures.context import Context
 from odm.procedures.write import put_request
 from odm.protocol.limits import TRANSACTION_BYTES, Limits, check_item, check_keys, item_size
 from odm.schema.entity import Key
+from tests.shop import Leaf, Reading, day, leaves, store
 
 
 @pytest.mark.parametrize(
@@ -94,21 +95,13 @@ def test_an_item_counts_with_its_names_and_keys() -> None:
 
 
 def test_the_entity_and_the_fields_of_a_long_key_are_named() -> None:
-    table = Table("limits")
-
-    class Note(Entity, table=table):
-        note_id: str
-        topic: str
-        primary = PrimaryKey("NOTE#{note_id}")
-        by_topic = AccessPattern("TOPIC", "{topic}")
-
-    db = Store(table, Memory())
-    db.create()
+    reading = Reading(sensor="s" * 1025, at=day(1))
+    db = store()
     with pytest.raises(
-        ItemTooLarge, match=r"sort part of the key of index 'by_topic' \(Note.by_topic, made of topic\)"
+        ItemTooLarge, match=r"sort part of the key of index 'by_hour' \(Reading.by_hour, made of at, sensor\)"
     ):
-        db.put(Note(note_id="1", topic="t" * 1025))
-    assert not db.exists(Note, note_id="1")
+        db.put(reading)
+    assert not db.exists(Reading, sensor=reading.sensor, at=reading.at)
 
 
 @pytest.mark.parametrize(
@@ -143,20 +136,10 @@ def test_index_keys_count_in_the_quick_look() -> None:
 
 
 def test_a_local_index_has_the_partition_key_of_the_item() -> None:
-    table = Table("local")
-
-    class Note(Entity, table=table):
-        owner: str
-        name: str
-        text: str = ""
-
-        primary = PrimaryKey("{owner}", "{name}")
-        by_text = AccessPattern("{owner}", "{name}", local=True, projection="keys")
-
     names = len("pksk") + len("_towner") + len("nametext") + len("by_textsk")
-    values = len("Note") + 2 * 2000 + 3 * len("n")  # the owner as a field and in the key, the name in two keys as well
-    entry = len("pksk") + 2000 + len("n") + len("by_textsk") + len("n")
-    _check_largest(Note, table, Note(owner="o" * 2000, name="n", text="x" * (400 * 1024 - names - values - entry)))
+    values = len("Leaf") + 2 * 2000 + 2 * len("n") + len("N#n")  # the owner and the name as fields and in keys
+    entry = len("pksk") + 2000 + len("n") + len("by_textsk") + len("N#n")
+    _check_largest(Leaf, leaves, Leaf(owner="o" * 2000, name="n", text="x" * (400 * 1024 - names - values - entry)))
 
 
 def test_an_item_counts_with_what_local_indexes_hold_of_it() -> None:

@@ -25,6 +25,7 @@ from odm import (
 )
 from odm.backends.local import Memory
 from odm.schema.entity import Key
+from tests.shop import Order, shop
 
 Lock = TypeAliasType("Lock", Annotated[int, Revision])
 Hits = TypeAliasType("Hits", Annotated[int, Counter])
@@ -49,25 +50,10 @@ def test_a_table_is_hash_only_if_no_primary_key_has_a_sort() -> None:
     assert schema.entity(Order).entries({"id": "1"}, {}, Random()) == {"by_id": Key("ID#1", "Order")}
 
 
-def test_the_tag_stands_for_a_missing_sort() -> None:
+def test_the_tag_stands_for_a_missing_sort_so_two_entities_can_share_a_partition() -> None:
     table = Table("shop")
 
     class Customer(Entity, table=table, tag="C"):
-        id: str
-        primary = PrimaryKey("CUSTOMER#{id}")
-
-    class Order(Entity, table=table):
-        id: str
-        primary = PrimaryKey("ORDER#{id}", "ORDER")
-
-    assert not table.compile().hash_only
-    assert key_of(table, Customer(id="1")) == Key("CUSTOMER#1", "C")
-
-
-def test_without_sorts_two_entities_share_a_partition_by_their_tags() -> None:
-    table = Table("shop")
-
-    class Customer(Entity, table=table):
         id: str
         primary = PrimaryKey("CUSTOMER#{id}")
 
@@ -75,11 +61,9 @@ def test_without_sorts_two_entities_share_a_partition_by_their_tags() -> None:
         id: str
         primary = PrimaryKey("CUSTOMER#{id}", "Address")
 
-    class Order(Entity, table=table):
-        id: str
-        primary = PrimaryKey("CUSTOMER#{id}", "O#1")
-
-    assert key_of(table, Customer(id="1")).partition == key_of(table, Address(id="1")).partition
+    assert not table.compile().hash_only
+    assert key_of(table, Customer(id="1")) == Key("CUSTOMER#1", "C")
+    assert key_of(table, Address(id="1")) == Key("CUSTOMER#1", "Address")
 
 
 def test_hash_only_entities_of_one_partition_meet() -> None:
@@ -152,24 +136,15 @@ def test_entities_of_one_class_name_share_an_index_and_are_told_apart() -> None:
 
 
 def test_an_index_has_the_patterns_name_or_its_own_and_is_shared_by_name() -> None:
-    table = Table("shop")
-
-    class Customer(Entity, table=table):
-        id: str
-        email: str
-        primary = PrimaryKey("CUSTOMER#{id}")
-        by_email = AccessPattern("EMAIL#{email}", index="gsi1")
-
-    class Order(Entity, table=table):
-        id: str
-        at: datetime
-        primary = PrimaryKey("ORDER#{id}")
-        by_date = AccessPattern("DAY#{at:%Y%m%d}", "{at}", index="gsi1")
-        newest = AccessPattern("ALL", "{at:desc}")
-
-    schema = table.compile()
+    schema = shop.compile()
     patterns = {name: [f"{p.entity}.{p.name}" for p in index.patterns] for name, index in schema.indexes.items()}
-    assert patterns == {"gsi1": ["Customer.by_email", "Order.by_date"], "newest": ["Order.newest"]}
+    assert patterns == {
+        "gsi1": ["Customer.by_email", "Order.by_date"],
+        "gsi2": ["Order.by_status"],
+        "open_ones": ["Order.open_ones"],
+        "in_europe": ["Order.in_europe"],
+        "by_hour": ["Reading.by_hour"],
+    }
     assert not schema.entity(Order).patterns["by_date"].shared
 
 
@@ -229,13 +204,13 @@ def test_when_is_compiled_over_stored_names() -> None:
 def test_compiling_is_done_once_and_prints() -> None:
     table = Table("shop")
 
-    class Order(Entity, table=table):
+    class Note(Entity, table=table):
         id: str
-        primary = PrimaryKey("ORDER#{id}", "{id}")
+        primary = PrimaryKey("NOTE#{id}", "{id}")
 
     schema = table.compile()
     assert table.compile() is schema
-    assert schema.entity(Order).primary.text == 'primary = PrimaryKey("ORDER#{id}", "{id}")'
+    assert schema.entity(Note).primary.text == 'primary = PrimaryKey("NOTE#{id}", "{id}")'
     assert len(repr(schema)) < 2000
     assert repr(table) == "Table('shop')"
 

@@ -25,8 +25,8 @@ class Hue(Enum):
     RED = "red"
 
 
-def declared(pattern: AccessPattern, table: Table | None = None) -> EntitySchema:
-    """An order with this pattern, compiled."""
+def declared(pattern: AccessPattern, table: Table | None = None, **more: AccessPattern) -> EntitySchema:
+    """An order with this pattern, compiled; ``more`` are other patterns of it."""
     table = table or Table("shop")
 
     class Order(Entity, table=table):
@@ -41,8 +41,25 @@ def declared(pattern: AccessPattern, table: Table | None = None) -> EntitySchema
         hue: Hue = Hue.RED
         primary = PRIMARY
         one = pattern
+        locals().update(more)
 
     return table.compile().entity(Order)
+
+
+def rivals(table: Table, numbers: int) -> tuple[type[Entity], type[Entity]]:
+    """An entity with one partition in the index ``one``, and an entity with a partition a number there."""
+
+    class Plain(Entity, table=table):
+        id: str
+        primary = PrimaryKey("PLAIN#{id}")
+        one = AccessPattern("OPEN", "{id}")
+
+    class Mark(Entity, table=table):
+        number: Annotated[int, Field(ge=0, lt=numbers)] = 0
+        primary = PrimaryKey("MARK#{number}")
+        one = AccessPattern("OPEN#{number}")
+
+    return Plain, Mark
 
 
 FAULTS: list[Any] = [
@@ -178,19 +195,9 @@ def test_shards_that_were_count_where_patterns_are_compared() -> None:
     found = {}
     for was in (None, 1, 100):
         table = Table("shop")
-
-        class Plain(Entity, table=table):
-            id: str
-            primary = PrimaryKey("PLAIN#{id}")
-            one = AccessPattern("OPEN", "{id}")
-
-        class Mark(Entity, table=table):
-            number: Annotated[int, Field(ge=0, lt=100)] = 0
-            primary = PrimaryKey("MARK#{number}")
-            one = AccessPattern("OPEN#{number}")
-
+        others = rivals(table, 100)
         order = declared(AccessPattern("OPEN", "{id}", shards=Shards(8, by="id", was=was)), table).pattern("one")
-        found[was] = order.shared, *(table.compile().entity(one).pattern("one").shared for one in (Plain, Mark))
+        found[was] = order.shared, *(table.compile().entity(one).pattern("one").shared for one in others)
     assert found == {None: (False, False, False), 1: (True, True, False), 100: (True, False, True)}
 
 
@@ -281,36 +288,18 @@ def test_a_random_shard_is_drawn_from_the_source_that_is_given(count: int) -> No
 
 def test_the_shard_counts_where_patterns_are_compared() -> None:
     table = Table("shop")
-
-    class Mark(Entity, table=table):
-        id: str
-        number: Annotated[int, Field(ge=0, lt=10)] = 0
-        primary = PrimaryKey("MARK#{id}")
-        one = AccessPattern("OPEN#{number}", "{id}")
-
-    class Plain(Entity, table=table):
-        id: str
-        primary = PrimaryKey("PLAIN#{id}")
-        one = AccessPattern("OPEN", "{id}")
-
+    plain, mark = rivals(table, 10)
     sharded = declared(AccessPattern("OPEN", "{id}", shards=Shards(8, by="id")), table)
     assert sharded.pattern("one").shared
-    assert table.compile().entity(Mark).pattern("one").shared
-    assert not table.compile().entity(Plain).pattern("one").shared  # no shard's key is "OPEN" alone
+    assert table.compile().entity(mark).pattern("one").shared
+    assert not table.compile().entity(plain).pattern("one").shared  # no shard's key is "OPEN" alone
 
 
 def test_the_planner_prefers_a_pattern_without_shards() -> None:
+    spread, plain = AccessPattern("HUE#{hue}", shards=Shards(4)), AccessPattern("HUE#{hue}")
     table = Table("shop")
-
-    class Order(Entity, table=table):
-        id: str
-        status: str
-        primary = PrimaryKey("ORDER#{id}")
-        spread = AccessPattern("STATUS#{status}", shards=Shards(4))
-        plain = AccessPattern("STATUS#{status}")
-
-    query = select(Order).where(Order.status == "open")
-    assert Store(table, Memory()).explain(query).index == "plain"
+    order: Any = declared(spread, table, plain=plain).cls
+    assert Store(table, Memory()).explain(select(order).where(order.hue == Hue.RED)).index == "plain"
 
 
 def test_the_planner_prefers_an_index_to_all_shards_of_the_primary_key_but_not_to_one() -> None:
@@ -329,22 +318,16 @@ def test_the_planner_prefers_an_index_to_all_shards_of_the_primary_key_but_not_t
 
 def test_explain_says_what_is_read_together() -> None:
     table = Table("shop")
-
-    class Order(Entity, table=table):
-        customer_id: str
-        id: str
-        total: int = 0
-        primary = PRIMARY
-        spread = AccessPattern("OPEN", "{total}#{id}", shards=Shards(12, by="id"))
-        by_total = AccessPattern("CUSTOMER#{customer_id}", "TOTAL#{total}", local=True)
-
+    spread = AccessPattern("OPEN", "{number}#{id}", shards=Shards(12, by="id"))
+    by_number = AccessPattern("CUSTOMER#{customer_id}", "NUMBER#{number}", local=True)
+    order: Any = declared(spread, table, by_number=by_number).cls
     db = Store(table, Memory())
-    every = db.explain(Order.spread())
+    every = db.explain(order.one())
     assert every.partitions == tuple(f"OPEN#{number:02}" for number in range(12))
     assert every.note == "12 shards read together, merged"
     assert "requests   one a page of each shard\n" in str(every)
     assert "partition  OPEN#00, OPEN#01, OPEN#02, OPEN#03, OPEN#04, … (12 in all)" in str(every)
-    one = db.explain(Order.spread().where(Order.id == "o1"))
+    one = db.explain(order.one().where(order.id == "o1"))
     assert one.partitions == (f"OPEN#{crc32(b'o1') % 12:02}",)
     assert one.note == "one shard of 12"
     grown = declared(AccessPattern("OPEN", "{id}", shards=Shards(12, by="id", was=1)))
@@ -352,6 +335,6 @@ def test_explain_says_what_is_read_together() -> None:
     assert moving.note == "13 shards read, first those that entries leave, merged"
     assert moving.partitions[:2] == ("OPEN", "OPEN#00")
     assert "requests   one a page of results\n" in str(one)
-    local = db.explain(Order.by_total(customer_id="c"))
-    assert "index      by_total, a local index\n" in str(local)
+    local = db.explain(order.by_number(customer_id="c"))
+    assert "index      by_number, a local index\n" in str(local)
     assert local.native.consistent

@@ -1,4 +1,4 @@
-"""Entities that join the table while a procedure, a batch or a transaction is under way."""
+"""Entities that join the table while a store is open, or a procedure, a batch or a transaction is under way."""
 
 from odm import Calls, Entity, Gen, PrimaryKey, Store, Table, procedure
 from odm.backends.local import Memory
@@ -6,25 +6,28 @@ from odm.backends.local import Memory
 
 def store() -> tuple[Table, Store]:
     shop = Table("shop")
-
-    class Before(Entity, table=shop):
-        name: str
-
-        primary = PrimaryKey("BEFORE#{name}")
-
+    before = joined(shop, "Before")
     db = Store(shop, Memory())
     db.create()
-    assert db.get(Before, name="a") is None
+    db.put(before(name="a"))  # type: ignore[call-arg]
     return shop, db
 
 
-def joined(shop: Table) -> type[Entity]:
-    class Joined(Entity, table=shop):
+def joined(shop: Table, tag: str = "Joined") -> type[Entity]:
+    class Joined(Entity, table=shop, tag=tag):
+        __qualname__ = tag
         name: str
 
-        primary = PrimaryKey("JOINED#{name}")
+        primary = PrimaryKey(f"{tag}#{{name}}")
 
     return Joined
+
+
+def test_in_an_open_store() -> None:
+    shop, db = store()
+    cls = joined(shop)
+    db.put(cls(name="a"))  # type: ignore[call-arg]
+    assert [type(item).__qualname__ for item in db.scan()] == ["Before", "Joined"]
 
 
 def test_in_a_procedure() -> None:

@@ -11,14 +11,11 @@ import pytest
 from odm import (
     AsyncStore,
     BadValue,
-    Entity,
     ItemTooLarge,
     Limits,
-    PrimaryKey,
     RequestInfo,
     SchemaError,
     Store,
-    Table,
     Unsupported,
     append,
     set_,
@@ -36,17 +33,7 @@ from odm.protocol.requests import Sleep
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 from odm.stores.calls import StoreCalls
-from tests.shop import Customer, Order, shop
-
-table = Table("options")
-
-
-class Note(Entity, table=table):
-    note_id: str
-    text: str = ""
-    parts: list[str] = []
-
-    primary = PrimaryKey("NOTE#{note_id}")
+from tests.shop import Customer, Note, Order, notes, shop
 
 
 async def ahook(info: RequestInfo) -> None:
@@ -71,11 +58,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(("name", "options"), OPTIONS.items(), ids=OPTIONS)
 def test_an_option_that_can_not_be_used_is_refused(store: Any, name: str, options: dict[str, Any]) -> None:
     with pytest.raises(BadValue, match=f"^{name.strip()}="):
-        store(table, Memory(), **options)
+        store(notes, Memory(), **options)
 
 
 def test_native_limits_take_an_item_of_any_size() -> None:
-    db, portable = Store(table, backend := Memory(), limits="native"), Store(table, backend)
+    db, portable = Store(notes, backend := Memory(), limits="native"), Store(notes, backend)
     db.create()
     large = "x" * 300_000
     note = db.put(Note(note_id="n", text=large, parts=[large]))
@@ -103,20 +90,20 @@ def test_each_backend_says_its_own_limits() -> None:
 
 
 def test_the_clock_is_the_backends_unless_another_is_given() -> None:
-    assert Store(table, Memory())._session.context.now().seconds > 10**9
+    assert Store(notes, Memory())._session.context.now().seconds > 10**9
     backend = Memory(clock=lambda: 7.5)
-    assert Store(table, backend)._session.context.now().seconds == 7
-    assert Store(table, backend, clock=lambda: 9.0)._session.context.now().seconds == 9
+    assert Store(notes, backend)._session.context.now().seconds == 7
+    assert Store(notes, backend, clock=lambda: 9.0)._session.context.now().seconds == 9
 
 
 def test_random_is_what_was_given() -> None:
-    assert Store(table, Memory(), random=random.Random(7))._session.context.random.random() == random.Random(7).random()
-    assert 0 <= Store(table, Memory())._session.context.random.random() < 1
+    assert Store(notes, Memory(), random=random.Random(7))._session.context.random.random() == random.Random(7).random()
+    assert 0 <= Store(notes, Memory())._session.context.random.random() < 1
 
 
 def test_a_store_with_a_prefix_knows_the_classes_of_its_table() -> None:
-    db = Store(table, Memory(), prefix="p-")
-    with pytest.raises(SchemaError, match="Customer belongs to table 'shop', not 'options'"):
+    db = Store(notes, Memory(), prefix="p-")
+    with pytest.raises(SchemaError, match="Customer belongs to table 'shop', not 'notes'"):
         db.get(Customer, customer_id="c")
 
 
@@ -238,13 +225,13 @@ def test_a_lost_race_is_logged_without_values(caplog: pytest.LogCaptureFixture) 
 def test_a_patience_that_makes_no_sense(wrong: dict[str, Any]) -> None:
     says = f"{next(iter(wrong))}="
     with pytest.raises(BadValue, match=says):
-        Store(table, Memory(), **wrong)
+        Store(notes, Memory(), **wrong)
     with pytest.raises(BadValue, match=says):
-        Store(table, Memory()).with_options(**wrong)
+        Store(notes, Memory()).with_options(**wrong)
 
 
 def test_the_engine_takes_a_patience_and_needs_none() -> None:
-    with Store(table, Memory(), prefix="p-", timeout=1, retries=0) as db:
+    with Store(notes, Memory(), prefix="p-", timeout=1, retries=0) as db:
         db.create()
         db.put(Note(note_id="n"))
         twin = db.with_options(timeout=0.5)
@@ -258,7 +245,7 @@ def test_the_engine_takes_a_patience_and_needs_none() -> None:
 
 
 async def test_an_async_store_has_a_twin_of_its_colour() -> None:
-    db = AsyncStore(table, Memory())
+    db = AsyncStore(notes, Memory())
     await db.create()
     twin = db.with_options(retries=0).with_options(timeout=3)
     assert isinstance(twin, AsyncStore)
@@ -273,8 +260,8 @@ def test_a_backend_that_has_no_patience_says_so() -> None:
         def connect(self, schema: Schema) -> Connection[Any]:
             return Answers()
 
-    db = Store(table, Impatient())
+    db = Store(notes, Impatient())
     with pytest.raises(Unsupported, match="Answers takes no timeout"):
         db.with_options(timeout=1).get(Note, note_id="n")
     with pytest.raises(Unsupported, match="Answers takes no timeout"):
-        Store(table, db.backend, retries=1).get(Note, note_id="n")
+        Store(notes, db.backend, retries=1).get(Note, note_id="n")

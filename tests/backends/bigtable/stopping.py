@@ -5,11 +5,13 @@ their ids are numbered. Each part of a world (`Scene`) has its own keys, so that
 """
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from google.api_core import exceptions
 
+from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Table
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.codec import Stored, stored
 from odm.backends.bigtable.driver import BigtableConnection
@@ -33,6 +35,19 @@ google: Any = exceptions
 LEASE: Final = 3600.0
 INDEXES: Final = ("by_a", "by_b")
 _worlds = count(1)
+pages = Table("pages")
+
+
+class Visit(Entity, table=pages):
+    """Has an index, a counter and an expiry."""
+
+    page: str
+    day: str
+    views: Annotated[int, Counter] = 0
+    ends: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("PAGE#{page}", "DAY#{day}")
+    by_day = AccessPattern("DAY#{day}", "{page}")
 
 
 class Clock:

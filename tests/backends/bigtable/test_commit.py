@@ -3,7 +3,6 @@
 import pytest
 from attrs import evolve
 
-from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.loading import Loader, RowItem
@@ -47,6 +46,7 @@ from tests.backends.bigtable.writing import (
     procedures,
     stored,
 )
+from tests.shop import leaves
 
 PUT_RED = Put(HAT, item(colour="red"), {"by_colour": RED})
 INSERT_RED = Put(HAT, item(colour="red"), {"by_colour": RED}, ABSENT)
@@ -264,25 +264,15 @@ class TestEvaluated:
     @pytest.mark.parametrize("over", [0, 1])
     def test_the_keys_of_a_local_index_count_once(self, over: int) -> None:
         """A local index has the item's partition key, so only its sort key counts, and the copy of the item's keys."""
-        table = Table("notes")
-
-        class Note(Entity, table=table):
-            owner: str
-            name: str
-            text: str = ""
-
-            primary = PrimaryKey("{owner}", "{name}")
-            by_text = AccessPattern("{owner}", "N#{name}", local=True, projection="keys")
-
         owner, index_key = "o" * 1000, len("by_textsk") + len("N#n")
-        size = len("pksk") + len("n") + index_key + len("_tNote") + len("owner") + len("name") + len("n") + len("text")
+        size = len("pksk") + len("n") + index_key + len("_tLeaf") + len("owner") + len("name") + len("n") + len("text")
         size += 2 * len(owner)  # in the key and as a field
         size += len("pksk") + len(owner) + len("n") + index_key  # in the index
         text = "x" * (400 * 1024 - size + over)
         update = Update(Key(owner, "n"), (Set(Path(("text",)), text),), {}, EXISTS, returning="new")
-        cells = {"_t": "Note", "owner": owner, "name": "n", "~r": "r0", "_ix": f'[["by_text", "{owner}", "N#n", "q"]]'}
+        cells = {"_t": "Leaf", "owner": owner, "name": "n", "~r": "r0", "_ix": f'[["by_text", "{owner}", "N#n", "q"]]'}
         row = Row(f"{owner}#n".encode(), (Cell("d", name.encode(), text.encode()) for name, text in cells.items()))
-        on = Procedures(table.compile())
+        on = Procedures(leaves.compile())
         if over:
             with pytest.raises(ItemTooLarge, match="409601 bytes"):
                 play(update, Read((row,)), on=on)

@@ -27,6 +27,7 @@ from odm.schema.entity import Key, PatternSchema
 from odm.schema.model import IndexSchema
 from tests.keys.cases import FIXED, PROPERTY, VARIABLE, Drawn, compiled, components, join, values_of
 from tests.keys.test_spans import bounds_on, contains
+from tests.shop import notes
 
 # Making a pair of templates with values takes ten times as long as making one, so there are fewer examples.
 ORDERED = settings(PROPERTY, max_examples=min(PROPERTY.max_examples, 2_000))
@@ -201,13 +202,7 @@ def test_the_key_of_a_row(join: Literal["#", "##"], row_key: str, tag: str, key:
 
 
 def test_the_key_of_a_row_without_a_sort_key() -> None:
-    servers = Table("servers")
-
-    class Server(Entity, table=servers):
-        name: str
-        primary = PrimaryKey("S#{name}")
-
-    assert key_of(servers.compile(), "S#a", "Other") == Key("S#a")
+    assert key_of(notes.compile(), "NOTE#a", "Other") == Key("NOTE#a")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 from attrs import evolve
 
-from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Store, Table, increment
+from odm import TTL, AccessPattern, Entity, PrimaryKey, Store, Table, increment
 from odm.backends.bigtable import Bigtable, garbage
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
@@ -34,23 +34,14 @@ from odm.errors import BackendError, ItemInvalid, ItemNotFound
 from odm.protocol.admin import silent
 from odm.protocol.connection import run
 from odm.schema.model import Schema
-from tests.backends.bigtable.stopping import LEASE, Steps, World
+from tests.backends.bigtable.stopping import LEASE, Steps, Visit, World, pages
 
 HOUR = 3600
 OLD = 1_000_000
 NUMBER = (7).to_bytes(8, "big")
 
-tables = (Table("pages"), Table("flat"), Table("joined", row_key_join="##"))
-pages, flat, joined = tables
-
-
-class Visit(Entity, table=pages):
-    page: str
-    day: str
-    views: Annotated[int, Counter] = 0
-    ends: Annotated[datetime | None, TTL] = None
-    primary = PrimaryKey("PAGE#{page}", "DAY#{day}")
-    by_day = AccessPattern("DAY#{day}", "{page}")
+tables = (pages, Table("flat"), Table("joined", row_key_join="##"))
+_, flat, joined = tables
 
 
 class Note(Entity, table=flat):

@@ -4,12 +4,12 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 from attrs import evolve
 
-from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Store, Table
+from odm import Store
 from odm.backends.bigtable import Bigtable, garbage
 from odm.backends.bigtable.codec import REVISION, TAG
 from odm.backends.bigtable.entries import entry_row, index_table
@@ -32,7 +32,7 @@ from odm.backends.bigtable.scrub import Scrubbed, ascrub, scrub
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BackendError, BadValue, Throttled
 from odm.protocol.connection import Connection
-from tests.backends.bigtable.stopping import LEASE, Scene, Steps, World
+from tests.backends.bigtable.stopping import LEASE, Scene, Steps, Visit, World, pages
 
 HOUR = 3600
 
@@ -135,18 +135,6 @@ class TestColumns:
         assert "could not be scrubbed" in str(scrubber.error)
 
 
-meters = Table("meters")
-
-
-class Reading(Entity, table=meters):
-    meter: str
-    day: str
-    views: Annotated[int, Counter] = 0
-    ends: Annotated[datetime | None, TTL] = None
-    primary = PrimaryKey("METER#{meter}", "DAY#{day}")
-    by_day = AccessPattern("DAY#{day}", "{meter}")
-
-
 @pytest.fixture
 def backend(bigtable_emulator: str) -> Bigtable:
     return Bigtable("project", "instance", endpoint=bigtable_emulator)
@@ -159,7 +147,7 @@ def prefix() -> str:
 
 @pytest.fixture
 def db(backend: Bigtable, prefix: str) -> Iterator[Store]:
-    with Store(meters, backend, prefix=prefix) as made:
+    with Store(pages, backend, prefix=prefix) as made:
         made.create()
         yield made
         made.drop()
@@ -168,7 +156,7 @@ def db(backend: Bigtable, prefix: str) -> Iterator[Store]:
 @pytest.fixture
 def link(db: Store, backend: Bigtable, prefix: str) -> Iterator[Connection[Any]]:
     """A connection for native calls to the same tables."""
-    made = backend.connect(meters.compile())
+    made = backend.connect(pages.compile())
     yield made
     made.close()
 
@@ -183,8 +171,8 @@ def do(request: pytest.FixtureRequest, backend: Bigtable, prefix: str, db: Store
     async def scrubbed(hours: float = 2, **options: Any) -> Scrubbed:
         options = {"prefix": prefix, "clock": lambda: time.time() + hours * HOUR, **options}
         if request.param == "sync":
-            return scrub(backend, meters, **options)
-        return await ascrub(backend, meters, **options)
+            return scrub(backend, pages, **options)
+        return await ascrub(backend, pages, **options)
 
     return scrubbed
 
@@ -192,56 +180,56 @@ def do(request: pytest.FixtureRequest, backend: Bigtable, prefix: str, db: Store
 def ghost(link: Connection[Any], prefix: str, row_key: str) -> None:
     """A ghost: what an increment leaves where there was no item, if its writer stops."""
     rules = (Increment("views", 1), AppendValue(TAG, b""), AppendValue(REVISION, b""))
-    link.call(ReadModifyWriteRow(f"{prefix}meters", row_key, rules))
+    link.call(ReadModifyWriteRow(f"{prefix}pages", row_key, rules))
 
 
-def keys(link: Connection[Any], prefix: str, table: str = "meters") -> list[str]:
+def keys(link: Connection[Any], prefix: str, table: str = "pages") -> list[str]:
     rows: tuple[Row, ...] = link.call(ReadRows(f"{prefix}{table}", filter=Newest())).rows
     return [row.text for row in rows]
 
 
 class TestRows:
     async def test_ghosts_are_removed_items_stay(self, do: Do, db: Store, link: Connection[Any], prefix: str) -> None:
-        db.put(Reading(meter="m", day="1"))
-        ghost(link, prefix, "METER#m#DAY#2")
+        db.put(Visit(page="m", day="1"))
+        ghost(link, prefix, "PAGE#m#DAY#2")
         assert await do(hours=0.9) == Scrubbed(rows=2)
         assert (await do()).ghosts == 1
-        assert keys(link, prefix) == ["METER#m#DAY#1"]
+        assert keys(link, prefix) == ["PAGE#m#DAY#1"]
 
     def test_a_ghost_that_becomes_an_item_concurrently_stays(
         self, db: Store, link: Connection[Any], prefix: str, world: World
     ) -> None:
-        ghost(link, prefix, "METER#m#DAY#2")
-        schema = evolve(meters.compile(), name=f"{prefix}meters")
+        ghost(link, prefix, "PAGE#m#DAY#2")
+        schema = evolve(pages.compile(), name=f"{prefix}pages")
         writer = Writer(schema)
         rules = garbage.Rules(LEASE, clock=lambda: time.time() + 2 * HOUR)
         scrubber = Steps(world, garbage.collect(writer, rules, lambda _: None))
         while not isinstance(scrubber.pending, CheckAndMutateRow):
             scrubber.step()
-        db.put(Reading(meter="m", day="2"))
+        db.put(Visit(page="m", day="2"))
         assert scrubber.run().answer.ghosts == 0
-        assert db.one(Reading, meter="m", day="2").views == 0
+        assert db.one(Visit, page="m", day="2").views == 0
 
     async def test_expired_items_are_removed_with_their_entries_on_request(
         self, do: Do, db: Store, link: Connection[Any], prefix: str
     ) -> None:
         now = datetime.now(UTC)
-        db.put(Reading(meter="old", day="1", ends=now + timedelta(hours=1)))
-        db.put(Reading(meter="new", day="1", ends=now + timedelta(hours=3)))
-        db.put(Reading(meter="ever", day="1"))
+        db.put(Visit(page="old", day="1", ends=now + timedelta(hours=1)))
+        db.put(Visit(page="new", day="1", ends=now + timedelta(hours=3)))
+        db.put(Visit(page="ever", day="1"))
         assert await do() == Scrubbed(rows=6)
-        assert len(keys(link, prefix)) == len(keys(link, prefix, "meters.by_day")) == 3
+        assert len(keys(link, prefix)) == len(keys(link, prefix, "pages.by_day")) == 3
         assert await do(expired=True) == Scrubbed(rows=5, expired=1)
-        assert keys(link, prefix) == ["METER#ever#DAY#1", "METER#new#DAY#1"]
-        assert keys(link, prefix, "meters.by_day") == [
-            "DAY#1##ever##METER#ever##DAY#1",
-            "DAY#1##new##METER#new##DAY#1",
+        assert keys(link, prefix) == ["PAGE#ever#DAY#1", "PAGE#new#DAY#1"]
+        assert keys(link, prefix, "pages.by_day") == [
+            "DAY#1##ever##PAGE#ever##DAY#1",
+            "DAY#1##new##PAGE#new##DAY#1",
         ]
 
     async def test_entries_of_an_expired_item_stay(self, do: Do, db: Store, link: Connection[Any], prefix: str) -> None:
-        db.put(Reading(meter="old", day="1", ends=datetime.now(UTC) + timedelta(hours=1)))
+        db.put(Visit(page="old", day="1", ends=datetime.now(UTC) + timedelta(hours=1)))
         assert (await do()).columns == 0
-        assert len(keys(link, prefix, "meters.by_day")) == 1
+        assert len(keys(link, prefix, "pages.by_day")) == 1
 
 
 class TestGoingOn:
@@ -249,15 +237,15 @@ class TestGoingOn:
         self, do: Do, db: Store, prefix: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(garbage, "PAGE_ROWS", 2)
-        db.put(Reading(meter="m", day="1"))
-        db.put(Reading(meter="m", day="2"))
-        db.put(Reading(meter="m", day="3"))
+        db.put(Visit(page="m", day="1"))
+        db.put(Visit(page="m", day="2"))
+        db.put(Visit(page="m", day="3"))
         told: list[Scrubbed] = []
         done = await do(tell=told.append)
         assert [(one.rows, one.following) for one in told] == [
-            (2, f"{prefix}meters:METER#m#DAY#2"),
-            (3, f"{prefix}meters.by_day:"),
-            (5, f"{prefix}meters.by_day:DAY#2##m##METER#m##DAY#2"),
+            (2, f"{prefix}pages:PAGE#m#DAY#2"),
+            (3, f"{prefix}pages.by_day:"),
+            (5, f"{prefix}pages.by_day:DAY#2##m##PAGE#m##DAY#2"),
             (6, None),
         ]
         assert done == told[-1]
@@ -271,7 +259,7 @@ class TestGoingOn:
     async def test_the_rate_is_limited(self, do: Do, db: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(garbage, "PAGE_ROWS", 1)
         for day in "123":
-            db.put(Reading(meter="m", day=day))
+            db.put(Visit(page="m", day=day))
         began = time.monotonic()
         assert (await do(rate=30.0)).rows == 6
         assert time.monotonic() - began >= 5 / 30
@@ -291,8 +279,8 @@ class TestGoingOn:
         self, do: Do, db: Store, link: Connection[Any], prefix: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """With a local clock that is fast, a scrub would remove claims of active writers."""
-        row = Entry("DAY#1##m##METER#m##DAY#1", (SetCell("claimed", b"METER#m#DAY#1", SERVER_TIME, ENTRIES),))
-        link.call(MutateRow(f"{prefix}meters.by_day", row))
+        row = Entry("DAY#1##m##PAGE#m##DAY#1", (SetCell("claimed", b"PAGE#m#DAY#1", SERVER_TIME, ENTRIES),))
+        link.call(MutateRow(f"{prefix}pages.by_day", row))
         monkeypatch.setattr(time, "time", lambda: 4_000_000_000.0)
         assert (await do(clock=None)).columns == 0
         assert keys(link, prefix) == []

@@ -26,6 +26,7 @@ from odm.errors import BackendError
 from odm.protocol.admin import Survey
 from odm.schema.model import Schema
 from odm.testing.suite.helpers import fill
+from tests.shop import Session, sessions
 
 SESSION = boto3.Session(aws_access_key_id="tables", aws_secret_access_key="secret", region_name="eu-west-1")
 
@@ -239,28 +240,23 @@ def test_an_existing_table_is_used_unchanged(address: str, client: Any) -> None:
 
 
 def test_another_programs_items_are_neither_overwritten_nor_changed(address: str, client: Any) -> None:
-    name = new_name()
-    table = Table(name)
-
-    class Order(Entity, table=table):
-        order: str
-        total: int = 0
-        primary = PrimaryKey("ORDER#{order}", "ORDER")
-
-    foreign = {"pk": {"S": "ORDER#1"}, "sk": {"S": "ORDER"}, "theirs": {"S": "x"}}
-    with Store(table, DynamoDB(SESSION, endpoint_url=address)) as db:
+    prefix = f"{new_name()}-"
+    name = f"{prefix}sessions"
+    ann, bob = Session(user="ann"), Session(user="bob")
+    foreign = {"pk": {"S": "SESSIONS"}, "sk": {"S": "ann"}, "theirs": {"S": "x"}}
+    with Store(sessions, DynamoDB(SESSION, endpoint_url=address), prefix=prefix) as db:
         db.create()
         client.put_item(TableName=name, Item=foreign)
         for write in (db.insert, db.put, db.delete):
             with pytest.raises(ItemInvalid, match="has no tag"):
-                write(Order(order="1"))
+                write(ann)
         with pytest.raises(TransactionFailed) as caught, db.transaction() as tx:
-            tx.insert(Order(order="1"))
+            tx.insert(ann)
         assert isinstance(caught.value.reasons[0], ItemInvalid)
         with pytest.raises(ItemInvalid, match="has no tag"):
-            fill(db, [Order(order="1"), Order(order="2")])
-        assert db.get(Order, order="2") is None
+            fill(db, [ann, bob])
+        assert db.get(Session, user="bob") is None
         for upsert in (False, True):
             with pytest.raises(ItemInvalid, match="has no tag"):
-                db.update(Order.primary(order="1"), set_(Order.total, 1), upsert=upsert)
+                db.update(Session.primary(user="ann"), set_(Session.hits, 1), upsert=upsert)
         assert client.get_item(TableName=name, Key={key: foreign[key] for key in ("pk", "sk")})["Item"] == foreign

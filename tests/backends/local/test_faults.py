@@ -170,11 +170,7 @@ def test_explain_has_no_faults(db: Store, faults: Faults) -> None:
 def test_an_upgrade_of_an_older_item_is_not_an_insert(backend: Backend, faults: Faults) -> None:
     newer = Table("parts")
 
-    class NewPart(Entity, table=newer, tag="Part", version=2):
-        bin: str
-        number: str
-        stock: int = 0
-
+    class NewPart(Part, table=newer, tag="Part", version=2):
         primary = PrimaryKey("BIN#{bin}", "{number}")
 
         @upgrade(from_=1)
@@ -475,10 +471,7 @@ class TestWhich:
     def test_the_same_key_in_another_table_is_another_item(self, faults: Faults) -> None:
         other = Table("others")
 
-        class Same(Entity, table=other):
-            bin: str
-            number: str
-
+        class Same(Part, table=other):
             primary = PrimaryKey("BIN#{bin}", "{number}")
 
         backend = Memory(faults=faults)
