@@ -30,24 +30,7 @@ from odm.backends.bigtable.writes import transact, write
 from odm.codec import Lazy
 from odm.errors import Unsupported
 from odm.expressions.nodes import Item
-from odm.protocol.requests import (
-    BatchGet,
-    BatchWrite,
-    CreateTables,
-    Delete,
-    DropTables,
-    Get,
-    Page,
-    Part,
-    Position,
-    Put,
-    Query,
-    Request,
-    Scan,
-    Split,
-    Transact,
-    Update,
-)
+from odm.protocol import requests as req
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 
@@ -78,40 +61,40 @@ class Procedures:
         ),
     )
 
-    def steps(self, request: Request) -> Steps[Any]:
+    def steps(self, request: req.Request) -> Steps[Any]:
         """The procedure for a request.
 
         Raises:
             Unsupported: Bigtable cannot do this; raised before the first native request.
         """
         match request:
-            case Get():
+            case req.Get():
                 return self.get(request.key)
-            case BatchGet():
+            case req.BatchGet():
                 return self.batch_get(request.keys, tags=request.tags)
-            case Put() | Update() | Delete():
+            case req.Put() | req.Update() | req.Delete():
                 return write(self.writer, request)
-            case BatchWrite():
+            case req.BatchWrite():
                 return batch_write(self.writer, request.operations)
-            case Query():
+            case req.Query():
                 return self.query(request)
-            case Split():
+            case req.Split():
                 return self.split(request)
-            case Scan(segment=None):
+            case req.Scan(segment=None):
                 return self.scan(request)
-            case Scan():
+            case req.Scan():
                 raise Unsupported(f"table {self.table!r}: {CONCURRENT_ONLY}")
-            case CreateTables():
+            case req.CreateTables():
                 return create(self.schema, self.retry)
-            case DropTables():
+            case req.DropTables():
                 return drop(self.schema, self.retry)
-            case Transact() if request.once:
+            case req.Transact() if request.once:
                 raise Unsupported(f"table {self.table!r}: {ONCE}")
-            case Transact() if reason := self.transaction_unsupported_reason(
+            case req.Transact() if reason := self.transaction_unsupported_reason(
                 [operation.key for operation in request.operations]
             ):
                 raise Unsupported(f"table {self.table!r}: no transaction of several items: {reason}")
-            case Transact():
+            case req.Transact():
                 return transact(self.writer, request)
             case _:
                 assert_never(request)
@@ -141,7 +124,7 @@ class Procedures:
         found = yield from read_many(self.table, row_keys, self.retry, self.writer.form.owned.held if tags else ITEM)
         return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
 
-    def query(self, request: Query) -> Steps[Page]:
+    def query(self, request: req.Query) -> Steps[req.Page]:
         """Read a page of one partition, of the table or of an index."""
         if request.index is not None:
             return self._query_index(request, request.index)
@@ -152,14 +135,14 @@ class Procedures:
             request, self._items(lambda row_key: self.layout.key(row_key, request.partition)), span, self.retry
         )
 
-    def _query_index(self, request: Query, index: str) -> Steps[Page]:
+    def _query_index(self, request: req.Query, index: str) -> Steps[req.Page]:
         span = entry_range(request.partition, request.lo, request.hi)
         if request.after is not None and request.after.index_key is not None:
             span = span.beyond(entry_row(request.after.index_key, request.after.key), reverse=request.reverse)
         source = Entries(self.table, index, self.layout, self.retry, self.loader)
         return read_page(request, source, span, self.retry)
 
-    def scan(self, request: Scan) -> Steps[Page]:
+    def scan(self, request: req.Scan) -> Steps[req.Page]:
         """Read a page of the whole table.
 
         A row key cannot be split into partition and sort without knowing its entity. To continue a scan, the whole row
@@ -174,9 +157,9 @@ class Procedures:
 
     def _items(self, key: Callable[[str], Key]) -> Items:
         """The source of a page of items; ``key`` converts a row key into an item's key."""
-        return Items(self.table, lambda row_key: Position(key(row_key)), self.loader)
+        return Items(self.table, lambda row_key: req.Position(key(row_key)), self.loader)
 
-    def split(self, request: Split) -> Steps[tuple[Part, ...]]:
+    def split(self, request: req.Split) -> Steps[tuple[req.Part, ...]]:
         """Divide the table into parts to scan."""
         samples: tuple[Sample, ...] = yield from until_answered(SampleRowKeys(self.table), self.retry)
         return cut(self.schema, samples, request.parts)

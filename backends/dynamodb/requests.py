@@ -18,29 +18,14 @@ from odm.backends.dynamodb.writes import delete, put, update
 from odm.codec import TAG, Lazy
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
+from odm.protocol import requests as req
 from odm.protocol.predicates import of_tags
-from odm.protocol.requests import (
-    BatchGet,
-    BatchWrite,
-    CreateTables,
-    Delete,
-    DropTables,
-    Get,
-    Page,
-    Put,
-    Query,
-    Request,
-    Scan,
-    Split,
-    Transact,
-    Update,
-)
 
 MAX_LIMIT: Final = 2**31 - 1
 """The largest Limit that DynamoDB's API accepts; a page ends much earlier, at 1 MB."""
 
 
-def steps_of(layout: Layout, request: Request, attempts: int) -> Steps[Any]:
+def steps_of(layout: Layout, request: req.Request, attempts: int) -> Steps[Any]:
     """The native requests that perform one request of the core.
 
     Args:
@@ -60,37 +45,37 @@ def steps_of(layout: Layout, request: Request, attempts: int) -> Steps[Any]:
         raise known from error
 
 
-def _steps(layout: Layout, request: Request, attempts: int) -> Steps[Any]:
+def _steps(layout: Layout, request: req.Request, attempts: int) -> Steps[Any]:
     match request:
-        case Get():
+        case req.Get():
             return _get(layout, request)
-        case BatchGet():
+        case req.BatchGet():
             return batch_get(layout, request, attempts)
-        case Put():
+        case req.Put():
             return put(layout, request, attempts)
-        case Update():
+        case req.Update():
             return update(layout, request, attempts)
-        case Delete():
+        case req.Delete():
             return delete(layout, request, attempts)
-        case Transact():
+        case req.Transact():
             return transact(layout, request, attempts)
-        case BatchWrite():
+        case req.BatchWrite():
             return batch_write(layout, request, attempts)
-        case Query():
+        case req.Query():
             return _query(layout, request, attempts)
-        case Split():
+        case req.Split():
             return _numbered()
-        case Scan():
+        case req.Scan():
             return _scan(layout, request)
-        case CreateTables():
+        case req.CreateTables():
             return create(layout)
-        case DropTables():
+        case req.DropTables():
             return drop(layout)
         case _:
             assert_never(request)
 
 
-def _get(layout: Layout, request: Get) -> Steps[Item | None]:
+def _get(layout: Layout, request: req.Get) -> Steps[Item | None]:
     # Inlined from write_key, because this is the most frequent request.
     key = {name: {"S": text} for name, text in zip(layout.keys, request.key, strict=False)}
     arguments: dict[str, Any] = {"TableName": layout.table, "Key": key}
@@ -100,17 +85,17 @@ def _get(layout: Layout, request: Get) -> Steps[Item | None]:
     return AttributesItem(response["Item"], layout.hidden, layout.loader) if "Item" in response else None
 
 
-def _query(layout: Layout, request: Query, attempts: int) -> Steps[Page]:
+def _query(layout: Layout, request: req.Query, attempts: int) -> Steps[req.Page]:
     if not needs_items(layout, request):
         return (yield from _entries(layout, request))
     page = yield from _entries(layout, entries_of(layout, request))
     return (yield from whole_items(layout, request, page, attempts))
 
 
-def _entries(layout: Layout, request: Query) -> Steps[Page]:
+def _entries(layout: Layout, request: req.Query) -> Steps[req.Page]:
     sort_bounds = bounds(request.lo, request.hi)
     if sort_bounds is None:
-        return Page()
+        return req.Page()
     names = layout.keys if request.index is None else layout.indexes[request.index]
     expressions = Expressions()
     arguments: dict[str, Any] = {"TableName": layout.table}
@@ -131,7 +116,7 @@ def _numbered() -> Steps[None]:
     yield from ()
 
 
-def _scan(layout: Layout, request: Scan) -> Steps[Page]:
+def _scan(layout: Layout, request: req.Scan) -> Steps[req.Page]:
     arguments = {"TableName": layout.table} | _paged(layout, request, Expressions(), request.consistent)
     if request.segment is not None:
         arguments["Segment"], arguments["TotalSegments"] = request.segment
@@ -139,7 +124,7 @@ def _scan(layout: Layout, request: Scan) -> Steps[Page]:
     return _page(layout, request, response)
 
 
-def _paged(layout: Layout, request: Query | Scan, expressions: Expressions, consistent: bool) -> dict[str, Any]:
+def _paged(layout: Layout, request: req.Query | req.Scan, expressions: Expressions, consistent: bool) -> dict[str, Any]:
     """The arguments that are common to queries and scans."""
     arguments: dict[str, Any] = {}
     filter_ = _filter(layout, request)
@@ -159,27 +144,27 @@ def _paged(layout: Layout, request: Query | Scan, expressions: Expressions, cons
     return arguments
 
 
-def _page(layout: Layout, request: Query | Scan, response: Any) -> Page:
+def _page(layout: Layout, request: req.Query | req.Scan, response: Any) -> req.Page:
     index, last = _index(request), response.get("LastEvaluatedKey")
     following = read_position(layout, index, last) if last else None
     if _counts(request) == "number":
         strangers = response["ScannedCount"] - response["Count"] if request.filter is None else 0
-        return Page(next=following, count=response["Count"] + strangers, strangers=strangers)
+        return req.Page(next=following, count=response["Count"] + strangers, strangers=strangers)
     found = response["Items"]
     if _counts(request) == "tags":
         tagged = AttributesItems(found, layout.hidden, layout.loader)
-        return Page(next=following, count=len(found), strangers=layout.loader.strangers(tagged))
+        return req.Page(next=following, count=len(found), strangers=layout.loader.strangers(tagged))
     kept = found if request.limit is None else found[: request.limit]
     positions = Lazy(kept, partial(read_position, layout, index))
     if len(kept) < len(found):
         following = positions[-1]
     items = AttributesItems(kept, layout.hidden, layout.loader)
-    entries = Lazy(kept, partial(read_entries, layout)) if isinstance(request, Scan) and request.entries else ()
+    entries = Lazy(kept, partial(read_entries, layout)) if isinstance(request, req.Scan) and request.entries else ()
     strangers = layout.loader.strangers(items) if request.count else 0
-    return Page(items, positions, following, entries=entries, strangers=strangers)
+    return req.Page(items, positions, following, entries=entries, strangers=strangers)
 
 
-def _filter(layout: Layout, request: Query | Scan) -> Condition | None:
+def _filter(layout: Layout, request: req.Query | req.Scan) -> Condition | None:
     """The filter of the request. A count without a filter gets one on the tags of the entities.
 
     DynamoDB returns the scanned count next to the count, so one request counts the items with and without an entity.
@@ -189,7 +174,7 @@ def _filter(layout: Layout, request: Query | Scan) -> Condition | None:
     return request.filter
 
 
-def _counts(request: Query | Scan) -> Literal["number", "tags"] | None:
+def _counts(request: req.Query | req.Scan) -> Literal["number", "tags"] | None:
     """What a count reads: only the number, or the tags if the filter may match items that belong to no entity.
 
     A count with a filter and a limit reads the items, because DynamoDB applies Limit before the filter.
@@ -199,5 +184,5 @@ def _counts(request: Query | Scan) -> Literal["number", "tags"] | None:
     return "tags" if request.filter is not None and holds(request.filter, {}) else "number"
 
 
-def _index(request: Query | Scan) -> str | None:
-    return request.index if isinstance(request, Query) else None
+def _index(request: req.Query | req.Scan) -> str | None:
+    return request.index if isinstance(request, req.Query) else None

@@ -4,22 +4,8 @@ from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, assert_never, get_args
 
 from odm.expressions.nodes import And, Condition, Or
+from odm.protocol import requests as req
 from odm.protocol.predicates import ABSENT
-from odm.protocol.requests import (
-    BatchGet,
-    BatchWrite,
-    CreateTables,
-    Delete,
-    DropTables,
-    Get,
-    Put,
-    Query,
-    Request,
-    Scan,
-    Split,
-    Transact,
-    Update,
-)
 from odm.schema.entity import Key
 
 CallName: TypeAlias = Literal[
@@ -53,30 +39,30 @@ WITHOUT_KEYS: Final = frozenset({"scan", "create", "drop"})
 """Requests that are not for items or a partition."""
 
 
-def call_name_of(request: Request) -> CallName:
+def call_name_of(request: req.Request) -> CallName:
     """The most specific name of a request."""
     match request:
-        case Get():
+        case req.Get():
             return "get"
-        case BatchGet():
+        case req.BatchGet():
             return "get_many"
-        case Query():
+        case req.Query():
             return "query"
-        case Split() | Scan():
+        case req.Split() | req.Scan():
             return "scan"
-        case Put(condition=condition):
+        case req.Put(condition=condition):
             return "insert" if _forbids_an_item(condition) else "put"
-        case Update():
+        case req.Update():
             return "update"
-        case Delete():
+        case req.Delete():
             return "delete"
-        case BatchWrite():
+        case req.BatchWrite():
             return "batch"
-        case Transact():
+        case req.Transact():
             return "transaction"
-        case CreateTables():
+        case req.CreateTables():
             return "create"
-        case DropTables():
+        case req.DropTables():
             return "drop"
         case _:
             assert_never(request)
@@ -88,18 +74,18 @@ def _forbids_an_item(condition: Condition | None) -> bool:
     return condition == ABSENT
 
 
-def keys_of(request: Request) -> tuple[Key, ...]:
+def keys_of(request: req.Request) -> tuple[Key, ...]:
     """The keys of the items in a request; for a query its partition and the start of its range."""
     match request:
-        case Get(key=key) | Put(key=key) | Update(key=key) | Delete(key=key):
+        case req.Get(key=key) | req.Put(key=key) | req.Update(key=key) | req.Delete(key=key):
             return (key,)
-        case BatchGet(keys=keys):
+        case req.BatchGet(keys=keys):
             return keys
-        case BatchWrite(operations=operations) | Transact(operations=operations):
+        case req.BatchWrite(operations=operations) | req.Transact(operations=operations):
             return tuple(operation.key for operation in operations)
-        case Query(partition=partition, lo=lo):
+        case req.Query(partition=partition, lo=lo):
             return (Key(partition, lo),)
-        case Split() | Scan() | CreateTables() | DropTables():
+        case req.Split() | req.Scan() | req.CreateTables() | req.DropTables():
             return ()
         case _:
             assert_never(request)

@@ -18,30 +18,10 @@ from odm.codec import ItemText, ItemTexts, Lazy, TextLoader, tag_of
 from odm.errors import BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
+from odm.protocol import requests as req
 from odm.protocol.apply_update import apply_update
 from odm.protocol.limits import Local, check_transaction, item_size
-from odm.protocol.requests import (
-    BatchGet,
-    BatchWrite,
-    Check,
-    CreateTables,
-    Delete,
-    DropTables,
-    Get,
-    Key,
-    Operation,
-    Page,
-    Put,
-    Query,
-    Refusals,
-    Refused,
-    Request,
-    Scan,
-    Split,
-    Transact,
-    Update,
-    Written,
-)
+from odm.schema.entity import Key
 
 PAGE_BYTES: Final = 1 << 20
 """A page ends after reading this many bytes, as on DynamoDB."""
@@ -75,7 +55,7 @@ class Engine:
     local: Local = Factory(dict)
     held: Mapping[str, Collection[str]] = Factory(dict)
 
-    def perform(self, request: Request) -> Any:
+    def perform(self, request: req.Request) -> Any:
         """Perform a request; its docstring describes the response.
 
         Raises:
@@ -83,34 +63,34 @@ class Engine:
             BadValue: an action of an update does not fit the stored item, or makes it too large.
         """
         match request:
-            case Get(key):
+            case req.Get(key):
                 with self.storage.reading() as view:
                     return self._item(view.get(key))
-            case BatchGet(keys):
+            case req.BatchGet(keys):
                 with self.storage.reading() as view:
                     return tuple(map(self._item, view.get_many(keys)))
-            case Put() | Update() | Delete():
+            case req.Put() | req.Update() | req.Delete():
                 with self.storage.writing() as view:
                     return self._write(view, request)
-            case Transact():
+            case req.Transact():
                 with self.storage.writing() as view:
                     return self._transact(view, request)
-            case BatchWrite(operations):
+            case req.BatchWrite(operations):
                 return self._write_all(operations)
-            case Query(index=index):
+            case req.Query(index=index):
                 with self.storage.reading() as view:
                     self._require(view, () if index is None else (index,))
                     with closing(view.rows(request)) as rows:
                         return _page(rows, request, self)
-            case Scan(after=after, segment=segment):
+            case req.Scan(after=after, segment=segment):
                 with self.storage.reading() as view, closing(view.scan(after and after.key, segment)) as rows:
                     page = _page(rows, request, self)
                     return evolve(page, entries=_entries(view, page)) if request.entries else page
-            case Split():
+            case req.Split():
                 return None
-            case CreateTables():
+            case req.CreateTables():
                 return self.storage.create(self.indexes)
-            case DropTables():
+            case req.DropTables():
                 return self.storage.drop()
             case _:
                 assert_never(request)
@@ -118,55 +98,55 @@ class Engine:
     def _item(self, data: bytes | None) -> ItemText | None:
         return None if data is None else ItemText(data, decode, self.loader)
 
-    def _write_all(self, operations: tuple[Put | Delete, ...]) -> None:
+    def _write_all(self, operations: tuple[req.Put | req.Delete, ...]) -> None:
         for start in range(0, len(operations), CHUNK):
             with self.storage.writing() as view:
                 for operation in operations[start : start + CHUNK]:
                     self._write(view, operation)
 
-    def _transact(self, view: View, request: Transact) -> Written | Refusals:
+    def _transact(self, view: View, request: req.Transact) -> req.Written | req.Refusals:
         judged = [self._verdict(view, operation) for operation in request.operations]
         changes = [one for one in judged if isinstance(one, _Change)]
         if len(changes) < len(judged):
-            return Refusals(tuple(None if isinstance(one, _Change) else one for one in judged))
+            return req.Refusals(tuple(None if isinstance(one, _Change) else one for one in judged))
         size = sum(item_size(change.item) for change in changes if change.item is not None)
         check_transaction(len(changes), size, request.limits)
         for change in changes:
             self._apply(view, change)
-        return Written()
+        return req.Written()
 
-    def _verdict(self, view: View, operation: Operation) -> "_Change | Refused | BadValue":
+    def _verdict(self, view: View, operation: req.Operation) -> "_Change | req.Refused | BadValue":
         try:
             return self._judge(view, operation)
         except BadValue as error:
             return error
 
-    def _write(self, view: View, request: Put | Update | Delete) -> Written | Refused:
+    def _write(self, view: View, request: req.Put | req.Update | req.Delete) -> req.Written | req.Refused:
         change = self._judge(view, request)
-        if isinstance(change, Refused):
+        if isinstance(change, req.Refused):
             return change
         self._apply(view, change)
         return change.answer
 
-    def _judge(self, view: View, request: Operation) -> "_Change | Refused":
+    def _judge(self, view: View, request: req.Operation) -> "_Change | req.Refused":
         """The change that a write makes, or its refusal. It is not applied yet, and applying it cannot fail."""
         key = request.key
         old = view.record(key)
-        guard = None if isinstance(request, Update) else request.tag
+        guard = None if isinstance(request, req.Update) else request.tag
         if guard is not None and old is not None and tag_of(old.data) != guard:
-            return Refused(decode(old.data))
-        looks = request.condition is not None or isinstance(request, Update)
+            return req.Refused(decode(old.data))
+        looks = request.condition is not None or isinstance(request, req.Update)
         before = decode(old.data) if looks and old is not None else None
         if request.condition is not None and not holds(request.condition, before):
-            return Refused(before)
+            return req.Refused(before)
         match request:
-            case Put():
+            case req.Put():
                 change = _Change(key, old, Record(encode(request.item), request.entries), request.item)
-            case Update():
+            case req.Update():
                 change = _updated(request, old, before, self.local)
-            case Delete():
-                change = _Change(key, old, None, answer=Written(existed=old is not None))
-            case Check():
+            case req.Delete():
+                change = _Change(key, old, None, answer=req.Written(existed=old is not None))
+            case req.Check():
                 change = _Change(key, old, old)
             case _:
                 assert_never(request)
@@ -207,22 +187,22 @@ class _Change(NamedTuple):
     old: Record | None
     new: Record | None
     item: Item | None = None
-    answer: Written = Written()
+    answer: req.Written = req.Written()
 
 
-def _updated(request: Update, old: Record | None, before: Item | None, local: Local) -> _Change:
+def _updated(request: req.Update, old: Record | None, before: Item | None, local: Local) -> _Change:
     after, kept = apply_update(request, before, old.entries if old is not None else {}, local)
     returned = {"none": None, "old": before, "new": after}[request.returning]
-    return _Change(request.key, old, Record(encode(after), kept), after, Written(returned))
+    return _Change(request.key, old, Record(encode(after), kept), after, req.Written(returned))
 
 
-def _entries(view: View, page: Page) -> list[Mapping[str, Key]]:
+def _entries(view: View, page: req.Page) -> list[Mapping[str, Key]]:
     """The index entries of the items of a page that was read in the same view."""
     records = [view.record(position.key) for position in page.positions]
     return [{} if record is None else record.entries for record in records]
 
 
-def _page(rows: Rows, request: Query | Scan, engine: Engine) -> Page:
+def _page(rows: Rows, request: req.Query | req.Scan, engine: Engine) -> req.Page:
     filter_, limit = request.filter, request.limit
     found: list[Row] = []
     read = 0
@@ -241,6 +221,6 @@ def _page(rows: Rows, request: Query | Scan, engine: Engine) -> Page:
     following = None if last is None else position_of(request, last)
     if request.count:
         strangers = sum(tag_of(row[0]) not in engine.tags for row in found)
-        return Page(next=following, count=len(found), strangers=strangers)
+        return req.Page(next=following, count=len(found), strangers=strangers)
     texts = ItemTexts([row[0] for row in found], decode, engine.loader)
-    return Page(texts, Lazy(found, partial(position_of, request)), following)
+    return req.Page(texts, Lazy(found, partial(position_of, request)), following)

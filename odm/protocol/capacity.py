@@ -12,29 +12,9 @@ from typing import Final
 
 from attrs import Factory, frozen
 
+from odm.protocol import requests as req
 from odm.protocol.limits import stored_size
-from odm.protocol.requests import (
-    BatchGet,
-    BatchWrite,
-    Check,
-    CreateTables,
-    Delete,
-    DropTables,
-    Get,
-    Key,
-    Operation,
-    Page,
-    Put,
-    Query,
-    Refusals,
-    Refused,
-    Request,
-    Response,
-    Scan,
-    Split,
-    Transact,
-    Update,
-)
+from odm.schema.entity import Key
 
 READ_BYTES: Final = 4096
 WRITE_BYTES: Final = 1024
@@ -82,29 +62,29 @@ def summed(parts: Iterable[tuple[str | None, float]], times: int = 1) -> dict[st
     return found
 
 
-def computed(request: Request, answer: Response) -> Units | None:
+def computed(request: req.Request, answer: req.Response) -> Units | None:
     """The units of a request, computed from the request and its response, for a backend that does not report them.
 
     Items that a filter dropped or that a write replaced are not counted. None: no use is known.
     """
     match request:
-        case Get() | BatchGet():
+        case req.Get() | req.BatchGet():
             return Units(read={None: sum(_item_reads(request, answer))})
-        case Query() | Scan():
-            return Units(read={request.index if isinstance(request, Query) else None: _page_read(request, answer)})
-        case _ if isinstance(answer, Refused | Refusals):
+        case req.Query() | req.Scan():
+            return Units(read={request.index if isinstance(request, req.Query) else None: _page_read(request, answer)})
+        case _ if isinstance(answer, req.Refused | req.Refusals):
             return None
-        case Put() | Update() | Delete():
+        case req.Put() | req.Update() | req.Delete():
             return Units(write=_writes(request))
-        case BatchWrite(operations):
+        case req.BatchWrite(operations):
             return Units(write=_all_writes(operations))
-        case Transact(operations):
+        case req.Transact(operations):
             return Units(write=_all_writes(operations, TRANSACTION))
-        case Split() | CreateTables() | DropTables():
+        case req.Split() | req.CreateTables() | req.DropTables():
             return None
 
 
-def weights(request: Request, answer: Response, by_key: Mapping[Key, float]) -> dict[str, float]:
+def weights(request: req.Request, answer: req.Response, by_key: Mapping[Key, float]) -> dict[str, float]:
     """The weights by which the units of a request are split over the patterns that it serves.
 
     DynamoDB reports the units of a batch or transaction as a whole. They are split by the sizes of the items in the
@@ -116,11 +96,11 @@ def weights(request: Request, answer: Response, by_key: Mapping[Key, float]) -> 
         by_key: the units by the keys of the items, as far as the backend reported them.
     """
     match request:
-        case BatchGet(keys, patterns=patterns):
+        case req.BatchGet(keys, patterns=patterns):
             named = list(zip(patterns or ("",) * len(keys), keys, _item_reads(request, answer), strict=True))
-        case BatchWrite(operations) | Transact(operations):
+        case req.BatchWrite(operations) | req.Transact(operations):
             named = [(one.pattern, one.key, sum(_writes(one).values())) for one in operations]
-        case CreateTables() | DropTables():
+        case req.CreateTables() | req.DropTables():
             return {}
         case _:
             return {request.pattern: 1.0}
@@ -130,30 +110,30 @@ def weights(request: Request, answer: Response, by_key: Mapping[Key, float]) -> 
     return found
 
 
-def _item_reads(request: Get | BatchGet, answer: Response) -> list[float]:
+def _item_reads(request: req.Get | req.BatchGet, answer: req.Response) -> list[float]:
     """The units for each requested item, by the response."""
-    keys, items = (request.keys, answer) if isinstance(request, BatchGet) else ((request.key,), (answer,))
+    keys, items = (request.keys, answer) if isinstance(request, req.BatchGet) else ((request.key,), (answer,))
     found = items if isinstance(items, tuple) else (None,) * len(keys)  # it failed
     sizes = [0 if item is None else stored_size(item, key, {}) for key, item in zip(keys, found, strict=True)]
     return [read_units(size, consistent=request.consistent) for size in sizes]
 
 
-def _page_read(request: Query | Scan, page: Page) -> float:
+def _page_read(request: req.Query | req.Scan, page: req.Page) -> float:
     size = sum(stored_size(item, place.key, {}) for item, place in zip(page.items, page.positions, strict=False))
     return read_units(size, consistent=request.consistent)
 
 
-def _all_writes(operations: Iterable[Operation], times: int = 1) -> dict[str | None, float]:
+def _all_writes(operations: Iterable[req.Operation], times: int = 1) -> dict[str | None, float]:
     return summed((part for operation in operations for part in _writes(operation).items()), times)
 
 
-def _writes(operation: Operation) -> dict[str | None, float]:
+def _writes(operation: req.Operation) -> dict[str | None, float]:
     """The units of a write, from its request: those of the new item, or one if its size is not known."""
     match operation:
-        case Put(key, item, entries):
+        case req.Put(key, item, entries):
             units = write_units(stored_size(item, key, entries))
             return {None: units, **dict.fromkeys(entries, units)}
-        case Update(entries=entries):
+        case req.Update(entries=entries):
             return {None: 1.0, **dict.fromkeys(entries, 1.0)}
-        case Delete() | Check():
+        case req.Delete() | req.Check():
             return {None: 1.0}
