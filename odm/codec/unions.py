@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import field, frozen
 from pydantic import RootModel
 
 from odm.codec.choices import EnumType, LiteralType
@@ -15,8 +15,33 @@ from odm.codec.stored import NULL, TEXT, Part, StoredType, WrongType, kind_of, u
 from odm.expressions.nodes import Value
 
 
+class Around(StoredType):
+    """A type that stores what an inner type stores, but for what it overrides."""
+
+    inner: StoredType
+
+    def dump(self, value: Any) -> Value:
+        return self.inner.dump(value)
+
+    def load(self, value: Value) -> Any:
+        return self.inner.load(value)
+
+    def loose(self, value: Any) -> Value:
+        return self.inner.loose(value)
+
+    def lax(self) -> bool:
+        return self.inner.lax()
+
+    def child(self, segment: str | int) -> Part:
+        return self.inner.child(segment)
+
+    @property
+    def element(self) -> StoredType | None:
+        return self.inner.element
+
+
 @frozen
-class NullableType(StoredType):
+class NullableType(Around):
     """The inner type, or None."""
 
     inner: StoredType
@@ -29,16 +54,6 @@ class NullableType(StoredType):
 
     def loose(self, value: Any) -> Value:
         return None if value is None else self.inner.loose(value)
-
-    def lax(self) -> bool:
-        return self.inner.lax()
-
-    def child(self, segment: str | int) -> Part:
-        return self.inner.child(segment)
-
-    @property
-    def element(self) -> StoredType | None:
-        return self.inner.element
 
 
 def nullable(inner: StoredType) -> NullableType:
@@ -138,7 +153,7 @@ def _says_its_type(type_: StoredType) -> bool:
 
 
 @frozen
-class RootType(StoredType):
+class RootType(Around):
     """A `pydantic.RootModel`, stored as its root.
 
     Attributes:
@@ -154,66 +169,29 @@ class RootType(StoredType):
             raise unfit(self.text, value)
         return self.inner.dump(value.root)
 
-    def load(self, value: Value) -> Any:
-        return self.inner.load(value)
+    loose = dump
 
     def lax(self) -> bool:
         return self.inner.lax() and not self.opaque
 
-    def child(self, segment: str | int) -> Part:
-        return self.inner.child(segment)
-
-    @property
-    def element(self) -> StoredType | None:
-        return self.inner.element
-
-
-@define(eq=False)
-class _Later:
-    """The type of a recursive alias, set when it is known."""
-
-    type: StoredType | None = None
-
 
 @frozen(eq=False)
-class AliasType(StoredType):
+class AliasType(Around):
     """A recursive type alias, used inside itself."""
 
-    _later: _Later = field(init=False, factory=_Later)
-
-    @property
-    def inner(self) -> StoredType:
-        """The type of the alias."""
-        assert self._later.type is not None
-        return self._later.type
+    inner: StoredType = field(init=False, repr=False)
 
     def mean(self, type_: StoredType) -> None:
-        """Set the type of the alias, once."""
-        self._later.type = type_
-
-    def dump(self, value: Any) -> Value:
-        return self.inner.dump(value)
-
-    def load(self, value: Value) -> Any:
-        return self.inner.load(value)
-
-    def loose(self, value: Any) -> Value:
-        return self.inner.loose(value)
+        """Set the type of the alias, once it is known."""
+        object.__setattr__(self, "inner", type_)
 
     def lax(self) -> bool:
         return False
 
-    def child(self, segment: str | int) -> Part:
-        return self.inner.child(segment)
-
-    @property
-    def element(self) -> StoredType | None:
-        return self.inner.element
-
 
 def bare(type_: StoredType) -> StoredType:
     """The type without ``| None``; for a root model or alias, the type inside."""
-    while isinstance(type_, NullableType | RootType | AliasType):
+    while isinstance(type_, Around):
         type_ = type_.inner
     return type_
 

@@ -182,15 +182,7 @@ class EntitySchema:
         return self.primary if name == self.primary.name else self.patterns[name]
 
     def ordered_by(self, field: str, among: Collection[str]) -> tuple[PatternSchema, bool] | None:
-        """The pattern that sorts all items with the given values by a field.
-
-        Args:
-            field: the field to sort by, ascending or descending.
-            among: the fields whose values are given; none of them, nor ``field``, is None.
-
-        Returns:
-            The pattern, and whether the highest value is first; None: there is no such pattern.
-        """
+        """See `odm.entities.views.EntityView`."""
         for pattern in (self.primary, *self.patterns.values()):
             partition, first = pattern.partition, pattern.sort.slots[0] if pattern.sort and pattern.sort.slots else None
             known = set(partition.fields) <= set(among) - {field} and not partition.lossy
