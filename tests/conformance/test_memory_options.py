@@ -7,7 +7,7 @@ import pytest
 
 from odm.backends.local import Faults, Memory
 from odm.testing import Capabilities, Clock
-from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
+from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 
 
 @pytest.fixture
