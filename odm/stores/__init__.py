@@ -1,1 +1,1 @@
-"""The stores: what an application calls, blocking and for asyncio."""
+"""The stores: the interface for applications, sync and async."""

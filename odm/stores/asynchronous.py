@@ -1,4 +1,4 @@
-"""`AsyncStore`: the face of odm for asyncio. The methods of `Store`, with ``await`` and ``async for``."""
+"""`AsyncStore`: the interface of odm for asyncio: the methods of `Store`, with ``await`` and ``async for``."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
@@ -27,25 +27,24 @@ class AsyncStore(BaseStore):
 
     Args:
         table: the table whose entities are stored.
-        backend: where: ``Memory()``, ``LocalFile(...)``, ``DynamoDB(...)`` or ``Bigtable(...)``.
-        prefix: comes before the table's name on the backend, as in ``prefix="prod-"``; a cursor of a store with another
+        backend: the service that stores it: ``Memory()``, ``LocalFile(...)``, ``DynamoDB(...)`` or ``Bigtable(...)``.
+        prefix: prepended to the table's name on the backend, as in ``prefix="prod-"``; a cursor of a store with another
             prefix is refused.
-        cursor_secret: signs cursors, so that a client cannot forge one.
-        limits: "portable": keys and items that every backend can hold, checked on all of them alike; "native": what
-            this backend can, which another may not be able to take over.
-        on_unknown: what every call does when it meets a stored item that no entity of the table has the tag of: "raise"
-            ItemInvalid, or "skip" it, as if it were not there. Either way no call changes or removes it: a put, insert
-            or upsert under its key raises ItemInvalid.
-        on_request: called after every native request with an `odm.RequestInfo`; of requests that are sent at the
-            same time, while others are under way. What it raises is logged, and changes nothing. A request that was
-            cancelled is not reported.
-        clock: seconds since the epoch, by which items expire; default: the backend's clock, or ``time.time``.
-        random: draws what is random; default: ``random.SystemRandom()``.
-        timeout: for how many seconds a service on a network may be silent: until there is a connection, and while its
-            answer is awaited. After that a request is sent again, or fails; None: as the backend is set.
-        retries: how often a request is sent again before its failure is raised, 0 or more; of a batch, how often in a
-            row nothing of it is applied. A write that must not happen twice is only sent again if it certainly did
-            nothing. None: as the backend is set. The bundled engine has no network and needs neither.
+        cursor_secret: the key that signs cursors, so that a client cannot forge one.
+        limits: "portable": the key and item limits that hold on every backend; "native": those of this backend, so that
+            its items may not fit on another one.
+        on_unknown: what every call does with a stored item whose tag no entity of the table has: "raise" ItemInvalid,
+            or "skip" it as if it did not exist. In both cases no call changes or removes the item: a put, insert or
+            upsert under its key raises ItemInvalid.
+        on_request: called with an `odm.RequestInfo` after every native request; when requests are sent in parallel,
+            while others are in progress. What it raises is logged and ignored. A cancelled request is not reported.
+        clock: returns the seconds since the epoch, for expiry; default: the backend's clock, or ``time.time``.
+        random: the source of random numbers; default: ``random.SystemRandom()``.
+        timeout: seconds to wait for a connection to a network service, and for each answer, before the request is
+            retried or fails; None: the setting of the backend. The bundled engine has no network and ignores it.
+        retries: number of retries of a request before its error is raised, 0 or more. A batch counts only consecutive
+            requests of which nothing was applied. A write that must not happen twice is only retried if it was
+            certainly not applied. None: the setting of the backend. The bundled engine ignores it.
 
     Raises:
         TypeError: the table is not a `Table`, or the backend not a `Backend`.
@@ -73,16 +72,16 @@ class AsyncStore(BaseStore):
         return await send(request)
 
     async def run(self, procedure: Callable[[Calls], CoreGen[R]]) -> R:
-        """Run a `odm.procedure`; as `odm.Store.run`."""
+        """Run an `odm.procedure`; as `odm.Store.run`."""
         _, send = self._call()
         return await arun(started(procedure, self._current_calls()), send)
 
     async def create(self) -> None:
-        """Create the table with its indexes, families and TTL; what exists is left alone."""
+        """Create the table with its indexes, column families and TTL; does not change what exists."""
         await self._send(req.CreateTables())
 
     async def drop(self) -> None:
-        """Remove the table with everything in it; no error when it is not there."""
+        """Delete the table with all its items; no error if it does not exist."""
         await self._send(req.DropTables())
 
     @overload
@@ -97,12 +96,12 @@ class AsyncStore(BaseStore):
         Args:
             which: an entity class with its key fields as keywords, a key such as ``Order.primary(...)``, or a procedure
                 that finds one item, such as that of a pointer.
-            consistent: False: cheaper, may miss the newest writes (only with the key form).
+            consistent: False: an eventually consistent read, cheaper; may miss the newest writes (only with a key).
             key: the key fields.
 
         Raises:
             KeyValueError: a key field is missing, unknown or does not validate.
-            ItemInvalid: what is stored does not fit the model.
+            ItemInvalid: the stored item does not fit the model.
         """
         calls, send = self._call()
         return await arun(calls.get(which, consistent=consistent, **key), send)
@@ -114,16 +113,16 @@ class AsyncStore(BaseStore):
     @overload
     async def one(self, which: Procedure[E | None], /) -> E: ...
     async def one(self, which: Any, /, consistent: bool = True, **key: Any) -> Any:
-        """The item under a key.
+        """The item under a key; otherwise as `get`.
 
         Raises:
-            ItemNotFound: there is none.
+            ItemNotFound: there is no such item.
         """
         calls, send = self._call()
         return await arun(calls.one(which, consistent=consistent, **key), send)
 
     async def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> list[E | None]:
-        """The items under keys, in the keys' order, None where there is none; any number of keys."""
+        """The items under any number of keys, in the order of the keys; None for each key without an item."""
         calls, send = self._call()
         return await arun(calls.get_many(keys, consistent=consistent), send)
 
@@ -137,14 +136,14 @@ class AsyncStore(BaseStore):
         return await arun(calls.exists(which, **key), send)
 
     async def put(self, entity: E, *, when: Condition | bool | None = None) -> E:
-        """Write an entity over whatever is under its key.
+        """Write an entity; replaces any item under its key.
 
         Args:
-            entity: what to store. With a Revision, only the version that it was read as is overwritten.
+            entity: the entity to store. With a Revision, it only replaces the version that was read.
             when: a condition on the stored item.
 
         Returns:
-            The entity as stored: the same object, or with a Revision a copy that counts one more.
+            The entity as stored: the same object, or with a Revision a copy whose revision is one higher.
 
         Raises:
             ConditionFailed: ``when`` does not hold; nothing was written.
@@ -161,7 +160,7 @@ class AsyncStore(BaseStore):
             The entity as stored.
 
         Raises:
-            ItemExists: its key is taken.
+            ItemExists: there is an item under its key.
         """
         calls, send = self._call()
         return await arun(calls.insert(entity), send)
@@ -205,21 +204,21 @@ class AsyncStore(BaseStore):
         returning: Literal["none", "old", "new"] = "none",
         upsert: bool = False,
     ) -> Any:
-        """Change attributes of an existing item; every index entry stays right.
+        """Change attributes of an existing item, and its index entries with them.
 
         Args:
             which: the entity or its key. An entity with a Revision is changed only if it is still the one you read.
             actions: ``set_``, ``increment``, ``remove``, ``append``, …
             when: a condition on the stored item.
-            returning: "new" or "old" to get the item as it is now or was.
-            upsert: create the item if it is not there; the actions must set every required field.
+            returning: "new" or "old": return the item after or before the update.
+            upsert: create the item if it does not exist; the actions must set every required field.
 
         Raises:
             ItemNotFound: there is no such item.
             ConditionFailed: ``when`` does not hold, or an increment would leave the field's bounds.
             Conflict: another writer changed the item (Revision), or concurrent writers kept changing it.
             BadValue: an action does not fit the model; nothing was sent.
-            OutcomeUnknown: the answer was lost, and the update may have been done; see `with_options` (``retry_safe``).
+            OutcomeUnknown: the answer was lost, and it may have been applied; see `with_options` (``retry_safe``).
         """
         calls, send = self._call()
         return await arun(calls.update(which, *actions, when=when, returning=returning, upsert=upsert), send)
@@ -237,17 +236,17 @@ class AsyncStore(BaseStore):
             key: the key fields.
 
         Returns:
-            Whether the item was there. Unlike in a transaction, an absent item is not judged.
+            Whether the item existed. If not, ``when`` is not evaluated, unlike in a transaction.
 
         Raises:
-            ConditionFailed: the item is there and ``when`` does not hold.
+            ConditionFailed: the item exists and ``when`` does not hold.
             Conflict: an entity with a Revision was changed since it was read.
         """
         calls, send = self._call()
         return await arun(calls.delete(which, when, **key), send)
 
     async def delete_all(self, query: Query[Any]) -> int:
-        """Remove everything that a query finds, such as a whole partition: ``delete_all(collection(...))``.
+        """Delete every item that matches a query, such as a whole partition: ``delete_all(collection(...))``.
 
         Not atomic, but resumable: after a failure, call it again.
 
@@ -258,21 +257,21 @@ class AsyncStore(BaseStore):
         return await arun(calls.delete_all(query), send)
 
     async def reshard(self, query: Query[Any]) -> int:
-        """Move index entries from the shards that were to those that are, while ``Shards(..., was=...)`` says so.
+        """Move index entries from the old shards to the current ones, for a pattern with ``Shards(..., was=...)``.
 
-        What reads and writes by this model meanwhile finds every entry once, but for the few cases that
-        `odm.patterns.write_sharding` describes. Not atomic, but resumable: after a failure, call it again. When no
-        program of the older model writes any more, and this gives 0 for every partition, ``was=`` can go. Each entry
-        that moves is one update, which changes nothing else, a Revision neither.
+        Programs with this model can read and write meanwhile and find every entry once, except for the few cases that
+        `odm.patterns.write_sharding` describes. Not atomic, but resumable: after a failure, call it again. Remove
+        ``was=`` when no program with the older model writes any more and this returns 0 for every partition. Moving an
+        entry is one update, which changes nothing else of the item, not even its Revision.
 
         Args:
-            query: a call of the pattern, as for `query`: a partition of it, or what of it is to move.
+            query: a call of the pattern, as for `query`: the partition, or the part of it, to move.
 
         Returns:
             The number of entries moved.
 
         Raises:
-            BadValue: the pattern does not say ``was=``.
+            BadValue: the pattern has no ``was=``.
         """
         calls, send = self._call()
         return await arun(calls.reshard(query), send)
@@ -282,7 +281,7 @@ class AsyncStore(BaseStore):
 
         Args:
             query: a pattern call, `odm.select` or `odm.collection`.
-            consistent: False: cheaper, may miss the newest writes. Secondary indexes may lag anyway.
+            consistent: False: cheaper, may miss the newest writes. Secondary indexes may lag in any case.
 
         Raises:
             NoAccessPattern: no declared pattern serves a ``select``.
@@ -304,7 +303,7 @@ class AsyncStore(BaseStore):
         Args:
             query: as for `query`.
             size: number of results, 1 or more.
-            after: the cursor of the page before.
+            after: the cursor of the previous page.
             consistent: as for `query`.
 
         Raises:
@@ -319,7 +318,7 @@ class AsyncStore(BaseStore):
         return await arun(calls.first(query, consistent=consistent), send)
 
     async def count(self, query: Query[Any], *, consistent: bool = True) -> int:
-        """How many results `query` would give: expiry, conditions and limit applied."""
+        """The number of results that `query` would return, after expiry, conditions and limit."""
         calls, send = self._call()
         return await arun(calls.count(query, consistent=consistent), send)
 
@@ -351,19 +350,19 @@ class AsyncStore(BaseStore):
         segments: int | None = None,
         segment: tuple[int, int] | None = None,
     ) -> AsyncIterator[Any]:
-        """Read the whole table, in unspecified order; every item of it is read and paid for.
+        """Read the whole table, in unspecified order; the cost is that of reading every item.
 
         Args:
-            entity: give only its items; without it, those of every entity.
-            conditions: a filter on what was read.
+            entity: return only items of this entity; default: those of all entities.
+            conditions: a filter, applied after the items are read.
             consistent: False: cheaper, may miss the newest writes.
-            segments: read so many parts of the table at the same time, 1 to 1000.
-            segment: read one part alone, as ``(number, of)``: ``(0, 4)`` to ``(3, 4)`` for four workers, which together
+            segments: the number of segments of the table to read in parallel, 1 to 1000.
+            segment: read only one segment, as ``(number, of)``: four workers with ``(0, 4)`` to ``(3, 4)`` together
                 read every item once.
 
         Raises:
-            BadValue: a condition does not fit the model, or numbers of segments that cannot be.
-            Unsupported: ``segment`` on Bigtable, which cuts a table otherwise each time: use ``segments``.
+            BadValue: a condition does not fit the model, or the segments are out of range.
+            Unsupported: ``segment`` on Bigtable, which divides a table differently each time: use ``segments``.
         """
         chunks = self._session.begin_scan(entity, conditions, consistent=consistent, segments=segments, segment=segment)
         return self._scan_chunks(chunks)
@@ -375,36 +374,36 @@ class AsyncStore(BaseStore):
                 yield item
 
     async def parts(self, parts: int) -> list[str]:
-        """Cut the table into parts that several workers read side by side; as `odm.Store.parts`."""
+        """Divide the table into parts that several workers read in parallel; as `odm.Store.parts`."""
         calls, send = self._call()
         return await arun(calls.parts(parts), send)
 
     async def scan_page(
         self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
     ) -> Page[RawItem]:
-        """A page of the whole table, or of a part of it, with the items as stored; as `odm.Store.scan_page`."""
+        """A page of the whole table, or of a part of it, as raw items; as `odm.Store.scan_page`."""
         calls, send = self._call()
         return await arun(calls.scan_page(after, size=size, expired=expired, consistent=consistent), send)
 
     async def put_raw(self, items: Sequence[RawItem]) -> None:
-        """Write items as they were read, over whatever is under their keys; as `odm.Store.put_raw`."""
+        """Write raw items unchanged; replaces items under their keys; as `odm.Store.put_raw`."""
         calls, send = self._call()
         await arun(calls.put_raw(items), send)
 
     def batch(self) -> AsyncBatch:
         """Many unconditional puts and deletes in few requests: ``async with db.batch() as b: await b.put(...)``.
 
-        It is sent when the block ends. An exception in the block discards what has not been sent by then.
+        It is sent when the block ends, or sooner when it is full. An exception in the block discards what is not sent.
         """
         return AsyncBatch(self)
 
     def transaction(self) -> AsyncTransaction:
-        """Writes and checks of several items, done all or none: ``async with db.transaction() as tx: tx.put(...)``.
+        """Writes and checks of several items, all applied or none: ``async with db.transaction() as tx: tx.put(...)``.
 
-        Nothing is sent before the block ends, so nothing in it is awaited. An exception in the block discards it all.
+        Nothing is sent before the block ends, so its methods have no ``await``. An exception in it discards everything.
 
         Raises:
-            TransactionFailed: at the end of the block: nothing was written, and its ``reasons`` say why.
-            Unsupported: at the operation on a second item, where the backend has no transactions of several (Bigtable).
+            TransactionFailed: at the end of the block: nothing was written; its ``reasons`` say why.
+            Unsupported: at the operation on a second item, if the backend has only transactions of one item (Bigtable).
         """
         return AsyncTransaction(self)

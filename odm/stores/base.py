@@ -1,4 +1,4 @@
-"""What both stores share: settings, the connection, and what is open."""
+"""`BaseStore`: the settings and the connection, shared by `Store` and `AsyncStore`."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -37,16 +37,16 @@ E = TypeVar("E", bound=Entity)
 
 @frozen
 class _Opened:
-    """What the first call of a store opens, and later ones use until it is closed or entities have joined the table.
+    """Opened by the first call of a store, and used until the store is closed or entities join the table.
 
-    A store with other options opens one on that of its origin, and another one when its origin has another: two threads
-    may both do so, which only takes time.
+    A store from `with_options` opens one on top of its origin's, and opens it again when the origin's is replaced. Two
+    threads may both do this: it costs time, but is correct.
 
     Attributes:
-        schema: as the table compiled it.
-        session, calls: the store's.
-        send: answers a request that nobody watches.
-        origin: of a store with other options, what its origin had open.
+        schema: the compiled schema of the table.
+        session, calls: those of the store.
+        send: answers a request without reporting it.
+        origin: for a store from `with_options`, what its origin had open.
     """
 
     schema: Schema
@@ -57,10 +57,10 @@ class _Opened:
 
 
 class BaseStore:
-    """Settings and connection of `Store` and `AsyncStore`, which differ in how requests are performed."""
+    """The settings and connection of `Store` and `AsyncStore`, which differ only in how they perform requests."""
 
     _perform: ClassVar[Callable[..., Any]]
-    """Answers a request of the core on a connection: `perform`, or `aperform`."""
+    """Answers a request on a connection: `perform` or `aperform`."""
 
     def __init__(  # noqa: PLR0913  # the options of a store
         self,
@@ -77,7 +77,7 @@ class BaseStore:
         timeout: float | None = None,
         retries: int | None = None,
     ) -> None:
-        wrong = f"{table!r} is no Table" if not isinstance(table, Table) else ""
+        wrong = f"{table!r} is not a Table" if not isinstance(table, Table) else ""
         if not isinstance(backend, Backend):
             wrong = wrong or f"{backend!r} is not a backend"
         if wrong:
@@ -108,21 +108,20 @@ class BaseStore:
     def with_options(
         self, *, timeout: float | None = None, retries: int | None = None, retry_safe: bool | None = None
     ) -> Self:
-        """This store with other options, for some of its calls: ``db.with_options(timeout=0.5).get(...)``.
+        """A copy of this store with other options, for some calls: ``db.with_options(timeout=0.5).get(...)``.
 
-        It shares all else with this one, connections included: closing one closes both. Each pair of values has
-        connections of its own within, so use few different ones.
+        It shares everything else with this store, also the connections: closing one closes both. Each pair of timeout
+        and retries has its own pool of connections, so use few different pairs.
 
         Args:
-            timeout: as for the store itself; None: as it is in this one.
-            retries: likewise.
-            retry_safe: True: an update may be sent again when its answer was lost, and is done once all the same: for
-                an increment that must count exactly. On DynamoDB such an update is a transaction, at twice the write
-                units; it goes with ``returning="none"`` only. Bigtable cannot do that: Unsupported. None: as it is in
-                this store.
+            timeout: as for the store, in seconds; None: the value of this store.
+            retries: as for the store; None: the value of this store.
+            retry_safe: True: an update whose answer was lost may be retried and is still applied only once, for exact
+                increments. On DynamoDB such an update is a transaction, which costs twice the write units and only
+                allows ``returning="none"``. Bigtable raises Unsupported. None: the value of this store.
 
         Raises:
-            BadValue: a value makes no sense.
+            BadValue: a value is not allowed.
         """
         if retry_safe not in (None, True, False):
             raise BadValue(f"retry_safe={retry_safe!r}: say True or False")
@@ -138,11 +137,11 @@ class BaseStore:
 
     @property
     def _session(self) -> Session:
-        """The compiled schema with the connection for it; compiled again when entities have joined the table since."""
+        """The compiled schema with its connection; compiled again when entities have joined the table."""
         return self._current().session
 
     def _call(self) -> tuple[Calls, Callable[[Any], Any]]:
-        """What a call is made with: the calls of the store, and what answers (and reports) their requests."""
+        """The calls of the store, and the function that answers (and reports) their requests."""
         opened = self._current()
         if self._on_request is None and not OPEN.get() and not LOG.isEnabledFor(logging.DEBUG):
             return opened.calls, opened.send
@@ -150,11 +149,11 @@ class BaseStore:
         return opened.calls, partial(self._perform, connection, watch=watch)
 
     def _current_calls(self) -> CurrentCalls:
-        """The calls for what takes several of them, while entities may join the table."""
+        """The calls for procedures, transactions and batches, during which entities may join the table."""
         return CurrentCalls(lambda: self._session)
 
     def _watched(self, session: Session) -> tuple[Connection[Any], Observer]:
-        """The connection, measured where it is asked for, and who watches it."""
+        """The connection, metered if a hook or meter needs it, and its observer."""
         meters = open_meters(self._origin or self)
         measured = self._on_request is not None or bool(meters)
         connection = session.connection.metered() if measured else session.connection
@@ -188,7 +187,7 @@ class BaseStore:
         return opened
 
     def _open_twin(self, origin: Self) -> "_Opened":
-        """What a store with other options has: the connection of its origin, with its own policy."""
+        """For a store from `with_options`: the connection of its origin, with its own retry policy."""
         first = origin._current()
         connection = self._with_policy(first.session.connection)
         session = evolve(first.session, connection=connection, retry_safe=self._retry_safe)
@@ -204,16 +203,16 @@ class BaseStore:
         return connection if policy == DEFAULT_POLICY else connection.with_retry_policy(policy)
 
     def meter(self) -> AbstractContextManager[Meter]:
-        """Count what this store sends inside of a block: ``with db.meter() as meter: ...``, then ``print(meter)``.
+        """Count the requests of this store inside a block: ``with db.meter() as meter: ...``, then ``print(meter)``.
 
-        Counted is what is called in the block's thread or task, and in tasks that are started in it; not in threads
-        that it starts. Meters may be nested: each counts all that happens in its block. While one is open, DynamoDB is
-        asked for the capacity that each request consumes, and the bundled engine works it out, which takes it time.
+        It counts calls in the block's thread or task and in tasks started in the block, not in threads started there.
+        Meters may be nested: each counts everything in its block. While one is open, requests to DynamoDB ask for the
+        consumed capacity (``ReturnConsumedCapacity``), and the bundled engine computes it, which takes time.
         """
         return metering(self._origin or self)
 
     def _disconnect(self) -> Connection[Any] | None:
-        """Take the open connection out of the store, for one caller to close it."""
+        """Remove the open connection from the store, so that only one caller closes it."""
         if self._origin is not None:
             return self._origin._disconnect()
         with self._lock:
@@ -221,10 +220,10 @@ class BaseStore:
         return None if opened is None else opened.session.connection
 
     def key_of(self, entity: Entity) -> tuple[str, str]:
-        """The key under which an entity is stored: partition and sort, as text; "" where there is no sort.
+        """The key of an entity: partition key and sort key, as text; "" if it has no sort key.
 
         Raises:
-            KeyValueError: a field of it is None or cannot stand in a key.
+            KeyValueError: a key field is None or has a value that cannot be in a key.
         """
         return self._session.context.schema.target(entity).key
 
@@ -235,19 +234,19 @@ class BaseStore:
         write: "Literal['put', 'insert', 'delete'] | None" = None,
         when: Condition | bool | None = None,
     ) -> Explanation:
-        """What a call would do, without doing it: pattern, index, partitions and range, filter, requests.
+        """What a call would do, without sending it: pattern, index, partitions and range, filter, requests.
 
         ``explain(query)`` explains a read, ``explain(entity)`` its put, ``explain(entity_or_key, set_(...))`` an
         update, ``explain(entity_or_key, write="delete")`` a delete.
 
         Args:
             what: a query, an entity, or a key.
-            actions: those of the update to explain.
+            actions: the actions of the update to explain.
             write: which write to explain.
             when: the condition of that write.
 
         Returns:
-            A value that prints; its ``native`` is the first request as the backend would send it.
+            The explanation, to print; its ``native`` is the first request that the backend would send.
         """
         return explain(self._session, what, actions, write, when)
 
@@ -255,7 +254,7 @@ class BaseStore:
 def _check_options(
     table: Table, prefix: object, limits: str, on_unknown: str, callables: Mapping[str, object], random: object
 ) -> None:
-    """Refuse options that cannot be used. Raises BadValue."""
+    """Raise BadValue for options that cannot be used."""
     if not isinstance(prefix, str) or (prefix and not is_name(prefix + table.name)):
         raise BadValue(f"prefix={prefix!r}: the name of a table with its prefix has {NAMES}")
     if limits not in ("portable", "native"):
@@ -270,7 +269,7 @@ def _check_options(
 
 
 def _retry_policy(timeout: float | None, retries: int | None) -> RetryPolicy:
-    """Refuse numbers that make no sense. Raises BadValue."""
+    """The policy for these options; raises BadValue for values that are not allowed."""
     number = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout <= TIMEOUT_MAX
     if timeout is not None and not number:
         raise BadValue(
@@ -278,14 +277,14 @@ def _retry_policy(timeout: float | None, retries: int | None) -> RetryPolicy:
         )
     count = isinstance(retries, int) and not isinstance(retries, bool) and retries >= 0
     if retries is not None and not count:
-        raise BadValue(f"retries={retries!r}: give how often a request is sent again, an int of 0 or more")
+        raise BadValue(f"retries={retries!r}: give the number of retries, an int of 0 or more")
     return RetryPolicy(timeout, retries)
 
 
 def _check_secret(secret: object) -> None:
-    """Refuse a secret that signs nothing, and do not show it. Raises BadValue."""
+    """Raise BadValue for an empty secret or one of a wrong type; the message does not show it."""
     if secret is not None and (not isinstance(secret, str | bytes) or not secret):
         raise BadValue(
-            "cursor_secret= is text or bytes, and not empty: with an empty one, anybody can sign; leave it out for "
-            "cursors that are not signed"
+            "cursor_secret= must be str or bytes, and not empty: with an empty secret, anybody can sign a cursor; "
+            "leave it out for unsigned cursors"
         )

@@ -13,7 +13,7 @@ from odm.stores.base import BaseStore
 class Batch:
     """Collects puts and deletes and sends them when the ``with`` block ends, or sooner when there are many.
 
-    Not atomic. The last operation on a key wins. When the block raises, what has not been sent is dropped.
+    Not atomic. The last operation on a key wins. If the block raises, operations that were not sent are discarded.
     """
 
     def __init__(self, store: BaseStore) -> None:
@@ -34,10 +34,10 @@ class Batch:
             self._pending.close()
 
     def put(self, entity: Entity) -> None:
-        """Write an entity over whatever is under its key.
+        """Write an entity; replaces any item under its key.
 
         Raises:
-            BadValue: it has a Revision, or a value that cannot be stored; or the batch is not in its block.
+            BadValue: it has a Revision or a value that cannot be stored, or the call is outside of the block.
         """
         self._pending.put(entity)
         self._flush_if_full()
@@ -47,14 +47,14 @@ class Batch:
     @overload
     def delete(self, which: Entity | Query[Any], /) -> None: ...
     def delete(self, which: Any, /, **key: Any) -> None:
-        """Remove an item; one that is not there is no failure.
+        """Remove an item; no error if it does not exist.
 
         Args:
             which: an entity class with its key fields, an entity, or a key.
             key: the key fields.
 
         Raises:
-            BadValue: an entity with a Revision; or the batch is not in its block.
+            BadValue: the entity has a Revision, or the call is outside of the block.
         """
         self._pending.delete(which, **key)
         self._flush_if_full()
@@ -70,7 +70,7 @@ class Batch:
 class AsyncBatch:
     """Collects puts and deletes and sends them when the ``async with`` block ends, or sooner when there are many.
 
-    Not atomic. The last operation on a key wins. When the block raises, what has not been sent is dropped.
+    Not atomic. The last operation on a key wins. If the block raises, operations that were not sent are discarded.
     """
 
     def __init__(self, store: BaseStore) -> None:
@@ -91,10 +91,10 @@ class AsyncBatch:
             self._pending.close()
 
     async def put(self, entity: Entity) -> None:
-        """Write an entity over whatever is under its key.
+        """Write an entity; replaces any item under its key.
 
         Raises:
-            BadValue: it has a Revision, or a value that cannot be stored; or the batch is not in its block.
+            BadValue: it has a Revision or a value that cannot be stored, or the call is outside of the block.
         """
         self._pending.put(entity)
         await self._flush_if_full()
@@ -104,14 +104,14 @@ class AsyncBatch:
     @overload
     async def delete(self, which: Entity | Query[Any], /) -> None: ...
     async def delete(self, which: Any, /, **key: Any) -> None:
-        """Remove an item; one that is not there is no failure.
+        """Remove an item; no error if it does not exist.
 
         Args:
             which: an entity class with its key fields, an entity, or a key.
             key: the key fields.
 
         Raises:
-            BadValue: an entity with a Revision; or the batch is not in its block.
+            BadValue: the entity has a Revision, or the call is outside of the block.
         """
         self._pending.delete(which, **key)
         await self._flush_if_full()

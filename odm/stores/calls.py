@@ -1,4 +1,4 @@
-"""The calls of a store, as steps of procedures, on its session."""
+"""`StoreCalls`: the calls of a store as generators, on its session."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -28,7 +28,7 @@ from odm.protocol.requests import Sleep
 
 
 class StoreCalls(Calls):
-    """See `Calls`, which says what each does; its overloads say the types that are Any here."""
+    """Implements `Calls`, which documents each method and has overloads for the types that are Any here."""
 
     def __init__(self, session: Session) -> None:
         self._opened = session
@@ -145,7 +145,7 @@ class StoreCalls(Calls):
         return TransactionSteps(lambda: self._context, self.commit)
 
     def commit(self, intents: Sequence[WriteIntent]) -> CoreGen[None]:
-        """Apply the operations of a transaction, or none."""
+        """Apply all operations of a transaction, or none."""
         return store_writes.write_transaction(self._context, self, intents)
 
     def marked(self, companion: BaseCompanion, key: Query[Any]) -> CoreGen[tuple[Any, str | None]]:
@@ -168,10 +168,10 @@ class StoreCalls(Calls):
 
 
 class CurrentCalls(StoreCalls):
-    """Those of a procedure, transaction or batch: entities may join the table while it is under way.
+    """The calls of a procedure, transaction or batch: entities may join the table while it runs.
 
     Args:
-        current: the session of the store now.
+        current: returns the current session of the store.
     """
 
     def __init__(self, current: Callable[[], Session]) -> None:

@@ -1,7 +1,7 @@
-"""`Transaction` and `AsyncTransaction`: blocks at whose end several items are written together, or none of them.
+"""`Transaction` and `AsyncTransaction`: blocks that write several items at their end, all or none.
 
-Operations are collected without I/O, so they are methods without ``await`` in sync and async alike: one that nobody
-awaited would be missing from the transaction, and nothing would fail. Only the ends of the blocks differ.
+Operations are collected without I/O, so their methods have no ``await``, in sync and async alike: an operation whose
+``await`` was forgotten would be missing from the transaction without an error. Only the ends of the blocks differ.
 """
 
 from types import TracebackType
@@ -13,7 +13,7 @@ from odm.stores.base import BaseStore
 
 
 class Transaction(Operations):
-    """The transaction of a `odm.Store`: ``with db.transaction() as tx:``; committed when the block ends."""
+    """The transaction of an `odm.Store`: ``with db.transaction() as tx:``; committed when the block ends."""
 
     def __init__(self, store: BaseStore) -> None:
         calls = store._current_calls()

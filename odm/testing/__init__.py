@@ -1,11 +1,11 @@
-"""For tests: of your application, and of a backend.
+"""Tools to test your application, or a backend.
 
-**Of an application.** `Clock` moves the time of a store, `Ids` makes the same ids in every run, and
-`odm.backends.local.Faults` does to the application what a cloud may do. With pytest there are the fixtures
-``odm_memory``, ``odm_file``, ``odm_clock`` and ``odm_faults``: see `odm.testing.plugin`.
+**An application.** `Clock` sets the time of a store, `Ids` makes the same ids in every run, and
+`odm.backends.local.Faults` injects the failures of a cloud service. With pytest there are the fixtures ``odm_memory``,
+``odm_file``, ``odm_clock`` and ``odm_faults``: see `odm.testing.plugin`.
 
-**Of a backend**: the conformance suite, what every backend must do, as pytest tests. A backend joins with one test
-module, which imports the suite and gives two fixtures::
+**A backend.** The conformance suite tests with pytest what every backend must do. To run it on a backend, write one
+test module that imports the suite and defines two fixtures::
 
     import pytest
     from odm.testing import Capabilities
@@ -20,14 +20,13 @@ module, which imports the suite and gives two fixtures::
 
     @pytest.fixture
     def capabilities():
-        return Capabilities(indexes=False)  # what it refuses, so far
+        return Capabilities(indexes=False)  # False: features that it does not support
 
-Each test is written once and runs sync and async, on `odm.Store` and on `odm.AsyncStore`; a module that defines a
-fixture ``mode`` of its own (returning "sync" or "async") runs in that one alone. Each test works on tables of its
-own, which are dropped at its end, so tests may share a service. What a flag denies is not skipped: the tests that need
-it pass by raising `odm.Unsupported`.
+Each test runs sync and async, on `odm.Store` and on `odm.AsyncStore`; a module that defines its own fixture ``mode``
+(returning "sync" or "async") runs only in that mode. Each test has its own tables, which are dropped at its end, so
+tests may share a service. Tests of a feature whose flag is False are not skipped: they must raise `odm.Unsupported`.
 
-This package is the only part of odm that imports pytest, and `Clock` and `Ids` need none.
+This package is the only part of odm that imports pytest; `Clock` and `Ids` do not need it.
 """
 
 from typing import TYPE_CHECKING
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from odm.testing.ids import Ids
     from odm.testing.opening import OpenStore
 else:
-    # Loaded at the first use: pytest loads this package with the plugin, in projects that may not even use odm.
+    # Loaded on first use: pytest loads this package with the plugin, also in projects that do not use odm.
 
     _MODULES = {"Capabilities": "capabilities", "Clock": "clock", "Ids": "ids", "OpenStore": "opening"}
 

@@ -1,4 +1,4 @@
-"""A blocking face over `odm.AsyncStore`, so that one test runs sync and async."""
+"""A sync wrapper of `odm.AsyncStore`, so that one test runs sync and async."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 def blocking(store: AsyncStore, runner: asyncio.Runner) -> Store:
-    """The async store, used like a `odm.Store`: each call is run to its end on the runner's event loop."""
+    """The async store with the methods of `odm.Store`: each call runs to completion on the runner's event loop."""
     return cast(Store, _BlockingStore(store, runner))
 
 
 class _Blocking:
-    """Methods of the inner object; those that are coroutines are run to their end."""
+    """Has the methods of the inner object, and runs coroutines to completion."""
 
     def __init__(self, inner: Any, runner: asyncio.Runner) -> None:
         self._inner = inner
@@ -34,7 +34,7 @@ class _Blocking:
         return lambda *args, **kwargs: self._run(attribute(*args, **kwargs))
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Run a call in the context of its caller, where a meter may be open; the runner's own is an older one."""
+        """Run a call in the caller's context, where a meter may be open; the runner's own context is an older one."""
         return self._runner.run(call, context=copy_context())
 
     def __enter__(self) -> Any:

@@ -1,4 +1,4 @@
-"""What a backend says of itself to the suite: flags for what it refuses, reasons for what its service gets wrong."""
+"""`Capabilities`: what a backend supports, and the known faults of its service."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -17,22 +17,21 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 @frozen
 class Capabilities:
-    """What a backend can do. A feature that is False is expected to raise `odm.Unsupported` wherever it is used.
+    """The features of a backend. A feature that is False must raise `odm.Unsupported` wherever it is used.
 
     Attributes:
-        conditions: writes may have any condition: ``when=``, a Revision, inserts and deletes of what expires. Without,
+        conditions: writes with any condition: ``when=``, a Revision, inserts and deletes of items with a TTL. If False,
             only `insert` and writes without a condition work.
-        indexes: secondary patterns. Without, a table that has one is refused.
-        segment: scans of one part, which the workers of several processes share among them.
-        segments: scans in parts that are read together.
-        retry_safe: updates that are sent again when their answer was lost, and done once all the same.
-        transactions: several items are written together or not at all. Without, the second operation of a transaction
-            is refused at its call, and one of a single operation works.
-        updates: `update` and all its actions.
-        units: a meter knows what was read and written, and not only what was sent and answered;
-            and a write is one call.
-        faults: what the *service behind* the backend is known to get wrong: name of a test to the reason. The test must
-            fail, so that the entry goes when the service is fixed.
+        indexes: secondary patterns. If False, a table with one is refused.
+        segment: scans of a single segment, so that several processes can share a scan.
+        segments: scans of several segments in parallel.
+        retry_safe: updates that are retried when their answer was lost, and still applied only once.
+        transactions: several items are written together or not at all. If False, a transaction of one operation works,
+            and the call of a second one is refused.
+        updates: `update` with all its actions.
+        units: a meter reports the units that were read and written, not only requests and answers; a write is one call.
+        faults: known faults of the *service behind* the backend: name of a test to the reason. The test must fail, so
+            that the entry is removed when the service is fixed.
     """
 
     conditions: bool = True
@@ -47,9 +46,9 @@ class Capabilities:
 
 
 def needs(*flags: Flag) -> Callable[[T], T]:
-    """Marks a test, or all tests of a class, that use features which a backend may refuse.
+    """Marks a test, or all tests of a class, that use features which a backend may not support.
 
-    Where one of the flags is False, the test passes by raising `odm.Unsupported`, and in no other way.
+    If one of the flags is False, the test passes only by raising `odm.Unsupported`.
     """
 
     def decorate(target: T) -> T:
@@ -66,7 +65,7 @@ def needs(*flags: Flag) -> Callable[[T], T]:
 
 
 def _flagged(test: T, flags: tuple[Flag, ...]) -> T:
-    test, inner = getattr(test, "__odm_needs__", (test, ()))  # one of a class that is marked as a whole too
+    test, inner = getattr(test, "__odm_needs__", (test, ()))  # the class may be marked too
     flags = (*inner, *flags)
     own = list(signature(test).parameters.values())
     given = any(parameter.name == "capabilities" for parameter in own)
@@ -80,7 +79,7 @@ def _flagged(test: T, flags: tuple[Flag, ...]) -> T:
         with pytest.raises(Unsupported):
             test(*args, **passed)
 
-    # pytest asks for the fixtures that the signature names.
+    # pytest passes the fixtures that the signature names.
     parameters = own if given else [*own, Parameter("capabilities", Parameter.KEYWORD_ONLY)]
     run.__signature__ = signature(test).replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__odm_needs__ = (test, flags)  # type: ignore[attr-defined]

@@ -7,12 +7,12 @@ from odm.errors import BadValue
 
 
 class Clock:
-    """The time of a test: ``Memory(clock=clock)``, ``LocalFile(path, clock=clock)``; a call gives epoch seconds.
+    """The time of a test: ``Memory(clock=clock)``, ``LocalFile(path, clock=clock)``; a call returns epoch seconds.
 
-    What expires on a store with this clock, and what its indexes show with ``index_lag``, follows it. Thread-safe.
+    Stores with this clock use it for expiry and for ``index_lag``. Thread-safe.
 
     Args:
-        start: the first time, with a time zone; by default the whole second in which the clock was made.
+        start: the first time, with a time zone; default: the current time, rounded down to a whole second.
 
     Raises:
         BadValue: the start has no time zone.
@@ -40,19 +40,19 @@ class Clock:
             by: how much, as a timedelta or in seconds.
 
         Raises:
-            BadValue: it is negative.
+            BadValue: the duration is negative.
         """
         step = by if isinstance(by, timedelta) else timedelta(seconds=by)
         if step < timedelta():
-            raise BadValue(f"advance({by!r}): time only passes forwards; set() the clock to an earlier time instead")
+            raise BadValue(f"advance({by!r}): time only moves forwards; to go back, set() the clock to an earlier time")
         with self._lock:
             self._now += step
 
     def set(self, moment: datetime) -> None:
-        """Go to another time, earlier or later.
+        """Set the clock to another time, earlier or later.
 
         Raises:
-            BadValue: it has no time zone.
+            BadValue: the time has no time zone.
         """
         checked = _checked(moment)
         with self._lock:

@@ -1,4 +1,4 @@
-"""Entities with companions, which the suite writes: a highest level, a list, seats, and what was done last."""
+"""Entities of the suite that have companions: a highest level, a list of levels, seats, and the last change."""
 # ruff: noqa: D101  # names say what they are
 
 from datetime import datetime
@@ -24,7 +24,7 @@ from odm import (
 
 
 class Own(Companion):
-    """Has one class of items of its own, for each entity that declares it."""
+    """A companion with one class of items for each entity that declares it."""
 
     fields: ClassVar[dict[str, Any]]
     key: ClassVar[tuple[str, ...]]
@@ -40,7 +40,7 @@ class Own(Companion):
 
 
 class Highest(Own):
-    """The highest level that a player of a group ever had: nothing of the item is read for it."""
+    """The highest level that any player of a group ever had; it does not read the item."""
 
     fields: ClassVar[dict[str, Any]] = {"group": str, "level": int}
     key: ClassVar[tuple[str, ...]] = ("HIGHEST#{group}",)
@@ -56,7 +56,7 @@ class Highest(Own):
 
 
 class Listed(Own):
-    """An item for the level that each player has, which goes with it; and how often it has changed, in a mark."""
+    """An item for the current level of each player; a mark counts the changes of the level."""
 
     fields: ClassVar[dict[str, Any]] = {"level": int, "name": str, "changes": int}
     key: ClassVar[tuple[str, ...]] = (
@@ -82,7 +82,7 @@ class Listed(Own):
 
 
 class Seat(Own):
-    """A seat that one player has: an insert, which is refused where it is taken."""
+    """A seat that only one guest can have: an insert, which is refused if the seat is taken."""
 
     fields: ClassVar[dict[str, Any]] = {"seat": str}
     key: ClassVar[tuple[str, ...]] = ("SEAT#{seat}",)
@@ -104,7 +104,7 @@ class Seat(Own):
 
 
 class Last(Own):
-    """What was last done with a guest, noted after the write was applied."""
+    """The last change of a guest, written after the change was applied."""
 
     fields: ClassVar[dict[str, Any]] = {"name": str, "done": str}
     key: ClassVar[tuple[str, ...]] = ("LAST#{name}",)
@@ -158,12 +158,12 @@ class Guest(Entity, table=players, version=2):
 
 @procedure
 def marked(do: Calls, key: Query[Player]) -> Gen[tuple[Player | None, str | None]]:
-    """A player, and how often its level has changed."""
+    """A player, and the number of changes of its level."""
     return (yield from do.marked(Player.listed, key))
 
 
 class Pass(Entity, table=players):
-    """Lies in the partition of a guest, and has no companion."""
+    """Shares the partition of a guest, and has no companion."""
 
     name: str
     number: int

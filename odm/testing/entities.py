@@ -1,8 +1,8 @@
-"""What the suite stores: a few tables, and entities that together use every feature.
+"""The tables and entities of the suite, which together use every feature.
 
-``plain`` has no secondary index, ``indexed`` has several, ``hashes`` has no sort key. ``plain_v2``, ``plain_v3``
-and ``indexed_v2`` are the same tables with later declarations of entities: what an application looks like after a
-deployment. Tables with other kinds of indexes are in `odm.testing.spreading`.
+``plain`` has no secondary index, ``indexed`` has several, ``hashes`` has no sort key. ``plain_v2``, ``plain_v3`` and
+``indexed_v2`` are the same tables with later versions of the entities, as after a deployment of an application. Tables
+with other kinds of indexes are in `odm.testing.spreading`.
 """
 # ruff: noqa: RUF012  # pydantic copies defaults
 
@@ -71,7 +71,7 @@ class Customer(Entity, table=plain):
 
 
 class Order(Entity, table=plain):
-    """The everyday entity."""
+    """An entity without special features."""
 
     customer_id: str
     order_id: str
@@ -83,7 +83,7 @@ class Order(Entity, table=plain):
 
 
 class OrderLine(Entity, table=plain):
-    """Stored under the key of its order."""
+    """Its key begins with the key of its order."""
 
     customer_id: str
     order_id: str
@@ -134,7 +134,7 @@ class Event(Entity, table=plain):
 
 
 class Score(Entity, table=plain):
-    """Highest first."""
+    """Sorted by points, highest first."""
 
     game: str
     points: Annotated[int, Field(ge=0, lt=10**6)]
@@ -144,7 +144,7 @@ class Score(Entity, table=plain):
 
 
 class Visit(Entity, table=plain):
-    """A sort component that keeps whole seconds only."""
+    """A sort component that stores whole seconds only."""
 
     page: str
     at: datetime
@@ -154,7 +154,7 @@ class Visit(Entity, table=plain):
 
 
 class Sample(Entity, table=plain):
-    """A partition a day."""
+    """One partition per day."""
 
     station: str
     at: datetime
@@ -164,7 +164,7 @@ class Sample(Entity, table=plain):
 
 
 class Session(Entity, table=plain):
-    """Expires."""
+    """Has a TTL."""
 
     user: str
     session_id: str
@@ -197,7 +197,7 @@ class Tally(Entity, table=plain):
 
 
 class Account(Entity, table=plain):
-    """Never holds less than nothing."""
+    """Its balance cannot be negative."""
 
     name: str
     balance: Annotated[int, Field(ge=0)] = 0
@@ -206,7 +206,7 @@ class Account(Entity, table=plain):
 
 
 class Everything(Entity, table=plain):
-    """A field of every type that reads back equal."""
+    """A field of every type whose values read back equal."""
 
     name: str
     text: str = ""
@@ -263,7 +263,7 @@ class Keyed(Entity, table=plain):
 
 
 class ByValue(Entity, Generic[V]):
-    """The base of one entity a key type; no entity itself."""
+    """The base class of the entities below, one for each key type; not an entity itself."""
 
     owner: str = "o"
     value: V
@@ -350,7 +350,7 @@ class OrderV2(Entity, table=plain_v2, tag="Order"):
 
 
 class SheetV2(Entity, table=plain_v2, tag="Sheet"):
-    """Asks ``title`` to be a number, which stored ones are not."""
+    """Declares ``title`` as a number, while stored titles are text."""
 
     book: str = "b"
     sheet_id: str
@@ -359,11 +359,11 @@ class SheetV2(Entity, table=plain_v2, tag="Sheet"):
     primary = PrimaryKey("SHEETS#{book}", "{sheet_id}")
 
 
-# --- table "plain" after another one
+# --- table "plain" after another deployment
 
 
 class Client(Entity, table=plain_v3):
-    """Has the keys of a Customer, and another tag."""
+    """Has the keys of a Customer with another tag."""
 
     customer_id: str
     name: str = ""
@@ -433,7 +433,7 @@ class TicketV2(Entity, table=indexed_v2, tag="Ticket"):
 
 
 class Setting(Entity, table=hashes):
-    """An item a partition."""
+    """One item per partition."""
 
     name: str
     value: str = ""

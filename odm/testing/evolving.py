@@ -1,4 +1,4 @@
-"""What the suite stores of entities that change, as three deployments see them, and of entities that are trimmed."""
+"""Entities of the suite that change, in the versions of three deployments, and entities with ``keep=``."""
 
 # ruff: noqa: RUF012  # pydantic copies defaults
 
@@ -24,7 +24,7 @@ kept_indexed = Table("kept_indexed")
 
 
 class Person(Entity, table=people):
-    """As it was first."""
+    """Version 1."""
 
     person_id: str
     name: str
@@ -35,7 +35,7 @@ class Person(Entity, table=people):
 
 
 class PersonV2(Entity, table=people_v2, tag="Person", version=2):
-    """Has its name in two parts."""
+    """Version 2: has a first and a last name."""
 
     person_id: str
     first: str
@@ -48,7 +48,7 @@ class PersonV2(Entity, table=people_v2, tag="Person", version=2):
     @upgrade(from_=1)
     @staticmethod
     def split_name(item: dict[str, Any]) -> dict[str, Any]:
-        """Version 1 had both in one."""
+        """Version 1 had one field for both names."""
         if item["name"] == "?":
             raise ValueError("nobody knows")
         first, _, last = item.pop("name").partition(" ")
@@ -56,7 +56,7 @@ class PersonV2(Entity, table=people_v2, tag="Person", version=2):
 
 
 class PersonV3(Entity, table=people_v3, tag="Person", version=3):
-    """Calls the last name something else."""
+    """Version 3: renames the last name."""
 
     person_id: str
     first: str
@@ -69,19 +69,19 @@ class PersonV3(Entity, table=people_v3, tag="Person", version=3):
     @staticmethod
     @upgrade(from_=2)
     def rename_last(item: dict[str, Any]) -> dict[str, Any]:
-        """Version 2 had it as ``last``; one of them was moved by mistake."""
+        """Version 2 called it ``last``; for one person this upgrade changes the key, a deliberate bug."""
         moved = {"person_id": "elsewhere"} if item["first"] == "Moved" else {}
         return {**item, "family": item.pop("last"), **moved}
 
     @upgrade(from_=1)
     @classmethod
     def split_name(cls, item: dict[str, Any]) -> dict[str, Any]:
-        """As in version 2, which is not around any more."""
+        """As in version 2; an application would have removed that class."""
         return PersonV2.split_name(item)
 
 
 class Parcel(Entity, table=parcels):
-    """Found by its place."""
+    """Indexed by its place."""
 
     parcel_id: str
     place: str
@@ -94,7 +94,7 @@ class Parcel(Entity, table=parcels):
 
 
 class ParcelV2(Entity, table=parcels_v2, tag="Parcel", version=2):
-    """Has the country in the place, its weight in grams, calls its revision ``rev``, and does not know ``note``."""
+    """Adds the country, has the weight in grams, stores the revision as ``rev``, and has no ``note``."""
 
     parcel_id: str
     city: str
@@ -115,7 +115,7 @@ class ParcelV2(Entity, table=parcels_v2, tag="Parcel", version=2):
 
 
 class Memo(Entity, table=memos):
-    """Is not locked."""
+    """Has no Revision."""
 
     memo_id: str
     text: str = ""
@@ -124,7 +124,7 @@ class Memo(Entity, table=memos):
 
 
 class LockedMemo(Entity, table=memos_locked, tag="Memo"):
-    """Is locked now."""
+    """The same entity with a Revision."""
 
     memo_id: str
     text: str = ""
@@ -149,7 +149,7 @@ class Bag(Entity, table=bags):
 
 
 class BagV2(Entity, table=bags_v2, tag="Bag", version=2):
-    """Knows one of them, and counts."""
+    """Has one of these fields, and the size of ``contents``."""
 
     name: str
     words: set[str] = set()
@@ -160,7 +160,7 @@ class BagV2(Entity, table=bags_v2, tag="Bag", version=2):
     @upgrade(from_=1)
     @staticmethod
     def count(item: dict[str, Any]) -> dict[str, Any]:
-        """Version 1 did not count."""
+        """Version 1 had no size."""
         return {**item, "size": len(item["contents"])}
 
 
@@ -176,7 +176,7 @@ class Post(Entity, table=kept):
 
 
 class Comment(Entity, table=kept, keep=3):
-    """The last in sort order is the newest."""
+    """Ascending: the last in sort order is the newest."""
 
     post_id: str
     number: Annotated[int, Field(ge=0, lt=1000)]
@@ -187,7 +187,7 @@ class Comment(Entity, table=kept, keep=3):
 
 
 class Highscore(Entity, table=kept, keep=2):
-    """The first in sort order is the newest."""
+    """Descending: the first in sort order is the newest."""
 
     game: str
     points: Annotated[int, Field(ge=0, lt=1000)]
@@ -197,7 +197,7 @@ class Highscore(Entity, table=kept, keep=2):
 
 
 class Notice(Entity, table=kept_indexed, keep=2):
-    """Stands in an index too."""
+    """Has an index."""
 
     board: str
     number: Annotated[int, Field(ge=0, lt=1000)]

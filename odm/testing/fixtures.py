@@ -1,4 +1,4 @@
-"""The fixtures of the suite; a backend's module gives ``backend`` and ``capabilities``."""
+"""The fixtures of the suite; the test module of a backend defines ``backend`` and ``capabilities``."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def mode(request: pytest.FixtureRequest) -> Mode:
 
 @pytest.fixture(autouse=True)
 def known_faults(request: pytest.FixtureRequest, capabilities: Capabilities) -> None:
-    """A test that the service is known to fail must fail, for the reason given."""
+    """Expects a test that is listed as a known fault of the service to fail."""
     name = getattr(request.node, "originalname", None) or request.node.name
     if name in capabilities.faults:
         request.applymarker(pytest.mark.xfail(reason=capabilities.faults[name], strict=True))
@@ -58,13 +58,13 @@ def local(stores: Stores) -> Store:
 
 @pytest.fixture
 def lean(stores: Stores) -> Store:
-    """A store of the table whose indexes do not hold whole items."""
+    """A store of the table whose indexes do not project whole items."""
     return stores.open(spreading.lean)
 
 
 @pytest.fixture
 def offline(stores: Stores) -> Iterator[Store]:
-    """A store of the same table, not created: at the end of the test nothing must have been sent."""
+    """A store of the table without indexes, not created: the test must not send any request."""
     yield stores.offline(entities.plain)
     assert stores.requests == []
 

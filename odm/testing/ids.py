@@ -6,19 +6,19 @@ from uuid import UUID
 
 
 class Ids:
-    """Makes the same UUIDs in the same order each time: a call gives the next, `text` gives it as text.
+    """Makes the same UUIDs in the same order in every run: a call returns the next one, `text` returns it as text.
 
-    Give it to what makes ids in your application, in place of ``uuid4``::
+    Use it in place of ``uuid4`` where your application makes ids::
 
         new_id: Callable[[], UUID] = (
             uuid4  # in the application, called by name: Field(default_factory=lambda: new_id())
         )
         monkeypatch.setattr(application, "new_id", Ids())  # in its tests
 
-    What odm itself draws is repeatable by ``Store(..., random=random.Random(7))``. Thread-safe.
+    To repeat the random numbers of odm itself, use ``Store(..., random=random.Random(7))``. Thread-safe.
 
     Args:
-        seed: another one makes other ids.
+        seed: each seed makes other ids.
     """
 
     def __init__(self, seed: int = 0) -> None:

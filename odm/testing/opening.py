@@ -1,4 +1,4 @@
-"""What the fixtures ``odm_memory`` and ``odm_file`` are: opens stores for one test."""
+"""`OpenStore`, the type of the fixtures ``odm_memory`` and ``odm_file``: opens stores for one test."""
 
 from typing import Any, overload
 
@@ -9,12 +9,12 @@ from odm.stores.sync import Store
 
 
 class OpenStore:
-    """Opens stores on one backend: a call creates the table and gives a store of it.
+    """Opens stores on one backend: a call creates the table and returns a store of it.
 
-    Stores that one test opens see the same data. They are closed when the test ends.
+    All stores of a test share the same data. They are closed when the test ends.
 
     Attributes:
-        backend: where the tables are.
+        backend: the backend of the tables.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -28,22 +28,22 @@ class OpenStore:
     def __call__(
         self, table: Table, kind: type[Store] | type[AsyncStore] = Store, **options: Any
     ) -> Store | AsyncStore:
-        """Open a store whose table is created.
+        """Create the table and open a store of it.
 
         Args:
             table: the table of your entities.
-            kind: `odm.AsyncStore` for an async one.
-            options: those of the store, such as ``cursor_secret``.
+            kind: `odm.AsyncStore` for an async store.
+            options: the options of the store, such as ``cursor_secret``.
         """
         with Store(table, self.backend, **options) as store:
-            store.create()  # blocking sync and async: an event loop is not needed, nor ready, where fixtures are made
+            store.create()  # blocks, also for async stores: no event loop runs while fixtures are made
         opened = kind(table, self.backend, **options)
         self._opened.append(opened)
         return opened
 
     def close(self) -> None:
-        """Close all stores that were opened."""
+        """Close all opened stores."""
         while self._opened:
             connection = self._opened.pop()._disconnect()
             if connection is not None:
-                connection.close()  # the connections of the bundled engine need no event loop to be closed
+                connection.close()  # closing a connection of the bundled engine needs no event loop

@@ -1,7 +1,7 @@
-"""The pytest plugin of odm: fixtures for the tests of applications, found by pytest wherever odm is installed.
+"""The pytest plugin of odm: fixtures for the tests of applications. pytest loads it wherever odm is installed.
 
-Importing it imports nothing but pytest, which is running already; odm is loaded by the first test that asks for a
-fixture. ``pytest -p no:odm`` leaves the plugin out.
+This module imports only pytest; odm is imported by the first test that uses a fixture. ``pytest -p no:odm`` disables
+the plugin.
 """
 
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ _MARKER = "odm(**options): options of the backend of odm_memory or odm_file, suc
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line("markers", _MARKER)
 
 
 @pytest.fixture
 def odm_clock() -> "Clock":
-    """A clock that stands still until the test moves it; the stores of odm_memory and odm_file go by it.
+    """A clock that stands still until the test moves it; the stores of odm_memory and odm_file use it.
 
-    odm_clock.advance(60) lets a minute pass: what has expired by then is gone. See odm.testing.Clock.
+    odm_clock.advance(60) moves it by a minute: items that have expired by then are gone. See odm.testing.Clock.
     """
     from odm.testing import Clock
 
@@ -35,9 +35,9 @@ def odm_clock() -> "Clock":
 
 @pytest.fixture
 def odm_faults() -> "Faults":
-    """What shall go wrong in the stores of odm_memory and odm_file.
+    """Injects faults into the stores of odm_memory and odm_file.
 
-    odm_faults.throttle("put") refuses the next put; fail, lose, delay and before are others. See
+    odm_faults.throttle("put") throttles the next put; other methods are fail, lose, delay and before. See
     odm.backends.local.Faults.
     """
     from odm.backends.local import Faults
@@ -47,10 +47,10 @@ def odm_faults() -> "Faults":
 
 @pytest.fixture
 def odm_memory(request: pytest.FixtureRequest) -> "Iterator[OpenStore]":
-    """Opens stores in memory: call it with a table, and with AsyncStore as well for an async one.
+    """Opens stores in memory: call it with a table, and for an async store also with AsyncStore.
 
-    The table is created and empty. All stores of a test share one Memory, and are closed when it ends. It goes by
-    odm_clock and odm_faults where the test asks for them, and takes options from @pytest.mark.odm(index_lag=5).
+    The table is created and empty. All stores of a test share one Memory, and are closed when the test ends. The Memory
+    uses odm_clock and odm_faults if the test does, and takes options from @pytest.mark.odm(index_lag=5).
     """
     from odm.backends.local import Memory
 
@@ -59,14 +59,14 @@ def odm_memory(request: pytest.FixtureRequest) -> "Iterator[OpenStore]":
 
 @pytest.fixture
 def odm_file(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[OpenStore]":
-    """Opens stores on a LocalFile in tmp_path, otherwise like odm_memory: for data that several processes share."""
+    """Opens stores on a LocalFile in tmp_path, for data that several processes share; otherwise like odm_memory."""
     from odm.backends.local import LocalFile
 
     yield from _opening(LocalFile(tmp_path / "odm.db", **_options(request)))
 
 
 def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The options of the backend: those of markers, and the fixtures that the test or its other fixtures ask for."""
+    """The options of the backend: from markers, and the fixtures that the test or its other fixtures use."""
     options: dict[str, Any] = {}
     for marker in request.node.iter_markers("odm"):  # the test's own first, then those of its class and module
         if marker.args:

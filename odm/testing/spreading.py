@@ -1,8 +1,8 @@
-"""What the suite stores of entities with sharded and local indexes.
+"""Tables and entities of the suite with sharded and local indexes.
 
-``spread`` has sharded indexes, ``respread`` is the same with other numbers of shards; ``salted`` has sharded primary
-keys; ``few``, ``more`` and ``enough`` are one table while its numbers of shards grow; ``local`` has local indexes,
-``lean`` has indexes that do not hold whole items.
+``spread`` has sharded indexes, ``respread`` is the same table with other numbers of shards. ``salted`` has sharded
+primary keys. ``few``, ``more`` and ``enough`` are one table while its numbers of shards grow. ``local`` has local
+indexes. ``lean`` has indexes that do not project whole items.
 """
 
 from datetime import date, datetime
@@ -27,7 +27,7 @@ lean = Table("lean")
 
 
 class Job(Entity, table=spread):
-    """Shards by a field of the sort key, by a field of neither template, and by chance."""
+    """Shards by a field of the sort key, by a field of neither template, and at random."""
 
     job_id: str
     queue: str = "q"
@@ -53,7 +53,7 @@ class Pause(Entity, table=spread):
 
 
 class RespreadJob(Entity, table=respread, tag="Job"):
-    """The same after the number of shards has changed."""
+    """A Job after the number of shards has changed."""
 
     job_id: str
     due_at: datetime | None = None
@@ -63,7 +63,7 @@ class RespreadJob(Entity, table=respread, tag="Job"):
 
 
 class RespreadPause(Entity, table=respread, tag="Pause"):
-    """Unchanged."""
+    """Has the same patterns as before."""
 
     due_at: datetime
 
@@ -75,7 +75,7 @@ class RespreadPause(Entity, table=respread, tag="Pause"):
 
 
 class Sale(Entity, table=salted):
-    """Its key gives its shard; with indexes of both kinds."""
+    """Its key determines its shard; it has a local and a global index."""
 
     day: date
     sale_id: str
@@ -88,7 +88,7 @@ class Sale(Entity, table=salted):
 
 
 class Bonus(Entity, table=salted):
-    """Stored under the key of a sale, in the same shard."""
+    """Its key begins with the key of a sale, and it is in the same shard."""
 
     day: date
     sale_id: str
@@ -98,7 +98,7 @@ class Bonus(Entity, table=salted):
 
 
 class Ticket(Entity, table=salted):
-    """Chance is a field of the key, so it is known for each item."""
+    """Its random shard number is a field of the key, so it is known for each item."""
 
     day: date
     number: int
@@ -111,7 +111,7 @@ class Ticket(Entity, table=salted):
 
 
 class FewTask(Entity, table=few, tag="Task"):
-    """Before it grew: few shards by a field, few random ones, and none."""
+    """Before the change: patterns with a few shards by a field, with a few random shards, and without shards."""
 
     task_id: str
     rank: int = 0
@@ -124,7 +124,7 @@ class FewTask(Entity, table=few, tag="Task"):
 
 
 class Task(Entity, table=more):
-    """While entries move: shards of the same number of digits, of more, and where there were none."""
+    """While entries move: to more shards with the same number of digits, to more digits, and from no shards."""
 
     task_id: str
     rank: int = 0
@@ -137,7 +137,7 @@ class Task(Entity, table=more):
 
 
 class GrownTask(Entity, table=enough, tag="Task"):
-    """When all have moved."""
+    """After all entries have moved."""
 
     task_id: str
     rank: int = 0
@@ -153,7 +153,7 @@ class GrownTask(Entity, table=enough, tag="Task"):
 
 
 class Receipt(Entity, table=local):
-    """Local indexes: one that every item is in, one that is sparse and shared, and a global one."""
+    """A local index with every item, a sparse local index that is shared, and a global index."""
 
     shop: str
     number: Annotated[int, Field(ge=0, lt=10**6)]
@@ -181,7 +181,7 @@ class Voucher(Entity, table=local):
 
 
 class Report(Entity, table=lean):
-    """Indexes of keys alone, of some fields, of keys next to the items, and of keys in shards."""
+    """Indexes that project keys, some fields, keys in a local index, and keys in shards."""
 
     report_id: str
     team: str = "t"

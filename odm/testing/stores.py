@@ -1,4 +1,4 @@
-"""The stores that a test works on: tables of its own, requests on record, and rivals that write at the worst time."""
+"""`Stores`: opens the stores of a test, records their requests, and writes as a rival just before their writes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -27,19 +27,19 @@ WRITES = (req.Put, req.Update, req.Delete, req.Transact, req.BatchWrite)
 
 
 class Stopped(Exception):
-    """The program was stopped before this request: neither it nor a later one was sent."""
+    """The program was stopped before this request: neither this request nor a later one was sent."""
 
 
 @define
 class Watched(Backend):
-    """A backend that renames tables and writes down what the core asks of it.
+    """A backend that renames tables and records requests.
 
     Attributes:
         inner: the backend under test.
-        suffix: comes after the name of every table.
+        suffix: appended to the name of every table.
         requests: every request, in order.
-        rivals: one is performed just before each write, first to last: another writer was faster.
-        left: how many more requests are sent before the program is stopped; None: it is not.
+        rivals: requests of another writer; the next one is performed just before each write.
+        left: how many more requests are sent before the program is stopped; None: no limit.
     """
 
     inner: Backend
@@ -55,10 +55,10 @@ class Watched(Backend):
         return WatchedConnection(self.inner.connect(evolve(schema, name=f"{schema.name}-{self.suffix}")), self)
 
     def note(self, request: req.Request) -> Sequence[req.Request]:
-        """Write a request down; returns the rivals that are performed before it.
+        """Record a request; returns the rivals to perform before it.
 
         Raises:
-            Stopped: the program was stopped before it.
+            Stopped: the program is stopped before this request.
         """
         if self.left is not None:
             if self.left == 0:
@@ -70,7 +70,7 @@ class Watched(Backend):
 
 @frozen
 class WatchedConnection(ForwardingConnection[Any]):
-    """The connection of `Watched`: sync calls are answered, and items encoded, as in a store of the backend itself."""
+    """The connection of `Watched`: it answers sync calls and encodes items as the backend's own connection does."""
 
     watched: Watched
 
@@ -86,11 +86,11 @@ class WatchedConnection(ForwardingConnection[Any]):
 
 
 class Stores:
-    """Opens stores sync or async for one test; at the end their tables are dropped.
+    """Opens sync or async stores for one test; drops their tables at the end.
 
     Args:
         backend: the backend under test.
-        mode: "async" stores are given a blocking face.
+        mode: with "async", stores are `odm.AsyncStore` in a sync wrapper.
     """
 
     def __init__(self, backend: Backend, mode: Mode) -> None:
@@ -113,28 +113,28 @@ class Stores:
             self._runner.close()
 
     def open(self, table: Table, **options: Any) -> Store:
-        """A store of the table, created. Within a test, tables of one name are one table, whatever their entities.
+        """Create the table and return a store. Within a test, tables with the same name are the same table.
 
         Args:
             table: the table.
-            options: of `odm.Store`.
+            options: the options of `odm.Store`.
         """
         store = self.offline(table, **options)
         self._opened.append(store)
-        # What refuses the table refuses it again at the first use, and that is where a test says what it expects.
+        # A backend that does not support the table also refuses its first use, which the test expects.
         with suppress(Unsupported):
             store.create()
         return store
 
     def offline(self, table: Table, **options: Any) -> Store:
-        """A store of a table that was not created, for what is refused before anything is sent."""
+        """A store without creating its table, for calls that must fail before a request is sent."""
         if self._runner is None:
             return Store(table, self._watched, **options)
         return blocking(AsyncStore(table, self._watched, **options), self._runner)
 
     @property
     def requests(self) -> Sequence[req.Request]:
-        """What the core has asked of the backend, creating tables aside."""
+        """The requests to the backend so far, except for creating tables."""
         return [one for one in self._watched.requests if not isinstance(one, req.CreateTables)]
 
     def forget(self) -> None:
@@ -142,12 +142,12 @@ class Stores:
         self._watched.requests.clear()
 
     def stopped(self, work: Callable[[], object], *, after: int) -> bool:
-        """Do some work as a program that is stopped when it has sent so many requests.
+        """Run ``work`` as a program that is stopped after it has sent ``after`` requests.
 
-        A test goes through all places where it can be stopped by counting ``after`` up until this is False.
+        To stop it at every possible place, a test increments ``after`` until this returns False.
 
         Returns:
-            Whether it was stopped; if not, the work is done.
+            True if it was stopped, False if the work was completed.
         """
         self._watched.left = after
         try:
@@ -159,11 +159,11 @@ class Stores:
         return False
 
     def rival_puts(self, *entities: Entity) -> None:
-        """Somebody else puts these, one just before each of the next writes."""
+        """Another writer puts these entities, one just before each of the next writes."""
         self._watched.rivals += [put_request(_context(entity), entity)[2] for entity in entities]
 
     def rival_deletes(self, entity: Entity) -> None:
-        """Somebody else deletes this just before the next write."""
+        """Another writer deletes this entity just before the next write."""
         context = _context(entity)
         self._watched.rivals.append(delete_request(context, context.schema.target(entity)))
 

@@ -81,7 +81,7 @@ PROBES: Final[Mapping[str, Callable[[Emulator], str | None]]] = {
 
 
 def outcome(emulator: Emulator, probe: Callable[[Emulator], str | None]) -> str:
-    """The result of a request, in the words of the page."""
+    """The result of a request, as the page describes it."""
     try:
         return probe(emulator) or "takes it"
     except GoogleAPICallError:

@@ -1,4 +1,4 @@
-"""Requests that odm never sends, or whose response it does not rely on; they show where the local services differ.
+"""Requests that show where the local services differ; odm never sends them or does not rely on the response.
 
 The names are those in docs/differences.md, which shows the response of each service.
 """
@@ -41,7 +41,7 @@ class Service:
         self.client.put_item(TableName=self.table, Item=item)
 
     def stored(self, number: str) -> str:
-        """A number as it is read back after a put."""
+        """Put a number; returns the number that is read back."""
         self.put({"N": number})
         return str(self.client.get_item(TableName=self.table, Key=KEY)["Item"]["x"]["N"])
 
@@ -62,7 +62,7 @@ class Service:
         self.client.transact_write_items(TransactItems=puts, **more)
 
     def twice(self) -> str:
-        """The value of a counter after a transaction was sent twice with one token."""
+        """The value of a counter after a transaction was sent twice with the same token."""
         change = {"UpdateExpression": "ADD y :n", "ExpressionAttributeValues": {":n": N}}
         update = {"TableName": self.table, "Key": keyed("token"), **change}
         token = uuid4().hex  # tokens stay valid after the table is deleted
@@ -71,7 +71,7 @@ class Service:
         return str(self.client.get_item(TableName=self.table, Key=keyed("token"))["Item"]["y"]["N"])
 
     def other(self) -> None:
-        """Another transaction with the token of an earlier one."""
+        """Send a different transaction with the token of an earlier one."""
         token = uuid4().hex
         self.transact(keyed(1), ClientRequestToken=token)
         self.transact(keyed(2), ClientRequestToken=token)
@@ -132,7 +132,7 @@ PROBES: dict[str, Callable[[Service], Any]] = {
 
 
 def outcome(service: Service, probe: Callable[[Service], Any]) -> str:
-    """The response of a service to a probe, in the words of the table."""
+    """The response of a service to a probe, as the table describes it."""
     try:
         found = probe(service)
     except ClientError as error:

@@ -4,7 +4,7 @@ import pytest
 
 from odm.backends.bigtable import Bigtable
 from odm.testing import Capabilities
-from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
+from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""docs/differences.md shows the responses of the services, and names the tests that they fail."""
+"""docs/differences.md shows the actual responses of the services, and names the tests that they fail."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ def service(request: pytest.FixtureRequest) -> Iterator[tuple[str, Service]]:
 
 
 @pytest.mark.parametrize("probe", PROBES)
-def test_a_service_answers_as_the_page_says(probe: str, service: tuple[str, Service]) -> None:
+def test_a_service_answers_as_documented(probe: str, service: tuple[str, Service]) -> None:
     name, on = service
     said = {row["request"]: row for row in table("request")}
     assert outcome(on, PROBES[probe]) == said[probe][name]
@@ -59,7 +59,7 @@ def test_every_source_is_named() -> None:
     assert {row["source"] for row in (*table("request"), *table("test"), *table("to Bigtable"))} == named
 
 
-def test_the_bigtable_emulator_answers_as_the_page_says(bigtable_emulator: str) -> None:
+def test_the_bigtable_emulator_answers_as_documented(bigtable_emulator: str) -> None:
     emulator = bigtable_probes.Emulator(bigtable_emulator)
     answers = {name: bigtable_probes.outcome(emulator, probe) for name, probe in bigtable_probes.PROBES.items()}
     emulator.close()

@@ -1,4 +1,4 @@
-"""The suite on DynamoDB in the sync mode, against moto in this process."""
+"""The suite on DynamoDB, sync, against moto in this process."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from moto import mock_aws
 
 from odm.backends.dynamodb import DynamoDB
 from odm.testing import Capabilities
-from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
+from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 from tests.conformance.moto import FAULTS
 
 

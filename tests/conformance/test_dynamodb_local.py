@@ -1,4 +1,4 @@
-"""The suite on DynamoDB sync and async, against DynamoDB Local."""
+"""The suite on DynamoDB, sync and async, against DynamoDB Local."""
 
 import boto3
 import pytest
@@ -6,7 +6,7 @@ from botocore.config import Config
 
 from odm.backends.dynamodb import DynamoDB
 from odm.testing import Capabilities
-from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
+from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 from tests.conformance.dynamodb_local import FAULTS
 
 

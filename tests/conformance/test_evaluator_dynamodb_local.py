@@ -1,4 +1,4 @@
-"""odm's own evaluation of conditions and actions gives the same result as DynamoDB Local's, on the same item.
+"""odm evaluates conditions and actions with the same results as DynamoDB Local, on the same items.
 
 ``pytest --full --times 50 tests/conformance/test_evaluator_dynamodb_local.py`` is the long run.
 """
@@ -52,7 +52,7 @@ KEY = req.Key("a", "b")
 NUMBERS: st.SearchStrategy[Any] = st.one_of(
     st.integers(-20, 20),
     st.decimals("-5", "5", places=2).map(lambda d: int(d) if d == d.to_integral_value() else d.normalize()),
-    st.sampled_from([10**37, Decimal("1E-130"), 10**125]),  # sums of these have too many digits
+    st.sampled_from([10**37, Decimal("1E-130"), 10**125]),  # sums of these numbers have too many digits
 )
 TEXTS = st.text("aé𝄞", max_size=3)
 BYTES = st.binary(max_size=2)

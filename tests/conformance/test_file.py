@@ -6,7 +6,7 @@ import pytest
 
 from odm.backends.local import LocalFile
 from odm.testing import Capabilities
-from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
+from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from odm.backends.local import Memory
 from odm.testing import Capabilities
-from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
+from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
-"""The suite on the engine in memory with all of its options for tests, but without faults.
+"""The suite on the engine in memory with all of its options for tests, but no injected faults.
 
-Pages have one item, or none where a filter drops it, as the clouds may return too.
+Pages have one item, or no item where a filter drops it, as on cloud services.
 """
 
 import pytest
 
 from odm.backends.local import Faults, Memory
 from odm.testing import Capabilities, Clock
-from odm.testing.suite import *  # noqa: F403  # collects its classes and fixtures
+from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def capabilities() -> Capabilities:
     of_patterns = (
         "are_one_request_each_and_cost_what_they_hold",
         "it_reads_no_more_than_it_may_need",
-        "it_tells_its_reads",
+        "it_reports_its_reads",
         "of_versions_are_requests",
         "of_versions_are_units",
         "removing_a_node_costs_its_edges",

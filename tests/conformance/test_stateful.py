@@ -1,4 +1,4 @@
-"""Random calls on both backends of the bundled engine, sync and async, and on a dict: they agree after every step.
+"""Random calls on both backends of the bundled engine, sync and async, and on a model: they agree after every step.
 
 ``pytest --full --times 50 tests/conformance/test_stateful.py`` makes 100,000 calls.
 """
@@ -32,7 +32,7 @@ class OnEngine(StoreMachine):
 
 
 class OnAsyncEngine(StoreMachine):
-    """With pages that end early, as on the clouds."""
+    """With pages that end early, as on cloud services."""
 
     def open(self, clock: Callable[[], float]) -> list[Store]:
         self.runner = asyncio.Runner()

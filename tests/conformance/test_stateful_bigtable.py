@@ -1,4 +1,4 @@
-"""Random calls on Google's Bigtable emulator, sync and async, on `Memory`, and on a dict: they agree after every step.
+"""Random calls on Google's Bigtable emulator, sync and async, on `Memory`, and on a model: all agree after every step.
 
 ``pytest --full --times 10 tests/conformance/test_stateful_bigtable.py`` is the long run.
 """
@@ -24,7 +24,7 @@ LENGTH = 20
 
 
 class OnBigtable(StoreMachine):
-    """New tables for each run, and a `Memory` to compare with."""
+    """Uses new tables in each run, and compares with `Memory`."""
 
     most = 1
     backend: ClassVar[Bigtable]

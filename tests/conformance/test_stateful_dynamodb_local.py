@@ -1,4 +1,4 @@
-"""Random calls on DynamoDB Local sync and async, and on a dict: they agree after every step.
+"""Random calls on DynamoDB Local, sync and async, and on a model: they agree after every step.
 
 ``pytest --full --times 25 tests/conformance/test_stateful_dynamodb_local.py`` is the long run.
 """
@@ -22,7 +22,7 @@ LENGTH = 20
 
 
 class OnDynamoDB(StoreMachine):
-    """One table per mode."""
+    """Uses one table per mode."""
 
     backend: ClassVar[DynamoDB]
 

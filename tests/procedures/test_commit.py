@@ -1,4 +1,4 @@
-"""What the pipeline of writes sends again, step by step: the test answers its requests."""
+"""Retries of the pipeline of writes, step by step: the test answers its requests."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ table = Table("first")
 
 
 class First(Companion):
-    """Keeps the first text that a note ever had: a later one loses."""
+    """Keeps the first text that a note had; later texts are ignored."""
 
     def entities(self, entity: type[Entity]) -> list[type[Entity]]:
         fields = {"note_id": str, "text": str}
@@ -53,8 +53,8 @@ def stored(entity: Entity) -> Any:
     return schema.entity(type(entity)).codec.encode(entity)
 
 
-def test_companions_of_an_item_that_has_changed_are_asked_again() -> None:
-    """The write of a companion that lost is left out, but not any more when the item itself has changed since."""
+def test_companions_of_a_changed_item_are_asked_again() -> None:
+    """The lost write of a companion is left out of the retry, but not after the item itself has changed."""
     steps = StoreCalls(Store(table, Memory())._session).update(Note.primary(note_id="n"), set_(Note.text, "mine"))
     assert isinstance(next(steps), req.Get)
     both = steps.send(stored(Note(note_id="n", text="a")))
@@ -81,7 +81,7 @@ class Job(Entity, table=queue):
 
 
 def test_a_move_between_shards_concerns_no_companion() -> None:
-    """Nothing changes in the item, so the move depends only on the fields of the index key."""
+    """The item does not change, so the move depends only on the fields of the index key."""
     schema = queue.compile()
     target = schema.target(Job(job_id="j"))
     change = new_entry(Context(schema), target, schema.entity(Job).pattern("by_state"))

@@ -1,6 +1,6 @@
-"""What companions may rely on where each item is written by itself: whether it was written, and until when at most.
+"""Companions on a backend without transactions: they learn whether the item was written, and can set a deadline for it.
 
-What they write is in the conformance suite; here time passes in between, and one of two is refused.
+The conformance suite tests what they write. Here time passes between the writes, or one of two writes is refused.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from tests.patterns.interleaving import OneByOne
 
 
 class Late(Companion):
-    """Relies on what it did, until a given time; when the item is written it may be too late for that."""
+    """Sets a deadline for the write of the item, which the write may miss."""
 
     deletes: ClassVar[bool] = True
 
@@ -46,7 +46,7 @@ class Late(Companion):
 
 
 class Outer(Companion):
-    """Notes what it learns of the write of the item."""
+    """Records the error that it receives from the write of the item."""
 
     told: list[type[Exception] | None]
 
@@ -59,7 +59,7 @@ class Outer(Companion):
 
 
 class Refused(Companion):
-    """A companion's write is refused, before or after the item was written."""
+    """Its own write is refused, before or after the item is written."""
 
     after = True
 
@@ -97,7 +97,7 @@ def db() -> Store:
     return store
 
 
-def test_a_write_that_comes_too_late_is_worked_out_anew(db: Store) -> None:
+def test_a_write_that_misses_the_deadline_is_planned_again(db: Store) -> None:
     late.takes = [11, 11]
     db.put(Note(name="a", text="1"))
     assert [effect.old for effect in late.tried] == [None, None, None]
@@ -110,14 +110,14 @@ def test_a_write_that_comes_too_late_is_worked_out_anew(db: Store) -> None:
     assert len(late.tried) == 1
 
 
-def test_a_write_that_always_comes_too_late_is_given_up(db: Store) -> None:
+def test_a_write_that_always_misses_the_deadline_is_a_conflict(db: Store) -> None:
     late.takes = [11] * 100
     with pytest.raises(Conflict, match="retry later"):
         db.insert(Note(name="a"))
     assert not db.exists(Note, name="a")
 
 
-def test_a_transaction_that_always_comes_too_late_says_so_in_its_reason(db: Store) -> None:
+def test_a_transaction_that_always_misses_the_deadline_has_a_reason(db: Store) -> None:
     late.takes = [11] * 100
     with pytest.raises(TransactionFailed, match="retry later") as failed, db.transaction() as tx:
         tx.insert(Note(name="a"))
@@ -125,7 +125,7 @@ def test_a_transaction_that_always_comes_too_late_says_so_in_its_reason(db: Stor
     assert not db.exists(Note, name="a")
 
 
-def test_what_is_refused_afterwards_does_not_look_like_an_item_that_was_not_written(db: Store) -> None:
+def test_an_error_after_the_write_of_the_item_is_another_than_its_own(db: Store) -> None:
     with pytest.raises(ItemExists, match="taken"):
         db.put(Memo(name="a"))
     assert db.exists(Memo, name="a")
@@ -134,7 +134,7 @@ def test_what_is_refused_afterwards_does_not_look_like_an_item_that_was_not_writ
     assert not issubclass(told, ItemExists)
 
 
-def test_what_is_refused_before_does(db: Store) -> None:
+def test_an_error_before_the_write_of_the_item_looks_like_its_own(db: Store) -> None:
     refused.after = False
     with pytest.raises(ItemExists, match="taken"):
         db.put(Memo(name="a"))
@@ -142,14 +142,14 @@ def test_what_is_refused_before_does(db: Store) -> None:
     assert outer.told == [ItemExists]
 
 
-def test_a_transaction_says_that_nothing_was_written_only_where_that_is_so(db: Store) -> None:
+def test_a_transaction_does_not_fail_as_one_when_items_were_written(db: Store) -> None:
     with pytest.raises(ItemExists, match="taken"), db.transaction() as tx:
         tx.put(Memo(name="a"))
     assert db.exists(Memo, name="a")
 
 
 class Freed(Companion):
-    """Deletes an item of its own with the item."""
+    """Deletes its own item with the item."""
 
     deletes: ClassVar[bool] = True
 
@@ -178,7 +178,7 @@ class Stranger(Entity, table=strangers):
     primary = PrimaryKey("FREED#{name}")
 
 
-def test_a_companion_s_delete_passes_over_an_item_of_another_program_that_is_skipped() -> None:
+def test_the_delete_of_a_companion_skips_an_item_of_another_program() -> None:
     backend = OneByOne(Memory())
     theirs, db = Store(strangers, backend), Store(rooms, backend, on_unknown="skip")
     db.create()

@@ -1,4 +1,4 @@
-"""Concurrent generators, also nested: each gets its own failures."""
+"""Concurrent generators, also nested: each receives its own errors."""
 
 import pytest
 
@@ -18,14 +18,14 @@ def asks(key: str) -> CoreGen[str]:
 
 
 def answered(request: object) -> tuple[object, ...]:
-    """The answers to requests of which the one for "b" fails."""
+    """The answers to requests; the request for "b" fails."""
     assert isinstance(request, req.Gather)
     assert request.keep
     failed = req.Failed(Throttled("too many", []))
     return tuple(failed if one == req.Get(Key("b")) else None for one in request.requests)
 
 
-def test_those_within_hear_of_their_own_failures() -> None:
+def test_nested_generators_receive_their_own_errors() -> None:
     steps = concurrent([concurrent([asks("a"), asks("b")]), concurrent([asks("c")])])
     request = next(steps)
     with pytest.raises(StopIteration) as done:

@@ -1,4 +1,4 @@
-"""Counted steps get a failure like others, and decide what it means."""
+"""Counted steps receive errors like other steps, and may handle them."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ GET = req.Get(Key("p", "s"))
 
 
 def fails(request: Any) -> Any:
-    """A backend that has no time."""
+    """A backend that throttles every request."""
     raise Throttled(f"not now: {request}")
 
 
 def patient(tries: int) -> CoreGen[str]:
-    """Asks so many times."""
+    """Tries so many times."""
     for _ in range(tries):
         try:
             yield GET
@@ -28,11 +28,11 @@ def patient(tries: int) -> CoreGen[str]:
     return "gave up"
 
 
-def test_a_failure_may_be_lived_with() -> None:
+def test_a_failure_may_be_handled() -> None:
     assert run(counted(patient(3)), fails) == ("gave up", 3)
 
 
-def test_or_ends_the_steps() -> None:
+def test_a_failure_that_is_not_handled_ends_the_steps() -> None:
     closed = []
 
     def steps() -> CoreGen[None]:

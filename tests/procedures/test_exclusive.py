@@ -1,4 +1,4 @@
-"""A table that only odm writes to: nothing is asked about items of other programs."""
+"""A table that only odm writes to (``exclusive=True``): requests do not check for items of other programs."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def _native(backend: Any, entity: Entity, **options: Any) -> Any:
     return Store(table, backend).explain(entity, **options).native
 
 
-def test_a_put_asks_nothing_of_dynamodb() -> None:
+def test_a_put_on_dynamodb_has_no_condition() -> None:
     assert "ConditionExpression" not in _native(DynamoDB(), Own(name="a")).kwargs
     assert "ConditionExpression" not in _native(DynamoDB(), Own(name="a"), write="delete").kwargs
     assert "ConditionExpression" in _native(DynamoDB(), Shared(name="a")).kwargs

@@ -1,4 +1,4 @@
-"""An attribute ``_ttl`` that odm did not write: as for DynamoDB, only a number says when an item expires."""
+"""An attribute ``_ttl`` that odm did not write: as on DynamoDB, only a number is an expiry time."""
 
 import uuid
 from collections.abc import Iterator
@@ -32,12 +32,12 @@ def db(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 
 def write(db: Store, expiry: Any) -> None:
-    """Store an item past the codec."""
+    """Store an item without the codec."""
     db._send(Put(db._session.context.schema.key_target(KEY).key, {"_t": "Session", "user": "u", "_ttl": expiry}))
 
 
 @pytest.mark.parametrize("expiry", ["2020-01-01T00:00:00Z", "", b"0", None, True, [0], {"at": 0}, NOW + 0.5], ids=repr)
-def test_what_is_no_moment_that_has_passed_expires_nothing(db: Store, expiry: Any) -> None:
+def test_only_a_time_that_has_passed_expires_an_item(db: Store, expiry: Any) -> None:
     write(db, Decimal(str(expiry)) if isinstance(expiry, float) else expiry)
     found = Session(user="u")
     assert db.get(KEY) == found

@@ -1,4 +1,4 @@
-"""Actions whose result only the store knows never leave an item that the model cannot read."""
+"""Actions whose result is computed by the backend never leave an item that the model cannot read."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,6 +1,6 @@
-"""keep= against a dict: after random puts, deletes and batches, the newest n of each partition are there, no others.
+"""``keep=``: after random puts, deletes and batches, exactly the newest n items of each partition are stored.
 
-And what trimming does when it fails, and when several write at once.
+Also trimming that fails, and trimming by several writers at once.
 """
 
 import logging
@@ -54,7 +54,7 @@ OPERATIONS = st.one_of(
 
 
 def trimmed(model: set[tuple[type, str, int]]) -> set[tuple[type, str, int]]:
-    """The newest of each kind in each log."""
+    """The newest entries of each kind in each log."""
     heaps = {(kind, log) for kind, log, _ in model}
     return {
         (kind, log, number)

@@ -1,4 +1,4 @@
-"""What queries give: order, limits, buckets of lossy partitions, collections, cursors."""
+"""Results of queries: order, limits, buckets of lossy partitions, collections, cursors."""
 
 from decimal import Decimal
 from typing import Any
@@ -116,7 +116,7 @@ COLLECTIONS: list[Any] = [
 
 
 @pytest.mark.parametrize(("make", "says"), COLLECTIONS)
-def test_collections_that_can_not_be(make: Any, says: str) -> None:
+def test_what_has_no_collection(make: Any, says: str) -> None:
     with pytest.raises(BadValue, match=says):
         store().query(make())
 
@@ -151,7 +151,7 @@ def test_a_cursor_is_bound_to_its_query(db: Store) -> None:
             db.page(other, size=1, after=cursor)
 
 
-def test_a_bound_may_move_while_the_place_lies_inside(db: Store) -> None:
+def test_a_bound_may_move_while_the_position_is_inside(db: Store) -> None:
     query = Order.by_date(customer_id="c1")
     cursor = db.page(query.where(Order.placed_at >= day(4)), size=1).cursor
     assert list(db.page(query.where(Order.placed_at >= day(3)), size=9, after=cursor).items) == ORDERS[3::-1]
@@ -166,7 +166,7 @@ def test_a_damaged_cursor_is_refused(db: Store, cursor: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [(4, 4), (-1, 4)])
-def test_a_cursor_of_a_part_that_cannot_be_is_refused(db: Store, number: tuple[int, int]) -> None:
+def test_a_cursor_of_an_impossible_part_is_refused(db: Store, number: tuple[int, int]) -> None:
     cursor = encode_segment(shop.compile(), db.backend.name, Segment(number), None)
     with pytest.raises(BadCursor, match="damaged"):
         db.scan_page(cursor)
@@ -230,7 +230,7 @@ def test_an_entity_of_another_table_is_refused(db: Store) -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, True, "5", None])
-def test_a_page_size_is_judged_also_where_nothing_can_match(db: Store, size: Any) -> None:
+def test_a_page_size_is_checked_also_if_no_key_can_match(db: Store, size: Any) -> None:
     nothing = Order.primary(customer_id="c1").where(Order.order_id > "b", Order.order_id < "a")
     with pytest.raises(BadValue, match=r"page\(size="):
         db.page(nothing, size=size)

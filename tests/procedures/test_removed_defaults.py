@@ -1,4 +1,4 @@
-"""A removed field reads as its default, and index entries follow what the model reads."""
+"""A removed field reads as its default, and index entries are computed from that default."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Faults that a review found in reading and writing, each with the case that showed it."""
+"""Bugs that a review found in reads and writes, each with the case that showed it."""
 
 import base64
 import hashlib
@@ -134,7 +134,7 @@ def test_an_upsert_that_makes_no_valid_entity_is_a_bad_value(db: Store) -> None:
     assert not db.exists(Pair, id="1")
 
 
-def test_a_stale_entity_does_not_hinder_a_change_that_fits_what_is_stored(db: Store) -> None:
+def test_a_stale_entity_does_not_prevent_a_change_that_fits_the_stored_item(db: Store) -> None:
     db.put(Event(id="1", at=NOON))
     stale = db.one(Event, id="1").model_copy(update={"revision": 2})
     db.update(Event.primary(id="1"), set_(Event.meta, {"a": {}}))
@@ -159,7 +159,7 @@ def test_an_entity_of_revision_0_is_new(db: Store) -> None:
     assert db.put(db.one(Event, id="1")).revision == 2
 
 
-def test_increment_is_not_fooled_by_a_stale_bound(db: Store) -> None:
+def test_increment_checks_the_bounds_of_the_stored_item(db: Store) -> None:
     db.put(Event(id="1", at=NOON, level=5))
     with pytest.raises(ConditionFailed, match="bounds"):
         db.update(Event.primary(id="1"), increment(Event.level))

@@ -1,6 +1,6 @@
-"""Growing the number of shards over live data: what is read is what a dict holds, whatever moves when.
+"""Changing the number of shards of a table in use: reads return what a dict holds, whichever entries have moved.
 
-Pages are cut short, and what is sent together is done one by one in any order, with moves in between.
+Pages end early, and parallel requests are answered one by one in any order, with moves in between.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,14 +26,14 @@ IDS = [f"t{number:02}" for number in range(30)]
 
 
 class Model(NamedTuple):
-    """A table with one entity, whose pattern has these shards."""
+    """A table and its entity."""
 
     table: Table
     task: Any
 
 
 def model(shards: Shards | None) -> Model:
-    """A task under a queue, in the order of its rank, which several may share."""
+    """A table of tasks with two patterns with these shards; several tasks may have the same rank."""
     table = Table("tasks")
 
     def fill(body: dict[str, Any]) -> None:
@@ -55,7 +55,7 @@ GROWN: list[tuple[Shards | None, Shards]] = [
     (Shards(3), Shards(12, was=3)),
     (None, Shards(5, was=1)),
 ]
-"""Of which the shards that entries leave can be read before the others."""
+"""Changes of shards in which the shards that entries leave can be read before the others."""
 
 OTHERS: list[tuple[Shards | None, Shards]] = [
     (Shards(3, by=BY), Shards(4, by=BY, was=3)),
@@ -70,7 +70,7 @@ Values = dict[str, Any]
 
 
 class Live:
-    """The table in both models over one memory, and the same as a dict."""
+    """The table in both models on one `Memory`, and the same items as a dict."""
 
     def __init__(self, shards: tuple[Shards | None, Shards]) -> None:
         self.old, self.new = map(model, shards)
@@ -86,7 +86,7 @@ class Live:
         self.held[values["id"]] = {"note": "", **values}
 
     def change(self, values: Values) -> None:
-        """Change a field of no template, or one of both templates."""
+        """Change a field that is in no template, or one that is in both templates."""
         if values["id"] not in self.held:
             return
         name, value = ("note", "new") if values["owner"] % 2 else ("rank", values["rank"])
@@ -94,7 +94,7 @@ class Live:
         self.held[values["id"]][name] = value
 
     def delete(self, values: Values) -> None:
-        """Remove a task that may be there."""
+        """Remove a task if it exists."""
         assert self.db.delete(self.new.task, id=values["id"]) == (self.held.pop(values["id"], None) is not None)
 
     def expected(self) -> list[Values]:
@@ -151,7 +151,7 @@ def test_reads_over_old_and_new_shards_are_those_of_a_dict(
 
 
 def answered(live: Live, steps: CoreGen[Any], between: Callable[[], None], order: Callable[[int], list[int]]) -> Any:
-    """Run steps with pages of three items, what is sent together in some order, and something between all requests."""
+    """Run steps with pages of three items, parallel requests in this order, and ``between`` before every request."""
     connection = live.db._session.connection
 
     def send(request: Any) -> Any:
@@ -172,7 +172,7 @@ def answered(live: Live, steps: CoreGen[Any], between: Callable[[], None], order
     st.booleans(),
     st.data(),
 )
-def test_what_moves_while_it_is_read_is_given_once(
+def test_entries_that_move_during_a_read_are_returned_once(
     shards: tuple[Shards | None, Shards], tasks: list[Values], pattern: str, reverse: bool, data: st.DataObject
 ) -> None:
     live = Live(shards)
@@ -220,7 +220,7 @@ def test_what_moves_while_it_is_read_is_given_once(
 def test_the_other_shards_are_read_up_to_where_entries_have_left(
     descending: bool, after: str | None, now: tuple[str, str | None] | None, later: tuple[str, str | None]
 ) -> None:
-    """At the edge itself entries may still be under way, so items with its sort key wait."""
+    """At the edge, entries may still be moving, so items with its sort key are read later."""
     edge = req.Position(Key("x", "x"), Key("A", "m"))
     place = None if after is None else req.Position(Key("y", "y"), Key("B", after))
     leaving = Stream("A", "", None, after=edge, leaving=True)

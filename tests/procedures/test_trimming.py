@@ -1,4 +1,4 @@
-"""keep= where more items are to be deleted than fit into one batch or one page."""
+"""``keep=`` when more items must be deleted than fit into one batch or one page."""
 
 import uuid
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ def test_all_items_beyond_keep_are_deleted(backend: Any) -> None:
 
 
 def test_nothing_is_deleted_where_another_program_has_items(backend: Any) -> None:
-    """They count among the newest, so it is not known which of the entity's items are."""
+    """The count of the newest includes them, so it does not show which of the entity's items are the newest."""
     with Store(before, backend) as db, Store(others, backend) as theirs:
         db.create()
         theirs.put(Other(log="a", name="98"))

@@ -1,4 +1,4 @@
-"""The second in which an item expires: at it, just before it, and with fractions of seconds on either side."""
+"""The second in which an item expires: exactly at it, just before it, and with fractions of seconds."""
 
 import uuid
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def db(request: pytest.FixtureRequest, time: Time) -> Iterator[Store]:
 def test_an_item_expires_at_the_next_whole_second(
     db: Store, time: Time, until: float, last: float, first: float
 ) -> None:
-    """``last`` is the last instant at which the item is there, ``first`` the first at which it is not."""
+    """``last`` is the last instant at which the item exists, ``first`` the first at which it does not."""
     found = db.put(Session(user="u", until=NOON + timedelta(seconds=until)))
     for seconds, items in ((0.0, [found]), (last, [found]), (first, []), (first + 0.5, [])):
         time.seconds = seconds

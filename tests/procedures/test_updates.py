@@ -1,4 +1,4 @@
-"""Updates: what is read first, what guards the write, and what is refused."""
+"""Updates: when the item is read first, the conditions of the write, and which arguments are refused."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -71,14 +71,14 @@ def db(counting: Counting) -> Store:
     return store
 
 
-def test_what_the_key_tells_is_not_read(db: Store, counting: Counting) -> None:
+def test_fields_known_from_the_key_are_not_read(db: Store, counting: Counting) -> None:
     db.update(KEY, set_(Event.level, 3))
     db.update(KEY, set_(Event.note, "a"))
     assert counting.requests == ["Update", "Update"]
     assert [event.level for event in db.query(Event.by_level(level=3))] == [3]
 
 
-def test_what_a_lossy_key_does_not_tell_is_read(db: Store, counting: Counting) -> None:
+def test_fields_that_a_lossy_key_rounds_are_read(db: Store, counting: Counting) -> None:
     morning = Event.primary(source="s", at=day(3, 6))
     db.update(morning, set_(Event.kind, "trace"))
     assert counting.requests == ["Get", "Update"]

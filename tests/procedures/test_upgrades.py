@@ -1,4 +1,4 @@
-"""What an upgrade is given, and updates of older items that cannot be done."""
+"""The argument of an upgrade, and updates of older items that fail."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def test_an_upgrade_is_given_a_copy_of_the_attributes_alone(stores: tuple[Store,
     assert old.one(Note, note_id="n") == note
 
 
-def test_an_upgrade_that_changes_what_it_is_given_in_place_does_no_harm(stores: tuple[Store, Store]) -> None:
+def test_an_upgrade_may_change_its_argument_in_place(stores: tuple[Store, Store]) -> None:
     old, new = stores
     old.put(Note(note_id="n", parts=["a"]))
     updated = new.update(NoteV2.primary(note_id="n"), set_(NoteV2.size, 1), returning="new")

@@ -1,4 +1,4 @@
-"""Other programs that write to odm's tables: by boto3, by Google's client, and by models that odm does not know."""
+"""Other programs that write to odm's tables: with boto3, with Google's client, and with models unknown to the store."""
 
 from collections.abc import Callable
 from random import Random
@@ -31,7 +31,7 @@ class Stray(Entity, table=alien):
 
 
 class Models:
-    """Writes to the same table by models that the store does not know."""
+    """Writes to the same table with models that the store does not know."""
 
     def __init__(self, backend: Backend) -> None:
         self._db = Store(alien, backend, on_unknown="skip")
@@ -42,7 +42,7 @@ class Models:
         item = random.choice([alien_item, alien_item, Stray(name=random.choice(NAMES))])
         try:
             self._db.put(item)
-        except ItemInvalid:  # an item of the store is there
+        except ItemInvalid:  # the store has an item there
             return
         self._wrote[self._db.key_of(item)] = item
 
@@ -52,7 +52,7 @@ class Models:
 
 
 class Boto3:
-    """Puts items, where none of the store's are."""
+    """Puts items under keys where the store has no item."""
 
     def __init__(self, client: Any, table: str) -> None:
         self._client = client
@@ -77,7 +77,7 @@ class Boto3:
         free = {} if (partition, sort) in self._wrote else {"ConditionExpression": "attribute_not_exists(pk)"}
         try:
             self._client.put_item(TableName=self._table, Item=item, **free)
-        except self._client.exceptions.ConditionalCheckFailedException:  # an item of the store is there
+        except self._client.exceptions.ConditionalCheckFailedException:  # the store has an item there
             return
         self._wrote[partition, sort] = item
 
@@ -89,7 +89,7 @@ class Boto3:
 
 
 class GoogleClient:
-    """Writes cells: families of its own in any row, and odm's families where no item is."""
+    """Writes cells: of its own column family in any row, and of odm's families in rows without an item."""
 
     def __init__(self, client: BigtableDataClient, instance: str, table: str) -> None:
         self._rows = client.get_table(instance, table)

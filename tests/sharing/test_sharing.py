@@ -1,6 +1,6 @@
-"""Nothing of another program's changes, whatever a store does on the same table: random calls on every backend.
+"""A store never changes items of another program in the same table: random calls on every backend.
 
-``pytest --full --times 10 tests/sharing`` makes more of them.
+``pytest --full --times 10 tests/sharing`` makes more calls.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ def _store(backend: Backend, on_unknown: Unknown, prefix: str = "") -> Store:
 
 
 def _refused(failures: dict[str, int]) -> None:
-    """The walk met strangers, and most that it did was done."""
+    """Check that some calls met items of the other program."""
     assert failures.get("ItemInvalid", 0) > 0, failures
 
 
@@ -93,7 +93,7 @@ def test_on_bigtable(bigtable_emulator: str, google: BigtableDataClient, on_unkn
 
 
 def _sweeps(backend: Bigtable, prefix: str) -> list[Callable[[], object]]:
-    """Scrubs of every kind, to which all that was written is old, and what the command line does to tables."""
+    """Scrubs of every kind, by a clock at which all data is old, and the table operations of the command line."""
 
     def later() -> float:
         return (NOON + timedelta(days=40_000)).timestamp()

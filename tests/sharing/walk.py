@@ -1,7 +1,7 @@
-"""Random calls of every kind on a table in which another program keeps data of its own.
+"""Random calls of every kind on a table in which another program has its own items.
 
-The other program writes with the vendor's client, or on the bundled engine with models that the store does not know. It
-keeps items under keys that the models make, and elsewhere, with and without the attributes that odm looks for.
+The other program writes with the vendor's client, or on the bundled engine with models that the store does not know.
+Its items have keys of the store's models or other keys, with and without the attributes that odm uses.
 """
 
 from collections.abc import Callable
@@ -73,7 +73,7 @@ class Profile(Entity, table=shared):
 
 
 def item_keys() -> list[tuple[str, str]]:
-    """Keys that the models make."""
+    """The keys of the models."""
     kinds = ("ORDER", "EVENT")
     keys = [(f"GROUP#{group}", f"{kind}#{name}") for group in GROUPS for kind in kinds for name in NAMES]
     return [*keys, *((f"GROUP#{group}", "PROFILE") for group in GROUPS)]
@@ -87,7 +87,7 @@ class Others(Protocol):
         ...
 
     def changed(self) -> list[str]:
-        """What is no longer as it wrote it."""
+        """The items that differ from what it wrote."""
         ...
 
 
@@ -96,8 +96,8 @@ class Walk:
 
     Args:
         db: the store.
-        seed: of what is drawn.
-        more: calls that only this backend has.
+        seed: of the random numbers.
+        more: additional calls, of one backend.
     """
 
     def __init__(self, db: Store, seed: int, *more: Callable[[], object]) -> None:
@@ -107,7 +107,7 @@ class Walk:
         self.failures: dict[str, int] = {}
 
     def step(self) -> str:
-        """Make one call; what it says of strangers is right, and so is any other refusal."""
+        """Make one call, which may raise an OdmError; returns its name and the error."""
         call = self.random.choice([self._write, self._write, self._batch, self._transact, self._read, self._sweep])
         name = call.__name__
         try:
@@ -202,7 +202,7 @@ class Walk:
         )
 
     def _sweep(self) -> None:
-        """What goes over many items."""
+        """A call that affects many items."""
         db, group = self._db, self.random.choice(GROUPS)
         self._one_of(
             lambda: db.delete_all(Order.primary(group=group)),
@@ -219,13 +219,13 @@ class Walk:
         with Store(shared, Memory(), clock=NOON.timestamp) as source:
             source.create()
             for _ in range(3):
-                with suppress(OdmError):  # an address that is taken
+                with suppress(OdmError):  # the address is taken
                     source.put(self._entity())
             copy(source, self._db, into_existing=True, check=False)
 
 
 def walk(db: Store, others: Others, steps: int, seed: int, *more: Callable[[], object]) -> dict[str, int]:
-    """Make random calls; after each, all that the other program wrote is unchanged. Gives the refusals, by class."""
+    """Make random calls, and check after each that the other program's items are unchanged; counts errors by class."""
     walking = Walk(db, seed, *more)
     for _ in range(8):
         others.write(walking.random)

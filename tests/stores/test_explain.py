@@ -158,7 +158,7 @@ def test_writes(counting: Counting, explain: Callable[[Store], Explanation], tex
     assert counting.requests == []
 
 
-def test_what_explain_says_of_updates_is_what_is_sent(counting: Counting) -> None:
+def test_updates_send_what_explain_shows(counting: Counting) -> None:
     db = Store(shop, counting)
     db.create()
     db.put(ORDER)
@@ -171,7 +171,7 @@ def test_what_explain_says_of_updates_is_what_is_sent(counting: Counting) -> Non
     assert counting.requests == ["Update"] * 2 + ["Get", "Update"]
 
 
-def test_what_can_not_be_explained() -> None:
+def test_what_cannot_be_explained() -> None:
     db = Store(shop, Counting())
     with pytest.raises(BadValue, match="without an action"):
         db.explain(ORDER, write="update")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

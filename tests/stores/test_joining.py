@@ -1,4 +1,4 @@
-"""Entities that join the table while a store is open, or a procedure, a batch or a transaction is under way."""
+"""Entities that join the table while a store is open, or a procedure, a batch or a transaction is running."""
 
 from odm import Calls, Entity, Gen, PrimaryKey, Store, Table, procedure
 from odm.backends.local import Memory

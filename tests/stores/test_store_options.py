@@ -1,4 +1,4 @@
-"""Options of a store that need no backend of their own: what is refused, native limits, clock, log, the hook."""
+"""Options of a store on every backend: invalid values, native limits, clock, log, the hook."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ from tests.shop import Customer, Note, Order, notes, shop
 
 
 async def ahook(info: RequestInfo) -> None:
-    """No plain function."""
+    """Not a plain function."""
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -56,7 +56,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("store", [Store, AsyncStore])
 @pytest.mark.parametrize(("name", "options"), OPTIONS.items(), ids=OPTIONS)
-def test_an_option_that_can_not_be_used_is_refused(store: Any, name: str, options: dict[str, Any]) -> None:
+def test_an_invalid_option_is_refused(store: Any, name: str, options: dict[str, Any]) -> None:
     with pytest.raises(BadValue, match=f"^{name.strip()}="):
         store(notes, Memory(), **options)
 
@@ -77,7 +77,7 @@ def test_native_limits_take_an_item_of_any_size() -> None:
     assert upserted == Note(note_id="m", parts=[large, large])
 
 
-def test_each_backend_says_its_own_limits() -> None:
+def test_each_backend_has_its_own_limits() -> None:
     assert Memory.limits == Limits(None, None, None, None, None, None)
     assert LocalFile.limits.item_bytes == 128 * 1024 * 1024
     assert DynamoDB().limits == Limits(entry_bytes=None)
@@ -108,7 +108,7 @@ def test_a_store_with_a_prefix_knows_the_classes_of_its_table() -> None:
 
 
 class Answers(Connection[Any]):
-    """A connection that needs two native requests an operation, the first of which fails."""
+    """A connection with two native requests per operation, the first of which fails."""
 
     def steps(self, request: req.Request) -> NativeGen[Any, Any]:
         try:
@@ -135,7 +135,7 @@ class Answers(Connection[Any]):
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_the_hook_is_told_of_each_native_request_but_pauses(mode: str) -> None:
+def test_the_hook_receives_each_native_request_but_not_pauses(mode: str) -> None:
     told: list[RequestInfo] = []
     connection, threads = Answers(), set[int]()
 
@@ -159,7 +159,7 @@ def test_the_hook_is_told_of_each_native_request_but_pauses(mode: str) -> None:
     assert {(info.operation, info.table) for info in told} == {("Get", "t")}
 
 
-def test_a_watched_procedure_raises_what_it_raised() -> None:
+def test_an_observed_procedure_raises_its_own_error() -> None:
     def failing(_: Any) -> Any:
         raise KeyError("x")
 
@@ -179,12 +179,12 @@ def test_retries_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def channel(db: Store) -> tuple[Any, Any]:
-    """The connection to which a call sends, and who watches it."""
+    """The connection of a call, and its observer."""
     send: Any = db._call()[1]
     return send.args[0], send.keywords.get("watch")
 
 
-def test_nobody_watches_unless_asked() -> None:
+def test_there_is_no_observer_by_default() -> None:
     db = Store(shop, Memory())
     assert channel(db)[1] is None
     logging.getLogger("odm").setLevel(logging.DEBUG)
@@ -216,13 +216,13 @@ def test_a_lost_race_is_logged_without_values(caplog: pytest.LogCaptureFixture) 
         {"timeout": True},
         {"timeout": "2"},
         {"retries": -1},
-        {"timeout": 1e30},  # longer than a clock can hold
+        {"timeout": 1e30},  # larger than a timeout can be
         {"timeout": 10**400},
         {"retries": 1.5},
         {"retries": True},
     ],
 )
-def test_a_patience_that_makes_no_sense(wrong: dict[str, Any]) -> None:
+def test_an_invalid_timeout_or_number_of_retries(wrong: dict[str, Any]) -> None:
     says = f"{next(iter(wrong))}="
     with pytest.raises(BadValue, match=says):
         Store(notes, Memory(), **wrong)
@@ -230,7 +230,7 @@ def test_a_patience_that_makes_no_sense(wrong: dict[str, Any]) -> None:
         Store(notes, Memory()).with_options(**wrong)
 
 
-def test_the_engine_takes_a_patience_and_needs_none() -> None:
+def test_the_engine_ignores_timeout_and_retries() -> None:
     with Store(notes, Memory(), prefix="p-", timeout=1, retries=0) as db:
         db.create()
         db.put(Note(note_id="n"))
@@ -244,7 +244,7 @@ def test_the_engine_takes_a_patience_and_needs_none() -> None:
         assert not db.exists(Note, note_id="n")
 
 
-async def test_an_async_store_has_a_twin_of_its_colour() -> None:
+async def test_with_options_of_an_async_store_is_async() -> None:
     db = AsyncStore(notes, Memory())
     await db.create()
     twin = db.with_options(retries=0).with_options(timeout=3)
@@ -253,7 +253,7 @@ async def test_an_async_store_has_a_twin_of_its_colour() -> None:
     await twin.aclose()
 
 
-def test_a_backend_that_has_no_patience_says_so() -> None:
+def test_a_backend_without_timeout_and_retries_raises() -> None:
     class Impatient(Backend):
         name = "hasty"
 

@@ -1,4 +1,4 @@
-"""Stores as objects: what they are made of, batches outside of their block, closing."""
+"""Stores as objects: their arguments, batches outside of their block, closing."""
 
 from threading import Barrier, Thread
 from typing import Any
@@ -61,7 +61,7 @@ def put_and_fail(batch: Any) -> None:
         raise ZeroDivisionError
 
 
-def test_what_a_failed_block_collected_is_dropped_for_good() -> None:
+def test_what_a_failed_block_collected_is_discarded() -> None:
     with Store(shop, Memory()) as db:
         db.create()
         batch = db.batch()
@@ -73,7 +73,7 @@ def test_what_a_failed_block_collected_is_dropped_for_good() -> None:
 
 
 class Closing(Backend):
-    """`Memory` that takes note of closed connections, and may fail at it."""
+    """`Memory` that records closed connections, and can fail to close them."""
 
     name = "closing"
 

@@ -1,6 +1,6 @@
-"""Random calls on stores and on a plain dict, which must agree after every step.
+"""A stateful test: random calls on stores and on a model of them, which must agree after every step.
 
-A backend joins as with the suite, by a test module of a few lines::
+To run it on a backend, write a test module::
 
     from hypothesis import settings
     from odm import Store
@@ -17,7 +17,7 @@ A backend joins as with the suite, by a test module of a few lines::
     TestOnMine = OnMine.TestCase
     TestOnMine.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
 
-This part of odm imports Hypothesis.
+Only this package of odm imports Hypothesis.
 """
 
 from odm.testing.stateful.entities import table

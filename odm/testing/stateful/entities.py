@@ -1,4 +1,4 @@
-"""What the machine stores: entities that share a partition, an index, and every way in which a key can change."""
+"""The entities of the machine: they share a partition and an index, and their keys change in every possible way."""
 # ruff: noqa: RUF012  # pydantic copies defaults
 
 from datetime import UTC, datetime
@@ -17,11 +17,11 @@ from odm.schema.table import Table
 table = Table("random")
 
 EPOCH = datetime(2100, 1, 1, tzinfo=UTC)
-"""Where the machine's clock starts: in the future, so that no service removes what has expired by its own clock."""
+"""The start of the machine's clock: in the future, so that no service removes expired items by its own clock."""
 
 
 class Task(Entity, table=table):
-    """Has every kind of field, and patterns on those that change."""
+    """Has fields of every kind, and patterns on fields that change."""
 
     project: str
     name: str
@@ -56,7 +56,7 @@ class Locked(Entity, table=table):
 
 
 class Note(Entity, table=table, keep=4):
-    """Lies in the partitions of `Task`, before them; only the newest of a partition are kept."""
+    """Shares the partitions of `Task` and sorts before it; only the newest notes of a partition are kept."""
 
     project: str
     number: Annotated[int, Field(ge=0, le=99)]

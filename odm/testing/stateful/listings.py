@@ -1,4 +1,4 @@
-"""Every pattern with every partition that the machine writes to: the query, and what it should give, in order."""
+"""A query of each pattern for each partition that the machine writes to, with its expected results in order."""
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -14,11 +14,11 @@ from odm.testing.stateful.strategies import PROJECTS, STATUSES
 
 @frozen
 class Listing:
-    """A query, and the same in Python.
+    """A query, and its equivalent in Python.
 
     Attributes:
         matches: whether an item is a result.
-        order: what sorts the results; no two items are equal in it.
+        order: the sort key of the results, different for each item.
     """
 
     query: Any
@@ -28,26 +28,26 @@ class Listing:
     most: int | None = None
 
     def where(self, test: Predicate) -> "Listing":
-        """With one more condition."""
+        """This listing with one more condition."""
         return evolve(
             self, query=self.query.where(test.condition), matches=lambda item: self.matches(item) and test.holds(item)
         )
 
     def reversed(self) -> "Listing":
-        """In the opposite order."""
+        """This listing in reverse order."""
         return evolve(self, query=self.query.reverse(), descending=not self.descending)
 
     def limited(self, most: int) -> "Listing":
-        """Of no more results than these."""
+        """This listing with at most so many results."""
         return evolve(self, query=self.query.limit(most), most=most)
 
     def results(self, items: Sequence[Any]) -> list[Any]:
-        """What the query gives of these items."""
+        """The expected results of the query on these items."""
         found = sorted(filter(self.matches, items), key=self.order, reverse=self.descending)
         return found[: self.most]
 
     def behind(self, items: Sequence[Any], last: Any, left: int | None) -> list[Any]:
-        """What comes after the place of an item that may be gone or changed: ``last`` is its `order`."""
+        """The results after an item that may be deleted or changed by now; ``last`` is its `order`."""
         found = evolve(self, most=None).results(items)
         going = [item for item in found if (self.order(item) < last if self.descending else self.order(item) > last)]
         return going[:left]
@@ -101,6 +101,6 @@ LISTINGS: list[Listing] = [
     *map(_whole, PROJECTS),
 ]
 OF_TASKS = [listing for listing in LISTINGS if listing.query.entity is Task and listing.query.scope == "entity"]
-"""Those that take a condition on a `Task`."""
+"""The listings that can have a condition on a `Task`."""
 LONG = [listing for listing in LISTINGS if listing.query.entity is Note or listing.query.scope != "entity"]
-"""Those that give more than a few items."""
+"""The listings with more than a few items."""

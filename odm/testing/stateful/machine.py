@@ -1,7 +1,7 @@
-"""`StoreMachine`: random calls on several stores and on a dict, which must agree after each.
+"""`StoreMachine`: random calls on several stores and on a `Model`, which must agree after each call.
 
-Every call of a `odm.Store` has a rule. After each, the answers are compared, then all items, every index in both
-directions, whole, counted, and page by page. Cursors are kept and followed later, when other things have been written.
+Every call of an `odm.Store` has a rule. After each call, the machine compares the answers, all items, and every index:
+forwards, backwards, counted and page by page. It keeps cursors and follows them after later writes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,11 +19,11 @@ from odm.testing.stateful.listings import LISTINGS, LONG, OF_TASKS, Listing
 from odm.testing.stateful.model import Model, Predicate, Write, class_of
 
 STALE = 8
-"""So many entities that were read are remembered, to be written back when they are no longer true."""
+"""The number of entities that are remembered when read, to write them back when they are stale."""
 
 
 class _Held(NamedTuple):
-    """A page that can be followed: the cursor of each store, and its place."""
+    """A page with a next page: the cursor of each store, and the position."""
 
     listing: Listing
     cursors: Sequence[str]
@@ -35,13 +35,13 @@ class StoreMachine(RuleBasedStateMachine):
     """Drives stores against a `Model`; a subclass opens them.
 
     Attributes:
-        most: so many operations a transaction of the stores can have.
+        most: the most operations in a transaction.
     """
 
     most: ClassVar[int] = 4
 
     def open(self, clock: Callable[[], float]) -> list[Store]:
-        """The stores to be compared, created and empty, with this clock."""
+        """The stores to compare, created and empty, with this clock."""
         raise NotImplementedError
 
     @initialize(writes=st.lists(strategies.UNCHECKED, min_size=8, max_size=16))
@@ -62,7 +62,7 @@ class StoreMachine(RuleBasedStateMachine):
             store.close()
 
     def agree(self, call: Callable[[Store], Any], expected: Callable[[], Any]) -> Any:
-        """Make the same call on every store; the answer must be the model's."""
+        """Make the same call on every store; the answers must be equal to the model's."""
         wanted = _outcome(expected)
         for store in self.stores:
             assert _outcome(partial(call, store)) == wanted, store
@@ -182,7 +182,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _turn(
         self, listing: Listing, expected: list[Any], size: int, cursors: Sequence[str | None], left: int | None
     ) -> None:
-        """Read one page on each store, and hold its cursor where something follows."""
+        """Read one page on each store, and keep its cursor if there is a next page."""
         pages = [s.page(listing.query, size=size, after=c) for s, c in zip(self.stores, cursors, strict=True)]
         following = []
         for page in pages:
@@ -212,7 +212,7 @@ class StoreMachine(RuleBasedStateMachine):
                 assert list(_pages(store, listing.query.reverse(), 3)) == expected[::-1]
 
     def compare(self, listing: Listing, size: int) -> None:
-        """Every way to read the results of one query."""
+        """Read the results of one query in every way, and compare them."""
         expected = listing.results(self.model.living)
         for store in self.stores:
             assert list(store.query(listing.query)) == expected
@@ -222,7 +222,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def _outcome(call: Callable[[], Any]) -> Any:
-    """What a call gives: its answer, or its error with what that carries."""
+    """The outcome of a call: its answer, or its error and the item of the error."""
     try:
         return "answer", call()
     except TransactionFailed as error:
@@ -236,7 +236,7 @@ def _told(error: OdmError) -> tuple[type[OdmError], Any]:
 
 
 def _pages(store: Store, query: Any, size: int) -> Iterator[Any]:
-    """Everything, through cursors; each page is full while anything follows."""
+    """All results, page by page; every page but the last must be full."""
     cursor = None
     while True:
         page = store.page(query, size=size, after=cursor)

@@ -1,7 +1,7 @@
-"""`Model`: what a store should hold and answer, as Python objects in a dict.
+"""`Model`: the expected items and answers of a store, as Python objects in a dict.
 
-It has the writing methods of `odm.Store`, and knows nothing of keys, entries, guards or stored values: conditions and
-actions are Python functions.
+It has the write methods of `odm.Store`, but no keys, index entries or stored values: conditions and actions are Python
+functions.
 """
 
 import math
@@ -21,14 +21,14 @@ Identity: TypeAlias = tuple[str, ...]
 
 
 class Predicate(NamedTuple):
-    """A condition, for odm and on an entity, None for an absent one."""
+    """A condition: for odm, and as a function of an entity, or of None for an absent one."""
 
     condition: Any
     holds: Callable[[Any], bool]
 
 
 class Change(NamedTuple):
-    """An action on one field, for odm and on an entity: the field's new value."""
+    """An action on one field: for odm, and as a function of the entity that returns the field's new value."""
 
     field: str
     action: Any
@@ -37,10 +37,10 @@ class Change(NamedTuple):
 
 
 class Write(NamedTuple):
-    """One writing call, for a store, a transaction or a `Model`.
+    """One write call, for a store, a transaction or a `Model`.
 
     Attributes:
-        call: the method: put, insert, update, delete, or in a transaction check.
+        call: the method: put, insert, update, delete, or (only in a transaction) check.
         which: an entity or a key.
         options: further keyword arguments.
     """
@@ -52,7 +52,7 @@ class Write(NamedTuple):
     options: dict[str, Any] = {}  # noqa: RUF012  # a NamedTuple's default; never changed
 
     def on(self, target: Any) -> Any:
-        """Call the method of a store or transaction, with an object that nobody else has."""
+        """Call the method of a store or transaction, with a copy of the entity."""
         which = self.which.model_copy(deep=True) if isinstance(self.which, Entity) else self.which
         when = {} if self.when is None else {"when": self.when.condition}
         actions = [change.action for change in self.changes]
@@ -76,7 +76,7 @@ def _copied(answer: Any) -> Any:
 
 
 def _spoil(which: Any) -> None:
-    """Change the object that was handed in: what is stored must not follow."""
+    """Change the object that was passed: the stored item must not change with it."""
     for name in type(which).model_fields if isinstance(which, Entity) else ():
         value = getattr(which, name)
         if isinstance(value, list):
@@ -89,7 +89,7 @@ class Model:
     """A table as a dict of entities.
 
     Attributes:
-        stored: every item, those that have expired too, by identity.
+        stored: every item by identity, also expired ones.
     """
 
     def __init__(self, schema: Schema, clock: Callable[[], float]) -> None:
@@ -99,7 +99,7 @@ class Model:
         self._untrimmed: list[Any] | None = None
 
     def identity(self, which: Any) -> Identity:
-        """What identifies an item: its class and key fields."""
+        """The identity of an item: its class and key fields."""
         entity, values = self._target(which)
         return (entity.name, *(str(values[name]) for name in entity.primary.fields))
 
@@ -171,7 +171,7 @@ class Model:
         _judge(when, self.find(which))
 
     def batch(self, writes: Iterable[Write]) -> None:
-        """Puts and deletes; what has expired goes too."""
+        """Puts and deletes; deletes remove expired items too."""
         with self._trimming_later():
             for write in writes:
                 if write.call == "put":
@@ -180,7 +180,7 @@ class Model:
                     self.stored.pop(self.identity(write.which), None)
 
     def transaction(self, writes: Sequence[Write]) -> None:
-        """All of the writes, each judged on what is stored before, or none."""
+        """Apply all writes or none; the conditions are evaluated on the items before the transaction."""
         reasons = [self._reason(write) for write in writes]
         if any(reasons):
             raise TransactionFailed("", reasons)
@@ -190,7 +190,7 @@ class Model:
 
     @contextmanager
     def _trimming_later(self) -> Iterator[None]:
-        """Within, what is written together is trimmed when all is done."""
+        """Inside of the block, items are not trimmed; at its end, all that were written are."""
         new: list[Any] = []
         self._untrimmed = new
         yield
@@ -199,7 +199,7 @@ class Model:
             self._trim(item)
 
     def delete_all(self, matches: Callable[[Any], bool]) -> int:
-        """Remove what matches, what has expired too."""
+        """Remove matching items, also expired ones."""
         gone = [identity for identity, item in self.stored.items() if matches(item)]
         for identity in gone:
             del self.stored[identity]
@@ -209,7 +209,7 @@ class Model:
         trial = Model(self._schema, self._clock)
         trial.stored = dict(self.stored)
         try:
-            if write.call == "delete" and self.find(write.which) is None:  # whose conditions are judged here
+            if write.call == "delete" and self.find(write.which) is None:  # its conditions count in a transaction
                 _judge(write.when, None)
                 self._check_revision(write.which, None)
             write.on_model(trial)
@@ -218,7 +218,7 @@ class Model:
         return None
 
     def _revision(self, which: Any) -> int | None:
-        """The revision that was read; None where none is checked."""
+        """The revision that was read; None if it is not checked."""
         name = self._target(which)[0].revision
         return None if name is None or isinstance(which, Query) else getattr(which, name)
 
@@ -228,7 +228,7 @@ class Model:
             raise Conflict("", old)
 
     def _keep(self, entity: Any, revision: int | None) -> Any:
-        """Store a copy, its revision counted up."""
+        """Store a copy with its revision incremented."""
         schema = self._schema.entity(type(entity))
         counted = {} if schema.revision is None else {schema.revision: (revision or 0) + 1}
         new = entity.model_copy(update=counted, deep=True)
@@ -240,7 +240,7 @@ class Model:
         return new
 
     def _trim(self, new: Any) -> None:
-        """Take away what lies behind the newest ``keep`` items of the partition."""
+        """Remove all but the newest ``keep`` items of the partition."""
         schema = self._schema.entity(type(new))
         if schema.keep is None or schema.primary.sort is None:
             return

@@ -1,4 +1,4 @@
-"""What the machine draws: entities, keys, actions, conditions and the writes made of them."""
+"""Strategies of the machine: entities, keys, actions, conditions, and writes."""
 
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -66,7 +66,7 @@ TESTS = st.one_of(
     WORDS.map(lambda word: Predicate(Task.due == word, lambda task: task is not None and task.due == word)),
     st.just(Predicate(missing(Task.due), lambda task: task is None or task.due is None)),
 )
-"""Conditions on a `Task`. None of a field that `remove` gives back its default: they see what is stored."""
+"""Conditions on a `Task`; not on a field whose default `remove` restores, because conditions see the stored item."""
 
 
 def _changes() -> st.SearchStrategy[tuple[Change, ...]]:
@@ -146,7 +146,7 @@ UPDATES = st.one_of(
 UPSERTS = _writes("update", TASK_TARGETS, _changes(), upsert=True)
 CHECKS = _writes("check", TASKS.map(_key_of), when=TESTS)
 UNCHECKED = _writes("put", TASKS | NOTES) | _writes("delete", (TASKS | OTHERS).map(_key_of))
-"""What a batch takes."""
+"""The writes that a batch accepts."""
 
 IN_TRANSACTION = st.one_of(PUTS, INSERTS, DELETES, UPDATES, UPSERTS, CHECKS)
-"""What a transaction takes."""
+"""The writes that a transaction accepts."""

@@ -1,10 +1,10 @@
-"""Every test of the suite and its fixtures: a backend's test module imports all of it, see `odm.testing`."""
+"""All tests and fixtures of the suite: the test module of a backend imports everything from here, see `odm.testing`."""
 
 from pkgutil import iter_modules
 
 import pytest
 
-# Before they are imported: the asserts of the suite are to explain themselves.
+# pytest must rewrite the asserts of the suite before the modules are imported.
 pytest.register_assert_rewrite(*(module.name for module in iter_modules(__path__, f"{__name__}.")))
 
 from odm.testing.fixtures import db, indexed, known_faults, lean, local, mode, offline, sharded, stores

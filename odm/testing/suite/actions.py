@@ -1,4 +1,4 @@
-"""Every action of update, on whole fields and nested paths."""
+"""Every action of `update`, on whole fields and nested paths."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from decimal import Decimal
@@ -28,7 +28,7 @@ from odm.testing.suite.helpers import at
 
 
 def changed(db: Store, sheet: Sheet, *actions: Action) -> Sheet:
-    """The sheet after an update of what was put, which is also what is read afterwards."""
+    """Put a sheet and update it; the returned sheet is checked to be equal to the stored one."""
     db.put(sheet)
     key = Sheet.primary(book=sheet.book, sheet_id=sheet.sheet_id)
     new = db.update(key, *actions, returning="new")
@@ -145,7 +145,7 @@ class TestRemove:
         assert (new.meta["dotted.key"], new.parts) == ({}, ["q"])
         assert new.address == Address(street="Main", lines=["l0"])
 
-    def test_of_list_positions_counts_them_as_they_were(self, db: Store) -> None:
+    def test_of_list_positions_counts_the_previous_ones(self, db: Store) -> None:
         sheet = but(BARE, parts=list("abcde"))
         assert changed(db, sheet, remove(S.parts[1]), remove(S.parts[3]), set_(S.parts[4], "E")).parts == [
             "a",

@@ -1,4 +1,4 @@
-"""Adjacency lists and walks: edges found from both ends, whatever happens to them, and nodes removed with theirs."""
+"""Adjacency lists and walks: every edge is found from both ends, and removing a node removes its edges."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ class User(Entity, table=social):
 
 
 class Group(Entity, table=social):
-    """A node of another type, whose ids may be those of users."""
+    """A node of another type, whose ids may equal those of users."""
 
     group_id: str
 
@@ -37,7 +37,7 @@ class Group(Entity, table=social):
 
 
 class Follows(Entity, table=social):
-    """An edge with an attribute and a date, from a type of node to itself."""
+    """An edge between nodes of the same type, with an attribute and a date."""
 
     follower: str
     followed: str
@@ -48,7 +48,7 @@ class Follows(Entity, table=social):
 
 
 class MemberOf(Entity, table=social):
-    """An edge from one type of node to another."""
+    """An edge between nodes of different types."""
 
     user_id: str
     group_id: str
@@ -61,18 +61,18 @@ ANN = User.primary(user_id="ann")
 
 
 def follows(*pairs: str) -> list[Follows]:
-    """Edges of one hour after the other, such as "ann bob"."""
+    """Edges from names such as "ann bob", each an hour later than the one before."""
     ends = [pair.split() for pair in pairs]
     return [Follows(follower=a, followed=b, since=at(0) + timedelta(hours=n)) for n, (a, b) in enumerate(ends)]
 
 
 def out(db: Store, follower: str) -> list[str]:
-    """Whom a user follows, by date."""
+    """The users that a user follows, by date."""
     return [one.followed for one in db.query(Follows.out(follower=follower))]
 
 
 def into(db: Store, followed: str) -> list[str]:
-    """Who follows a user, by date."""
+    """The followers of a user, by date."""
     return [one.follower for one in db.query(Follows.into(followed=followed))]
 
 
@@ -177,7 +177,7 @@ class TestRemoveNode:
         assert db.run(network.remove_node(Group.primary(group_id="ann")))
         assert sorted(type(one).__name__ for one in db.scan()) == ["Follows", "Follows", "Follows", "User"]
 
-    def test_stopped_anywhere_it_is_done_by_the_next_call(self, stores: Stores) -> None:
+    def test_stopped_anywhere_the_next_call_completes_it(self, stores: Stores) -> None:
         db, after = stores.open(social), 0
         others = [User(user_id="bob"), *follows("bob cid")]
         going = [User(user_id="ann"), *follows("ann bob", "bob ann", "ann ann"), MemberOf(user_id="ann", group_id="g")]
@@ -243,7 +243,7 @@ class TestWalk:
         ]
         assert db.run(walk(network, User.primary(user_id="none"), out=[Follows], depth=9, most=9)).visits == ()
 
-    def test_it_tells_its_reads(self, stores: Stores, capabilities: Capabilities) -> None:
+    def test_it_reports_its_reads(self, stores: Stores, capabilities: Capabilities) -> None:
         db = stores.open(social)
         fill(db, follows(*(f"ann u{n}" for n in range(20)), *(f"u{n} v{n}" for n in range(20)), "v1 w"))
         fill(db, [MemberOf(user_id="ann", group_id="chess")])
@@ -252,16 +252,16 @@ class TestWalk:
             found = db.run(walk(network, ANN, out=[Follows, MemberOf], depth=3, most=99))
         assert len(found.visits) == 20 + 20 + 1 + 1
         assert found.reads == 2 * (1 + 20 + 20) == len(stores.requests)
-        alone = 41 + 19  # along the primary key, and from those who follow nobody
+        alone = 41 + 19  # queries of the primary key, and of users who follow nobody
         assert meter.calls == (found.reads if capabilities.units else alone + 2 * (found.reads - alone))
 
 
 @needs("indexes", "updates")
 class TestAdjacencyCosts:
-    """Steps cost what is documented: requests, calls on a backend of rows, and capacity units."""
+    """Steps cost what is documented: requests, calls on a backend without units, and capacity units."""
 
     def steps(self, db: Store) -> Iterator[tuple[int, int, float]]:
-        """How far what each step costs is from each of the three."""
+        """For each step, the differences between its costs and the three documented costs."""
         [edge], member = follows("ann bob"), MemberOf(user_id="ann", group_id="g")
         steps: list[tuple[Callable[[], Any], int, int, float]] = [
             (lambda: db.insert(edge), 1, 3, 3),

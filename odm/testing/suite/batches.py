@@ -12,7 +12,7 @@ from odm.testing.suite.helpers import fill
 
 
 def order(name: str, note: str | None = None) -> Order:
-    """An order of the one customer."""
+    """An order of customer "c"."""
     return Order(customer_id="c", order_id=name, note=note)
 
 
@@ -60,7 +60,7 @@ class TestBatch:
             pass
         assert stores.requests == []
 
-    def test_refuses_what_it_can_not_guard(self, db: Store) -> None:
+    def test_refuses_what_it_cannot_guard(self, db: Store) -> None:
         with db.batch() as batch:
             with pytest.raises(BadValue, match="Revision"):
                 batch.put(Document(document_id="d"))

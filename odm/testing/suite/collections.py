@@ -1,4 +1,4 @@
-"""collection: everything in a partition, or under a key."""
+"""`collection`: all items of a partition, or under the beginning of a sort key."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from decimal import Decimal

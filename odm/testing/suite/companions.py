@@ -1,4 +1,4 @@
-"""Companions: items of their own that every write of their entity keeps right."""
+"""Companions: separate items that every write of their entity keeps up to date."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 import re
@@ -33,7 +33,7 @@ ANN = Player(name="ann", level=3)
 
 
 def along(db: Store) -> tuple[int | None, list[tuple[int, str, int]]]:
-    """What the companions have: the highest level, and the list of levels."""
+    """The items of the companions: the highest level, and the list of levels."""
     rest = [item for item in db.scan() if not isinstance(item, Player)]
     highest = [item.level for item in rest if type(item).__name__ == "Player.highest"]  # type: ignore[attr-defined]
     listed = [(item.level, item.name, item.changes) for item in rest if type(item).__name__ == "Player.listed"]  # type: ignore[attr-defined]
@@ -60,7 +60,7 @@ def table(stores: Stores) -> Store:
 
 @needs("conditions", "updates")
 class TestCompanions:
-    def test_are_written_along(self, table: Store) -> None:
+    def test_are_written_with_the_item(self, table: Store) -> None:
         assert table.put(ANN) == ANN
         assert along(table) == (3, [(3, "ann", 1)])
         table.put(Player(name="ann", level=2))
@@ -107,8 +107,8 @@ class TestCompanions:
     @each_way
     def test_see_the_item_as_it_is_replaced(self, table: Store, stores: Stores, way: Way) -> None:
         table.put(ANN)
-        # A rival of the tests writes the item alone, so its level is not listed: who takes that one away, and leaves
-        # level 3 where it is, has seen it.
+        # A rival writes only the item and does not list its level. The next put must remove the rival's level from the
+        # list, not level 3.
         stores.rival_puts(Player(name="ann", level=5))
         way(table).put(Player(name="ann", level=6))
         assert [level for level, _, _ in along(table)[1]] == [3, 6]
@@ -117,7 +117,7 @@ class TestCompanions:
         assert [level for level, _, _ in along(table)[1]] == [3, 6, 8]
 
     def test_leave_what_an_update_returns_to_the_write(self, table: Store, stores: Stores) -> None:
-        """Another writer changes a field that no companion looks at, after the update has read the item."""
+        """Another writer changes a field that no companion uses, after the update has read the item."""
         key = Runner.primary(name="ann")
         table.put(Runner(name="ann", level=3))
         stores.rival_puts(Runner(name="ann", level=3, note="first"))
@@ -171,9 +171,9 @@ class TestCompanions:
             if not stopped:
                 break
         else:
-            pytest.fail("it was stopped wherever it could be")
+            pytest.fail("the write takes more requests than this test expects")
 
-    def test_do_the_rest_when_the_write_is_done(self, table: Store) -> None:
+    def test_settle_after_the_write_is_applied(self, table: Store) -> None:
         last: Any = Guest.last.made[Guest]
         bob = Guest(name="bob", seat="1")
 
@@ -203,7 +203,7 @@ class TestCompanions:
         table.put_raw([evolve(raw, attributes={**raw.attributes, "_v": 1, "done": "came"}) for raw in stored])
         assert table.one(Guest.last.made[Guest], name="ann").done == "came"
 
-    def test_tell_what_they_have_marked(self, table: Store) -> None:
+    def test_report_their_marks(self, table: Store) -> None:
         assert table.run(marked(KEY)) == (None, None)
         table.put(ANN)
         assert table.run(marked(KEY)) == (ANN, "1")
@@ -242,7 +242,7 @@ class TestRefusedCompanions:
         if capabilities.transactions:
             assert table.get(Guest, name="bob") is None
 
-    def test_stand_by_the_revision(self, table: Store) -> None:
+    def test_respect_the_revision(self, table: Store) -> None:
         ann = table.put(Guest(name="ann", seat="1"))
         table.put(ann.model_copy(update={"seat": "1"}))
         with pytest.raises(Conflict):
@@ -255,7 +255,7 @@ class TestRefusedCompanions:
 
 @needs("transactions", "updates")
 class TestCompanionsTransactions:
-    def test_are_written_along(self, table: Store) -> None:
+    def test_are_written_with_the_item(self, table: Store) -> None:
         with table.transaction() as tx:
             tx.put(ANN)
             tx.insert(Player(name="bob", level=5))
@@ -273,7 +273,7 @@ class TestCompanionsTransactions:
         assert [type(reason) for reason in failed.value.reasons] == [type(None), ItemNotFound]
         assert along(table) == (None, [])
 
-    def test_tell_of_which_operation_they_are(self, table: Store) -> None:
+    def test_report_the_operation_that_they_belong_to(self, table: Store) -> None:
         table.put(Guest(name="ann", seat="2"))
         bob, cleo = Guest(name="bob", seat="1"), Guest(name="cleo", seat="2")
         with pytest.raises(TransactionFailed) as failed:

@@ -1,4 +1,4 @@
-"""Every condition on every type, as the filter of a query, as the filter of a scan, and as the ``when=`` of a write."""
+"""Every condition on every type: as the filter of a query, as the filter of a scan, and as ``when=`` of a write."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from collections.abc import Callable
@@ -68,7 +68,7 @@ NAN = float("nan")
 SHEETS = [FULL, OTHER, BARE]
 
 S: Any = Sheet
-"""`Sheet` for paths whose types only a reference knows."""
+"""`Sheet`, typed as Any for paths that type checkers do not know."""
 
 CASES: list[tuple[Any, str]] = [
     # numbers
@@ -104,7 +104,7 @@ CASES: list[tuple[Any, str]] = [
     (Sheet.moment == at(3).replace(tzinfo=timezone(timedelta(hours=2))), "a"),
     (some(Sheet.moment) > at(1), "b"),
     (some(Sheet.moment) <= at(2), "ab"),
-    # a None that is stored, and one that is absence
+    # None stored as NULL, and None as an absent attribute
     (Sheet.nothing == None, "a"),  # noqa: E711
     (Sheet.nothing != None, "bc"),  # noqa: E711
     (exists(Sheet.nothing), "abc"),
@@ -158,7 +158,7 @@ CASES: list[tuple[Any, str]] = [
     (exists(S.meta["dotted.key"]), "a"),
     (missing(S.meta["dotted"]), "abc"),
     (S.prices["nok"] >= Decimal("1.50"), "a"),
-    # one attribute with another
+    # comparisons of two attributes
     (Sheet.count > Sheet.level, "a"),
     (Sheet.level <= Sheet.count, "ac"),
     # between, is_in
@@ -179,7 +179,7 @@ CASES: list[tuple[Any, str]] = [
     (not_((Sheet.count > 0) | (Sheet.count < 0)), "c"),
     (not_(not_(Sheet.count > 0)), "a"),
     ((Sheet.level == 0) & ((Sheet.count < 0) | not_(exists(Sheet.title))), "bc"),
-    # key fields are attributes too
+    # key fields
     (Sheet.book == "b", "abc"),
     (not_(Sheet.sheet_id == "a"), "bc"),
 ]

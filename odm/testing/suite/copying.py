@@ -1,4 +1,4 @@
-"""What moves items from one place to another: pages of a scan in parts, stored items, batches of steps."""
+"""Copying items: parts and pages of a scan, raw items, and batches in procedures."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ TICKET = Ticket(member_id="m", ticket_id="t", filed_at=at(1), due_at=at(2), assi
 
 
 def all_of(db: Store, *, parts: int = 1, size: int = 250, expired: bool = False) -> list[RawItem]:
-    """Every item of the table, page by page."""
+    """Every item of the table, read page by page."""
     found: list[RawItem] = []
     for start in db.parts(parts):
         cursor: str | None = start
@@ -45,7 +45,7 @@ def all_of(db: Store, *, parts: int = 1, size: int = 250, expired: bool = False)
 
 
 def moved(db: Store) -> list[RawItem]:
-    """Every item, which is removed and put back; returns it as read then."""
+    """Delete every item and put it back as a raw item; returns the items read afterwards."""
     items = all_of(db)
     for item in items:
         db.delete(item.entity)
@@ -68,7 +68,7 @@ class TestScanPages:
 
     def test_go_on_in_another_program(self, db: Store, stores: Stores) -> None:
         fill(db, ORDERS)
-        # Bigtable's emulator cuts at rows that it draws: one part may be empty, and then the other has them all.
+        # Bigtable's emulator divides at random rows: one part may be empty, and then the other has all items.
         first = next(page for part in db.parts(2) if (page := db.scan_page(part, size=4)).cursor is not None)
         assert first.cursor is not None
         another = stores.open(db.table)
@@ -128,7 +128,7 @@ class TestScanPages:
             db.page(Order.primary(customer_id="c1"), after=cursor)
 
     @pytest.mark.parametrize("number", [0, -1, 1001, True, "2"])
-    def test_refuse_numbers_that_can_not_be(self, offline: Store, number: Any) -> None:
+    def test_refuse_numbers_out_of_range(self, offline: Store, number: Any) -> None:
         with pytest.raises(BadValue):
             offline.parts(number)
         if number != 1001:
@@ -137,12 +137,12 @@ class TestScanPages:
 
 
 def entities(items: Sequence[RawItem]) -> list[Any]:
-    """What the models read in items."""
+    """The entities of these items."""
     return [item.entity for item in items]
 
 
 class TestPutRaw:
-    def test_writes_items_as_they_were(self, stores: Stores) -> None:
+    def test_writes_items_unchanged(self, stores: Stores) -> None:
         db = stores.open(indexed)
         db.put(TICKET)
         contract = db.put(db.put(Contract(contract_id="c", party="p", ends_at=FUTURE)))
@@ -150,7 +150,7 @@ class TestPutRaw:
         before = all_of(db)
         assert sorted(moved(db), key=lambda item: item.partition) == sorted(before, key=lambda item: item.partition)
         assert db.get(Contract, contract_id="c") == contract
-        db.put(contract)  # as nobody else has written it
+        db.put(contract)  # written only by this test
 
     def test_keeps_counters_that_go_on_counting(self, db: Store) -> None:
         db.put(Tally(name="t", hits=3))

@@ -1,4 +1,4 @@
-"""Counter: a number that is incremented in one atomic request."""
+"""`Counter`: a number that is incremented in one atomic request."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 import pytest
@@ -30,7 +30,7 @@ class TestCounter:
         db.update(TALLY, increment(Tally.hits), increment(Tally.misses, 2), set_(Tally.label, "m"))
         assert db.one(Tally, name="t") == Tally(name="t", label="m", hits=-3, misses=2)
 
-    def test_is_one_request_also_beside_an_index(self, indexed: Store, stores: Stores) -> None:
+    def test_is_one_request_also_with_an_index(self, indexed: Store, stores: Stores) -> None:
         ticket = Ticket(member_id="m", ticket_id="t", filed_at=at(1))
         indexed.put(ticket)
         stores.forget()

@@ -1,4 +1,4 @@
-"""delete and delete_all."""
+"""`delete` and `delete_all`."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 import pytest
@@ -41,7 +41,7 @@ class TestDelete:
         assert not db.delete(Setting, name="a")
 
     @needs("indexes")
-    def test_takes_the_index_entries_along(self, indexed: Store) -> None:
+    def test_removes_the_index_entries(self, indexed: Store) -> None:
         indexed.put(Member(member_id="m", email="a@b"))
         indexed.delete(Member, member_id="m")
         assert indexed.first(Member.by_email(email="a@b")) is None

@@ -1,4 +1,4 @@
-"""Tables that are not there, stores that were closed, and what an error is."""
+"""Missing tables, closed stores, and the classes of errors."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 import pytest

@@ -1,4 +1,4 @@
-"""get, one, exists, get_many."""
+"""`get`, `one`, `exists` and `get_many`."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from typing import Any, cast
@@ -34,7 +34,7 @@ class TestGet:
         assert db.get(key, consistent=False) in (None, ORDER)
         assert db.get_many([key], consistent=False)[0] in (None, ORDER)
 
-    def test_tells_entities_of_one_partition_apart(self, db: Store) -> None:
+    def test_distinguishes_entities_of_one_partition(self, db: Store) -> None:
         customer, line = (
             Customer(customer_id="c1", name="Ann"),
             OrderLine(customer_id="c1", order_id="o1", number=1, sku="x"),
@@ -63,7 +63,7 @@ class TestGet:
             offline.get(cast(Any, ORDER))
 
     @pytest.mark.parametrize("bad", ["", "\ud800", 7, None])
-    def test_refuses_a_key_value_that_can_not_be(self, offline: Store, bad: Any) -> None:
+    def test_refuses_an_invalid_key_value(self, offline: Store, bad: Any) -> None:
         with pytest.raises(BadValue, match="order_id"):
             offline.get(Order, customer_id="c1", order_id=bad)
 
@@ -105,6 +105,6 @@ class TestGetMany:
         one = db.put(Setting(name="a", value="1"))
         assert db.get_many([Setting.primary(name="b"), Setting.primary(name="a")]) == [None, one]
 
-    def test_refuses_what_is_no_key(self, offline: Store) -> None:
+    def test_refuses_what_is_not_a_key(self, offline: Store) -> None:
         with pytest.raises(BadValue):
             offline.get_many([Order.primary(customer_id="c1")])

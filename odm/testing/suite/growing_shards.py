@@ -1,4 +1,4 @@
-"""Other numbers of shards over live data: every entry is found, once, before it moves and after."""
+"""Changing the number of shards of a table in use: every entry is found once, before and after it moves."""
 # ruff: noqa: D101  # a test's name says what it shows; its data is never changed
 
 from zlib import crc32
@@ -17,7 +17,7 @@ from odm.testing.suite.pages import walk
 NAMES = [f"t{number:02}" for number in range(12)]
 TASKS = [Task(task_id=name, rank=number // 3) for number, name in enumerate(NAMES)]
 MOVING = [task for task in TASKS if crc32(task.task_id.encode()) % 4 > 1]
-"""Those that have another shard now by ``by_rank``; by the other patterns all have."""
+"""The tasks whose shard of ``by_rank`` changes; in the other patterns, that of every task does."""
 QUERIES: tuple[Query[Task], ...] = (Task.by_rank(), Task.drawn(), Task.fresh())
 
 
@@ -30,7 +30,7 @@ def partitions(stores: Stores) -> set[str]:
 class TestGrowingShards:
     @pytest.fixture
     def tasks(self, stores: Stores) -> Store:
-        """A store of the grown table: all tasks were put before it grew."""
+        """A store with more shards than when the tasks were put."""
         fill(stores.open(few), [FewTask(**task.model_dump()) for task in TASKS])
         db = stores.open(more)
         stores.forget()
@@ -99,7 +99,7 @@ class TestGrowingShards:
         assert tasks.reshard(Task.fresh()) == 0
         assert stores.open(enough).count(GrownTask.fresh()) == 12
 
-    def test_reshard_beside_other_writers(self, tasks: Store, stores: Stores) -> None:
+    def test_reshard_next_to_other_writers(self, tasks: Store, stores: Stores) -> None:
         tasks.delete_all(Task.by_rank().where(Task.rank > 0))
         changed = Task(task_id="t00", rank=7, note="of the rival")
         stores.rival_puts(changed)

@@ -1,4 +1,4 @@
-"""Small makers of data for the suite."""
+"""Helpers that make data for the suite."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta

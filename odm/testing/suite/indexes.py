@@ -1,4 +1,4 @@
-"""Secondary patterns: who is in an index, and that every write keeps it so."""
+"""Secondary patterns: which items are in an index, and that every write keeps its entries up to date."""
 # ruff: noqa: D101, RUF012  # a test's name says what it shows; its data is never changed
 
 from typing import Any
@@ -38,7 +38,7 @@ def but(ticket: Ticket = TICKET, **fields: Any) -> Ticket:
 
 
 def entries(db: Store) -> dict[str, list[str]]:
-    """What stands in each index of tickets: a readable form of the index key each."""
+    """The entries of each index of tickets, in a readable form."""
     everybody = ("ann", "bob")
     return {
         "date": [f"{t.filed_at.hour}" for t in db.query(Ticket.by_date(member_id="m"))],
@@ -54,7 +54,7 @@ def entries(db: Store) -> dict[str, list[str]]:
 
 
 def expected(ticket: Ticket) -> dict[str, list[str]]:
-    """What should stand there."""
+    """The entries that the indexes should have for one ticket."""
     assigned = ticket.assignee is not None and ticket.status == "open"
     return {
         "date": [f"{ticket.filed_at.hour}"],
@@ -229,7 +229,7 @@ class TestIndexUpdates:
             assert not any(entries(indexed).values())
 
     @each_way
-    def test_an_item_that_never_rests_is_a_conflict(self, indexed: Store, stores: Stores, way: Way) -> None:
+    def test_an_item_that_keeps_changing_is_a_conflict(self, indexed: Store, stores: Stores, way: Way) -> None:
         indexed.put(TICKET)
         stores.rival_puts(*(but(level=n % 2) for n in range(ATTEMPTS)))
         with pytest.raises(Conflict, match="other writers"):

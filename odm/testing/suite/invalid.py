@@ -1,4 +1,4 @@
-"""Stored items that do not fit the model: how they show, and how a user gets past them."""
+"""Stored items that do not fit the model: the errors, and how to fix the items."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from typing import Any
@@ -21,7 +21,7 @@ GOOD = [SheetV2(sheet_id="1"), SheetV2(sheet_id="3")]
 class TestInvalidItems:
     @pytest.fixture
     def later(self, db: Store, stores: Stores) -> Store:
-        """A store whose model asks ``title`` to be a number; of three sheets, the second has words."""
+        """A store whose model declares ``title`` as a number; of three sheets, the second has text."""
         fill(db, [Sheet(sheet_id="1"), Sheet(sheet_id="2", title="words"), Sheet(sheet_id="3")])
         return stores.open(plain_v2)
 
@@ -45,7 +45,7 @@ class TestInvalidItems:
             assert (caught.value.item["book"], caught.value.item["sheet_id"]) == ("b", "2")
             assert isinstance(caught.value.__cause__, ValidationError)
 
-    def test_do_not_stand_in_the_way_of_others(self, later: Store) -> None:
+    def test_do_not_prevent_reads_of_others(self, later: Store) -> None:
         assert [later.get(SheetV2, book="b", sheet_id=name) for name in "13"] == GOOD
         before, behind = ALL.where(SheetV2.sheet_id < "2"), ALL.where(SheetV2.sheet_id > "2")
         assert [*later.query(before), *later.query(behind)] == GOOD
@@ -57,14 +57,14 @@ class TestInvalidItems:
         assert later.exists(BAD)
         assert later.count(ALL) == 3
 
-    def test_can_be_deleted_by_what_the_error_tells(self, later: Store) -> None:
+    def test_can_be_deleted_by_the_key_in_the_error(self, later: Store) -> None:
         with pytest.raises(ItemInvalid) as caught:
             list(later.query(ALL))
         item = caught.value.item
         assert later.delete(SheetV2, book=item["book"], sheet_id=item["sheet_id"]) is True
         assert list(later.query(ALL)) == GOOD
 
-    def test_can_be_put_over(self, later: Store) -> None:
+    def test_can_be_replaced_by_a_put(self, later: Store) -> None:
         later.put(SheetV2(sheet_id="2", title=2))
         assert [sheet.title for sheet in later.query(ALL)] == [None, 2, None]
 
@@ -77,7 +77,7 @@ class TestInvalidItems:
         assert later.one(BAD).title == 2
 
     @needs("updates")
-    def test_can_not_be_returned(self, later: Store) -> None:
+    def test_cannot_be_returned(self, later: Store) -> None:
         with pytest.raises(ItemInvalid, match=r"the update was applied, and .*title") as caught:
             later.update(BAD, set_(SheetV2.title, 2), returning="old")
         assert later.one(BAD).title == 2

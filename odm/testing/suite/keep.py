@@ -1,4 +1,4 @@
-"""keep: the newest items of a partition stay."""
+"""`keep`: only the newest items of a partition are kept."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 import pytest
@@ -18,7 +18,7 @@ def comment(number: int, post: str = "p") -> Comment:
 
 
 def numbers(db: Store, post: str = "p") -> list[int]:
-    """The comments on a post that are there."""
+    """The stored comments on a post."""
     return [c.number for c in db.query(Comment.primary(post_id=post))]
 
 
@@ -74,7 +74,7 @@ class TestKeep:
         assert numbers(db) == [5, 6, 7]
         assert db.count(Highscore.primary(game="g")) == 2
 
-    def test_nothing_is_removed_while_there_is_room(self, stores: Stores) -> None:
+    def test_nothing_is_removed_below_the_limit(self, stores: Stores) -> None:
         db = stores.open(kept)
         stores.forget()
         for number in range(3):
@@ -114,7 +114,7 @@ class TestKeep:
             db.put(Notice(board="b", number=number))
         assert [notice.number for notice in db.query(Notice.by_topic(topic="t"))] == [2, 3]
 
-    def test_explain_tells(self, stores: Stores) -> None:
+    def test_explain_reports_it(self, stores: Stores) -> None:
         db = stores.offline(kept)
         assert "the newest 3 items" in str(db.explain(comment(1)))
         assert "newest" not in str(db.explain(Highscore(game="g", points=1), write="delete"))

@@ -1,4 +1,4 @@
-"""Indexes that do not hold whole items: queries through them give the same as through any other."""
+"""Indexes that do not project whole items: queries return the same results as with any other index."""
 # ruff: noqa: D101  # a test's name says what it shows; its data is never changed
 
 from odm import increment, select, set_, some

@@ -1,4 +1,4 @@
-"""Local indexes: the items of a partition of the table in another order, read consistently."""
+"""Local indexes: the items of a partition in another order, with consistent reads."""
 # ruff: noqa: D101  # a test's name says what it shows; its data is never changed
 
 from odm import collection, increment, remove, select, set_, some

@@ -1,4 +1,4 @@
-"""meter(): calls and capacity units of a block, by pattern and by index."""
+"""`meter`: calls and capacity units of a block, by pattern and by index."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 import pytest
@@ -15,7 +15,7 @@ CUSTOMER = Customer(customer_id="c", name="Ann")
 
 
 def order(order_id: str, size: int = 2500) -> Order:
-    """An order of a little more than so many bytes."""
+    """An order of slightly more than so many bytes."""
     return Order(customer_id="c", order_id=order_id, note="n" * size)
 
 
@@ -43,7 +43,7 @@ class TestMeter:
         assert meter.calls == 12
         assert {name: used.calls for name, used in meter.by_index.items()} == {None: 12}
 
-    def test_tells_the_units_of_items_by_their_size(self, db: Store) -> None:
+    def test_the_units_of_an_item_depend_on_its_size(self, db: Store) -> None:
         key = Order.primary(customer_id="c", order_id="a")
         with db.meter() as meter:
             db.put(order("a"))
@@ -69,7 +69,7 @@ class TestMeter:
         with db.meter() as meter:
             list(db.query(query))
             list(db.query(query, consistent=False))
-            db.page(query, size=1)  # one more is read, to know whether it is the last
+            db.page(query, size=1)  # one more item is read, to know whether the page is the last
         assert meter.by_pattern == {"Order.primary": Usage(3, 2 + 1 + 2, 0.0)}
 
     def test_pays_for_what_a_filter_drops(self, db: Store, capabilities: Capabilities) -> None:
@@ -86,7 +86,7 @@ class TestMeter:
         with db.meter() as meter, db.batch() as batch:
             batch.put(CUSTOMER)
             batch.put(order("a"))
-        assert meter.calls == 2  # first the tags of what is there are read
+        assert meter.calls == 2  # first reads the tags of stored items
         assert meter.by_pattern == {"Customer.primary": Usage(2, 0.5, 1.0), "Order.primary": Usage(2, 0.5, 3.0)}
         fill(db, [order("b", 5000)])
         with db.meter() as meter:
@@ -105,7 +105,7 @@ class TestMeter:
                 other.get(Customer, customer_id="c")
             results = db.scan(Customer)
             db.get(Customer, customer_id="c")
-        assert list(results) == [CUSTOMER]  # read when they are asked for
+        assert list(results) == [CUSTOMER]  # results are read on iteration
         assert (inner.calls, outer.calls) == (1, 3)
 
     def test_counts_the_calls_that_fail(self, db: Store) -> None:
@@ -115,7 +115,7 @@ class TestMeter:
                 db.insert(CUSTOMER)
             with pytest.raises(ItemNotFound):
                 db.one(Customer, customer_id="absent")
-        assert meter.calls >= 2  # the item that was in the way may have to be read
+        assert meter.calls >= 2  # the conflicting item may have to be read
         assert meter.write_units == 0.0
 
     def test_prints(self, db: Store) -> None:
@@ -138,7 +138,7 @@ class TestMeter:
             db.get(Customer, customer_id="c")
         assert meter.calls == len(told) == 2
         units = [info.units for info in told if info.units is not None]
-        assert not units or sum(units) == meter.read_units + meter.write_units  # or the backend reports none
+        assert not units or sum(units) == meter.read_units + meter.write_units  # or the backend reports no units
 
 
 @needs("updates")
@@ -152,7 +152,7 @@ class TestMeterUpdates:
             db.delete(Order, customer_id="c", order_id="a")
             db.delete(Order, customer_id="c", order_id="a")
         units = 3 + 3 + 3 + 1 if capabilities.units else 1 + 3 + 1 + 1
-        calls = 4 if capabilities.units else 5  # a delete that finds nothing looks why
+        calls = 4 if capabilities.units else 5  # a delete that finds no item also reads it
         assert meter.by_pattern == {"Order.primary": Usage(calls, 0.0, units)}
 
 
@@ -179,7 +179,7 @@ class TestMeterIndexes:
             assert used.keys() == {None, "gsi1"}
             assert min(used[None].calls, used["gsi1"].calls) >= 1
 
-    def test_reads_of_an_index_are_told_apart(self, indexed: Store, stores: Stores) -> None:
+    def test_reads_of_an_index_are_reported_separately(self, indexed: Store, stores: Stores) -> None:
         told: list[RequestInfo] = []
         watched = stores.open(table_of_indexes, on_request=told.append)
         indexed.put(Member(member_id="m", email="a@x"))

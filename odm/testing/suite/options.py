@@ -66,7 +66,7 @@ class TestPrefix:
             staging.page(query, after=cursor)
 
     @pytest.mark.parametrize("prefix", ["a/", " ", 5, None, "p" * 255])
-    def test_is_a_beginning_of_a_name(self, stores: Stores, prefix: Any) -> None:
+    def test_must_be_the_start_of_a_valid_name(self, stores: Stores, prefix: Any) -> None:
         with pytest.raises(BadValue, match="prefix"):
             stores.offline(plain, prefix=prefix)
 
@@ -94,7 +94,7 @@ class TestLimits:
 
 
 class TestUnknown:
-    """``plain_v2`` is the same table with entities that do not know the tags Customer and OrderLine."""
+    """``plain_v2`` is the same table, without entities for the tags Customer and OrderLine."""
 
     def test_tags_are_an_error(self, db: Store, stores: Stores) -> None:
         fill(db, [CUSTOMER, ORDERS[0]])
@@ -152,7 +152,7 @@ class TestUnknown:
 
 
 class TestOnRequest:
-    def test_is_told_of_every_request_in_order(self, stores: Stores) -> None:
+    def test_receives_every_request_in_order(self, stores: Stores) -> None:
         told: list[RequestInfo] = []
         db = stores.open(plain, prefix="p-", on_request=told.append)
         told.clear()
@@ -167,7 +167,7 @@ class TestOnRequest:
             assert info.units is None or info.units > 0
             assert str(info.native)
 
-    def test_is_told_of_failures(self, stores: Stores) -> None:
+    def test_receives_failures(self, stores: Stores) -> None:
         told: list[RequestInfo] = []
         db = stores.open(plain, on_request=told.append)
         db.drop()

@@ -17,7 +17,7 @@ EVENTS = [Event(log="l", level=n, at=at(1), name=f"n#{n}", text="xy"[n % 2]) for
 
 
 def walk(db: Store, query: Query[Any], size: int) -> list[list[Any]]:
-    """The items of each page; the cursor is None exactly after the last."""
+    """The items of each page, up to the page without a cursor."""
     pages: list[list[Any]] = []
     cursor: str | None = None
     while not pages or cursor is not None:
@@ -59,7 +59,7 @@ class TestPages:
         assert [e.level for e in db.page(ALL, after=first.cursor).items] == [3, 4, 6]
 
     @pytest.mark.parametrize("size", [0, -1, True, "2"])
-    def test_refuse_a_size_that_is_none(self, offline: Store, size: Any) -> None:
+    def test_refuse_a_size_out_of_range(self, offline: Store, size: Any) -> None:
         with pytest.raises(BadValue):
             offline.page(ALL, size=size)
 

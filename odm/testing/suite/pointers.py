@@ -1,4 +1,4 @@
-"""Pointers: the newest of many items, which every write moves forward and nothing moves back."""
+"""Pointers to the newest of many items: every write may move them forward, and nothing moves them back."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class Order(Entity, table=shop):
 
 
 class Visit(Entity, table=visits):
-    """Its pointer stands among the visits of a place, tracks a field that changes, and is repaired by an index."""
+    """Its pointer shares the partition of an index, tracks a field that changes, and is repaired with the index."""
 
     number: int
     place: str | None = "p"
@@ -69,7 +69,7 @@ class Visit(Entity, table=visits):
 
 
 class Reading(Entity, table=bare):
-    """Nothing but its pointer, of each day, finds the newest."""
+    """Has a pointer per day, and no pattern that could find the newest reading of a day."""
 
     sensor: str
     moment: datetime
@@ -79,7 +79,7 @@ class Reading(Entity, table=bare):
 
 
 class Grade(Enum):
-    """In the order of its texts."""
+    """Ordered by its values, as text."""
 
     LOW = "b"
     HIGH = "c"
@@ -123,7 +123,7 @@ COSTS: Sequence[Call] = [
     lambda db: db.get(Order.latest(customer_id="c1")),
     lambda db: db.run(Order.latest.value(customer_id="c1")),
 ]
-"""The newest, another, twice; and both reads."""
+"""A put and an insert, each of a newest and of an older order; then both reads."""
 
 
 def order(order_id: str, customer_id: str = "c1") -> Order:
@@ -132,7 +132,7 @@ def order(order_id: str, customer_id: str = "c1") -> Order:
 
 
 def value(db: Store, customer_id: str = "c1") -> Any:
-    """What the pointer tracks."""
+    """The value that the pointer tracks."""
     return db.run(Order.latest.value(customer_id=customer_id))
 
 
@@ -160,7 +160,7 @@ def last(db: Store, place: str = "p", guest: str = "g") -> int | None:
 
 @pytest.fixture
 def pointed(stores: Stores) -> Store:
-    """A store of pointed."""
+    """A store of orders."""
     return stores.open(shop)
 
 
@@ -198,7 +198,7 @@ class TestPointer:
                 db.put(entity(group="g", value=tracked))
             assert db.get(entity.last(group="g")).value == values[-1]
 
-    def test_moves_with_every_write_that_is_done(self, pointed: Store) -> None:
+    def test_moves_with_every_write_that_is_applied(self, pointed: Store) -> None:
         pointed.insert(order("o5"))
         with pytest.raises(ConditionFailed):
             pointed.put(order("o6"), when=Order.note == "x")
@@ -221,7 +221,7 @@ class TestPointer:
         pointed.put(order("o3"))
         assert latest(pointed) == "o3"
 
-    def test_is_not_moved_back_by_who_was_faster(self, pointed: Store, stores: Stores) -> None:
+    def test_is_not_moved_back_by_a_faster_writer(self, pointed: Store, stores: Stores) -> None:
         pointed.put(order("o1"))
         faster = Order.latest.items(customer_id="c1", order_id="o9")
         stores.rival_puts(faster, faster)
@@ -247,7 +247,7 @@ class TestPointer:
 
     def test_stopped_while_it_is_repaired_is_right_the_next_time(self, pointed: Store, stores: Stores) -> None:
         work = partial(pointed.put, order("o1"))
-        if not stores.stopped(work, after=1):  # one request is all, so there is nothing to repair
+        if not stores.stopped(work, after=1):  # one request writes everything, so there is nothing to repair
             assert kept(pointed) == {"c1": "o1"}
             return
         assert kept(pointed) == {}
@@ -257,14 +257,14 @@ class TestPointer:
         assert after == 3
         assert (latest(pointed), kept(pointed)) == ("o1", {"c1": "o1"})
 
-    def test_somebody_else_may_move_it_further_while_it_is_repaired(self, pointed: Store, stores: Stores) -> None:
+    def test_another_writer_may_move_it_while_it_is_repaired(self, pointed: Store, stores: Stores) -> None:
         pointed.put(order("o0"))
         if stores.stopped(partial(pointed.put, order("o1")), after=1):
             stores.rival_puts(Order.latest.items(customer_id="c1", order_id="o2"))
             assert latest(pointed) == "o1"
             assert kept(pointed) == {"c1": "o2"}
 
-    def test_that_can_not_be_stored_keeps_its_item_from_being(self, pointed: Store, stores: Stores) -> None:
+    def test_that_cannot_be_stored_prevents_the_put_of_its_item(self, pointed: Store, stores: Stores) -> None:
         with pytest.raises(ItemTooLarge, match="customer_id"):
             pointed.put(order("o1", "c" * 2038))
         assert stores.requests == []
@@ -356,7 +356,7 @@ class TestPointerAtChangingFields:
             visited.put(visit(number, 8))
         assert last(visited) == 2
 
-    def test_tells_apart_what_its_pattern_does_not(self, visited: Store, stores: Stores) -> None:
+    def test_distinguishes_what_its_pattern_does_not(self, visited: Store, stores: Stores) -> None:
         visited.put(visit(1, 8))
         visited.put(visit(2, 9, guest="h"))
         assert (last(visited, guest="g"), last(visited, guest="h")) == (1, 2)
@@ -372,7 +372,7 @@ class TestPointerAtChangingFields:
         visited.put(visit(2, 9, gone=PAST))
         assert last(visited) is None
 
-    def test_may_be_read_with_what_is_stored_beside_it(self, visited: Store) -> None:
+    def test_may_be_read_with_other_items_of_its_partition(self, visited: Store) -> None:
         visited.put(visit(1, 8))
         query: Query[Any] = collection(Visit.last.items.primary(place="p"))
         assert [one.number for one in visited.query(query)] == [1]

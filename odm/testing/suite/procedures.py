@@ -1,4 +1,4 @@
-"""Procedures: steps of several calls, run by either store, and several at once."""
+"""Procedures: several calls, written once for sync and async, and calls in parallel."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from time import monotonic
@@ -32,7 +32,7 @@ ANN = Customer(customer_id="c1", name="Ann")
 
 @procedure
 def rename(do: Calls, key: Query[Customer], name: str) -> Gen[str]:
-    """The old name."""
+    """Rename a customer; returns the old name."""
     customer = yield from do.one(key)
     yield from do.put(customer.model_copy(update={"name": name}))
     return customer.name
@@ -40,7 +40,7 @@ def rename(do: Calls, key: Query[Customer], name: str) -> Gen[str]:
 
 @procedure
 def orders(do: Calls, *ids: str) -> Gen[list[Order | None]]:
-    """Orders of a customer, asked for side by side."""
+    """Orders of a customer, read in parallel."""
     return (yield from do.concurrent([do.get(Order, customer_id="c1", order_id=one) for one in ids]))
 
 
@@ -149,7 +149,7 @@ class TestProcedures:
         assert db.run(wait()) == [None, None]
         assert 0.04 <= monotonic() - started < 2
 
-    def test_that_are_none_are_refused(self, offline: Store) -> None:
+    def test_that_are_not_procedures_are_refused(self, offline: Store) -> None:
         for wrong in (rename, KEY, lambda do: 5):
             with pytest.raises(TypeError, match="@procedure"):
                 offline.run(cast(Any, wrong))
@@ -180,7 +180,7 @@ class TestTogetherInProcedures:
         db.put(ANN)
         assert db.run(both()) == ["Ann", 1, []]
 
-    def test_tell_each_of_its_failure(self, db: Store) -> None:
+    def test_report_to_each_its_own_failure(self, db: Store) -> None:
         @procedure
         def claim(do: Calls, order: Order) -> Gen[bool]:
             try:

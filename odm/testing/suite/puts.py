@@ -1,4 +1,4 @@
-"""put and insert."""
+"""`put` and `insert`."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from decimal import Decimal
@@ -47,7 +47,7 @@ class TestPut:
         db.put(Setting(name="b", value="3"))
         assert [db.one(Setting, name=name).value for name in ("a", "b")] == ["2", "3"]
 
-    def test_refuses_what_is_no_entity_of_the_table(self, offline: Store) -> None:
+    def test_refuses_what_is_not_an_entity_of_the_table(self, offline: Store) -> None:
         with pytest.raises(BadValue):
             offline.put(cast(Any, "c1"))
         with pytest.raises(SchemaError):
@@ -84,7 +84,7 @@ class TestInsert:
         assert caught.value.item == ORDER
         assert db.get(Order, customer_id="c1", order_id="o1") == ORDER
 
-    def test_beside_another_item_of_the_partition(self, db: Store) -> None:
+    def test_next_to_another_item_of_the_partition(self, db: Store) -> None:
         db.insert(ORDER)
         db.insert(ORDER.model_copy(update={"order_id": "o2"}))
         db.insert(Customer(customer_id="c1", name="Ann"))

@@ -1,4 +1,4 @@
-"""query, first and count over the primary key: ranges on every component, filters, direction, limit."""
+"""`query`, `first` and `count` on the primary key: ranges of every component, filters, direction, limit."""
 # ruff: noqa: D101, RUF012  # a test's name says what it shows; its data is never changed
 
 from collections.abc import Callable
@@ -224,7 +224,7 @@ class TestLimit:
         assert db.page(ALL, size=limit).items == list(db.query(ALL))
 
     @pytest.mark.parametrize("bad", [0, -1, True, 1.5])
-    def test_refuses_what_is_no_number_of_results(self, bad: Any) -> None:
+    def test_refuses_what_is_not_a_number_of_results(self, bad: Any) -> None:
         with pytest.raises(BadValue):
             ALL.limit(bad)
 

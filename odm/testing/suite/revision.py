@@ -1,4 +1,4 @@
-"""Revision: the optimistic lock."""
+"""`Revision`: optimistic locking."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 import pytest

@@ -1,4 +1,4 @@
-"""scan."""
+"""`scan`."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from decimal import Decimal
@@ -17,7 +17,7 @@ ORDERS = [Order(customer_id=f"c{n}", order_id="o", total=Decimal(n)) for n in ra
 
 
 def by_key(order: Order) -> str:
-    """For sorting."""
+    """A sort key."""
     return order.customer_id
 
 
@@ -106,14 +106,14 @@ class TestSegments:
 
 class TestRefusedSegments:
     @pytest.mark.parametrize("segments", [0, -1, 1001, True, "4", 2.0])
-    def test_of_numbers_that_can_not_be(self, offline: Store, segments: Any) -> None:
+    def test_of_numbers_out_of_range(self, offline: Store, segments: Any) -> None:
         with pytest.raises(BadValue):
             list(offline.scan(Order, segments=segments))
 
     @pytest.mark.parametrize(
         "segment", [(1, 1), (-1, 4), (4, 4), (0, 0), (0, 10**6 + 1), (0, True), (0, 4, 1), 3, "04", (0.0, 4)]
     )
-    def test_of_parts_that_can_not_be(self, offline: Store, segment: Any) -> None:
+    def test_of_parts_out_of_range(self, offline: Store, segment: Any) -> None:
         with pytest.raises(BadValue):
             list(offline.scan(Order, segment=segment))
 

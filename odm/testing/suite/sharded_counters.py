@@ -1,4 +1,4 @@
-"""Sharded counters: counts that are spread over several items, and their sum."""
+"""Sharded counters: a count that is the sum of several items."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from functools import partial
@@ -19,7 +19,7 @@ songs = Table("songs")
 
 
 class Downloads(Entity, table=songs):
-    """A shard of a song's downloads."""
+    """One shard of the downloads of a song."""
 
     song_id: str
     shard: Annotated[int, Field(ge=0, lt=100)] = 0
@@ -29,7 +29,7 @@ class Downloads(Entity, table=songs):
 
 
 class Play(Entity, table=songs):
-    """What is counted together with being stored."""
+    """An item that is stored and counted in one transaction."""
 
     play_id: str
 
@@ -40,12 +40,12 @@ ONE, THREE = ShardedCounter(Downloads, shards=1), ShardedCounter(Downloads, shar
 
 
 def shards(counted: Store) -> dict[int, int]:
-    """What is stored: the count of each shard by its number."""
+    """The stored counts, by shard number."""
     return {shard.shard: shard.count for shard in counted.scan(Downloads)}
 
 
 def opened(stores: Stores) -> Store:
-    """A store that chooses the same shards in each run: 1, 1, 0, 1, 0, 0, 2, … of three."""
+    """A store that chooses the same shards in every run: 1, 1, 0, 1, 0, 0, 2, … of three."""
     return stores.open(songs, random=Random(3))
 
 
@@ -69,7 +69,7 @@ class TestShardedCounter:
             with counted.meter() as meter:
                 counted.run(procedure)
             assert [type(request) for request in stores.requests] == expected
-            assert meter.calls == 1 or len(expected) == 2  # of the first one, Bigtable is sent three
+            assert meter.calls == 1 or len(expected) == 2  # on Bigtable, the first increment is three requests
 
     def test_of_a_sharded_count_costs_what_it_says(self, stores: Stores, capabilities: Capabilities) -> None:
         counted = opened(stores)

@@ -1,4 +1,4 @@
-"""Shards on the primary key: everything by key works as without, and a partition is read from all shards in order."""
+"""Shards of the primary key: calls by key work as without shards, and queries read all shards in order."""
 # ruff: noqa: D101  # a test's name says what it shows; its data is never changed
 
 from datetime import date
@@ -22,7 +22,7 @@ OF_DAY: Query[Sale] = Sale.primary(day=DAY)
 
 
 def partition(sale: Sale) -> str:
-    """Where a sale lies, as the documentation says."""
+    """The partition of a sale, as documented."""
     return f"DAY#2014-07-09#{crc32(sale.sale_id.encode()) % 12:02}"
 
 
@@ -30,7 +30,7 @@ def partition(sale: Sale) -> str:
 class TestShardedKeys:
     @pytest.fixture
     def shop(self, stores: Stores) -> Store:
-        """A store of the table with sharded keys, with the sales of a day and one of the next."""
+        """A store of the table with sharded keys, with the sales of one day and a sale of the next day."""
         db = stores.open(salted)
         fill(db, [*SALES, Sale(day=date(2014, 7, 10), sale_id="s#00")])
         stores.forget()
@@ -123,4 +123,4 @@ class TestShardedKeys:
         assert {ticket.salt for ticket in tickets} == {0, 1, 2}
         assert list(db.query(Ticket.primary(day=DAY))) == tickets
         assert db.get(Ticket, day=DAY, number=7, salt=tickets[7].salt) == tickets[7]
-        assert list(db.query(Ticket.primary(day=DAY, number=7))) == [tickets[7]]  # its salt unknown: three shards
+        assert list(db.query(Ticket.primary(day=DAY, number=7))) == [tickets[7]]  # the salt is not known: three shards

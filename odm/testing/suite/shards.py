@@ -1,4 +1,4 @@
-"""Write sharding: reads that merge, and writes that keep one entry an item."""
+"""Write sharding: reads merge the shards, and writes keep one entry per item."""
 # ruff: noqa: D101  # a test's name says what it shows; its data is never changed
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ DUE = sorted(JOBS, key=lambda job: (job.due_at, job.job_id))
 
 
 def shard(text: str, count: int) -> int:
-    """The number of the shard, as the documentation says."""
+    """The shard number, as documented."""
     return crc32(text.encode()) % count
 
 
@@ -31,12 +31,12 @@ def partitions(stores: Stores) -> set[str]:
 
 
 def place(job: Job) -> tuple[int, int]:
-    """Where a job is among those of a queue by level; the order of jobs in one place is the service's."""
+    """The sort order of a job in its queue by level; the service orders jobs for which this is equal."""
     return job.level, shard(f"{job.owner:03}", 12)
 
 
 def by_level(queue: str = "q") -> Query[Job]:
-    """The pattern whose sort keys are often equal."""
+    """A query of the pattern that has many equal sort keys."""
     return Job.by_level(queue=queue)
 
 
@@ -83,7 +83,7 @@ class TestShardedReads:
 
     def test_go_on_where_shards_have_several_pages_each(self, sharded: Store) -> None:
         jobs = fill(sharded, [Job(job_id=f"j{n:02}", level=n // 2, note="x" * 300_000) for n in range(18)])
-        query = Job.at_random(queue="q")  # three shards and 5.4 MB, of which a page has one
+        query = Job.at_random(queue="q")  # three shards of together 5.4 MB, and a page has at most 1 MB
         assert list(sharded.query(query)) == jobs
         assert list(sharded.query(query.reverse())) == jobs[::-1]
         assert sharded.count(query) == 18
@@ -190,7 +190,7 @@ class TestShardedWrites:
     KEY = Job.primary(job_id="j")
 
     def found(self, db: Store) -> Sequence[Any]:
-        """What each pattern finds of the one item."""
+        """The number of results of each pattern, for one item."""
         queries = (Job.by_due(), by_level(), by_level("r"), Job.at_random(queue="q"), Job.at_random(queue="r"))
         return [len(list(db.query(query))) for query in queries]
 
@@ -219,7 +219,7 @@ class TestShardedWrites:
         assert isinstance(update, req.Update)
         assert update.entries == {}
 
-    def test_guard_the_field_that_tells_the_shard(self, sharded: Store, stores: Stores) -> None:
+    def test_guard_the_field_that_determines_the_shard(self, sharded: Store, stores: Stores) -> None:
         job = sharded.put(Job(job_id="j", owner=1))
         stores.rival_puts(Job(job_id="j", owner=2))
         sharded.update(job, set_(Job.level, 5))

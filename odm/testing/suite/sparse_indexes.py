@@ -1,4 +1,4 @@
-"""Sparse indexes: an item enters and leaves them in the very write that changes its fields, on every way to write."""
+"""Sparse indexes: the write that changes the fields of an item also adds or removes its index entry."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from datetime import datetime
@@ -15,7 +15,7 @@ desk = Table("desk")
 
 
 class Errand(Entity, table=desk):
-    """In an index while one of its fields is there, in another while a condition holds."""
+    """In one index while it has a field, in another while a condition holds."""
 
     errand_id: str
     due_at: datetime | None = None
@@ -39,7 +39,7 @@ NEITHER = Errand(errand_id="e")
 
 
 def found(db: Store) -> tuple[list[str], list[str]]:
-    """Who is in either index."""
+    """The items in each index."""
     due, urgent = db.query(Errand.by_due()), db.query(Errand.urgent_ones())
     return [errand.errand_id for errand in due], [errand.errand_id for errand in urgent]
 
@@ -79,7 +79,7 @@ class TestSparseIndexes:
         assert found(db) == (["e"], ["e"])
 
     @needs("updates")
-    def test_keep_no_entry_of_an_expired_item_that_is_made_anew(self, stores: Stores) -> None:
+    def test_keep_no_entry_of_an_expired_item_that_is_created_again(self, stores: Stores) -> None:
         db = stores.open(desk)
         for make in (
             lambda: db.insert(NEITHER),
@@ -134,7 +134,7 @@ class TestSparseIndexUpdates:
             ([set_(Errand.note, "in no index")], 1),
             ([set_(Errand.due_at, at(1))], 2),
             ([set_(Errand.note, "in one index, which holds whole items")], 2),
-            ([set_(Errand.due_at, at(2))], 3),  # the old entry goes, the new one comes
+            ([set_(Errand.due_at, at(2))], 3),  # removes the old entry and adds the new one
             ([remove(Errand.due_at)], 2),
         ]
         for actions, units in steps:

@@ -1,4 +1,4 @@
-"""Items of no entity, as another program writes them: every call reports or skips them, and none changes them."""
+"""Items of unknown entities, written by another program: every call reports or skips them, and none changes them."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class Pad(Entity, table=shared):
 
 
 class Theirs(Entity, table=theirs):
-    """What the other program writes, under the keys of notes."""
+    """The items of the other program, under keys of notes."""
 
     pad: str
     note_id: str

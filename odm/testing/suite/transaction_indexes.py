@@ -1,4 +1,4 @@
-"""Transactions in a table with indexes: entries stay right, whatever is written between read and commit."""
+"""Transactions in a table with indexes: entries are correct, whatever is written between read and commit."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from odm import ConditionFailed, Conflict, ItemNotFound, increment, remove, set_
@@ -37,11 +37,11 @@ class TestTransactionIndexes:
             tx.update(Ticket.primary(member_id="m", ticket_id="u"), increment(Ticket.level))
             tx.update(Contract.primary(contract_id="c"), set_(Contract.party, "p"), upsert=True)
         kinds = [type(request) for request in stores.requests]
-        assert kinds == [req.BatchGet, req.Transact, req.Transact]  # again, because the contract is not there
+        assert kinds == [req.BatchGet, req.Transact, req.Transact]  # read again, because the contract does not exist
         assert indexed.one(KEY).assignee == "bob"
         assert indexed.one(Contract, contract_id="c").revision == 1
 
-    def test_an_item_that_never_rests_is_a_conflict(self, indexed: Store, stores: Stores) -> None:
+    def test_an_item_that_keeps_changing_is_a_conflict(self, indexed: Store, stores: Stores) -> None:
         indexed.put(TICKET)
         stores.rival_puts(*(but(level=n % 2) for n in range(ATTEMPTS)))
         failure = failed(

@@ -1,4 +1,4 @@
-"""Transactions: all operations or none, a reason for each that failed, revisions, expiry, limits."""
+"""Transactions: all operations or none, a reason for each failed one, revisions, expiry, limits."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def transact(db: Store, *calls: Call) -> None:
 
 
 def failed(db: Store, *calls: Call) -> TransactionFailed:
-    """The failure of a transaction of these calls."""
+    """The error of a transaction of these calls."""
     with pytest.raises(TransactionFailed) as caught:
         transact(db, *calls)
     return caught.value
@@ -82,12 +82,12 @@ def transfer(db: Store, amount: int) -> None:
 
 
 def balances(db: Store) -> list[int]:
-    """What Ann and Bob have."""
+    """The balances of Ann and Bob."""
     return [db.one(key).balance for key in (ANN, BOB)]
 
 
 class TestTransactionCalls:
-    """What is found at the call; nothing is sent."""
+    """Errors of the call itself; nothing is sent."""
 
     def test_an_empty_one_sends_nothing(self, offline: Store) -> None:
         with offline.transaction():

@@ -1,4 +1,4 @@
-"""Transactions of one operation, which every backend has, and what one says that has none of several items."""
+"""Transactions of one operation, on every backend, and of several on a backend that does not support them."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from contextlib import AbstractContextManager, nullcontext
@@ -34,11 +34,11 @@ CALLS: list[Call] = [
     lambda tx: tx.delete(ORDER),
     lambda tx: tx.check(ORDER),
 ]
-"""One of each kind."""
+"""One operation of each kind."""
 
 
 class TestTransactionOfSeveral:
-    """On a backend that has none, the second operation is refused at its call."""
+    """On a backend without transactions of several items, the call of a second operation raises Unsupported."""
 
     @pytest.mark.parametrize("second", CALLS, ids=["put", "insert", "update", "delete", "check"])
     def test_is_taken_or_refused_at_the_call(self, offline: Store, capabilities: Capabilities, second: Call) -> None:
@@ -100,7 +100,7 @@ class TestTransactionOfOne:
             assert failure.reasons[0].item == stored
 
     def test_judges_what_a_delete_depends_on_where_nothing_is(self, db: Store) -> None:
-        """Unlike `odm.Store.delete`, which returns False: nothing else would report it."""
+        """`odm.Store.delete` returns False instead; a transaction could not report that."""
         gone = Session(user="u", session_id="gone", data="old", expires_at=PAST)
         db.put(gone)
         for call in (

@@ -1,4 +1,4 @@
-"""An item whose TTL has passed counts as absent, everywhere, whether or not the service has removed it yet."""
+"""An item whose TTL has passed counts as absent in every call, whether or not the service has removed it."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from datetime import datetime
@@ -127,7 +127,7 @@ class TestExpiredWrites:
 
     @each_way
     @needs("updates")
-    def test_upsert_creates_it_anew(self, db: Store, way: Way) -> None:
+    def test_upsert_creates_it_again(self, db: Store, way: Way) -> None:
         db.put(GONE)
         way(db).update(KEY, increment(Session.hits), upsert=True)
         assert db.get(KEY) == Session(user="u", session_id="gone", hits=1)
@@ -135,7 +135,7 @@ class TestExpiredWrites:
 
 @needs("updates")
 class TestTTLUpdates:
-    def test_can_end_prolong_and_lift_the_expiry(self, db: Store) -> None:
+    def test_can_end_extend_and_remove_the_expiry(self, db: Store) -> None:
         db.put(LIVING)
         key = Session.primary(user="u", session_id="living")
         assert db.update(key, remove(Session.expires_at), returning="new").expires_at is None
@@ -143,7 +143,7 @@ class TestTTLUpdates:
         db.update(key, set_(Session.expires_at, PAST))
         assert db.get(key) is None
 
-    def test_set_to_none_lifts_the_expiry(self, db: Store) -> None:
+    def test_set_to_none_removes_the_expiry(self, db: Store) -> None:
         db.put(LIVING)
         db.update(LIVING, set_(Session.expires_at, None))
         assert db.get(Session, user="u", session_id="living") == Session(user="u", session_id="living")

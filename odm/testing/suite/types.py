@@ -1,4 +1,4 @@
-"""Every type, as an attribute and as a key: what comes back is what was put, in the order of its values."""
+"""Every type as an attribute and in a key: values are read back equal, and sorted in their order."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ FULL = Everything(
 
 
 def stored(db: Store, item: Everything) -> Everything:
-    """The item as it comes back from a put."""
+    """Put an item and read it back."""
     db.put(item)
     return db.one(Everything, name=item.name)
 
@@ -101,7 +101,7 @@ class TestAttributes:
         for number in (2**63, -(2**64), 10**38 - 1, 10**40):
             assert stored(db, Everything(name="i", whole=number)).whole == number
 
-    def test_moments_come_back_in_utc(self, db: Store) -> None:
+    def test_timestamps_come_back_in_utc(self, db: Store) -> None:
         found = stored(db, FULL)
         assert found.moment == FULL.moment
         assert found.moment is not None
@@ -177,7 +177,7 @@ SORTED: list[tuple[type[Any], Sequence[Any]]] = [
     (ByBool, [False, True]),
 ]
 RANGED = [(entity, values) for entity, values in SORTED if entity is not ByBool]
-"""A bool has an order in keys, and none in conditions."""
+"""Bools are ordered in keys, but not in conditions."""
 
 
 class TestKeys:
@@ -235,7 +235,7 @@ class TestKeys:
         ],
         ids=repr,
     )
-    def test_refuse_what_can_not_stand_in_a_key(self, offline: Store, entity: Any, value: Any) -> None:
+    def test_refuse_what_cannot_be_in_a_key(self, offline: Store, entity: Any, value: Any) -> None:
         item = entity.model_construct(owner="o", value=value)
         with pytest.raises(KeyValueError, match=rf"{entity.__name__}.*value"):
             offline.put(item)

@@ -1,4 +1,4 @@
-"""Unique values: claimed by every way to write an item, and freed."""
+"""Unique values: every way to write an item claims them, and frees those that it no longer has."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ members = Table("members")
 
 
 class Member(Entity, table=members):
-    """Has an e-mail address that no other has, whatever its case."""
+    """Has a unique e-mail address; its case does not matter."""
 
     member_id: str
     email: str | None = None
@@ -49,7 +49,7 @@ class Member(Entity, table=members):
 
 
 class Team(Entity, table=members):
-    """Has two unique values, one of which is of two fields."""
+    """Has two unique values, one of them made of two fields."""
 
     tenant: int
     team_id: str
@@ -68,7 +68,7 @@ MEMBERS = {name: Member(member_id=name, email="a@x") for name in ("ann", "bob")}
 
 @pytest.fixture
 def clock() -> Clock:
-    """What the stores go by."""
+    """The clock of the stores."""
     return Clock()
 
 
@@ -79,7 +79,7 @@ def joined(stores: Stores, clock: Clock) -> Store:
 
 
 def claims(db: Store) -> dict[str, str]:
-    """Who has claimed each address."""
+    """The member that has claimed each address."""
     claim: Any = Member.unique_email.claim(email="a@x").entity
     return {one.email: one.member_id for one in db.scan(claim)}
 
@@ -94,7 +94,7 @@ def check(db: Store) -> None:
 
 
 def calls(db: Store) -> list[tuple[Callable[[], object], tuple[int, int], int, int]]:
-    """Calls with the units that they read and write, and their requests, together and one by one."""
+    """Calls, each with its read and write units, and its requests with and without transactions."""
     return [
         (lambda: db.insert(ANN), (0, 4), 1, 2),
         (lambda: db.put(Member(member_id="bob", email="b@x")), (1, 4), 2, 3),
@@ -203,7 +203,7 @@ class TestUnique:
     def test_of_items_from_before_it_was_declared_is_claimed_when_they_are_put(
         self, joined: Store, stores: Stores
     ) -> None:
-        stores.rival_puts(ANN)  # which writes the item alone
+        stores.rival_puts(ANN)  # writes only the item, no claim
         joined.put(Member(member_id="other"))
         assert claims(joined) == {}
         joined.update(KEY, set_(Member.name, "n"))
@@ -212,8 +212,8 @@ class TestUnique:
         check(joined)
         assert claims(joined) == {"a@x": "ann"}
 
-    def test_that_another_program_left_behind(self, joined: Store, stores: Stores, capabilities: Capabilities) -> None:
-        """A claim whose item is not there stays where all is written together; else, nobody can be at it any more."""
+    def test_that_has_no_item(self, joined: Store, stores: Stores, capabilities: Capabilities) -> None:
+        """A claim without an item: with transactions it stays; otherwise it has timed out, so a write takes it over."""
         claim: Any = Member.unique_email.claim(email="a@x").entity
         stores.rival_puts(claim(email="a@x", member_id="bob", claim_ids={"1"}, claimed_at="2026-01-01T00:00Z"))
         if capabilities.transactions:
@@ -228,7 +228,7 @@ class TestUnique:
         assert joined.delete(KEY)
         check(joined)
 
-    def test_that_its_own_program_left_behind_is_taken_up(self, joined: Store, stores: Stores) -> None:
+    def test_that_its_own_member_left_is_used_again(self, joined: Store, stores: Stores) -> None:
         joined.put(ANN)
         stores.rival_deletes(ANN)
         joined.put(Member(member_id="other"))
@@ -241,8 +241,8 @@ class TestUnique:
             call()
             assert len(stores.requests) == (together if capabilities.transactions else apart)
 
-    def test_of_a_stopped_program_can_be_had_again(self, joined: Store, stores: Stores, clock: Clock) -> None:
-        """Stopped between any two requests: addresses stay unique, and the program that goes on gets what it wants."""
+    def test_of_a_stopped_program_can_be_claimed_again(self, joined: Store, stores: Stores, clock: Clock) -> None:
+        """Stopped between any two requests: addresses stay unique, and a program that retries succeeds."""
         works: list[Callable[[], object]] = [
             lambda: joined.put(Member(member_id="ann", email="new@x")),
             lambda: joined.delete(KEY),
@@ -266,7 +266,7 @@ class TestUnique:
                 if not stopped:
                     break
             else:
-                pytest.fail("it was stopped wherever it could be")
+                pytest.fail("the write takes more requests than this test expects")
 
 
 @needs("transactions", "updates")
@@ -295,8 +295,8 @@ class TestUniqueTransactions:
         check(joined)
         assert claims(joined) == {"a@x": "ann"}
 
-    def test_is_not_handed_on_within_one(self, joined: Store) -> None:
-        """It would write the claim twice; nothing of it is applied."""
+    def test_is_not_passed_on_within_one(self, joined: Store) -> None:
+        """The transaction would write the claim twice; nothing of it is applied."""
         joined.put(ANN)
         joined.put(Member(member_id="bob", email="b@x"))
 

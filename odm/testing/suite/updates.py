@@ -1,4 +1,4 @@
-"""update: existence, conditions, what it returns, upsert, bounds."""
+"""`update`: existence, conditions, return values, upsert, bounds."""
 # ruff: noqa: D101, RUF012  # pydantic copies defaults; a test's name says what it shows
 
 from decimal import Decimal
@@ -57,7 +57,7 @@ class TestUpdate:
         assert db.one(KEY).status == "shipped"
         assert ORDER.status == "open"
 
-    def test_returns_the_item_as_it_was_or_is(self, db: Store) -> None:
+    def test_returns_the_old_or_the_new_item(self, db: Store) -> None:
         db.put(ORDER)
         shipped = ORDER.model_copy(update={"status": "shipped"})
         assert db.update(KEY, set_(Order.status, "shipped"), returning="old") == ORDER
@@ -151,7 +151,7 @@ class TestUpsert:
 
 @needs("updates", "retry_safe")
 class TestRetrySafe:
-    def test_is_done_once(self, db: Store) -> None:
+    def test_is_applied_once(self, db: Store) -> None:
         db.put(ORDER)
         assert db.with_options(retry_safe=True).update(KEY, increment(Order.total, 3), set_(Order.note, "m")) is None
         assert db.one(KEY) == ORDER.model_copy(update={"total": Decimal(8), "note": "m"})
@@ -212,7 +212,7 @@ class TestBounds:
 
 @needs("updates")
 class TestUpsertOfDefaults:
-    """An upsert of an item that is not there starts from the defaults of the model."""
+    """An upsert of an absent item starts from the defaults of the model."""
 
     def test_members_join_the_default(self, stores: Stores) -> None:
         db, key = stores.open(kits), Kit.primary(kit_id="1")

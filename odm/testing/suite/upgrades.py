@@ -1,4 +1,4 @@
-"""Entities of a later version on items of an earlier one."""
+"""Entities of a later version on stored items of an earlier version."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from decimal import Decimal
@@ -126,7 +126,7 @@ class TestUpgradedWrites:
         assert db.one(KEY_V2) == ANN_V2
 
     @needs("conditions")
-    def test_a_taken_key_is_told_with_the_upgraded_item(self, stores: Stores) -> None:
+    def test_a_taken_key_is_reported_with_the_upgraded_item(self, stores: Stores) -> None:
         old, db = stores.open(people), stores.open(people_v2)
         old.put(ANN)
         with pytest.raises(ItemExists) as caught:
@@ -183,7 +183,7 @@ class TestUpgradedUpdates:
         stores.open(people).put(ANN)
         assert db.update(KEY_V2, set_(PersonV2.first, "An"), upsert=True, returning="new").last == "Lee"
 
-    def test_start_over_when_somebody_changes_the_old_item(self, stores: Stores) -> None:
+    def test_start_over_when_another_writer_changes_the_old_item(self, stores: Stores) -> None:
         old, db = stores.open(people), stores.open(people_v2)
         old.put(ANN)
         # The first rival comes before the update, the second before the item is rewritten.
@@ -313,7 +313,7 @@ class TestUpgradedIndexes:
     KEY = ParcelV2.primary(parcel_id="p")
 
     def places(self, db: Store) -> tuple[int, int, int]:
-        """In how many ways the parcel is found: by the old key, by the new one, as a heavy one."""
+        """The number of results for the parcel: by the old index key, by the new one, and as a heavy parcel."""
         stale = ParcelV2.by_place(country="Oslo", city="p")
         new = ParcelV2.by_place(country="NO", city="Oslo")
         return db.count(stale), db.count(new), db.count(ParcelV2.heavy())

@@ -1,4 +1,4 @@
-"""Versioned: the newest version, those before it, and what is left when a writer is stopped."""
+"""`Versioned`: the newest version, older versions, and the items after a writer was stopped."""
 # ruff: noqa: D101  # a test's name says what it shows
 
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ class Part(BaseModel):
 
 
 class Paper(Entity, table=papers):
-    """A document with some of everything, of which the last versions are kept."""
+    """A document with fields of several types, and with ``keep=`` for its versions."""
 
     paper_id: str
     text: str
@@ -57,7 +57,7 @@ class Paper(Entity, table=papers):
 
 
 class Quote(Entity, table=papers):
-    """A value of which everything that was believed is kept, apart from it."""
+    """Keeps all its versions, in another partition."""
 
     symbol: str
     day: int
@@ -69,7 +69,7 @@ class Quote(Entity, table=papers):
 
 
 class PaperBefore(Entity, table=papers_before, tag="Paper"):
-    """What a program wrote that had no versions yet."""
+    """A Paper before it had versions."""
 
     paper_id: str
     text: str
@@ -83,12 +83,12 @@ NEW = Paper(paper_id="p", text="1")
 
 
 def edited(paper: Paper, **changes: Any) -> Paper:
-    """Another version."""
+    """The paper with these changes."""
     return paper.model_copy(update=changes)
 
 
 def written(archive: Store, last: int) -> Paper:
-    """A paper of so many versions, the first with the text "1"."""
+    """A paper with so many versions; the text of each is its number."""
     paper = archive.put(NEW)
     for number in range(2, last + 1):
         paper = archive.put(edited(paper, text=str(number)))
@@ -96,12 +96,12 @@ def written(archive: Store, last: int) -> Paper:
 
 
 def window(last: int, keep: int = KEEP) -> range:
-    """The versions that are kept with this one as the newest."""
+    """The versions that are kept when ``last`` is the newest."""
     return range(max(1, last - keep + 1), last + 1)
 
 
 def kept(archive: Store) -> list[tuple[int, str]]:
-    """What the history has."""
+    """The version and text of each item in the history."""
     return [(paper.version, paper.text) for paper in archive.query(Paper.history(paper_id="p"))]
 
 
@@ -118,7 +118,7 @@ def archive(stores: Stores) -> Store:
 
 @needs("conditions", "updates")
 class TestVersioned:
-    def test_keeps_the_last_versions_as_they_were(self, archive: Store) -> None:
+    def test_keeps_the_last_versions_unchanged(self, archive: Store) -> None:
         one = archive.insert(edited(NEW, parts=[Part(title="a", pages=2)], words={"x"}, note="n"))
         two = archive.put(edited(one, price=Decimal("1.50"), note=None))
         three = archive.update(two, set_(Paper.text, "3"), increment(Paper.price), returning="new")
@@ -179,7 +179,7 @@ class TestVersioned:
             (ConditionFailed, lambda: archive.update(KEY, set_(Paper.text, "x"), when=Paper.text == "1")),
             (ItemNotFound, lambda: archive.update(Paper.primary(paper_id="q"), set_(Paper.text, "x"))),
             (Conflict, lambda: archive.delete(edited(paper, version=1))),
-            # It would fit, but not with what its version has besides.
+            # The item would fit, but its version, which has more attributes, would not.
             (BadValue, lambda: archive.put(edited(paper, text="x" * 409_530))),
         ):
             with pytest.raises(refused):
@@ -187,7 +187,7 @@ class TestVersioned:
         assert kept(archive) == [(1, "1"), (2, "2")]
         assert archive.get(KEY) == paper
 
-    def test_goes_with_its_item_and_begins_anew(self, archive: Store) -> None:
+    def test_is_deleted_with_its_item_and_starts_again(self, archive: Store) -> None:
         for delete in (
             lambda: archive.delete(KEY),
             lambda: archive.delete(archive.one(KEY)),
@@ -241,17 +241,17 @@ class TestVersioned:
 
 
 def deleted_together(archive: Store) -> None:
-    """A transaction that deletes it."""
+    """Delete the paper in a transaction."""
     with archive.transaction() as tx:
         tx.delete(KEY)
 
 
 @needs("conditions", "updates")
 class TestVersionedStopped:
-    """Wherever a program is stopped, no version is lost; and who goes on leaves nothing else."""
+    """Wherever a program is stopped, no version is lost; the next write leaves no other items."""
 
     @pytest.mark.parametrize("kind", ["insert", "put", "update", "delete"])
-    def test_and_gone_on_with(self, archive: Store, stores: Stores, kind: str) -> None:
+    def test_and_then_continued(self, archive: Store, stores: Stores, kind: str) -> None:
         after, stopped = 0, True
         while stopped:
             archive.delete(KEY)
@@ -274,7 +274,7 @@ class TestVersionedStopped:
 
 
 def check_versions(archive: Store, paper: Paper) -> None:
-    """The newest is among the versions, and those before it are kept as they were."""
+    """Check that the newest paper is among the versions, and that older versions are unchanged."""
     newest = archive.get(KEY)
     last = 0 if newest is None else newest.version
     found = [version(archive, number) for number in range(1, last + 3)]
@@ -286,7 +286,7 @@ def check_versions(archive: Store, paper: Paper) -> None:
 
 
 def steps(archive: Store) -> Iterator[tuple[Meter, tuple[int, int], int, int]]:
-    """What each call has cost, what it should in read and write units, in requests, and in requests for single rows."""
+    """The meter of each call, with its expected (read, write) units, and requests with and without transactions."""
     expected: list[tuple[Callable[[], object], tuple[int, int], int, int]] = [
         (lambda: archive.insert(NEW), (1, 4), 2, 4),
         (lambda: archive.put(edited(NEW, text="2", version=1)), (1, 4), 2, 5),
@@ -305,7 +305,7 @@ def steps(archive: Store) -> Iterator[tuple[Meter, tuple[int, int], int, int]]:
 
 @needs("conditions", "updates")
 class TestVersionedCosts:
-    """What is said in `odm.patterns.versioned`."""
+    """The costs that `odm.patterns.versioned` documents."""
 
     def test_of_versions_are_requests(self, archive: Store, capabilities: Capabilities) -> None:
         for meter, _, requests, apart in steps(archive):

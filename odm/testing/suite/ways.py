@@ -1,4 +1,4 @@
-"""The ways to send one write, which have the same results and errors: by itself, or as a transaction of its own."""
+"""The two ways to send a write, alone or as a transaction, which have the same results and errors."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -13,7 +13,7 @@ from odm.stores.transactions import Transaction
 
 @frozen
 class InTransaction:
-    """Sends each write as a transaction of its own; what it raises is the reason of the transaction's failure."""
+    """Sends each write as its own transaction, and raises the reason if the transaction fails."""
 
     db: Store
 
@@ -43,7 +43,7 @@ class InTransaction:
             raise reason from failure
 
 
-Way: TypeAlias = Callable[[Store], Any]  # Any: a Store, or what has its writes
+Way: TypeAlias = Callable[[Store], Any]  # Any: a Store, or an object with its write methods
 
 each_way = pytest.mark.parametrize("way", [lambda db: db, InTransaction], ids=["alone", "transaction"])
-"""Runs a test once for each way; ``way(db)`` has the writes of a store."""
+"""Runs a test once for each way; ``way(db)`` has the write methods of a store."""
