@@ -1,12 +1,12 @@
 """The progress of `odm.patterns.copy`, in a file that survives a kill."""
 
-import json
 import os
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
 from attrs import define
+from pydantic import BaseModel, ValidationError
 
 from odm import BadValue
 
@@ -20,6 +20,14 @@ class Part:
 
     cursor: str | None
     items: int = 0
+
+
+class _Content(BaseModel):
+    """What the file holds."""
+
+    format: int
+    stores: tuple[str, str]
+    parts: list[tuple[str | None, int]]
 
 
 class State:
@@ -41,24 +49,25 @@ class State:
         if self._path is None or not self._path.exists():
             return
         try:
-            found = json.loads(self._path.read_text(encoding="utf-8"))
-            held, kept = found["format"], found["stores"]
-            self.parts = [Part(cursor, items) for cursor, items in found["parts"]]
-        except (ValueError, LookupError, TypeError) as error:
+            found = _Content.model_validate_json(self._path.read_bytes())
+        except ValidationError as error:
             raise BadValue(f"{self._path} is not the state of a copy: name another file, or remove it") from error
-        if held != FORMAT or kept != names:
-            raise BadValue(f"{self._path} is the state of a copy from {kept[0]} to {kept[1]}: name another file")
+        if found.format != FORMAT or found.stores != tuple(names):
+            kept = " to ".join(found.stores)
+            raise BadValue(f"{self._path} is the state of a copy from {kept}: name another file")
+        self.parts = [Part(cursor, items) for cursor, items in found.parts]
 
     def save(self) -> None:
         """Write the state durably."""
         if self._path is None:
             return
         with self._lock:
-            content = {"format": FORMAT, "stores": self._names, "parts": [[p.cursor, p.items] for p in self.parts]}
+            parts = [(part.cursor, part.items) for part in self.parts]
+            content = _Content(format=FORMAT, stores=tuple(self._names), parts=parts)  # type: ignore[arg-type]
             # Not the name that a second copy has, begun with this state while the first goes on.
             new = self._path.with_name(f"{self._path.name}.{os.getpid()}.{id(self)}.new")
             with new.open("w", encoding="utf-8") as file:
-                json.dump(content, file)
+                file.write(content.model_dump_json())
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(self._path)

@@ -5,7 +5,7 @@ boto3's client "dynamodbstreams". This module sends no requests and does not imp
 a Lambda function short.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
@@ -14,7 +14,7 @@ from attrs import evolve, field, frozen
 from odm.backends.dynamodb.attributes import Attributes
 from odm.backends.dynamodb.codec import read_item, read_key
 from odm.backends.dynamodb.schema import Layout, layout_of
-from odm.errors import BadValue
+from odm.errors import BadValue, OdmError
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 from odm.schema.table import Table
@@ -96,7 +96,7 @@ def decode(
         BadValue: ``record`` is not a stream record, or belongs to another table.
         SchemaError: a model has a fault.
     """
-    return _reader(table, prefix, on_unknown).change(record)
+    return _reader(table, prefix, on_unknown).read(record)
 
 
 def decode_all(
@@ -125,10 +125,16 @@ def decode_all(
             f"a stream event is a mapping with 'Records', but this is a {type(event).__name__}: pass the event itself"
         )
     if "Records" not in event:
-        raise BadValue(f"a stream event has 'Records', but this one has {', '.join(event) or 'nothing'}")
-    reader = _reader(table, prefix, on_unknown)
-    changes = map(reader.change, event["Records"])
+        raise BadValue(f"a stream event has 'Records', but this one has {', '.join(map(str, event)) or 'nothing'}")
+    records, reader = event["Records"], _reader(table, prefix, on_unknown)
+    if not isinstance(records, Iterable):
+        raise BadValue(f"the 'Records' of a stream event are a list, but these are {records!r}: pass the event itself")
+    changes = map(reader.read, records)
     return (change for change in changes if change is not None)
+
+
+_MALFORMED: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError)
+"""What reading a value of a wrong type or form raises."""
 
 
 @frozen
@@ -139,7 +145,19 @@ class _Reader:
     layout: Layout
     skip_unknown: bool
 
-    def change(self, record: Mapping[str, Any]) -> Change | None:
+    def read(self, record: Mapping[str, Any]) -> Change | None:
+        """The change of a record; see `decode`."""
+        try:
+            return self._change(record)
+        except OdmError:
+            raise
+        except _MALFORMED as error:
+            text = (
+                f"this is not a DynamoDB stream record, at {type(error).__name__}: {error}: pass it as it was received"
+            )
+            raise BadValue(text) from error
+
+    def _change(self, record: Mapping[str, Any]) -> Change | None:
         try:
             kind, what = _KINDS[record["eventName"]], record["dynamodb"]
             keys, sequence = what["Keys"], what["SequenceNumber"]

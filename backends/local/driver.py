@@ -210,7 +210,7 @@ class LocalFile(Backend):
         page_bytes: as for `Memory`.
 
     Raises:
-        BadValue: ``timeout`` or ``page_bytes`` is out of range, or ``path`` contains U+0000.
+        BadValue: ``timeout`` or ``page_bytes`` is out of range, or ``path`` cannot name a file.
         BackendError: ``path`` is relative, and the current folder was removed.
     """
 
@@ -282,7 +282,10 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
     if "\0" in str(path):
         raise BadValue(f"LocalFile({str(path)!r}): a path cannot contain the character U+0000; pass the path of a file")
     try:
+        os.fsencode(path)
         return Path(path).absolute()
+    except UnicodeEncodeError as error:
+        raise BadValue(f"LocalFile({str(path)!r}): no file can have this name; pass the path of a file") from error
     except FileNotFoundError as error:
         what = "the current folder does not exist any more"
         raise BackendError(

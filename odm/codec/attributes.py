@@ -27,3 +27,11 @@ def ttl_seconds(expiry: datetime) -> int:
     if expiry.utcoffset() is None:
         raise BadValue(f"{expiry!r} has no time zone, so it is not a timestamp: give it one, as in datetime.now(UTC)")
     return -((_EPOCH - expiry) // _SECOND)
+
+
+def is_attribute_name(name: str) -> bool:
+    """Whether an attribute can have this name, or a tag this text: not empty, and UTF-8 can encode it."""
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False

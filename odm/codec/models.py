@@ -11,6 +11,7 @@ from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic_core import SchemaValidator
 
+from odm.codec.attributes import is_attribute_name
 from odm.codec.faults import NOTHING, Unfit
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored import MAP
@@ -106,9 +107,14 @@ def check_default(found: RecordField, info: FieldInfo, place: Place) -> None:
 
 
 def check_names(record: RecordType) -> None:
-    """Refuse two fields with one stored name."""
+    """Refuse a stored name that no attribute can have, and two fields with one stored name."""
     seen: dict[str, str] = {}
     for name, found in record.fields.items():
+        if not is_attribute_name(found.stored):
+            raise SchemaError(
+                f"{record.text}.{name}: the stored name {found.stored!r} is empty, or UTF-8 cannot encode it; give it "
+                'another with Annotated[..., Stored("...")]'
+            )
         twin = seen.setdefault(found.stored, name)
         if twin != name:
             raise SchemaError(

@@ -66,19 +66,20 @@ def decode_segment(schema: Schema, backend: str, cursor: str, secret: bytes | No
     """
     payload = _payload(cursor, secret)
     try:
-        table, number, part, after = json.loads(payload)
-        if table != _table(schema, backend):
-            raise BadCursor(
-                f"the cursor belongs to a scan of another table than {schema.name!r} on {backend}, or to a query: each "
-                "backend cuts a table in its own way"
-            )
-        return Segment(
+        table, number, part, after = _parsed(payload)
+        segment = Segment(
             None if number is None else _number(number),
             None if part is None else _part(part),
             None if after is None else Position(_key(after)),
         )
     except (ValueError, TypeError) as error:
         raise BadCursor(_DAMAGED) from error
+    if table != _table(schema, backend):
+        raise BadCursor(
+            f"the cursor belongs to a scan of another table than {schema.name!r} on {backend}, or to a query: each "
+            "backend cuts a table in its own way"
+        )
+    return segment
 
 
 def _table(schema: Schema, backend: str) -> list[str]:
@@ -96,19 +97,28 @@ def _part(parts: Any) -> Part:
     start, end = parts
     if not isinstance(start, str) or not isinstance(end, str | None):
         raise TypeError(parts)
-    return Part(start, end)  # where Bigtable has cut, there may be no key: it need not be valid text
+    # Bigtable cuts anywhere, so that it need not be valid text: bytes that are not UTF-8 are escaped.
+    (start + (end or "")).encode("utf-8", "surrogateescape")
+    return Part(start, end)
 
 
 def _content(payload: bytes) -> tuple[str, Place, int | None]:
     """The content of a cursor. Without a secret anybody can make one, so everything in it is validated."""
     try:
-        binding, partition, left, position = json.loads(payload)
+        binding, partition, left, position = _parsed(payload)
         place = Place(_text(partition), None if position is None else _position(position))
         if left is not None and (type(left) is not int or left < 1):
             raise ValueError(left)
     except (ValueError, TypeError) as error:
         raise BadCursor(_DAMAGED) from error
     return binding, place, left
+
+
+def _parsed(payload: bytes) -> Any:
+    try:
+        return json.loads(payload)
+    except RecursionError as error:  # a forged cursor may be nested as deep as it is long
+        raise ValueError("too deep") from error
 
 
 def _payload(cursor: str, secret: bytes | None) -> bytes:

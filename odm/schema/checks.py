@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 
+from odm.codec.attributes import is_attribute_name
 from odm.entities.patterns import Pattern
 from odm.errors import SchemaError
 from odm.keys import Template, can_equal, can_overlap
@@ -36,6 +37,8 @@ def check_entity(entity: EntitySchema) -> None:
     """Check one entity: tag, primary key, stored names, and at most one pattern per index."""
     if not entity.tag:
         raise SchemaError(f'{entity.name}: its tag is empty; give it a name with tag="...", or leave tag= out')
+    if not is_attribute_name(entity.tag):
+        raise SchemaError(f'{entity.name}: UTF-8 cannot encode its tag {entity.tag!r}; give it another, tag="..."')
     for field in entity.optional.intersection(entity.primary.fields):
         raise SchemaError(
             f"{entity.name}.{entity.primary.name}: field {field!r} may be None, and an item without a primary key can "

@@ -178,6 +178,32 @@ def empty_tag(table: Table) -> None:
         primary = PrimaryKey("ORDER#{id}", "X")
 
 
+@fault("Order", "UTF-8", "tag 'o\\ud800'", 'tag="..."')
+def tag_that_is_no_text(table: Table) -> None:
+    class Order(Entity, table=table, tag="o\ud800"):
+        id: str
+        primary = PrimaryKey("ORDER#{id}", "X")
+
+
+@fault("Order.name", "stored name 'n\\ud800'", "UTF-8", 'Stored("...")')
+def stored_name_that_is_no_text(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        name: Annotated[str, Stored("n\ud800")]
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@fault("Line.name", "stored name ''", "empty", 'Stored("...")')
+def stored_name_that_is_empty(table: Table) -> None:
+    class Line(BaseModel):
+        name: Annotated[str, Stored("")]
+
+    class Order(Entity, table=table):
+        id: str
+        lines: list[Line]
+        primary = PrimaryKey("ORDER#{id}")
+
+
 @fault("Order.id", "stored name '_id' is reserved", "begin with '_'", 'Stored("...")')
 def reserved_underscore(table: Table) -> None:
     class Order(Entity, table=table):
