@@ -11,7 +11,7 @@ from typing import Any, Final
 from odm.backends.dynamodb.changes import differences, expiry_difference
 from odm.backends.dynamodb.errors import LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MISSING, code_of
 from odm.backends.dynamodb.native import Call, Steps
-from odm.backends.dynamodb.schema import Layout, create_table
+from odm.backends.dynamodb.schema import Layout
 from odm.errors import BackendError
 from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.protocol.requests import Sleep
@@ -37,7 +37,7 @@ def create(layout: Layout) -> Steps[None]:
     Raises:
         BackendError: the table exists with another key, or it is not ready after ten minutes, plus ten per index.
     """
-    yield from _unless(Call("create_table", create_table(layout)), TABLE_IN_USE)
+    yield from _exist(layout, silent)
     yield from _settle(layout, ADDITIVE, _PAUSES * (1 + len(layout.indexes)), silent)
     if layout.has_ttl:
         yield from _expire(layout, silent)
@@ -62,10 +62,7 @@ def apply(layout: Layout, *, drop: bool, tell: Tell) -> Steps[None]:
     Raises:
         BackendError: a change cannot be made.
     """
-    if (yield from _described(layout)) is None:
-        (new,) = differences(layout, None)
-        tell(new)
-        yield from _unless(new.call, TABLE_IN_USE)
+    yield from _exist(layout, tell)
     kinds: set[Kind] = {"add", "change"}
     if drop:
         kinds.add("extra")
@@ -87,6 +84,14 @@ def drop(layout: Layout) -> Steps[None]:
             break
         yield Sleep(pause)
     yield from _gone(layout)
+
+
+def _exist(layout: Layout, tell: Tell) -> Steps[None]:
+    """Create the table if it does not exist: for one that does, a role needs no right to create it."""
+    if (yield from _described(layout)) is None:
+        (new,) = differences(layout, None)
+        tell(new)
+        yield from _unless(new.call, TABLE_IN_USE)
 
 
 def _expire(layout: Layout, tell: Tell) -> Steps[None]:

@@ -310,6 +310,7 @@ def test_other_exceptions_are_not_translated() -> None:
 def test_creation_continues_with_a_table_that_exists_or_is_not_visible_yet() -> None:
     answers: Iterator[Any] = iter(
         [
+            answered("ResourceNotFoundException"),
             answered("ResourceInUseException"),
             answered("ResourceNotFoundException"),
             described("ACTIVE", by_email="ACTIVE"),

@@ -9,9 +9,10 @@ from attrs import evolve
 from odm import AccessPattern, Entity, PrimaryKey, SchemaError, Table
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call, Native
+from odm.backends.dynamodb.schema import create_table, layout_of
 from odm.expressions.nodes import Compare, Condition, Const, Path
 from odm.protocol.connection import run
-from odm.protocol.requests import CreateTables, Page, Query
+from odm.protocol.requests import Page, Query
 from odm.schema.entity import Key
 from odm.schema.model import IndexSchema, Schema
 
@@ -115,9 +116,7 @@ def test_an_index_suffices_to_count_if_it_projects_the_attributes_of_the_filter(
 
 
 def test_the_table_is_made_with_its_projections() -> None:
-    create = next(DynamoDB().connect(SCHEMA).steps(CreateTables()))
-    assert isinstance(create, Call)
-    created = create.kwargs
+    created = create_table(layout_of(SCHEMA))
     assert [index["Projection"] for index in created["GlobalSecondaryIndexes"]] == [
         {"ProjectionType": "KEYS_ONLY"},
         {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["name", "_t", "_ttl"]},

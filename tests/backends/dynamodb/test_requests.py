@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError
 
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
+from odm.backends.dynamodb.schema import create_table, layout_of
 from odm.errors import BackendError, SchemaError, Throttled
 from odm.expressions.nodes import Compare, Const, IsIn, Missing, Path, Remove, Set
 from odm.protocol.connection import RetryPolicy, run
@@ -65,7 +66,7 @@ def test_a_table_without_sort_key() -> None:
     schema = Schema(name="old", entities={}, indexes={}, hash_only=True)
     assert first(Get(Key("C#1")), schema).kwargs["Key"] == {"pk": {"S": "C#1"}}
     assert first(Query("C#1"), schema).kwargs["KeyConditionExpression"] == "#0 = :0"
-    created = first(CreateTables(), schema).kwargs
+    created = create_table(layout_of(schema))
     assert created["KeySchema"] == [{"AttributeName": "pk", "KeyType": "HASH"}]
     assert "GlobalSecondaryIndexes" not in created
 
@@ -206,8 +207,10 @@ def test_a_limit_applies_after_the_filter_and_the_next_page_starts_after_the_las
 
 
 def test_creation_waits_until_the_table_exists() -> None:
+    absent = ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "DescribeTable")
     looks = iter(
         [
+            absent,
             described("CREATING", by_email="CREATING"),
             described("ACTIVE", by_email="CREATING"),
             described("ACTIVE", by_email="ACTIVE"),
@@ -215,12 +218,22 @@ def test_creation_waits_until_the_table_exists() -> None:
     )
 
     def answer(call: Call, _number: int) -> Any:
-        return next(looks) if call.operation == "describe_table" else {}
+        found = next(looks) if call.operation == "describe_table" else {}
+        if found is absent:
+            raise absent
+        return found
 
     service = Service(answer)
     run(DynamoDB().connect(SHOP).steps(CreateTables()), service)
-    assert [call.operation for call in service.calls] == ["create_table"] + ["describe_table"] * 3
+    assert [call.operation for call in service.calls] == ["describe_table", "create_table"] + ["describe_table"] * 3
     assert service.pauses == [0.05, 0.1]
+
+
+def test_a_table_that_is_as_it_should_be_is_only_described() -> None:
+    service = Service(lambda _call, _number: described("ACTIVE", by_email="ACTIVE"))
+    run(DynamoDB().connect(SHOP).steps(CreateTables()), service)
+    assert {call.operation for call in service.calls} == {"describe_table"}
+    assert service.pauses == []
 
 
 def test_indexes_that_a_table_lacks_are_added_one_by_one() -> None:
@@ -228,7 +241,7 @@ def test_indexes_that_a_table_lacks_are_added_one_by_one() -> None:
     busy = ClientError({"Error": {"Code": "ResourceInUseException"}}, "UpdateTable")
     answers = iter(
         [
-            busy,
+            described("ACTIVE"),
             described("ACTIVE"),
             busy,  # another program changes the table
             described("ACTIVE"),
@@ -295,7 +308,7 @@ LOCAL = Schema("local", {}, {"by_who": IndexSchema("by_who", ()), "by_total": In
 
 
 def test_a_local_index_has_the_partition_key_of_the_table() -> None:
-    created = first(CreateTables(), LOCAL).kwargs
+    created = create_table(layout_of(LOCAL))
     assert [one["AttributeName"] for one in created["AttributeDefinitions"]] == [
         "pk",
         "sk",
