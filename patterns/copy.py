@@ -127,6 +127,11 @@ async def acopy(source: AsyncStore, target: AsyncStore, **options: Unpack[Option
     return await arun(_Job(source, target, **options).steps())
 
 
+def names_of(*stores: Either) -> list[str]:
+    """How the state of a copy names its stores."""
+    return [f"{store.prefix}{store.table.name} on {store.backend!r}" for store in stores]
+
+
 @define
 class _Job:
     """One copy."""
@@ -145,8 +150,7 @@ class _Job:
 
     def steps(self) -> Steps[Copied]:
         check_pair(self.source, self.target)
-        names = [f"{store.prefix}{store.table.name} on {store.backend!r}" for store in (self.source, self.target)]
-        yield Call(lambda: self.state.load(names))
+        yield Call(lambda: self.state.load(names_of(self.source, self.target)))
         held = yield from self._held()
         if held is None:  # nothing, or nothing any more, of what an earlier run has written
             self.state.parts = []

@@ -40,22 +40,33 @@ class State:
         self.parts: list[Part] = []
 
     def load(self, names: list[str]) -> None:
-        """Load the state of an earlier run, if there is one.
+        """Load the state of an earlier run, if there is one, and see that the file can be written.
 
         Raises:
-            BadValue: the file is not a state, or belongs to a copy between other stores.
+            BadValue: the file is not a state, belongs to a copy between other stores, or cannot be read or written.
         """
         self._names = names
-        if self._path is None or not self._path.exists():
+        if self._path is None:
             return
         try:
+            new = self._new(self._path)
+            new.touch()
+            new.unlink()
+            if not self._path.exists():
+                return
             found = _Content.model_validate_json(self._path.read_bytes())
+        except OSError as error:
+            raise BadValue(f"{self._path} cannot be used ({error.strerror}): name another file") from error
         except ValidationError as error:
-            raise BadValue(f"{self._path} is not the state of a copy: name another file, or remove it") from error
+            raise BadValue(f"{self._path} is not the state of a copy: name another file") from error
         if found.format != FORMAT or found.stores != tuple(names):
             kept = " to ".join(found.stores)
             raise BadValue(f"{self._path} is the state of a copy from {kept}: name another file")
         self.parts = [Part(cursor, items) for cursor, items in found.parts]
+
+    def _new(self, path: Path) -> Path:
+        """Written, and then moved: not the name that a second copy has, begun with this state while the first runs."""
+        return path.parent / f"{path.name}.{os.getpid()}.{id(self)}.new"
 
     def save(self) -> None:
         """Write the state durably."""
@@ -64,8 +75,7 @@ class State:
         with self._lock:
             parts = [(part.cursor, part.items) for part in self.parts]
             content = _Content(format=FORMAT, stores=tuple(self._names), parts=parts)  # type: ignore[arg-type]
-            # Not the name that a second copy has, begun with this state while the first goes on.
-            new = self._path.with_name(f"{self._path.name}.{os.getpid()}.{id(self)}.new")
+            new = self._new(self._path)
             with new.open("w", encoding="utf-8") as file:
                 file.write(content.model_dump_json())
                 file.flush()

@@ -6,7 +6,7 @@ from attrs import frozen
 
 from odm.backends.dynamodb import DynamoDB, Provisioned
 from odm.backends.dynamodb.options import ON_DEMAND, Billing, Stream
-from odm.cli.usage import BadUsage
+from odm.cli.usage import BadUsage, checked
 from odm.protocol.admin import Admin
 from odm.protocol.connection import Backend
 from odm.schema.model import Schema
@@ -64,7 +64,8 @@ class Cloud:
 
         if self.project is None or self.instance is None:
             raise BadUsage("--backend bigtable needs --project and --instance, as in Bigtable(...)")
-        return Bigtable(self.project, self.instance, app_profile=self.app_profile, endpoint=self.endpoint)
+        with checked():
+            return Bigtable(self.project, self.instance, app_profile=self.app_profile, endpoint=self.endpoint)
 
     def _check(self) -> None:
         """Raise for options of other clouds."""
@@ -74,13 +75,14 @@ class Cloud:
                     raise BadUsage(f"--{name.replace('_', '-')} is an option of --backend {backend}: leave it out")
 
     def _dynamodb(self) -> DynamoDB:
-        return DynamoDB(
-            region=self.region,
-            profile=self.profile,
-            endpoint_url=self.endpoint_url,
-            billing=_billing(self.billing),
-            stream=self.stream,
-        )
+        with checked():
+            return DynamoDB(
+                region=self.region,
+                profile=self.profile,
+                endpoint_url=self.endpoint_url,
+                billing=_billing(self.billing),
+                stream=self.stream,
+            )
 
 
 def _billing(text: str | None) -> Billing | None:

@@ -15,10 +15,11 @@ from typer import echo
 from odm.backends.local import LocalFile
 from odm.cli.clouds import Cloud
 from odm.cli.target import load_target
-from odm.cli.usage import BadUsage
-from odm.patterns.copy import Copied, Tell
+from odm.cli.usage import BadUsage, checked
+from odm.patterns.copy import Copied, Tell, names_of
 from odm.patterns.copy import Progress as Far
 from odm.patterns.copy import copy as run_copy
+from odm.patterns.copy_state import State
 from odm.protocol.connection import Backend
 from odm.schema.table import Table
 from odm.stores.sync import Store
@@ -49,12 +50,14 @@ def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) 
         The exit code: 1 if the two sides differ afterwards.
 
     Raises:
-        BadUsage: the models have no such table, or a location is not valid.
+        BadUsage: the models have no such table, a location is not valid, or the state cannot be used.
         OdmError: the models do not compile, or an item cannot be read or written.
     """
     table = load_target(target).table
     with store_at(source, table) as here, store_at(to, table) as there:
         here.scan_page(None, size=1)  # fails for a missing source before anything is created at the target
+        with checked(after=" with --state"):
+            State(options.state).load(names_of(here, there))
         there.create()
         far = Far(0, 0, 0)
 
@@ -117,7 +120,8 @@ _KINDS = {
 
 def _backend(kind: str, place: str, given: dict[str, str], text: str) -> Backend:
     if kind == "file":
-        return LocalFile(place)
+        with checked():
+            return LocalFile(place)
     if kind == "dynamodb":
         profile, endpoint_url = given.get("profile"), given.get("endpoint_url")
         return Cloud(backend="dynamodb", region=place or None, profile=profile, endpoint_url=endpoint_url).settings()

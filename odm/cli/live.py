@@ -1,9 +1,12 @@
 """The commands on existing tables: `odm plan`, `odm apply`, `odm scrub` and `odm copy`."""
 
+from math import inf
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from odm.cli.usage import BadUsage
 
 Target = Annotated[
     str, typer.Argument(metavar="MODULE:TABLE", help="The module that declares the entities, and the Table in it.")
@@ -34,6 +37,15 @@ Drop = Annotated[
 Accept = Annotated[bool, typer.Option("--accept", help="Continue even if stored items are orphaned.")]
 Sample = Annotated[int, typer.Option("--sample", min=0, max=10_000, help="Number of items whose keys to compare.")]
 Lock = Annotated[Path, typer.Option("--file", metavar="PATH", help="The lock file, if there is one.")]
+
+
+def _rate(value: float | None) -> float | None:
+    """Check an option ``--rate``."""
+    if value is not None and not 0 < value < inf:
+        raise BadUsage(f"--rate {value:g}: give a number above 0")
+    return value
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -146,7 +158,7 @@ def scrub(
     prefix: Prefix = "",
     expired: Annotated[bool, typer.Option("--expired", help="Also remove items whose TTL has passed.")] = False,
     repair: Annotated[bool, typer.Option("--repair", help="Also write missing index entries again.")] = False,
-    rate: Annotated[float | None, typer.Option("--rate", help="Maximum rows read per second.")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", callback=_rate, help="Maximum rows read per second.")] = None,
     after: Annotated[str | None, typer.Option("--after", help="Continue where an earlier run stopped.")] = None,
     json: Json = False,
 ) -> None:
@@ -172,7 +184,9 @@ def copy(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The source: a location, see above.")],
     to: Annotated[str, typer.Argument(metavar="TO", help="The target: a location, see above.")],
     parallel: Annotated[int, typer.Option("--parallel", min=1, max=64, help="Parts to read in parallel.")] = 4,
-    rate: Annotated[float | None, typer.Option("--rate", help="Maximum items copied per second.")] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", callback=_rate, help="Maximum items copied per second.")
+    ] = None,
     state: Annotated[Path, typer.Option("--state", metavar="PATH", help="The file that records the progress.")] = Path(
         "odm-copy.state"
     ),

@@ -8,6 +8,7 @@ from typer import echo
 
 from odm.backends.bigtable import Bigtable
 from odm.cli.target import load_target
+from odm.cli.usage import checked
 
 
 def scrub(
@@ -49,9 +50,10 @@ def scrub(
         far = done
 
     try:
-        far = procedure.scrub(
-            backend, found.table, prefix=prefix, expired=expired, repair=repair, rate=rate, after=after, tell=tell
-        )
+        with checked(f"--after {after}: "):  # the other arguments are right
+            far = procedure.scrub(
+                backend, found.table, prefix=prefix, expired=expired, repair=repair, rate=rate, after=after, tell=tell
+            )
     except BaseException:
         if far.following is not None and far.following != after:
             echo(f"... {far}; to continue, add --after {shlex.quote(far.following)}", err=True)

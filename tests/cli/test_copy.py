@@ -179,6 +179,34 @@ def test_a_source_that_is_not_there_leaves_nothing_behind(run: Run, application:
     assert not [*application.folder.glob("other.db*"), *application.folder.glob("*.state")]
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "what"),
+    [
+        ("--rate", "0", "--rate 0: give a number above 0"),
+        ("--rate", "nan", "--rate nan: give a number above 0"),
+        ("--rate", "inf", "--rate inf: give a number above 0"),
+        ("--state", "no/such/folder", "another file with --state"),
+        ("--state", ".", "another file with --state"),
+        ("--state", "shop.db", "another file with --state"),
+    ],
+)
+def test_options_that_cannot_be_used_make_nothing(
+    run: Run, application: Application, file: LocalFile, option: str, value: str, what: str
+) -> None:
+    done = run("copy", "shop:shop", "shop.db", "other.db", option, value)
+    assert done.code == 2
+    assert what in done.line
+    assert not [*application.folder.glob("other.db*")]
+
+
+def test_the_state_of_another_copy_makes_nothing(run: Run, application: Application, file: LocalFile) -> None:
+    (application.folder / "x.state").write_text('{"format": 1, "stores": ["a", "b"], "parts": []}', encoding="utf-8")
+    done = run("copy", "shop:shop", "shop.db", "other.db", "--state", "x.state")
+    assert done.code == 2
+    assert "x.state is the state of a copy from a to b: name another file with --state" in done.line
+    assert not [*application.folder.glob("other.db*")]
+
+
 def test_places(application: Application) -> None:
     table = load_target("shop:shop").table
     found = store_at("dynamodb:?profile=me&prefix=p-", table)

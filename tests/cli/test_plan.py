@@ -250,6 +250,7 @@ def test_json(cloud: Run, prefix: str) -> None:
     ("arguments", "said"),
     [
         (("--backend", "dynamodb", "--billing", "5"), "--billing 5: write on-demand, or read and write units"),
+        (("--backend", "dynamodb", "--billing", "0,5"), "Provisioned(read=0): pass the units per second"),
         (("--backend", "dynamodb", "--stream", "all"), "'all' is not one of"),
         ((), "Missing option '--backend'"),
     ],

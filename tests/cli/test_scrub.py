@@ -98,6 +98,13 @@ def test_a_place_of_another_table(scrub: Run, send: Callable[[Any], Any]) -> Non
     assert "pass the `following` of an earlier scrub" in scrub("--after", "other:").line
 
 
+def test_options_that_cannot_be_used(scrub: Run, send: Callable[[Any], Any]) -> None:
+    for option, value in (("--rate", "0"), ("--rate", "nan"), ("--after", "other:")):
+        done = scrub(option, value)
+        assert done.code == 2
+        assert f"{option} {value}" in done.line
+
+
 def test_project_and_instance_are_needed(run: Run) -> None:
     done = run("scrub", "shop:shop")
     assert done.code == 2
