@@ -1,13 +1,13 @@
-"""Every order in which the requests of several writers can come to a store that writes one item at a time.
+"""Explores every order in which the requests of several writers can reach a store that writes one item at a time.
 
-The writers are the real ones: generators of requests, which are run again up to where they were for each state. A state
-is what is stored, where each writer is, what is still on its way, and the time. From each, one of these comes next:
+The writers are real procedures: generators of requests, which are replayed for each state. A state consists of the
+stored items, the position of each writer, the requests in flight, and the time. The steps from a state are:
 
-* the next request of a writer is done, and answered;
-* once in a run, a writer is stopped, or loses an answer, or what it sent is applied now and once more later.
-  What it has sent is then never done, or at any time from then on;
-* once in a run, a long time passes. What is on its way by then is never done, and neither is a write that a writer has
-  sent in reliance on what it did before.
+* the next request of a writer is applied and answered;
+* once in a run, a writer is stopped, or loses an answer, or its request is applied now and a second time later. The
+  request of a stopped writer, or the one without an answer, is never applied, or at any later time;
+* once in a run, a long time passes. Requests in flight are then never applied. It does not pass while a writer is about
+  to write an item in reliance on its earlier writes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,17 +32,17 @@ LONG = 10 * 3600
 
 
 class Settled(Protocol):
-    """Looks at what is stored when nothing is left to do, and gets whether all went well until then."""
+    """Checks the stored items when no steps are left; ``well``: the run had no fault."""
 
     def __call__(self, stored: Stored, *, well: bool) -> None: ...
 
 
 class Wrong(AssertionError):
-    """A state that must not be."""
+    """A state that must not occur."""
 
 
 def done(stored: Stored, request: Any) -> tuple[Stored, Any]:
-    """What is stored after a request, and its answer."""
+    """The stored items after a request, and its answer."""
     item = stored.get(request.key)
     if isinstance(request, req.Get):
         return stored, item
@@ -59,10 +59,10 @@ def done(stored: Stored, request: Any) -> tuple[Stored, Any]:
 
 @frozen
 class Place:
-    """Where a writer is: what it was answered so far, and at what time.
+    """The position of a writer: the answers that it received, each with its time.
 
     Attributes:
-        pending: the request that it makes next; None: it has ended.
+        pending: its next request; None: it has ended.
     """
 
     writer: int
@@ -70,7 +70,7 @@ class Place:
     pending: Any
 
     def relies(self, stored: Stored) -> bool:
-        """Whether it is about to write an item with a new mark."""
+        """Whether its next request writes an item with a new mark."""
         request = self.pending
         if isinstance(request, req.Put):
             marks = {name: value for name, value in request.item.items() if name.startswith("_c_")}
@@ -85,7 +85,7 @@ class Place:
 
 @frozen
 class State:
-    """One state. Stored things, places and requests are numbered, so that a state is small."""
+    """One state. It has numbers for stored items, places and requests, so that it is small."""
 
     stored: int
     places: tuple[int | None, ...]
@@ -96,14 +96,14 @@ class State:
 
 @define
 class Exploration:
-    """All that can come of some writers.
+    """All states that some writers can reach.
 
     Attributes:
-        store: whose calls the writers make; it is never asked.
-        time: what its clock shows.
-        begin: called before a writer is run from its beginning, with its number.
-        check: looks at what is stored, in every state.
-        settled: looks at what is stored in the end.
+        store: the store of the writers' calls; no request is sent to it.
+        time: the time of its clock, in a list of one.
+        begin: called with the number of a writer before the writer is replayed.
+        check: checks the stored items in every state.
+        settled: checks the stored items in every state without further steps.
         faults: whether writers are stopped, answers lost, and so on.
     """
 
@@ -122,10 +122,10 @@ class Exploration:
     states: dict[State, tuple[State, str] | None] = field(factory=dict, init=False)
 
     def run(self, stored: Stored) -> int:
-        """Explore; gives the number of states.
+        """Explore; returns the number of states.
 
         Raises:
-            Wrong: with the way to the state.
+            Wrong: a check failed; the message has the steps to the state.
         """
         now = self.time[0]
         first = State(self._of_stored(stored), tuple(self._place(n, ((None, now),)) for n in range(len(self.works))))
@@ -235,7 +235,7 @@ class Exploration:
         return number
 
     def _replay(self, writer: int, answers: Sequence[tuple[Any, float]]) -> Any:
-        """The request that comes after these answers; None: it ends."""
+        """The request of a writer after these answers; None: it has ended."""
         start = self.time[0]
         self.begin(writer)
         steps = self.works[writer](StoreCalls(self.store._session))

@@ -1,7 +1,7 @@
-"""Explores what writers make of one store when their requests come in any order, and each may stop for good anywhere.
+"""Runs writers on one store with their requests in any order; each writer may be stopped anywhere.
 
-The writers are real procedures on a dict of items that, as Bigtable does, writes one item at a time. Every order is
-played from the start: generators cannot be copied.
+The writers are real procedures on a `Memory` that, like Bigtable, writes one item at a time. Every order is run from
+the start, because generators cannot be copied.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,18 +34,18 @@ class OneByOne(Backend):
 
 @frozen
 class OneByOneConnection(ForwardingConnection[Any]):
-    """Its connection."""
+    """The connection of `OneByOne`."""
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         return "it writes one item at a time" if len(keys) > 1 else None
 
 
 class Writer:
-    """A program that is done one request at a time; those that it sends together are done one after the other.
+    """A program that sends one request at a time; parallel requests are sent one after the other.
 
     Attributes:
-        answers: what it received: they determine where it is.
-        done, result: whether it has ended, and with what.
+        answers: the answers that it received, which determine its position.
+        done, result: whether it has ended, and its result.
     """
 
     def __init__(self, send: Callable[[req.Request], Any], steps: Gen[Any]) -> None:
@@ -58,7 +58,7 @@ class Writer:
         self._go_on(None)
 
     def step(self) -> None:
-        """Send the next request, and let the program go on with its answer."""
+        """Send the next request, and continue the program with the answer."""
         self._told.append(self._send(self._asked[len(self._told)]))
         self.answers.append(repr(self._told[-1]))
         if len(self._told) == len(self._asked):
@@ -72,14 +72,14 @@ class Writer:
             self.done, self.result = True, ended.value
             return
         self._together = isinstance(asked, req.Gather)
-        assert not isinstance(asked, req.Sleep)  # nobody waits here
+        assert not isinstance(asked, req.Sleep)  # these programs do not wait
         self._asked = asked.requests if isinstance(asked, req.Gather) else (asked,)
         if not self._asked:
             self._go_on(())
 
 
 def stored_by(table: Table, before: Program) -> Sequence[RawItem]:
-    """What a writer stores that comes before the others."""
+    """The items that a writer stores before the others start."""
     with Store(table, OneByOne(Memory())) as store:
         store.create()
         store.run(before)
@@ -87,7 +87,7 @@ def stored_by(table: Table, before: Program) -> Sequence[RawItem]:
 
 
 class Crowd:
-    """Writers on a store that has these items."""
+    """Several writers on a store with these items."""
 
     def __init__(self, table: Table, before: Sequence[RawItem], programs: Sequence[Program]) -> None:
         self.store = Store(table, OneByOne(Memory()))
@@ -98,7 +98,7 @@ class Crowd:
         self.writers = [Writer(self.send, program(do)) for program in programs]
 
     def send(self, request: req.Request) -> Any:
-        """Do a request."""
+        """Apply a request."""
         return run(self._connection.steps(request), self._connection.call)
 
     @property
@@ -108,17 +108,17 @@ class Crowd:
 
     @property
     def stored(self) -> tuple[str, ...]:
-        """What is stored now."""
+        """The stored items."""
         return tuple(repr(raw.attributes) for raw in self.store.scan_page(size=1000).items)
 
     @property
     def state(self) -> tuple[str, ...]:
-        """All that the rest depends on."""
+        """The state, which determines all further steps."""
         return (*self.stored, *("|".join(writer.answers) for writer in self.writers))
 
 
 def every_order(make: Callable[[], Crowd]) -> Iterator[Crowd]:
-    """The crowd at every place that some order of their requests leads to."""
+    """The crowd in every state that an order of its requests leads to."""
     seen: set[tuple[str, ...]] = set()
     orders: list[tuple[int, ...]] = [()]
     while orders:
@@ -133,7 +133,7 @@ def every_order(make: Callable[[], Crowd]) -> Iterator[Crowd]:
 
 
 def random_order(crowd: Crowd, random: Random) -> Iterator[None]:
-    """Lead the crowd through one order, in which some stop for good; a turn at each place."""
+    """Run the crowd in one order, in which some writers are stopped; yields before each request and at the end."""
     while crowd.at_work:
         yield
         at = random.choice(crowd.at_work)

@@ -1,6 +1,6 @@
 """The proof of portability: LocalFile → DynamoDB Local → Bigtable's emulator → LocalFile, equal by item and by index.
 
-`python -m tests.patterns.portability --items 100000` runs it; the test of that name a smaller one.
+Run it with `python -m tests.patterns.portability --items 100000`; a test in `test_copy` runs it with fewer items.
 """
 
 import argparse
@@ -37,14 +37,14 @@ ASKED: dict[type[Entity], list[Callable[[Any], Query[Any]]]] = {
     Ticket: [lambda one: Ticket.primary(day=one.day)],
     Thing: [lambda one: Thing.primary(name=one.name)],
 }
-"""For each pattern, the query of the partition in which an item is."""
+"""For each pattern, the query of the partition of an item."""
 
 
 def prove(backends: list[Backend], items: int, say: Callable[[str], object]) -> None:
-    """Fill the first, copy from each to the next, and compare the last with the first.
+    """Fill the first backend, copy from each to the next, and compare the last with the first.
 
     Raises:
-        AssertionError: something did not arrive unchanged.
+        AssertionError: a copied item or query result differs.
     """
     stores = [Store(zoo, backend) for backend in backends]
     with ExitStack() as stack:
@@ -99,12 +99,12 @@ def _questions(store: Store) -> dict[str, list[Query[Any]]]:
 
 
 def _answer(store: Store, question: Query[Any]) -> list[Any]:
-    """The results of a query, in an order that two backends share: that of equal sort keys is nobody's."""
+    """The results of a query, sorted by key: backends differ in the order of equal sort keys."""
     return sorted(store.query(question), key=store.key_of)
 
 
 def main() -> None:
-    """Run the proof with as many items as the command line says."""
+    """Run the proof with the number of items from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=100_000)
     items = parser.parse_args().items

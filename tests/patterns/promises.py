@@ -1,4 +1,4 @@
-"""What the machine of `test_stateful_patterns` stores, and what its patterns promise, over plain objects in a dict."""
+"""The entities of `test_stateful_patterns`, and `Promises`: a model of their patterns with plain objects in a dict."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -53,7 +53,7 @@ class Account(Entity, table=table):
 
 
 class Document(Entity, table=table):
-    """Keeps three versions, one item of a sharded partition."""
+    """Keeps three versions; its partition is sharded."""
 
     doc_id: str
     text: str = ""
@@ -79,7 +79,7 @@ class Price(Entity, table=table):
 
 
 class Order(Entity, table=table):
-    """Expires, and is pointed at by a field of its key."""
+    """Has a TTL, and a pointer that tracks a field of its key."""
 
     customer: str
     number: Annotated[int, Field(ge=0, lt=100)]
@@ -96,7 +96,7 @@ class User(Entity, table=table):
 
 
 class Follows(Entity, table=table):
-    """An edge, whose sort field changes."""
+    """An edge whose sort field changes."""
 
     follower: str
     followed: str
@@ -133,7 +133,7 @@ KEPT: dict[type, int | None] = {Document: 3, Price: None}
 
 
 class Promises(Model):
-    """What a store should hold and answer, with what patterns promise."""
+    """The expected items and answers of a store, with those of the patterns."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__(table.compile(), clock)
@@ -141,7 +141,7 @@ class Promises(Model):
         self.histories: dict[Any, dict[int, Any]] = {}
 
     def claimed(self, item: Any) -> dict[tuple[Any, ...], Any]:
-        """What an item holds, and the item."""
+        """The unique values of an item, each with the item."""
         named = {name: tuple(getattr(item, f) for f in fields) for name, fields in HELD.get(type(item), {}).items()}
         return {(type(item), name, *values): item for name, values in named.items() if None not in values}
 
@@ -180,7 +180,7 @@ class Promises(Model):
         return len(going)
 
     def pointed(self, at: tuple[Any, ...]) -> Any:
-        """The item at which a pointer points, where it still belongs to it."""
+        """The item of a pointer, or None if it no longer belongs to the pointer."""
         _, identity = self.pointers.get(at, (None, None))
         item = self.stored.get(identity)
         fields, tracks = POINTERS[at[0]][at[1]]
@@ -188,7 +188,7 @@ class Promises(Model):
         return item if there and at[2:] == tuple(getattr(item, f) for f in fields) else None
 
     def transaction(self, writes: Sequence[Write]) -> None:
-        """All of the writes, each judged on what is stored before, or none; no claim is written twice."""
+        """Apply all writes or none, by the items before the transaction; no claim is written twice."""
         reasons: list[OdmError | None] = []
         written: list[Any] = []
         for write in writes:
@@ -208,13 +208,13 @@ class Promises(Model):
             write.on_model(self)
 
     def _trial(self, write: Write) -> tuple[OdmError | None, set[Any], set[Any]]:
-        """Why a write alone cannot be done, what the item claims before, and after."""
+        """The error of a write by itself, and the claims of the item before and after it."""
         old = self.find(write.which)
         held = set(self.claimed(old)) if old is not None else set()
         trial = Promises(self._clock)
         trial.stored = {} if old is None else {self.identity(old): old}
         try:
-            if write.call == "delete" and old is None:  # whose conditions are judged here
+            if write.call == "delete" and old is None:  # its conditions count
                 assert write.when is None or not write.when.holds(None)
                 self._check_revision(write.which, None)
             write.on_model(trial)
@@ -225,5 +225,5 @@ class Promises(Model):
 
 
 def _at_zero(write: Write) -> bool:
-    """Whether it is a put of what was never stored, which is an insert."""
+    """Whether it is a put of a new entity, which is an insert."""
     return write.call == "put" and getattr(write.which, "revision", None) == 0

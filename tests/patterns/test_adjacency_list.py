@@ -1,4 +1,4 @@
-"""Adjacency lists: what declarations are refused, an index that lags, and writers that race."""
+"""Adjacency lists: invalid declarations, an index that lags, and concurrent writers."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -69,7 +69,7 @@ class Loose(Entity):
         ((User, Loose), "Loose has no primary key"),
     ],
 )
-def test_lists_that_can_not_be(entities: Any, message: str) -> None:
+def test_invalid_lists_are_refused(entities: Any, message: str) -> None:
     with pytest.raises(SchemaError, match=re.escape(message)):
         AdjacencyList(*entities)
 
@@ -85,12 +85,12 @@ def test_the_ends_have_fields_of_their_own() -> None:
         edge("USER#{a}", "KNOWS", "USER#{a}", sort="{since}")
 
 
-def test_what_edges_are_sorted_by_names_a_field() -> None:
+def test_the_sort_template_of_an_edge_must_have_a_field() -> None:
     with pytest.raises(SchemaError, match=r"the sort 'since' has no field: did you mean sort='\{since\}'"):
         edge("USER#{a}", "KNOWS", "USER#{b}", sort="since")
 
 
-def test_an_edge_of_another_list_is_none_of_this() -> None:
+def test_an_edge_of_another_list_is_not_one_of_this() -> None:
     with pytest.raises(BadValue, match=r"^Follows is not an edge of .* its edges are MemberOf"):
         AdjacencyList(User, Group, MemberOf).edges_of(ANN, out=[Follows])
 
@@ -105,7 +105,7 @@ def test_another_pattern_of_a_node_is_not_its_key() -> None:
         AdjacencyList(Twin).remove_node(Twin.by_id(twin_id="a"))
 
 
-def test_a_mistyped_name_is_told_those_of_the_edge() -> None:
+def test_a_mistyped_name_is_an_error_with_the_right_one() -> None:
     with pytest.raises(AttributeError, match="did you mean 'primary'"):
         Follows.primry  # type: ignore[attr-defined]  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -156,7 +156,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
 
 
 def test_removed_by_several_while_edges_are_put(backend: Backend) -> None:
-    """Edges of others stay; what was put too late to be found goes by one more call."""
+    """Edges of other nodes stay; one more call removes edges that were put too late to be found."""
     with Store(social, backend) as db, ThreadPoolExecutor() as pool:
         db.create()
         others = [db.put(Follows(follower=f"u{n}", followed=f"u{n + 1}", since=NOW)) for n in range(5)]

@@ -1,4 +1,4 @@
-"""Bulk load: the order in which items are written, and what it costs."""
+"""Bulk load: the order in which items are written, and its costs."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
@@ -51,7 +51,7 @@ class TestBulkLoad:
             with db.meter() as meter:
                 db.run(bulk_load(orders(50, 50)))
             assert len([one for one in stores.requests if isinstance(one, req.BatchWrite)]) == 3
-            # and before each of them a read of what is under the keys, at half a unit an item
+            # before each batch a read of the stored items, at half a unit per item
             assert (meter.calls, meter.read_units, meter.write_units) == (6, 1250, 2500)
 
     async def test_in_an_async_program(self, tmp_path: Any) -> None:
@@ -68,11 +68,11 @@ class TestBulkLoad:
             db.run(bulk_load([twice[0], *others, twice[1]], window=50))
             assert db.one(Order, customer_id="c", order_id="o").note == "second"
 
-    def test_refuses_what_a_batch_can_not_check(self) -> None:
+    def test_refuses_what_a_batch_cannot_check(self) -> None:
         with Stores(Memory(), "sync") as stores, pytest.raises(BadValue, match="Revision"):
             stores.open(plain).run(bulk_load([Document(document_id="d")]))
 
-    def test_tells_what_is_left(self) -> None:
+    def test_reports_what_is_left(self) -> None:
         faults = Faults()
         with Store(plain, Memory(faults=faults)) as db:
             db.create()
@@ -112,6 +112,6 @@ class TestSpread:
         assert list(spread(range(10), lambda _: "p", window=3)) == list(range(10))
 
     @pytest.mark.parametrize("window", [0, -1, True, "9", 1.5])
-    def test_refuses_a_window_that_can_not_be(self, window: Any) -> None:
+    def test_refuses_a_window_out_of_range(self, window: Any) -> None:
         with pytest.raises(BadValue, match="window="):
             spread([1], str, window=window)

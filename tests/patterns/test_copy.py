@@ -1,4 +1,4 @@
-"""Copying a table between stores: what arrives, what a stop leaves, what it costs, and what comparing finds."""
+"""Copying a table between stores: results, stopped copies, costs, and differences that `verify` finds."""
 
 import asyncio
 import time
@@ -53,7 +53,7 @@ Open = Callable[[str], Backend]
 
 @pytest.fixture
 def open_backend(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    """A backend by name, on which this test has tables of its own."""
+    """Opens a backend by name, on which this test has its own tables."""
 
     def open_it(name: str) -> Backend:
         if name == "memory":
@@ -83,14 +83,14 @@ def source() -> Iterator[Store]:
 
 @pytest.fixture
 def target() -> Iterator[Store]:
-    """A store in memory with nothing in it."""
+    """An empty store in memory."""
     with Store(zoo, Memory()) as db:
         db.create()
         yield db
 
 
 def items(db: Store) -> dict[tuple[str, str], RawItem]:
-    """All that lies in the table and has not expired."""
+    """All items of the table that have not expired."""
     found: dict[tuple[str, str], RawItem] = {}
     cursor: str | None = db.parts(1)[0]
     while cursor is not None:
@@ -103,7 +103,7 @@ def items(db: Store) -> dict[tuple[str, str], RawItem]:
 class TestCopy:
     @pytest.mark.parametrize("mode", ["sync", "async"])
     @pytest.mark.parametrize("to", BACKENDS)
-    def test_every_item_arrives_as_it_is(self, to: str, mode: str, open_backend: Open, source: Store) -> None:
+    def test_every_item_arrives_unchanged(self, to: str, mode: str, open_backend: Open, source: Store) -> None:
         backend = open_backend(to)
         with Store(zoo, backend) as there:
             there.create()
@@ -139,7 +139,7 @@ class TestCopy:
             item for item in _all_raw(source, "TICKETS#0") if "expired" not in item
         ]
 
-    def test_takes_what_companions_keep_and_makes_them_write_nothing(self, tmp_path: Path) -> None:
+    def test_copies_items_of_companions_and_does_not_let_them_write(self, tmp_path: Path) -> None:
         with Store(logged, Memory()) as here, Store(logged, LocalFile(tmp_path / "a.db")) as there:
             here.create()
             there.create()
@@ -149,7 +149,7 @@ class TestCopy:
             assert copy(here, there).items == 3
             assert items(there) == items(here)
 
-    def test_tells_how_far_it_is(self, source: Store, target: Store) -> None:
+    def test_reports_its_progress(self, source: Store, target: Store) -> None:
         told: list[Progress] = []
         copy(source, target, size=10, tell=told.append)
         assert [one.copied for one in told] == sorted(one.copied for one in told)
@@ -180,7 +180,7 @@ class TestCosts:
             copy(source, target, parallel=1, size=20, check=False)
         assert here.write_units == 0
         assert here.calls == 6  # pages of 20 of the 105 items
-        assert there.calls == 1 + 2 * 6  # is it empty? and tags and a batch for each page
+        assert there.calls == 1 + 2 * 6  # one to check that it is empty; tags and a batch for each page
         with source.meter() as here, target.meter() as there:
             assert verify(source, target, parallel=1, size=20).same
         assert (here.write_units, there.write_units) == (0, 0)
@@ -190,7 +190,7 @@ class TestCosts:
 class TestStops:
     @pytest.mark.parametrize("kind", ["memory", "file"])
     def test_between_any_two_requests(self, kind: str, open_backend: Open, tmp_path: Path) -> None:
-        """Copied by a program that is stopped after n requests, and by another one that goes on."""
+        """A program is stopped after n requests, and another one continues the copy."""
         with Stores(open_backend(kind), "sync") as stores:
             here = stores.open(zoo, prefix="from-")
             fill(stores.open(zoo_v1, prefix="from-"), here, 20)
@@ -249,7 +249,7 @@ class TestStops:
                 "async": lambda: asyncio.run(self.copied(source.backend, backend)),
             }
             with pytest.raises(Throttled):
-                run[mode]()  # the others have many seconds to wait
+                run[mode]()  # the other workers would wait many seconds
             assert time.monotonic() - begun < 10
             assert len(items(there)) < 40
 
@@ -258,7 +258,7 @@ class TestStops:
             await acopy(source, target, size=5, rate=5)
 
     def test_two_at_once_with_one_state(self, source: Store, target: Store, tmp_path: Path) -> None:
-        """As when the command is begun again before it was seen to end: each does the work, and none fails."""
+        """As when the command is started again before it has ended: each run completes, and none fails."""
         work = partial(copy, source, target, parallel=1, size=1, state=tmp_path / "state", into_existing=True)
         with ThreadPoolExecutor(4) as pool:
             ends = [one.result() for one in [pool.submit(work) for _ in range(4)]]
@@ -301,7 +301,7 @@ class TestRefuses:
         (difference,) = done.verified.differences
         assert str(difference) == "Keeper KEEPER#there: 0 in the source, 1 in the target"
 
-    def test_stores_that_are_no_pair(self, source: Store) -> None:
+    def test_stores_that_do_not_belong_together(self, source: Store) -> None:
         with Store(Table("zoo"), Memory()) as other, pytest.raises(BadValue, match="open both with one Table"):
             copy(source, other)
         with Store(zoo, source.backend) as same, pytest.raises(BadValue, match="source and target are both"):
@@ -310,7 +310,7 @@ class TestRefuses:
     @pytest.mark.parametrize(
         "options", [{"rate": 0}, {"rate": -1}, {"rate": float("inf")}, {"parallel": 0}, {"size": 0}]
     )
-    def test_numbers_that_make_no_sense(self, source: Store, target: Store, options: Any) -> None:
+    def test_numbers_out_of_range(self, source: Store, target: Store, options: Any) -> None:
         with pytest.raises(BadValue):
             copy(source, target, **options)
 
@@ -323,7 +323,7 @@ class TestRate:
         clock.advance(1.2)
         assert bucket.take(10) == pytest.approx(0.1)
         clock.advance(60)
-        assert [bucket.take(100), bucket.take(1)] == [0, 1]  # what was not used is not saved up
+        assert [bucket.take(100), bucket.take(1)] == [0, 1]  # unused capacity is not saved
         assert (bucket.page(250), bucket.page(20), Bucket(0.5).page(250)) == (100, 20, 1)
 
     def test_of_a_copy(self, source: Store, target: Store) -> None:
@@ -396,8 +396,8 @@ class TestVerify:
 
 class TestWriters:
     @pytest.mark.parametrize("kind", ["memory", "file"])
-    def test_meanwhile_are_caught_up_with(self, kind: str, open_backend: Open, target: Store) -> None:
-        """While others write, what they leave alone arrives; a second copy, when they rest, brings the rest."""
+    def test_are_included_by_a_second_copy(self, kind: str, open_backend: Open, target: Store) -> None:
+        """Copies unchanged items while others write; a second copy, after the writes, copies the changed ones."""
         backend = open_backend(kind)
         over = Event()
 
@@ -428,8 +428,8 @@ class TestWriters:
 
 class TestCompanions:
     @pytest.mark.parametrize(("here", "there"), [("memory", "bigtable"), ("bigtable", "file")])
-    def test_go_on_where_they_arrive(self, here: str, there: str, open_backend: Open) -> None:
-        """Between backends that write items together and one that writes them one by one."""
+    def test_continue_on_the_target(self, here: str, there: str, open_backend: Open) -> None:
+        """Between backends with transactions and a backend that writes items one by one."""
         ann = Account(name="ann", email="ann@x", note="first")
         with Store(accounts, open_backend(here)) as source, Store(accounts, open_backend(there)) as target:
             source.create()
@@ -482,7 +482,7 @@ class Remark(Entity, table=remarks):
 
 
 class Log(Companion):
-    """Keeps every text that was put."""
+    """Keeps an item for every text of a note."""
 
     def entities(self, entity: type[Entity]) -> list[type[Entity]]:
         declared = {"primary": PrimaryKey("LOG#{note_id}", "{text}")}

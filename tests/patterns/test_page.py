@@ -1,4 +1,4 @@
-"""The page on patterns is true: its examples run, its tables are those of the modules, and it has every module."""
+"""Checks the page on patterns: its examples run, its tables are those of the modules, and it has every module."""
 
 import difflib
 import os
@@ -43,7 +43,7 @@ def test_its_tables_are_those_of_the_modules() -> None:
         PAGE.write_text(true, encoding="utf-8")
     elif true != shown:
         difference = difflib.unified_diff(shown.splitlines(), true.splitlines(), "the page", "the modules", n=1)
-        pytest.fail("\n".join([f"write it again by {REWRITE}", *difference]))
+        pytest.fail("\n".join([f"rewrite it with {REWRITE}", *difference]))
 
 
 def test_every_module_is_on_it() -> None:

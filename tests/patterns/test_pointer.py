@@ -1,4 +1,4 @@
-"""Pointers: declarations that cannot be right, writers that race, and a pointer that cannot be written."""
+"""Pointers: invalid declarations, concurrent writers, and a pointer whose write fails."""
 
 import asyncio
 from collections.abc import Callable
@@ -46,7 +46,7 @@ from odm.testing.suite.pointers import Order, Reading, kept, latest, order, shop
 
 
 def entity(pointer: Pointer, *patterns: AccessPattern, key: str = "EVENT#{event_id}", **fields: Any) -> Any:
-    """An entity with a pointer, in a table of its own."""
+    """An entity with a pointer, in its own table."""
     body = {
         "__module__": __name__,
         "__annotations__": {"event_id": str, "place": str, "at": datetime, **fields},
@@ -72,7 +72,7 @@ def entity(pointer: Pointer, *patterns: AccessPattern, key: str = "EVENT#{event_
     ],
     ids=range(9),
 )
-def test_what_can_not_point_is_refused_when_the_table_compiles(made: Any, wrong: str) -> None:
+def test_an_invalid_pointer_is_refused_when_the_table_compiles(made: Any, wrong: str) -> None:
     with pytest.raises(SchemaError, match=wrong):
         made.__odm_table__.compile()
 
@@ -97,7 +97,7 @@ FITS = "add by_at = AccessPattern"
     ],
     ids=range(11),
 )
-def test_what_bigtable_can_not_repair_is_refused_when_a_store_connects(made: Any, wanted: str) -> None:
+def test_what_bigtable_cannot_repair_is_refused_when_a_store_connects(made: Any, wanted: str) -> None:
     with Store(made.__odm_table__, Bigtable("p", "i", endpoint="localhost:1")) as db:
         with pytest.raises(Unsupported) as refused:
             db.create()
@@ -115,7 +115,7 @@ def test_what_bigtable_can_not_repair_is_refused_when_a_store_connects(made: Any
     ],
     ids=range(3),
 )
-def test_what_bigtable_can_repair_is_taken(made: Any, bigtable_emulator: str) -> None:
+def test_what_bigtable_can_repair_is_accepted(made: Any, bigtable_emulator: str) -> None:
     with Store(made.__odm_table__, Bigtable(f"p-{uuid4().hex[:8]}", "i", endpoint=bigtable_emulator)) as db:
         db.create()
         assert db.get(made.last(place="p")) is None
@@ -159,7 +159,7 @@ def test_wrong_values_are_refused_before_anything_is_sent() -> None:
             Store(shop, Memory()).get(Order.latest(**wrong))
 
 
-def test_what_finds_by_calls_of_its_own_is_no_key_and_no_query() -> None:
+def test_a_pointer_is_not_a_key_or_a_query() -> None:
     db, latest = Store(shop, Memory()), Order.latest(customer_id="c1")
     calls: list[Callable[[Any], Any]] = [
         db.delete,
@@ -175,7 +175,7 @@ def test_what_finds_by_calls_of_its_own_is_no_key_and_no_query() -> None:
             call(latest)
 
 
-def test_what_is_not_called_yet_is_to_be_called() -> None:
+def test_a_pointer_must_be_called() -> None:
     with pytest.raises(BadValue, match=r"^Order\.latest is not a key: write Order\.latest\(\.\.\.\)"):
         Store(shop, Memory()).get(Order.latest)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
@@ -190,7 +190,7 @@ def test_they_print() -> None:
 
 @define
 class Failing(Watched):
-    """A backend that fails at the second write, which is that of the pointer."""
+    """A backend that fails at the second write, which writes the pointer."""
 
     error: OdmError | None = None
 
@@ -212,7 +212,7 @@ class FailingConnection(WatchedConnection):
 
 
 @pytest.mark.parametrize("error", [Throttled("busy"), OutcomeUnknown("lost"), BackendError("broken")], ids=repr)
-def test_an_item_that_is_written_is_no_failure_and_found(error: OdmError, bigtable_emulator: str) -> None:
+def test_a_failed_write_of_a_pointer_is_repaired(error: OdmError, bigtable_emulator: str) -> None:
     backend = Failing(Bigtable("failing", "instance", endpoint=bigtable_emulator), uuid4().hex[:8], error=error)
     with Store(shop, backend) as db:
         db.create()
@@ -226,10 +226,10 @@ THREADS, ORDERS = 8, 12
 
 
 def in_threads(backend: Backend) -> None:
-    """Every thread puts orders in an order of its own, some of them the same ones, and none ever sees a step back."""
+    """Every thread puts orders in its own sequence, some in several threads; no thread sees the pointer move back."""
     with Store(shop, backend) as db:
         db.create()
-        customer = uuid4().hex  # the services outlive a test
+        customer = uuid4().hex  # the services keep items of earlier tests
 
         def work(seed: int) -> None:
             ids = [f"{n:03}" for n in range(ORDERS * 4)]
@@ -266,7 +266,7 @@ def test_threads_agree_on_bigtable(bigtable_emulator: str) -> None:
 
 
 async def tasks(backend: Backend) -> None:
-    """As many tasks, each with an order."""
+    """Many tasks at the same time, each of which puts an order."""
     async with AsyncStore(shop, backend) as db:
         await db.create()
         ids = Random(1).sample(range(100, 1000), 60)

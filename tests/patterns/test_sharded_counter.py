@@ -1,4 +1,4 @@
-"""Sharded counters: declarations that cannot be right, answers that are lost, and writers that race."""
+"""Sharded counters: invalid declarations, lost answers, and concurrent writers."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,7 +35,7 @@ Count = Annotated[int, Counter]
 
 
 def entity(key: str = "HITS#{shard}#{page}", **fields: Any) -> type[Entity]:
-    """An entity whose items are shards, with some fields other than they should be."""
+    """An entity whose items are shards, with some invalid fields."""
     body = {
         "__module__": __name__,
         "__annotations__": {"page": str, "shard": Number, "count": Count, **fields},
@@ -62,14 +62,14 @@ def entity(key: str = "HITS#{shard}#{page}", **fields: Any) -> type[Entity]:
     ],
     ids=range(11),
 )
-def test_what_can_not_count_is_refused_where_it_is_declared(
+def test_an_invalid_counter_is_refused_when_it_is_declared(
     hits: type[Entity], options: dict[str, Any], wrong: str
 ) -> None:
     with pytest.raises(SchemaError, match=wrong):
         ShardedCounter(hits, **options)
 
 
-def test_what_counts_may_have_other_names_and_formats() -> None:
+def test_a_counter_may_have_other_names_and_formats() -> None:
     class Views(Entity, table=Table("views")):
         page: str
         part: int
@@ -84,12 +84,12 @@ def test_what_counts_may_have_other_names_and_formats() -> None:
         assert db.run(views.total(page="home")) == 7
 
 
-def test_the_shard_is_not_for_the_caller_to_choose() -> None:
+def test_the_caller_cannot_choose_the_shard() -> None:
     with Store(songs, Memory()) as db, pytest.raises(BadValue, match="chooses the shard"):
         db.run(THREE.add(song_id="s", shard=1))
 
 
-def test_an_update_of_your_own_gets_any_of_the_shards() -> None:
+def test_the_key_of_a_shard_is_random() -> None:
     assert {THREE.shard_key(song_id="s").values["shard"] for _ in range(200)} == {0, 1, 2}
 
 
@@ -100,7 +100,7 @@ def test_they_print() -> None:
 
 
 @pytest.mark.parametrize("applied", [True, False])
-def test_a_lost_answer_is_told(applied: bool) -> None:
+def test_a_lost_answer_is_an_error(applied: bool) -> None:
     faults = Faults()
     with Store(songs, Memory(faults=faults)) as db:
         db.create()
@@ -115,10 +115,10 @@ THREADS, TIMES = 8, 25
 
 
 def in_threads(backend: Backend) -> None:
-    """Every thread counts; none of it is lost."""
+    """Every thread counts, and no count is lost."""
     with Store(songs, backend) as db:
         db.create()
-        song = uuid4().hex  # the services outlive a test
+        song = uuid4().hex  # the services keep items of earlier tests
 
         def count(_: int) -> None:
             for by in range(TIMES):
@@ -155,7 +155,7 @@ def test_the_first_in_a_shard_is_four_calls_on_bigtable(bigtable_emulator: str) 
                 db.run(ONE.add(song_id="s"))
             calls.append(meter.calls)
         db.drop()
-    assert calls == [4, 1]  # the count, what undoes it, a read, the insert
+    assert calls == [4, 1]  # the increment, its reversal, a read, the insert
 
 
 async def test_tasks_count_exactly_on_bigtable(bigtable_emulator: str) -> None:
@@ -168,7 +168,7 @@ async def test_tasks_count_exactly_on_bigtable(bigtable_emulator: str) -> None:
 @pytest.mark.parametrize(
     "make", [lambda _: Memory(), lambda folder: LocalFile(folder / "songs.db")], ids=["memory", "file"]
 )
-def test_a_reset_beside_writers_drops_or_keeps_each_count_whole(
+def test_a_reset_next_to_writers_drops_or_keeps_each_count_whole(
     make: Callable[[Path], Backend], tmp_path: Path
 ) -> None:
     with Store(songs, make(tmp_path)) as db:

@@ -1,4 +1,4 @@
-"""Sparse indexes under writers that race: who is in them is decided by the item as it is in the end."""
+"""Sparse indexes under concurrent writers: the final item decides which entries they have."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ UPDATES: list[list[Any]] = [
 
 @pytest.fixture(autouse=True)
 def hurry() -> Iterator[None]:
-    """Threads take turns as often as they can, also between a read and its write."""
+    """Switch threads as often as possible, also between a read and its write."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -40,12 +40,12 @@ def hurry() -> Iterator[None]:
 
 
 def race(backend: Backend, rounds: int) -> None:
-    """Each two ways to write start together, from each of two items; then the indexes are looked at."""
+    """Run each pair of writes concurrently on each of two items, then check the indexes."""
     barrier = Barrier(2, timeout=60)
 
     def start(write: Callable[[], object]) -> None:
         barrier.wait()
-        with suppress(ItemNotFound, Conflict):  # the other one was faster
+        with suppress(ItemNotFound, Conflict):  # the other writer was faster
             write()
 
     with Store(desk, backend, prefix=f"race-{uuid4().hex[:8]}-") as db, ThreadPoolExecutor(2) as pool:
@@ -79,7 +79,7 @@ def test_on_bigtable(bigtable_emulator: str) -> None:
     race(Bigtable("race", "instance", endpoint=bigtable_emulator), 3)
 
 
-def test_calls_on_bigtable_are_those_that_the_page_tells(bigtable_emulator: str) -> None:
+def test_calls_on_bigtable_are_those_on_the_page(bigtable_emulator: str) -> None:
     sent: list[RequestInfo] = []
     neither = Errand(errand_id="e")
     backend = Bigtable("calls", "instance", endpoint=bigtable_emulator)

@@ -1,7 +1,7 @@
-"""Random calls on entities whose patterns keep items of their own, on every backend and on plain Python: they agree.
+"""Random calls on entities with companions, on every backend and on a model in plain Python, which must agree.
 
-What the patterns promise is said here once more, over objects in a dict: the highest value so far, who holds what,
-which versions are kept. After each call the answers are compared, and then all items, those of the patterns among them.
+The model has the highest value so far, the holder of each unique value, and the versions that are kept. After each call
+the test compares the answers, then all items, including those of the patterns.
 
 ``pytest --full --times 300 tests/patterns/test_stateful_patterns.py`` is the long run.
 """
@@ -229,14 +229,14 @@ class PatternMachine(RuleBasedStateMachine):
 
     @rule(at=st.integers(0, 20), email=WORDS)
     def insert_again(self, at: int, email: str) -> None:
-        """What is there already, with another unique value: nothing may stay claimed."""
+        """Insert an existing item with another unique value: the value must not stay claimed."""
         accounts = [item for item in self.model.living if type(item) is Account]
         if accounts:
             self.write(Write("insert", accounts[at % len(accounts)].model_copy(update={"email": email})))
 
     @rule(orders=st.lists(ORDERS, min_size=2, max_size=4))
     def order(self, orders: list[Order]) -> None:
-        """Several moves of one pointer at once."""
+        """Move one pointer several times in a transaction."""
         self.together([Write("put", order) for order in orders])
 
     @rule(group=WORDS)
@@ -325,7 +325,7 @@ class PatternMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_claim_agrees(self) -> None:
-        """Each value that is held has its claim, and no claim is left."""
+        """Each unique value has its claim, and there are no other claims."""
         for store in getattr(self, "stores", ()):
             stored = {self.model.identity(it): it for it in self.model.stored.values()}
             for cls, named in HELD.items():
@@ -404,7 +404,7 @@ class OnEngine(PatternMachine):
 
 
 class OnService(PatternMachine):
-    """Tables of its own each time."""
+    """Uses its own tables in each run."""
 
     backend: ClassVar[Any]
     numbers: ClassVar[Iterator[int]] = count()

@@ -1,4 +1,4 @@
-"""Items of other programs under the keys of what patterns keep."""
+"""Items of other programs under the keys of companions."""
 
 from typing import Literal
 

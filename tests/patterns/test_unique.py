@@ -1,4 +1,4 @@
-"""Unique values: declarations that cannot be right, and writers that race for one value."""
+"""Unique values: invalid declarations, and concurrent writers of one value."""
 
 import asyncio
 from collections.abc import Callable
@@ -43,7 +43,7 @@ from tests.patterns.interleaving import OneByOne
 
 
 def entity(unique: Unique, fields: dict[str, Any] | None = None, **options: Any) -> Table:
-    """A table of one entity that has this."""
+    """A table of one entity with this pattern."""
     table = Table("users")
     body = {
         "__module__": __name__,
@@ -69,12 +69,12 @@ def entity(unique: Unique, fields: dict[str, Any] | None = None, **options: Any)
     ],
     ids=range(8),
 )
-def test_what_can_not_be_claimed_is_refused_when_it_is_compiled(table: Table, wrong: str) -> None:
+def test_an_invalid_unique_value_is_refused_when_it_is_compiled(table: Table, wrong: str) -> None:
     with pytest.raises(SchemaError, match=wrong):
         table.compile()
 
 
-def test_what_an_abstract_base_declares_holds_for_each_entity_by_itself() -> None:
+def test_a_declaration_of_an_abstract_base_holds_for_each_entity_separately() -> None:
     table = Table("people")
 
     class Person(Entity):
@@ -115,10 +115,10 @@ THREADS = 16
 
 
 def in_threads(backend: Backend) -> None:
-    """Of all who want a value one gets it; when that one has gone, the value is free at once."""
+    """One of all writers gets the value; when its item is deleted, the value is free at once."""
     with Store(members, backend) as db:
         db.create()
-        part = uuid4().hex  # the services outlive a test
+        part = uuid4().hex  # the services keep items of earlier tests
         email = f"{part}@x"
 
         def join(number: int) -> Member | None:
@@ -166,7 +166,7 @@ async def test_tasks_that_want_one_value_on_bigtable(bigtable_emulator: str) -> 
         assert await db.get(Member.unique_email(email="a@x")) == joined[0]
 
 
-def test_a_delete_that_was_overtaken_frees_a_value_that_came_back() -> None:
+def test_a_delete_frees_a_value_that_was_set_again_meanwhile() -> None:
     key = Member.primary(member_id="m0")
     with Store(members, Memory()) as db:
         db.create()
@@ -175,7 +175,7 @@ def test_a_delete_that_was_overtaken_frees_a_value_that_came_back() -> None:
 
         def send(request: Any) -> Any:
             asked.append(request)
-            if len(asked) == 2:  # what it has read is no more: neither the item's mark, nor the claim under that
+            if len(asked) == 2:  # replaces the item's mark and its claim, which were read
                 db.put(Member(member_id="m0", email="b@x"))
                 db.put(Member(member_id="m0", email="a@x"))
             return db._send(request)
@@ -186,7 +186,7 @@ def test_a_delete_that_was_overtaken_frees_a_value_that_came_back() -> None:
 
 
 def churn(backend: Backend) -> None:
-    """Writers that take values from one another: at the end each is held once, and claimed only where it is held."""
+    """Writers that compete for values: at the end each is held once, and only held values are claimed."""
     with Store(members, backend) as db:
         db.create()
 
@@ -209,33 +209,33 @@ def churn(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("make", [lambda _: Memory(), lambda path: LocalFile(path / "m.db")], ids=["memory", "file"])
-def test_writers_that_take_values_from_one_another(make: Callable[[Path], Backend], tmp_path: Path) -> None:
+def test_writers_that_compete_for_values(make: Callable[[Path], Backend], tmp_path: Path) -> None:
     churn(make(tmp_path))
 
 
-def test_writers_that_take_values_from_one_another_on_bigtable(bigtable_emulator: str) -> None:
+def test_writers_that_compete_for_values_on_bigtable(bigtable_emulator: str) -> None:
     churn(Bigtable("unique-churn", "instance", endpoint=bigtable_emulator))
 
 
-def test_a_claim_is_freed_where_another_program_has_stored_what_can_not_be_read() -> None:
+def test_a_claim_is_freed_if_another_program_stores_an_unreadable_item() -> None:
     backend = Watched(OneByOne(Memory()), "x")
     with Store(members, backend) as db:
         db.create()
         key = db.key_of(Member(member_id="m1", email="a@x"))
         foreign = req.Put(Key(*key), {"_t": "Member", "member_id": "m1", "email": 5})
-        backend.rivals += [req.Delete(Key("nothing", "nothing")), foreign]  # before the claim, before the item
+        backend.rivals += [req.Delete(Key("nothing", "nothing")), foreign]  # before writes of the claim and the item
         with pytest.raises(ItemInvalid):
             db.put(Member(member_id="m1", email="a@x"))
         assert db.put(Member(member_id="m2", email="a@x")).email == "a@x"
 
 
 def test_a_claim_that_no_item_holds_ends_after_its_lease() -> None:
-    """Its writer may still be about to write the item."""
+    """Until the lease ends, the writer of the claim may still write the item."""
     clock = Clock()
     with Store(members, OneByOne(Memory()), clock=clock) as db:
         db.create()
         db.put(Member(member_id="ann", email="a@x"))
-        db._send(req.Delete(Key(*db.key_of(Member(member_id="ann")))))  # past the companion, which would free it
+        db._send(req.Delete(Key(*db.key_of(Member(member_id="ann")))))  # without the companion, which would free it
         clock.advance(LEASE)
         with pytest.raises(Conflict):
             db.insert(Member(member_id="bob", email="a@x"))

@@ -1,6 +1,6 @@
-"""Unique values where each item is written by itself: writers in every order, stopped, and cut off from answers.
+"""Unique values without transactions: writers in every order, with stopped writers and lost answers.
 
-What must hold in every state is (I) of `odm.patterns.claims`. Variants that look right, and are not, are found.
+In every state, (I) of `odm.patterns.claims` must hold. The test detects variants that look right but are wrong.
 """
 
 from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ def delete(doc_id: str) -> Work:
 
 
 def writer(*works: Work) -> Work:
-    """One after the other; a call that is refused, or whose outcome is not known, is not made again."""
+    """Makes calls one after the other; a call that is refused, or whose outcome is unknown, is not repeated."""
 
     def steps(do: Calls) -> Gen[None]:
         for work in works:
@@ -85,13 +85,13 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def begin(number: int) -> None:
-    """The ids of a writer, which is run from its beginning."""
-    global ids  # noqa: PLW0603  # each run of a writer has the same ones
+    """Reset the ids of a writer, before it is replayed."""
+    global ids  # noqa: PLW0603  # each run of a writer has the same ids
     ids = (f"w{number}-{n}" for n in count(1))
 
 
 def check(stored: Stored) -> None:
-    """(I), and that no value is held twice."""
+    """Check (I), and that no value is held twice."""
     held: dict[str, str] = {}
     claimed = {item["value"]: item for item in stored.values() if item["_t"] == "Doc.unique_value"}
     for item in stored.values():
@@ -104,7 +104,7 @@ def check(stored: Stored) -> None:
 
 
 def alone(store: Store, stored: Stored, work: Work) -> tuple[Stored, type[Exception] | None]:
-    """What comes of a writer that nobody disturbs, a long time afterwards."""
+    """The items and the error of a writer that runs alone, a long time later."""
     begin(9)
     time[0] += 2 * LONG
     steps = work(StoreCalls(store._session))
@@ -124,7 +124,7 @@ def alone(store: Store, stored: Stored, work: Work) -> tuple[Stored, type[Except
 
 
 def settled(store: Store) -> Settled:
-    """A check of what is left in the end: without faults nothing but what is held is claimed; the rest can be had."""
+    """Checks the final items: without faults only held values are claimed; all other values can be claimed."""
     seen: set[str] = set()
 
     def look(stored: Stored, *, well: bool) -> None:
@@ -144,12 +144,12 @@ def settled(store: Store) -> Settled:
 
 
 def explore(store: Store, stored: Stored, *works: Work, faults: bool = True) -> int:
-    """All that can come of these writers; gives the number of states."""
+    """Explore all states of these writers; returns their number."""
     return Exploration(store, time, works, begin, check, settled(store), faults).run(stored)
 
 
 def start(store: Store, *works: Work) -> Stored:
-    """What is stored before the writers begin."""
+    """The stored items before the writers start."""
     stored: Stored = {}
     for number, work in enumerate(works):
         begin(100 + number)
@@ -191,17 +191,17 @@ PAIRS = (
     ("a w", ["put a v"], ["update a w"]),
     ("a w", ["update a v", "put a w"], ["insert b v"]),
 )
-"""What is there before, and what two writers do."""
+"""The items before, and the calls of two writers."""
 
 
 def pair(store: Store, before: str, one: list[str], two: list[str]) -> int:
-    """All that can come of two writers; gives the number of states."""
+    """Explore all states of two writers; returns their number."""
     works = (writer(*(CALLS[call] for call in calls)) for calls in (one, two))
     return explore(store, start(store, *STARTS[before]), *works)
 
 
 SLOW = (PAIRS[2], PAIRS[-1])
-"""Those with so many orders that they are left to ``--full``."""
+"""Pairs with so many orders that only ``--full`` runs them."""
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_two_writers(store: Store, before: str, one: list[str], two: list[str]) 
         ("nothing", ("insert a v", "insert b v", "put a w")),
         ("a v", ("delete a", "insert b v", "update a w")),
         ("a v", ("put a w", "put a v", "put b v")),
-        ("a v", ("put a w", "put a v", "put a v")),  # one finds the previous value, under another mark
+        ("a v", ("put a w", "put a v", "put a v")),  # one writer finds the previous value, with another mark
     ],
     ids=str,
 )
@@ -232,7 +232,7 @@ APART, JOIN = Unique.without_transaction, Claims._join
 
 
 def careless(self: Unique, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
-    """Takes its id out after any failure, lost answers among them."""
+    """Removes its id after any error, also after a lost answer."""
 
     def carefree(**options: Any) -> Gen[None]:
         try:
@@ -244,7 +244,7 @@ def careless(self: Unique, do: Calls, effect: Effect[Any], commit: Callable[...,
 
 
 def hasty(self: Unique, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
-    """Writes the item, and claims afterwards."""
+    """Writes the item before the claim."""
     found, new, _ = self._change(effect)
     yield from commit(mark=None if new is None else "hasty")
     if new is not None:
@@ -261,12 +261,12 @@ def slow(self: Unique, do: Calls, effect: Effect[Any], commit: Callable[..., Gen
 
 
 def free_all(self: Claims, do: Calls, values: Any, mark: str) -> Gen[None]:
-    """Takes the claim away, whatever other ids it has."""
+    """Deletes the claim, even if it has other ids."""
     yield from do.delete(self.key(values))
 
 
 def take_over(self: Claims, do: Calls, owner: Any, claim: Any, there: Any) -> Gen[bool]:
-    """Takes a claim that is no longer as it was read."""
+    """Takes over a claim that may have changed since it was read."""
     holder = yield from self.holder(do, there)
     if holder is not None and self.owner(there) != owner:
         raise self.taken(owner, {}, there)
@@ -277,25 +277,25 @@ def take_over(self: Claims, do: Calls, owner: Any, claim: Any, there: Any) -> Ge
 
 
 def at_once(self: Claims, do: Calls, owner: Any, claim: Any, there: Any) -> Gen[bool]:
-    """Takes a claim whose item does not hold the value, however young it is."""
+    """Takes over a claim whose item does not hold the value, without waiting for its lease."""
     there.claimed_at -= 2 * claims.LEASE
     return (yield from JOIN(self, do, owner, claim, there))
 
 
 VARIANTS: dict[str, tuple[Any, str, Any]] = {
     "one id for all attempts": (claims, "new_id", lambda: "id"),
-    "its id is taken out after a lost answer": (Unique, "without_transaction", careless),
+    "its id is removed after a lost answer": (Unique, "without_transaction", careless),
     "the item is written first": (Unique, "without_transaction", hasty),
     "the claim is relied on forever": (Unique, "without_transaction", slow),
-    "the claim goes with all its ids": (Claims, "free", free_all),
+    "the claim is deleted with all its ids": (Claims, "free", free_all),
     "a claim is taken over at once": (Claims, "_join", at_once),
-    "a claim is taken over as it may be by now": (Claims, "_join", take_over),
-    "an insert may be done twice": (companion_commit, "evolve", lambda operation, **_: operation),
+    "a claim is taken over after it has changed": (Claims, "_join", take_over),
+    "an insert may be applied twice": (companion_commit, "evolve", lambda operation, **_: operation),
 }
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_what_looks_right_and_is_not(store: Store, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_variants_are_detected(store: Store, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*VARIANTS[variant])
     with pytest.raises(Wrong, match=r"held twice|held without|claimed by|not among"):
         [pair(store, *each) for each in PAIRS]

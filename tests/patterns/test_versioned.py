@@ -1,4 +1,4 @@
-"""Versioned: declarations that cannot be right, what of an entity its versions have, and writers that race."""
+"""`Versioned`: invalid declarations, the fields of versions, and concurrent writers."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -45,7 +45,7 @@ from tests.patterns.interleaving import OneByOne
 
 
 def declared(history: Versioned, **fields: Any) -> Table:
-    """A table with an entity that has this history, and some fields other than it should have."""
+    """A table with an entity that has this history, and some invalid fields."""
     table = Table("docs")
     body = {
         "__module__": __name__,
@@ -76,14 +76,14 @@ def declared(history: Versioned, **fields: Any) -> Table:
     ],
     ids=range(12),
 )
-def test_what_can_not_have_versions_is_refused_when_the_table_compiles(
+def test_invalid_versions_are_refused_when_the_table_compiles(
     history: Versioned, fields: dict[str, Any], wrong: str
 ) -> None:
     with pytest.raises(SchemaError, match=wrong):
         declared(history, **fields).compile()
 
 
-def test_a_version_can_not_have_the_key_of_its_item() -> None:
+def test_a_version_cannot_have_the_key_of_its_item() -> None:
     declared(Versioned("DOC#{doc_id}", "v{version}")).compile()
 
     class Doc(Entity, table=Table("docs")):
@@ -115,19 +115,19 @@ def test_an_abstract_base_has_no_versions() -> None:
 
 
 class Kind(StrEnum):
-    """Text by names."""
+    """An Enum of text."""
 
     A = "a"
 
 
 class Cat(BaseModel):
-    """One of two."""
+    """One member of a union."""
 
     kind: Literal["cat"] = "cat"
 
 
 class Dog(BaseModel):
-    """The other."""
+    """The other member of the union."""
 
     kind: Literal["dog"] = "dog"
 
@@ -136,14 +136,14 @@ library = Table("library")
 
 
 class Numbered(Entity):
-    """What entities that keep versions have in common."""
+    """The common base of entities with versions."""
 
     name: str
     version: Annotated[int, Revision, Stored("v")] = 0
 
 
 class Book(Numbered, table=library, version=2):
-    """An entity with whatever a model may have."""
+    """An entity with many features of a model."""
 
     model_config = ConfigDict(use_enum_values=True, frozen=True)
 
@@ -164,7 +164,7 @@ class Book(Numbered, table=library, version=2):
 
 
 class Film(Numbered, table=library):
-    """Another one with the same base."""
+    """Another entity with the same base."""
 
     primary = PrimaryKey("FILM#{name}")
     history = Versioned("FILM#{name}", "{version}", keep=1)
@@ -219,7 +219,7 @@ def test_one_version_may_be_kept() -> None:
 
 
 @pytest.mark.parametrize("backend", [Memory(), OneByOne(Memory())], ids=["together", "apart"])
-def test_what_was_there_before_the_revision_goes_as_any_version(backend: Backend) -> None:
+def test_an_item_from_before_the_revision_is_kept_like_any_version(backend: Backend) -> None:
     older, newer = Table("notes"), Table("notes")
 
     class OldNote(Entity, table=older, tag="Note"):
@@ -242,7 +242,7 @@ def test_what_was_there_before_the_revision_goes_as_any_version(backend: Backend
             assert [one.version for one in db.query(Note.history(name="n"))] == kept
 
 
-def test_a_lost_answer_of_a_transaction_of_one_is_told_where_there_are_no_others() -> None:
+def test_a_lost_answer_of_a_transaction_of_one_raises_outcome_unknown() -> None:
     class Lost(Versioned):
         def without_transaction(self, do: Calls, effect: Any, commit: Any) -> Gen[None]:
             yield from super().without_transaction(do, effect, commit)
@@ -262,7 +262,7 @@ notes = Table("notes")
 
 
 class Note(Entity, table=notes):
-    """A document of which nearly all versions of a race are kept."""
+    """A note of which most versions are kept."""
 
     note_id: str
     text: str
@@ -274,7 +274,7 @@ class Note(Entity, table=notes):
 
 @procedure
 def add(do: Calls, note_id: str, text: str) -> Gen[Note]:
-    """Put another version, however often it takes."""
+    """Put another version; retries until it succeeds."""
     while True:
         note = yield from do.get(Note, note_id=note_id)
         new = Note(note_id=note_id, text=text) if note is None else note.model_copy(update={"text": text})
@@ -285,10 +285,10 @@ def add(do: Calls, note_id: str, text: str) -> Gen[Note]:
 
 
 def in_threads(backend: Backend) -> None:
-    """Every thread puts; each version is there once, under the number that its writer got."""
+    """Every thread puts; each version is stored once, under the number that its writer received."""
     with Store(notes, backend) as db:
         db.create()
-        note_id = uuid4().hex  # the services outlive a test
+        note_id = uuid4().hex  # the services keep items of earlier tests
 
         def work(thread: int) -> list[Note]:
             return [db.run(add(note_id, f"{thread}.{time}")) for time in range(TIMES)]
@@ -299,7 +299,7 @@ def in_threads(backend: Backend) -> None:
 
 
 def check(put: list[Note], kept: list[Note], newest: Note) -> None:
-    """What was acknowledged is what is there."""
+    """Check that the stored versions are those that were acknowledged."""
     total = THREADS * TIMES
     assert len({note.text for note in put}) == total
     assert sorted(note.version for note in put) == [*range(1, total + 1)]
@@ -338,7 +338,7 @@ async def test_tasks_lose_no_version_on_bigtable(bigtable_emulator: str) -> None
         check(put, [note async for note in db.query(Note.history(note_id="p"))], await db.one(Note, note_id="p"))
 
 
-def test_who_deletes_beside_writers_leaves_nothing_behind(bigtable_emulator: str) -> None:
+def test_deletes_next_to_writers_leave_no_versions(bigtable_emulator: str) -> None:
     with Store(notes, Bigtable("race-delete", "instance", endpoint=bigtable_emulator)) as db:
         db.create()
 

@@ -1,4 +1,4 @@
-"""Versioned where items are written one at a time: writers in every order, each of them stopped anywhere."""
+"""`Versioned` without transactions: writers in every order, each of them stopped anywhere."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ papers = Table("papers")
 
 
 class Paper(Entity, table=papers):
-    """A document; who wrote its first version stands in all of them."""
+    """A document; every version has the text of the first one."""
 
     paper_id: str
     first: str
@@ -33,7 +33,7 @@ KEY = Paper.primary(paper_id="p")
 
 
 def write(text: str, do: Calls) -> Gen[Paper | None]:
-    """Get it, and put another version or the first."""
+    """Get the paper, and put another version or the first one."""
     paper = yield from do.get(KEY)
     try:
         if paper is None:
@@ -46,7 +46,7 @@ def write(text: str, do: Calls) -> Gen[Paper | None]:
 
 
 def change(text: str, do: Calls) -> Gen[Paper | None]:
-    """Update it, whatever version it has."""
+    """Update the paper, without a check of its version."""
     try:
         return (yield from do.update(KEY, set_(Paper.text, text), returning="new"))  # type: ignore[no-any-return]
     except ItemNotFound:
@@ -54,12 +54,12 @@ def change(text: str, do: Calls) -> Gen[Paper | None]:
 
 
 def delete(do: Calls) -> Gen[None]:
-    """Delete it."""
+    """Delete the paper."""
     yield from do.delete(KEY)
 
 
 def remake(text: str, do: Calls) -> Gen[Paper | None]:
-    """Delete it and make another."""
+    """Delete the paper and insert another one."""
     yield from do.delete(KEY)
     try:
         return (yield from do.insert(Paper(paper_id="p", first=text, text=text)))
@@ -68,13 +68,13 @@ def remake(text: str, do: Calls) -> Gen[Paper | None]:
 
 
 def written(texts: str, do: Calls) -> Gen[None]:
-    """A version for each letter."""
+    """Write a version for each letter."""
     for text in texts:
         yield from write(text, do)
 
 
 def left_behind(texts: str, do: Calls) -> Gen[None]:
-    """A version for each letter, and a delete that was stopped when the paper itself had gone."""
+    """Write a version for each letter, then start a delete and stop it after the paper itself is deleted."""
     yield from written(texts, do)
     steps, answer = do.delete(KEY), None
     for _ in range(2):
@@ -83,7 +83,7 @@ def left_behind(texts: str, do: Calls) -> Gen[None]:
 
 
 def check(crowd: Crowd) -> None:
-    """Nobody's version is lost, and none is of an earlier paper."""
+    """Check that no writer's version is lost, and that no version is of an earlier paper."""
     db = crowd.store
     newest = db.get(KEY)
     last = 0 if newest is None else newest.version
@@ -104,7 +104,7 @@ def check(crowd: Crowd) -> None:
 
 
 def check_rest(crowd: Crowd, *, stopped: bool) -> None:
-    """What is left is the last versions; and the next writer after a stopped one puts it right."""
+    """Check that only the last versions are left; after a stopped writer, the next write removes the others."""
     db = crowd.store
     newest = db.get(KEY)
     last = 0 if newest is None else newest.version
@@ -119,7 +119,7 @@ def check_rest(crowd: Crowd, *, stopped: bool) -> None:
 
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], Crowd]]:
-    """Makes crowds; lives are numbered, so that an order leads to the same place each time."""
+    """Makes crowds; tokens are numbered, so that an order always leads to the same state."""
 
     def of(before: Program, *programs: Program) -> Callable[[], Crowd]:
         monkeypatch.setattr(versioned, "token_urlsafe", lambda _: "life0")
@@ -152,7 +152,7 @@ CROWDS: dict[str, tuple[Program, Sequence[Program]]] = {
 
 
 LONG = {"put and more puts than are kept", "first after a delete, and another paper"}
-"""Crowds with so many orders that they are left to ``--full``."""
+"""Crowds with so many orders that only ``--full`` runs them."""
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_every_order(name: str, make: Any) -> None:
     for crowd in every_order(make(before, *programs)):
         check(crowd)
         stopped, results = bool(crowd.at_work), tuple(repr(writer.result) for writer in crowd.writers)
-        if (crowd.stored, stopped, results) not in seen:  # all that the rest depends on
+        if (crowd.stored, stopped, results) not in seen:  # they determine the rest
             seen.add((crowd.stored, stopped, results))
             check_rest(crowd, stopped=stopped)
 

@@ -1,4 +1,4 @@
-"""Write sharding: what it costs, entries that move while others read and write, and moving all of them."""
+"""Write sharding: costs, and moving entries while others read and write."""
 
 import asyncio
 import inspect
@@ -26,7 +26,7 @@ NAMES = [f"t{number:02}" for number in range(24)]
 
 
 def filled(backend: Backend, names: list[str] = NAMES, prefix: str = "") -> Store:
-    """A store of the grown table: all tasks were put before it grew."""
+    """A store with more shards than when its tasks were put."""
     with Store(few, backend, prefix=prefix) as before:
         before.create()
         for name in names:
@@ -34,7 +34,7 @@ def filled(backend: Backend, names: list[str] = NAMES, prefix: str = "") -> Stor
     return Store(more, backend, prefix=prefix)
 
 
-def test_the_layout_is_the_one_that_it_shows() -> None:
+def test_the_layout_is_the_documented_one() -> None:
     table = Table("events")
 
     class Event(Entity, table=table):
@@ -52,7 +52,7 @@ def test_the_layout_is_the_one_that_it_shows() -> None:
         primary = PrimaryKey("VISITS#{at:%Y%m%d}", "{at}#{visitor}", shards=Shards(4, by="visitor"))
 
     assert write_sharding.__doc__ is not None
-    for made in (Event, Visit):  # as it is declared there
+    for made in (Event, Visit):  # as declared in the docstring
         assert "".join(inspect.getsource(made).split()) in "".join(
             write_sharding.__doc__.replace("events", "table").split()
         )
@@ -67,10 +67,10 @@ def test_what_it_costs() -> None:
     db = filled(Memory())
     with db.meter() as meter:
         assert db.count(Task.drawn()) == 24
-    assert (meter.calls, meter.read_units) == (13, 6.5)  # 11 shards and the 2 that were
+    assert (meter.calls, meter.read_units) == (13, 6.5)  # 11 shards and 2 old ones
     with db.meter() as meter:
         assert db.reshard(Task.fresh()) == 24
-    assert (meter.calls, meter.write_units) == (1 + 24, 24 * (1 + 2 + 2))  # there are two more indexes
+    assert (meter.calls, meter.write_units) == (1 + 24, 24 * (1 + 2 + 2))  # the item, its moved entry, two more indexes
     with db.meter() as meter:
         assert db.reshard(Task.drawn().where(Task.rank > 0)) == 0
     assert (meter.calls, meter.write_units) == (2, 0)
@@ -102,7 +102,7 @@ def session() -> boto3.Session:
 
 
 def race(db: Store, before: Store, rounds: int, *, readers: int = 2) -> None:
-    """Readers, writers and two that move, at once: every reading has every task once, in order."""
+    """Run readers, writers and two reshards concurrently: every read returns every task once, in order."""
     done = Signal()
 
     def read() -> int:
@@ -116,7 +116,7 @@ def race(db: Store, before: Store, rounds: int, *, readers: int = 2) -> None:
         return readings
 
     def shake(number: int) -> None:
-        """Write entries again, and a field that no entry has."""
+        """Write entries again, and a field that is in no entry."""
         for turn in range(rounds):
             for name in NAMES[number::2]:
                 if turn % 2:
@@ -145,22 +145,22 @@ def race(db: Store, before: Store, rounds: int, *, readers: int = 2) -> None:
 @pytest.mark.parametrize(
     "make", [lambda _: Memory(), lambda folder: LocalFile(folder / "tasks.db")], ids=["memory", "file"]
 )
-def test_entries_move_beside_readers_and_writers(make: Callable[[Path], Backend], tmp_path: Path) -> None:
+def test_entries_move_next_to_readers_and_writers(make: Callable[[Path], Backend], tmp_path: Path) -> None:
     backend = make(tmp_path)
     with filled(backend) as db, Store(few, backend) as before:
         race(db, before, 4)
 
 
-def test_entries_move_beside_readers_and_writers_on_bigtable(bigtable_emulator: str) -> None:
+def test_entries_move_next_to_readers_and_writers_on_bigtable(bigtable_emulator: str) -> None:
     backend = Bigtable(f"race-{uuid4().hex[:8]}", "instance", endpoint=bigtable_emulator)
     with filled(backend) as db, Store(few, backend) as before:
         race(db, before, 2)
 
 
-def test_entries_move_beside_writers_on_dynamodb_local(dynamodb_local: str) -> None:
+def test_entries_move_next_to_writers_on_dynamodb_local(dynamodb_local: str) -> None:
     backend = DynamoDB(session(), endpoint_url=dynamodb_local)
     with filled(backend) as db, Store(few, backend) as before:
-        race(db, before, 2, readers=0)  # whose indexes lag
+        race(db, before, 2, readers=0)  # no readers, because indexes lag
 
 
 async def test_tasks_read_and_move_at_once_on_bigtable(bigtable_emulator: str) -> None:

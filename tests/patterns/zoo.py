@@ -1,8 +1,8 @@
-"""A table with something of every kind in it, as two deployments have written it: what is moved between backends.
+"""A table with items of every kind, written by two deployments, to copy between backends.
 
-Several entities in a partition; indexes that are sparse, overloaded, with a predicate, in shards (given by a field and
-drawn at random), local and lossy; TTL, Revision, Counter, Columns; every type of value; keys with ``#``, spaces, quotes
-and letters of other scripts; and items of an older version, with attributes that nobody knows any more.
+It has several entities in a partition; indexes that are sparse, overloaded, conditional, sharded (by a field and at
+random), local and lossy; TTL, Revision, Counter and Columns; values of every type; keys with ``#``, spaces, quotes and
+letters of other scripts; and items of an older version, with attributes that the current model does not have.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ NAMES = ['Ana "Zoë" #1', "søppel & co", "李小龙", "a#b$c", "plain", "  spac
 
 
 class Keeper(Entity, table=zoo):
-    """Shares a partition with animals, and an index."""
+    """Shares a partition and an index with animals."""
 
     keeper_id: str
     email: str
@@ -37,7 +37,7 @@ class Keeper(Entity, table=zoo):
 
 
 class Beast(Entity):
-    """What animals have in every version: indexes of every kind."""
+    """The common base of all versions of animals: indexes of every kind."""
 
     keeper_id: str
     animal_id: str
@@ -54,7 +54,7 @@ class Beast(Entity):
 
 
 class OldAnimal(Beast, table=zoo_v1, tag="Animal"):
-    """As it was first."""
+    """Version 1."""
 
     title: str
     remark: str = ""
@@ -63,7 +63,7 @@ class OldAnimal(Beast, table=zoo_v1, tag="Animal"):
 
 
 class Animal(Beast, table=zoo, version=2):
-    """Has what the server changes in part; its ``name`` was the ``title``, and ``remark`` it does not know."""
+    """Version 2: has Counter and Columns fields; ``title`` is now ``name``, and there is no ``remark``."""
 
     name: str
     visits: Annotated[int, Counter] = 0
@@ -76,12 +76,12 @@ class Animal(Beast, table=zoo, version=2):
     @upgrade(from_=1)
     @staticmethod
     def rename(item: dict[str, Any]) -> dict[str, Any]:
-        """Version 1 called it otherwise."""
+        """Version 1 called it ``title``."""
         return {**item, "name": item.pop("title")}
 
 
 class Ticket(Entity, table=zoo):
-    """Expires."""
+    """Has a TTL."""
 
     ticket_id: str
     day: Annotated[int, Field(ge=0, lt=10**6)]
@@ -97,11 +97,11 @@ class Thing(Everything, table=zoo):
 
 
 def fill(v1: Store, v2: Store, number: int) -> None:
-    """Write so many items that last, of all kinds, and a few that have expired.
+    """Write so many items of all kinds, and a few that have expired.
 
     Args:
-        v1, v2: stores of both tables at one place.
-        number: of the items.
+        v1, v2: stores of both tables on the same backend.
+        number: the number of items that do not expire.
     """
     with v1.batch() as batch:
         for old in _olds(number // 10):
@@ -112,7 +112,7 @@ def fill(v1: Store, v2: Store, number: int) -> None:
         for n in range(5):
             batch.put(Ticket(ticket_id=f"expired{n}", day=n, valid_until=START))
     animals = islice(_animals(), number - number // 10 - number // 2)
-    while some := list(islice(animals, 100)):  # a batch takes no Revision
+    while some := list(islice(animals, 100)):  # a batch does not accept entities with a Revision
         with v2.transaction() as tx:
             for animal in some:
                 tx.insert(animal)
