@@ -138,10 +138,10 @@ class Throttled(OdmError):
 class OutcomeUnknown(OdmError):
     """The response to a write was lost: the write may or may not have been applied.
 
-    Read the item to find out. odm has already retried writes that may safely be applied twice, and transactions and
-    updates ``with_options(retry_safe=True)``, which are applied once however often they are sent.
+    Read the item to find out. Puts without a condition and batches can simply be repeated: odm has already retried
+    these, and transactions and updates ``with_options(retry_safe=True)``, which are applied once however often sent.
     """
 
 
 class BackendError(OdmError):
-    """The store failed; the vendor's error is the ``__cause__``."""
+    """The store failed, and a write was not applied; the vendor's error is the ``__cause__``."""

@@ -1,7 +1,7 @@
 """botocore's exceptions → `odm.errors`, in one table.
 
-The first matching row decides. If the response to a write was lost, the error is `OutcomeUnknown`, unless the write is
-idempotent. Requests that may be retried were retried before an error arrives here.
+The first matching row decides. If the response to a write was lost, the error is `OutcomeUnknown`. Requests that may be
+retried were retried before an error arrives here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from odm.errors import (
     OutcomeUnknown,
     Throttled,
 )
-from odm.protocol.requests import BatchWrite, Operation, Put, Request, repeatable
+from odm.protocol.requests import Operation, Request, repeatable, writes
 
 
 @frozen
@@ -202,13 +202,12 @@ def translated(error: Exception, request: Request, table: str) -> OdmError | Non
     row, key = _row_of(error), getattr(request, "key", None)
     place = f"{type(request).__name__} on table {table!r}" + (f", {key}" if key else "")
     advice = row.advice.format(table=table, index=getattr(request, "index", None))
-    if row.lost and not repeatable(request):
+    if row.lost and writes(request):
+        safe = "it can safely be repeated" if repeatable(request) else "read the item before you write again"
         return OutcomeUnknown(
-            f"{place}: the response was lost, and the write may or may not have been applied: read the item before you "
-            f"write again; {advice} ({_said(error)})"
+            f"{place}: the response was lost, and the write may or may not have been applied: {safe}; {advice} "
+            f"({_said(error)})"
         )
-    if row.lost and isinstance(request, Put | BatchWrite):
-        advice += "; the write may or may not have been applied, and can safely be repeated"
     return row.error(f"{place}: {advice} ({_said(error)}{hot_spots(error)})")
 
 

@@ -78,12 +78,8 @@ class FaultConnection(ForwardingConnection[Request]):
         return BackendError(self._said(request, "the service failed: try again later"))
 
     def _lost(self, request: Request) -> OdmError:
-        if repeatable(request):
-            return BackendError(self._said(request, "the response was lost: try again"))
-        what = (
-            "the response was lost, and the write may or may not have been applied: read the item before you write "
-            "again"
-        )
+        safe = "it can safely be repeated" if repeatable(request) else "read the item before you write again"
+        what = f"the response was lost, and the write may or may not have been applied: {safe}"
         return OutcomeUnknown(self._said(request, what))
 
     def _said(self, request: Request, what: str) -> str:

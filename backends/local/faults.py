@@ -190,8 +190,7 @@ class Faults:
     def lose(self, operation: Operation, *, applied: bool = True, **which: Unpack[Which]) -> None:
         """Lose the response to a write.
 
-        The caller gets `odm.OutcomeUnknown`, or, as on the clouds, `odm.BackendError` if the write is idempotent: a put
-        without a condition, or a batch.
+        The caller gets `odm.OutcomeUnknown`.
 
         Args:
             operation: the writes whose response is lost.

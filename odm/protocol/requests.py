@@ -249,6 +249,11 @@ def repeatable(request: Request) -> bool:
             assert_never(request)
 
 
+def writes(request: Request) -> bool:
+    """Whether the request changes items."""
+    return isinstance(request, Put | Update | Delete | Transact | BatchWrite)
+
+
 @frozen
 class Gather:
     """Run requests concurrently. Response: the tuple of their responses, in order.
