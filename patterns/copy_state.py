@@ -11,7 +11,7 @@ from attrs import define
 from odm import BadValue
 
 FORMAT: Final = 1
-"""Of the state's file."""
+"""The version of the file's format."""
 
 
 @define
@@ -55,7 +55,7 @@ class State:
             return
         with self._lock:
             content = {"format": FORMAT, "stores": self._names, "parts": [[p.cursor, p.items] for p in self.parts]}
-            # Not the name that a second copy has, begun with this state while the first goes on.
+            # A unique name, in case a second copy runs with the same state file.
             new = self._path.with_name(f"{self._path.name}.{os.getpid()}.{id(self)}.new")
             with new.open("w", encoding="utf-8") as file:
                 json.dump(content, file)
@@ -64,6 +64,6 @@ class State:
             new.replace(self._path)
 
     def remove(self) -> None:
-        """All is done."""
+        """Delete the file: the copy is complete."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
