@@ -153,7 +153,7 @@ def listed(row: Row) -> tuple[Listed, ...]:
 
 
 def entries_of(row: Row) -> dict[str, Key]:
-    """The keys of an item in its indexes, by the name of the index; raises what `listed` raises."""
+    """The keys of an item in its indexes, by the name of the index; raises the same errors as `listed`."""
     return {entry.index: entry.key for entry in listed(row)}
 
 

@@ -6,9 +6,9 @@ write takes a new random id and has four steps:
 1. **Read** the row: its item, its revision ``~r`` and the list ``_ix`` of its index entries.
 2. **Claim**: in the index row of each new entry, set a column whose qualifier is the attempt's id. All claims are
    acknowledged before step 3. Entries that the item already lists keep their column.
-3. **Commit**: one CheckAndMutateRow of the item's row. If the revision is unchanged since the read (or there was no
-   item, and still is none), it writes the attributes, the id as the new revision, and the new list. An id is sent in
-   one commit only.
+3. **Commit**: one CheckAndMutateRow of the item's row. If the revision is unchanged since the read (or the item was
+   absent, and still is), it writes the attributes, the id as the new revision, and the new list. An id is sent in one
+   commit only.
 4. **Clean**: remove the columns of the entries that are in the old list but not in the new one. Rows are never removed.
 
 So every entry that an item lists exists. A column that no item lists is garbage, which readers ignore.

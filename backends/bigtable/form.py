@@ -73,7 +73,7 @@ class Form:
         return self.kinds.get(name)
 
     def read(self, name: str, cell: bytes) -> Value:
-        """The value in the plain cell of an attribute; raises what `odm.backends.bigtable.cells.read` raises."""
+        """The value in the plain cell of an attribute; the errors are those of `odm.backends.bigtable.cells.read`."""
         return self.readers.get(name, read)(cell)
 
     def write(self, name: str, value: Value) -> bytes:

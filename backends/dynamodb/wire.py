@@ -130,7 +130,7 @@ class Bodies:
             params.update(short)
 
     def before_call(self, params: Any, context: Any, **_: Any) -> None:
-        """Replace the body by the one that `before_build` wrote."""
+        """Replace the body by the body that `before_build` wrote."""
         body = context.pop(_BODY, None)
         if body is not None and type(params.get("body")) is bytes:
             params["body"] = body
