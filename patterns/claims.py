@@ -166,7 +166,7 @@ class Claims:
         return True
 
     def free(self, do: Calls, values: Values, mark: str) -> Gen[None]:
-        """Remove an id from a claim. The item is already written, so a failure is logged and not raised."""
+        """Remove an id from a claim. The outcome of the write is already known, so a failure is only logged."""
         ids = {mark}
         try:
             for _ in range(TRIES):

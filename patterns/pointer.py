@@ -132,7 +132,7 @@ class Pointer(Companion):
 
     def _wanted(self, of: "Pointed[Any]", key: PatternView) -> str:
         if key.lossy:
-            return f"a field for what the key keeps of {', '.join(key.lossy)}, to stand in it, and a pattern by that"
+            return f"a field with the part of {', '.join(key.lossy)} in the key, use it there, and add a pattern by it"
         rest = "".join(f"#{{{name}}}" for name in of.key.fields if name not in (*key.fields, self.tracks))
         partition = "#".join(filter(None, (self.key.partition, self.key.sort)))
         return f'by_{self.tracks} = AccessPattern("{partition}", "{{{self.tracks}}}{rest}")'

@@ -49,7 +49,7 @@ it displaces; ``get`` and ``version`` are correct. A delete removes the document
 interrupted, only ``history(...)`` returns them, until the document is deleted or created again.
 
 **Limits.** Batches are refused, as with any Revision; so is a TTL, which would remove a document but not its versions.
-After ``keep=`` is made smaller, delete the surplus: ``db.delete_all(Document.history(doc_id="d1").limit(5))``. A writer
+A smaller ``keep=`` deletes no old versions; use ``db.delete_all(Document.history(doc_id="d1").limit(5))``. A writer
 that read a document before it was deleted and created again, and puts it at the same number, gets no error.
 
 **Known as** version control with a sort key prefix to AWS. Bigtable keeps a number of timestamped cells per column
