@@ -18,14 +18,14 @@ An edge is one item. Its primary key begins with the source, and it has an index
 | MemberOf ann → chess | USER#ann, MEMBER#GROUP#chess | | GROUP#chess, MEMBER#USER#ann |
 
 Nodes are ordinary entities with the partition key of an end, except for field names: ``PrimaryKey("USER#{user_id}",
-"PROFILE")``. Two nodes have at most one edge of a type, by its key. Attributes are fields of the edge, and so is
-the sort field: an update of ``since`` moves index entries and not the item. Without ``sort=`` the primary key lists
+"PROFILE")``. The key allows only one edge of a type from one node to another. Attributes are fields of the edge, and so
+is the sort field: an update of ``since`` moves index entries and not the item. Without ``sort=`` the primary key lists
 outgoing edges: ``primary, into = edge("USER#{user_id}", "MEMBER", "GROUP#{group_id}")``.
 
 Use it for many-to-many relationships: followers, members, the bills of invoices. An item that belongs to one node needs
-no edge, only that node's key. All edges at a node are in one partition, which limits the write rate of a very popular
-node. Edges are put, updated and deleted like any entity, and the same write updates both directions, because they are
-one item. Operations on several edges use ``network = AdjacencyList(User, Group, Follows, MemberOf)``.
+no edge, only that node's partition key. All edges at a node are in one partition, which limits the write rate of a very
+popular node. Edges are put, updated and deleted like any entity. Both directions are one item, so one write updates
+both. Operations on several edges use ``network = AdjacencyList(User, Group, Follows, MemberOf)``.
 
 | question | call |
 |---|---|
@@ -45,7 +45,7 @@ one item. Operations on several edges use ``network = AdjacencyList(User, Group,
 | remove a node | its edges, by type and end; deletes, 25 per request; 1 delete | its edges, their deletes, 2 calls |
 
 On DynamoDB an index lags behind, usually by less than a second: reads by ``out`` (of `edge` with sort) and ``into`` are
-eventually consistent; those by ``primary``, and of nodes, are consistent. Elsewhere all are.
+eventually consistent; reads by ``primary``, and of nodes, are consistent. On other backends all reads are consistent.
 
 Source: AWS, "Best practices for managing many-to-many relationships" (DynamoDB Developer Guide).
 """
@@ -130,7 +130,7 @@ class AdjacencyList:
     def edges_of(
         self, node: Query[Any], *, out: Iterable[type[Entity]] = (), into: Iterable[type[Entity]] = ()
     ) -> list[Query[Any]]:
-        """The queries for edges of a node of any type; types of edges that it cannot have are skipped.
+        """The queries for the edges of a node; skips types of edges that its type of node cannot have.
 
         Args:
             node: its key, such as ``User.primary(user_id="ann")``.
@@ -157,7 +157,7 @@ class AdjacencyList:
             query: such as ``Follows.out(follower="ann").where(Follows.since >= january).limit(10)``.
 
         Raises:
-            BadValue: the query is not for edges of this list, or names no end of them.
+            BadValue: the query is not for edges of this list, or does not name a node at one of their ends.
         """
         self._edge(query.entity)
         if query.pattern is None or query.scope != "entity":
@@ -168,9 +168,9 @@ class AdjacencyList:
         """Delete a node and all its edges. Returns whether the node existed.
 
         Edges are deleted first, the node last. After an interruption, run it again: it continues with the remaining
-        edges, even if the node is already deleted. An edge that is put meanwhile may remain, and on DynamoDB one that
-        is not in its index yet: it then ends at an absent node until this runs again. A writer that puts edges in a
-        transaction with ``tx.check(node)`` adds none after the node is deleted.
+        edges, even if the node is already deleted. An edge put by a concurrent writer may remain, and on DynamoDB also
+        an edge that is not in its index yet. It then ends at an absent node until you run this again. A transaction
+        that puts an edge with ``tx.check(node)`` fails once the node is deleted.
 
         Raises:
             BadValue: ``node`` is not the key of a node of this list.
@@ -216,7 +216,7 @@ def _fields(template: str) -> tuple[str, ...]:
 
 
 def _shape(template: str) -> str:
-    """What identifies a type of node: the template of its partition without field names."""
+    """The template of a partition without field names; it identifies a type of node."""
     return re.sub(r"\{\w+", "{", template)
 
 

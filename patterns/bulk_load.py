@@ -1,6 +1,6 @@
 """Bulk load: write many new items to all partitions in turn, instead of one partition after the other.
 
-It makes no items of its own; it changes their order. A sorted file of messages, and the order in which it is written:
+It changes only the order in which items are written. A sorted file of messages, and the order in which it is written:
 
 | order in the file | order of writes |
 |---|---|
@@ -11,25 +11,25 @@ It makes no items of its own; it changes their order. A sorted file of messages,
 | ``USER#cleo``, ``MESSAGE#1`` | ``USER#ann``, ``MESSAGE#3`` |
 
 Use it for thousands of items: an import, the history of another system, test data. In the order of the file, one
-partition after the other takes all writes while the rest of the table is idle; spread, each partition gets a few of
-every request, and the load can use the table's whole capacity. Source: AWS, DynamoDB Developer Guide,
-"Distributing write activity efficiently during data upload"; Google's "Bigtable schema design best practices" says the
-same of row keys that are written in order (hotspotting).
+partition takes all writes while the rest of the table is idle. In this order each request writes to many partitions,
+and the load can use the table's whole capacity. Source: AWS, DynamoDB Developer Guide,
+"Distributing write activity efficiently during data upload"; Google's "Bigtable schema design best practices" gives the
+same advice for row keys that are written in order (hotspotting).
 
-What it costs: a write for each item, as `odm.Store.put` of it, and a read of the tag under its key, half a unit on
-DynamoDB, so that it replaces no item of another program; no read if the table is ``exclusive``.
+What it costs: the write units of an `odm.Store.put` for each item. It also reads the tag under each key (half a unit
+on DynamoDB), so that it never replaces an item of another program; it skips this read if the table is ``exclusive``.
 
 | backend | requests |
 |---|---|
 | DynamoDB | 100 tags a request (BatchGetItem), then 25 items a request (BatchWriteItem) |
-| Bigtable | the tags in one, then up to 4 MB a request (MutateRows); with index entries more, see those of a put |
+| Bigtable | all tags in one request, then up to 4 MB a request (MutateRows); more for index entries, as for a put |
 | Memory, LocalFile | 1,000 items a request; LocalFile makes 500 of them durable in one step |
 
 Limits: it reads ``window`` items ahead and holds them in memory, and spreads only these: more than
 ``window`` consecutive items of one partition are written one after the other. It refuses entities with a Revision,
 which a batch cannot check, and entities with companions, such as unique values. It is not atomic: after a failure, load
-again; an item that is put twice is stored once. Items of one partition keep their order, so of two items with one key
-the later one wins.
+everything again; an item that is put twice is stored once. Items of one partition keep their order, so of two items
+with the same key the later one wins.
 """
 
 from collections import deque
@@ -50,7 +50,7 @@ BATCH: Final = 1000
 
 @procedure
 def bulk_load(do: Calls, items: Iterable[Entity], *, window: int = WINDOW) -> Gen[int]:
-    """Put entities, one of each partition in turn, replacing stored items: ``db.run(bulk_load(items))``.
+    """Put entities, one of each partition in turn; replaces stored items: ``db.run(bulk_load(items))``.
 
     Args:
         do: the operations of the store.

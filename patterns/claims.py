@@ -7,29 +7,29 @@
 So two items never hold the same value. Each *attempt* at a write has a new id, which becomes the item's mark:
 
 1. **read** the item.
-2. **claim** the new value: insert the claim, or add the id to a claim that names the item already. One that names
-   another item: read that one. It holds the value: `odm.ItemExists`. It does not, so an attempt at it is under way,
-   or its writer stopped: look again a few times, then `odm.Conflict`. Only where the claim is older than `LEASE` it is
-   taken over, as are all changes of a claim, on the condition that its ids are those that were read.
-3. **commit**: write the item with the id as its mark, on the condition that it is as it was read, mark included, and
-   not later than a quarter of `LEASE` after 2. A write that might be done twice is `odm.OutcomeUnknown` instead.
-4. **free**: take the *old mark* out of the claim on the old value; with the last id goes the claim.
+2. **claim** the new value: insert the claim, or add the id to a claim that already names the item. If the claim names
+   another item, read that item. If it holds the value, raise `odm.ItemExists`. If not, its writer is between steps, or
+   was interrupted: retry a few times, then raise `odm.Conflict`; but take over a claim that is older than `LEASE`.
+   Every change of a claim has the condition that its ids are still those that were read.
+3. **commit**: write the item with the id as its mark, at most a quarter of `LEASE` after 2, on the condition that the
+   item and its mark have not changed since 1. A write that may be applied twice raises `odm.OutcomeUnknown` instead.
+4. **free**: remove the *old mark* from the claim on the old value; delete the claim with its last id.
 
 If 3 is refused, the attempt removes its id. If the response to 3 is lost, it removes nothing: 3 may still be applied.
 
-An id is removed when no item has it and none can get it: its write was refused, or replaced, or is older than `LEASE`.
+An id is removed when no item has or can get it: its write was refused, was replaced, or is older than `LEASE`.
 Variants that look correct but are not:
 
-| variant | trace |
+| variant | how it fails |
 |---|---|
-| one id for all attempts on an item | A is refused and takes out the id; B, on the same item, was committed with it |
-| taking out the own id after a lost answer | the commit lands afterwards |
-| taking out all that names the item | A frees the old value while B, on the same item, is about to hold it again |
-| reading the holder, then its claim | the holder's commit and claim are both in between |
-| taking over at once what no item holds | the attempt that made the claim is committed |
-| a late commit, or one that is done twice | others took over the claim, or freed it, in between |
+| one id for all attempts on an item | A is refused and removes the id, with which B was committed on the same item |
+| removing the attempt's id after a lost response | the commit is applied afterwards |
+| removing all ids of the item | A frees the old value just before B, on the same item, commits it again |
+| reading the holder, then its claim | the holder claims and commits between the two reads |
+| taking over a claim at once if no item holds the value | the attempt that made the claim is then committed |
+| a late commit, or one applied twice | another writer took over or freed the claim in between |
 
-Needed: clocks differ by less than a quarter of `LEASE`, and no call is applied later than half of it after it was sent.
+Requires: clocks differ by less than a quarter of `LEASE`; no call is applied more than half of it after it was sent.
 """
 
 import logging
@@ -57,13 +57,13 @@ LEASE: Final = timedelta(hours=1)
 """How long a claim belongs to its writer although the item does not hold the value yet."""
 
 PAUSES: Final = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
-"""Seconds, at most, between looks at a claim that another writer is about to use or to free."""
+"""The maximum seconds to wait before each retry, while another writer uses or frees the claim."""
 
 TRIES: Final = 16
-"""How often to retry removing an id from a claim that other writers change."""
+"""How often to try to remove an id from a claim that other writers change."""
 
 OWN: Final[Mapping[str, Any]] = {"claim_ids": set[str], "claimed_at": datetime}
-"""The fields of a claim besides the value and the key of the item that holds it."""
+"""The fields of a claim in addition to the value and the key of the item that holds it."""
 
 LOG: Final = logging.getLogger("odm")
 
@@ -79,9 +79,9 @@ class Claims:
     """The claims on the values of one entity.
 
     Args:
-        name: of the declaration, for messages.
-        entity: whose items hold the values.
-        fields: what is claimed.
+        name: the name of the declaration, for messages.
+        entity: the entity whose items hold the values.
+        fields: the fields whose values are claimed together.
         made: the entity of the claims.
     """
 
@@ -95,7 +95,7 @@ class Claims:
         return found if len(found) == len(values) else None
 
     def checked(self, values: Values) -> Values:
-        """Values as the entity has them when it is read: a put stores what was assigned, which nobody validated."""
+        """The values as a read returns them: a put stores values that were assigned without validation."""
         entity = compiled(self.entity)
         return {name: entity.validate(name, value) for name, value in values.items()}
 
@@ -121,16 +121,16 @@ class Claims:
         return item if item is not None and self.values(item) == self.values(claim) else None
 
     def taken(self, by: Query[Any], values: Values, there: Any, holder: Any = None) -> ItemExists:
-        """The error for a value that another item holds, by the claim on it."""
+        """The error for a value that another item holds; ``there``: the stored claim on it."""
         whose = "another item" if there is None else str(self.owner(there))
         return ItemExists(f"{self.name}: {by} cannot have {shown(values)}, which {whose} already has", holder)
 
     def claim(self, do: Calls, owner: Query[Any], values: Values) -> Gen[tuple[str, float]]:
-        """Claim a value for an item: the id of the attempt, and until when, in epoch seconds, it may be committed.
+        """Claim a value for an item. Returns the id of the attempt, and its latest commit time in epoch seconds.
 
         Raises:
-            ItemExists: another item holds it.
-            Conflict: another writer has claimed it, and its item does not hold it.
+            ItemExists: another item holds the value.
+            Conflict: another writer has claimed the value, but its item does not hold it.
         """
         for pause in (*PAUSES, None):
             claim = self.new(owner, values, do.now())
@@ -149,7 +149,7 @@ class Claims:
         )
 
     def _join(self, do: Calls, owner: Query[Any], claim: Any, there: Any) -> Gen[bool]:
-        """Write a claim over one that is there, where that may be done; whether it was."""
+        """Replace the stored claim, if that is allowed. Returns whether it was replaced."""
         if self.owner(there) == owner:
             at = max(claim.claimed_at, there.claimed_at)
             claim = claim.model_copy(update={"claim_ids": claim.claim_ids | there.claim_ids, "claimed_at": at})
@@ -166,7 +166,7 @@ class Claims:
         return True
 
     def free(self, do: Calls, values: Values, mark: str) -> Gen[None]:
-        """Take an id out of a claim. That may come late, so if it cannot be done it is logged, and no error."""
+        """Remove an id from a claim. The outcome of the write is already known, so a failure is only logged."""
         ids = {mark}
         try:
             for _ in range(TRIES):

@@ -1,6 +1,6 @@
 """Copy a whole table from one store to another, on any backends; resumable, rate-limited and verified.
 
-Every item is copied with its stored attributes; the target's backend makes keys and index entries:
+Every item is copied with its stored attributes. The target's backend makes the keys and index entries:
 
 | what | in the target |
 |---|---|
@@ -8,18 +8,18 @@ Every item is copied with its stored attributes; the target's backend makes keys
 | attributes | unchanged: revision and counters are not incremented, an item of an older version is not upgraded |
 | unknown attributes | kept, including those of companions |
 | index entries | made by the current models; for older versions, from the upgraded item |
-| TTL | kept; what has expired is not copied |
+| TTL | kept; expired items are not copied |
 
 Use it to move to another cloud, to bring a table to a laptop, or to make a copy under another ``prefix=``. Design: the
-segments of a parallel scan (AWS, "Parallel scan"), here with a cursor that any backend gives and any program can take
-up; writes spread over partition keys (AWS, "Distribute write activity efficiently during data upload").
+segments of a parallel scan (AWS, "Parallel scan"), each with a cursor from which any program can continue; writes
+spread over partition keys (AWS, "Distribute write activity efficiently during data upload").
 
 | step | reads | writes |
 |---|---|---|
-| is the target empty? | a page of one item | none |
+| is the target empty? | a page of one item | 0 |
 | copy to DynamoDB | each item of the source once, and tags of the target by key | each item once, 25 a request |
-| copy to Bigtable | the same | one bulk write a page, and more where items have index entries |
-| verify | each item of both sides once, see `odm.patterns.verify` | none |
+| copy to Bigtable | the same | one bulk write a page, and more if items have index entries |
+| verify | each item of both sides once, see `odm.patterns.verify` | 0 |
 
 It is not a snapshot. Each item is copied when its page is read: later writes are not in the target, and items that are
 deleted later remain there. Stop writers, or copy again with ``into_existing=True`` until `verify` finds no difference.
@@ -31,8 +31,8 @@ verification. If the target is empty when a copy resumes, it starts again. The s
 data.
 
 Limits: every item must fit its model (`odm.ItemInvalid` otherwise; a store with ``on_unknown="skip"`` skips items
-without a model) and the target's limits. Items of other programs in the target are never overwritten: under a key that
-is to be written they are an `odm.ItemInvalid`. The tags are not read where the table is ``exclusive``.
+without a model) and the target's limits. Items of other programs in the target are never overwritten: one under a key
+of the source raises `odm.ItemInvalid`. The tags are not read if the table is ``exclusive``.
 """
 
 import os
@@ -52,7 +52,7 @@ from odm.patterns.verify import steps as verify_steps
 
 @frozen
 class Progress:
-    """How far a copy has come.
+    """The progress of a copy.
 
     Attributes:
         copied: items written, including earlier runs.
@@ -152,7 +152,7 @@ class _Job:
         check_pair(self.source, self.target)
         yield Call(lambda: self.state.load(names_of(self.source, self.target)))
         held = yield from self._held()
-        if held is None:  # nothing, or nothing any more, of what an earlier run has written
+        if held is None:  # the target is empty, or was emptied after an earlier run
             self.state.parts = []
         if not self.state.parts:
             if held is not None and not self.into_existing:
@@ -167,7 +167,7 @@ class _Job:
         return Copied(sum(part.items for part in self.state.parts), verified)
 
     def _held(self) -> Steps[RawItem | None]:
-        """An item of the target; None: it is empty."""
+        """An item of the target; None if the target is empty."""
         cursor: str | None = None
         while True:
             found: Page[RawItem] = yield On(self.target, page(cursor, size=1, expired=True))

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from odm import BadValue
 
 FORMAT: Final = 1
-"""Of the state's file."""
+"""The version of the file's format."""
 
 
 @define
@@ -65,7 +65,7 @@ class State:
         self.parts = [Part(cursor, items) for cursor, items in found.parts]
 
     def _new(self, path: Path) -> Path:
-        """Written, and then moved: not the name that a second copy has, begun with this state while the first runs."""
+        """The file that is written before it replaces the state: a unique name, in case a second copy runs with it."""
         return path.parent / f"{path.name}.{os.getpid()}.{id(self)}.new"
 
     def save(self) -> None:
@@ -83,6 +83,6 @@ class State:
             new.replace(self._path)
 
     def remove(self) -> None:
-        """All is done."""
+        """Delete the file: the copy is complete."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ The edges of 16 nodes are read at the same time. `Walk.reads` is the number of r
 expanded, and of a node with more edges of a type than ``most``, only as many as needed are read.
 
 Use it for friends of friends, parts of parts, who knows whom. The cost grows with the number of nodes found, so it
-has two bounds. Questions about a whole graph (ranks, components) are better answered from a copy made for analysis.
+has two bounds. For questions about a whole graph (ranks, components), copy the data to an analytics system.
 
 A walk is not a snapshot: it may or may not find concurrent writes. On DynamoDB it reads eventually consistent indexes,
 except for outgoing edges without sort.
@@ -61,10 +61,10 @@ class Visit:
 
 @frozen
 class Walk:
-    """What a walk found.
+    """The result of a walk.
 
     Attributes:
-        visits: the nodes by depth, without the start. Fewer than ``most`` means that all were found.
+        visits: the nodes by depth, without the start. Fewer than ``most``: all nodes up to the depth were found.
         reads: the number of requests sent.
     """
 
@@ -97,7 +97,7 @@ def walk(
         most: the maximum number of nodes to find, 1 or more.
 
     Raises:
-        BadValue: a bound is not such a number, no edges are named, or a type is not in the network.
+        BadValue: a bound is not an int of 1 or more, no edges are named, or a type is not in the network.
     """
     _check(out, into, where or {}, depth=depth, most=most)
     visits: dict[Any, Visit] = {}
@@ -121,7 +121,7 @@ def walk(
 
 
 def _narrowed(query: Query[Any], where: Where, most: int) -> Query[Any]:
-    """Edges of one query end at different nodes, so among this many at least one is new, if any is."""
+    """The query with its condition and a limit. Its edges end at different nodes, so ``most + 1`` edges are enough."""
     narrowed = query.where(where[query.entity]) if query.entity in where else query
     return narrowed.limit(most + 1)
 

@@ -23,7 +23,7 @@ class Kept(Generic[E]):
 
     Attributes:
         cls: the class of kept versions.
-        number: the field of the number.
+        number: the field with the version number.
         primary: the name of the entity's primary key.
         fields: the fields of a version's key, in order.
         keep: how many versions are kept; None: all.
@@ -55,7 +55,7 @@ class Kept(Generic[E]):
         return self.keep is not None and self.number_of(item) <= newest - self.keep
 
     def goes(self, item: Any, life: str) -> list[Query[Any]]:
-        """The version that this one displaces, if there is one; an item without a Revision left version 0."""
+        """The key of the version that this one displaces, if any. Items from before the history may have version 0."""
         number = -1 if self.keep is None else self.number_of(item) - self.keep
         first = 0 if life == FIRST else 1
         return [self.key({**vars(item), self.number: number})] if number >= first else []
@@ -92,7 +92,7 @@ class History(Generic[E]):
         """The query of the kept versions in order, including the newest.
 
         Args:
-            key: the key fields of the partition, then any leading fields of the sort.
+            key: the key fields of the partition, and any leading fields of the sort key.
         """
         query: Query[Any] = self._kept().cls.primary(**key)
         return query
@@ -107,10 +107,10 @@ class History(Generic[E]):
         return self._procedure(self._version, f"version({number}, {_shown(key)})", number, key)
 
     def compare(self, one: int, other: int, /, **key: Any) -> Procedure[dict[str, tuple[Any, Any]]]:
-        """The differences of two versions, for ``db.run(...)``: by field, the value in each.
+        """The differences between two versions, for ``db.run(...)``: by field name, both values.
 
         Raises:
-            ItemNotFound: one of them is not kept, or never existed.
+            ItemNotFound: one of the versions is not kept, or never existed.
         """
         return self._procedure(self._compare, f"compare({one}, {other}, {_shown(key)})", (one, other), key)
 
@@ -118,7 +118,7 @@ class History(Generic[E]):
         """Make a new version with the content of an old one, for ``db.run(...)``, which returns it.
 
         Raises:
-            ItemNotFound: the old one is not kept, or never existed.
+            ItemNotFound: the old version is not kept, or never existed.
             Conflict: another writer changed the item meanwhile.
         """
         return self._procedure(self._revert, f"revert(to={to}, {_shown(key)})", to, key)
@@ -146,7 +146,7 @@ class History(Generic[E]):
     def _read(
         self, do: Calls, text: str, key: Mapping[str, Any], numbers: Sequence[int]
     ) -> Gen[tuple[E | None, list[E | None]]]:
-        """The newest version and those of some numbers. The newest is read first: then the older ones are stored."""
+        """The newest version, and those with these numbers. Reads the newest first: then the older ones are stored."""
         kept = self._kept()
         for number in numbers:
             if type(number) is not int or number < 1:

@@ -1,9 +1,9 @@
-"""Pointer: an item that names the newest of many items. Every write of these moves it forward, never back.
+"""Pointer: an item that names the newest of many items. Writes of these items move it forward, never back.
 
 | partition | sort | attributes |
 |---|---|---|
 | ``CUSTOMER#c1`` | ``ORDER#o7`` | the order's own item |
-| ``LAST_ORDER#c1`` | ``Order.latest``, the tag | ``customer_id``, ``order_id``: of the highest order so far |
+| ``LAST_ORDER#c1`` | ``Order.latest``, the tag | ``customer_id``, ``order_id`` of the highest order so far |
 
 The pointer holds the fields of its key, the tracked value, and the other fields of the item's primary key::
 
@@ -15,34 +15,34 @@ The pointer holds the fields of its key, the tracked value, and the other fields
         latest = Pointer("LAST_ORDER#{customer_id}", tracks="order_id")
 
 
-    db.put(Order(customer_id="c1", order_id="o7"))  # moves it, if it was absent or smaller
+    db.put(Order(customer_id="c1", order_id="o7"))  # moves the pointer, if it is absent or smaller
     db.get(Order.latest(customer_id="c1"))  # the order, or None
     db.run(Order.latest.value(customer_id="c1"))  # "o7" alone, or None
 
-**When.** The newest item is read often, or no pattern sorts the items this way. If one does,
+**When.** The newest item is read often, or no pattern sorts the items this way. With such a pattern,
 ``db.first(Order.primary(customer_id="c1").reverse())`` finds the newest without a pointer.
 
 **Guarantees.** Every put, insert, update and transaction that gives an item a higher value than the pointer's moves the
-pointer to it. A lower value leaves it unchanged, without an error: writers may race, be late, and retry. Of two items
-with one value the first stays. None in the tracked field or in the pointer's key moves nothing. Nothing moves a pointer
-back: after an update that lowers the value, ``get`` returns the updated item; after a delete, or an update that moves
-the item to another pointer, None. Batches refuse the entity. Put items again that were stored before the declaration.
+pointer to it. A lower value leaves it unchanged, without an error: writers may race, be late, and retry. If two items
+have the same value, the pointer stays at the first. None in the tracked field or in the pointer's key moves nothing.
+A pointer never moves back: after an update that lowers the value, ``get`` returns the updated item; after a delete, or
+an update that moves the item to another pointer, None. Batches refuse the entity. Put earlier items again to add them.
 
 **Cost** in requests, and in DynamoDB's units for items below 1 KB:
 
 | call | DynamoDB | units | Bigtable |
 |---|---|---|---|
 | put or insert of the newest | 1, a transaction | 4 write | 2 |
-| of an older one | 2: the refused transaction, and the item | 4 + 1 write; a meter reports 1 | 3: one reads why |
+| of an older item | 2: the refused transaction, and the item | 4 + 1 write; a meter reports 1 | 3: a read of it |
 | update of a field of the pointer | 1 more, to read the item | 1 more read | 1 more |
-| get | 2: the pointer, then the item | 2 read | 2; 3 where the newest was deleted |
+| get | 2: the pointer, then the item | 2 read | 2; 3 if the newest was deleted |
 | value | 1 | 1 read | 2 |
 
 **Backends.** DynamoDB and the bundled engine write item and pointer in one transaction. Bigtable writes the item, then
-the pointer. An interrupted write may leave the pointer behind, so reads there repair it: they query a pattern for
-higher values, which sorts the items by the tracked field, in partitions by fields of the pointer's key. Without such a
-pattern a store on Bigtable raises `odm.Unsupported` when it connects. All moves of one pointer share the 1,000 write
-units a second of its partition on DynamoDB (500 moves), and its row on Bigtable.
+the pointer. An interrupted write may leave the pointer behind, so reads on Bigtable repair it: they query a pattern
+for higher values, which sorts the items by the tracked field and has partitions by fields of the pointer's key. Without
+such a pattern a store on Bigtable raises `odm.Unsupported` when it connects. All moves of one pointer share the 1,000
+write units a second of its partition on DynamoDB (500 moves), and its row on Bigtable.
 
 **Known as** the pointer strategy: https://dev.to/aws-builders/amazon-dynamodb-pointer-strategy-2c4k
 """
@@ -90,7 +90,7 @@ class Pointer(Companion):
 
     Raises:
         SchemaError: when the table compiles: the declaration is not valid for the entity.
-        Unsupported: when a store connects to a backend without transactions: no pattern can repair the pointer.
+        Unsupported: when a store connects to a backend without transactions: no pattern finds the newest item.
     """
 
     def __init__(self, partition: str, sort: str | None = None, *, tracks: str) -> None:
@@ -132,7 +132,7 @@ class Pointer(Companion):
 
     def _wanted(self, of: "Pointed[Any]", key: PatternView) -> str:
         if key.lossy:
-            return f"a field for what the key keeps of {', '.join(key.lossy)}, to stand in it, and a pattern by that"
+            return f"a field with the part of {', '.join(key.lossy)} in the key, use it there, and add a pattern by it"
         rest = "".join(f"#{{{name}}}" for name in of.key.fields if name not in (*key.fields, self.tracks))
         partition = "#".join(filter(None, (self.key.partition, self.key.sort)))
         return f'by_{self.tracks} = AccessPattern("{partition}", "{{{self.tracks}}}{rest}")'
@@ -144,13 +144,13 @@ class Pointer(Companion):
         pointer = self._of[type(effect.new)].at(effect.new)
         if pointer is not None:
             value = getattr(pointer, self.tracks)
-            rank = getattr(value, "value", value)  # members of an Enum have no order, their stored values have
+            rank = getattr(value, "value", value)  # members of an Enum have no order, but their stored values do
             tx.put(pointer, when=self.forward(pointer), lose=True, rank=rank)
 
     def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         writes = do.companion_writes(self, effect)
         yield from commit(mark=writes.marked)
-        with suppress(Throttled, OutcomeUnknown, BackendError):  # the item is written, and a read moves the pointer
+        with suppress(Throttled, OutcomeUnknown, BackendError):  # the item is written; a read will move the pointer
             yield from do.write(writes)
 
     def forward(self, pointer: Any) -> Any:
@@ -169,7 +169,7 @@ class Pointed(Generic[E]):
     Attributes:
         items: the class of the pointer's items; set when the table compiles.
         key: the entity's primary key.
-        pattern: the pattern that finds the newest item, and whether it is the first in it; None: there is none.
+        pattern: the pattern that finds the newest item, and whether that item is its first; None: no such pattern.
     """
 
     items: type[Any]
@@ -190,7 +190,7 @@ class Pointed(Generic[E]):
             key: the fields of the pointer's key.
 
         Raises:
-            BadValue: one of them is missing, unknown or does not validate.
+            BadValue: a field is missing, unknown or does not validate.
         """
         return self._procedure(self._get, "", key)
 
@@ -199,12 +199,12 @@ class Pointed(Generic[E]):
         return self._procedure(self._value, ".value", key)
 
     def at(self, item: Any) -> Any:
-        """The pointer at an item; None where a field of it is None."""
+        """The pointer item that names this item; None if one of its fields is None."""
         values = {name: getattr(item, name) for name in self.items.model_fields}
         return None if None in values.values() else self.items(**values)
 
     def _procedure(self, steps: Callable[[Query[Any], Calls], Gen[R]], of: str, given: dict[str, Any]) -> Procedure[R]:
-        """Steps that begin with the pointer's key; values are validated as by the entity."""
+        """A procedure whose steps get the pointer's key; validates the values as the entity does."""
         if self._entity.__odm_table__ is None:
             raise self._pointer.fault(self._entity, "the class has no table=: use a subclass that has")
         entity = compiled(self._entity)
@@ -226,7 +226,7 @@ class Pointed(Generic[E]):
         return None if pointer is None else getattr(pointer, self._pointer.tracks)
 
     def _read(self, key: Query[Any], do: Calls) -> Gen[tuple[Any, E | None]]:
-        """The pointer, moved forward if it was behind, and the item that it points at, if that was read too."""
+        """The pointer, moved forward if it was behind, and its item, or None if the item was not read."""
         pointer = yield from do.get(key)
         newest = None if do.transactions else (yield from do.first(self._newest(key.values, pointer)))
         found, tracks = None if newest is None else self.at(newest), self._pointer.tracks
@@ -239,8 +239,8 @@ class Pointed(Generic[E]):
         return found, newest
 
     def _newest(self, values: Mapping[str, Any], pointer: Any) -> Query[E]:
-        """The newest of a pointer's items, at or after the one it points at."""
-        assert self.pattern is not None  # the check of the store that has connected
+        """The query that finds the newest of a pointer's items, at or above its current value."""
+        assert self.pattern is not None  # checked when the store connected
         (pattern, descending), tracks = self.pattern, self._pointer.tracks
         given = {name: values[name] for name in pattern.partition_fields}
         rest = [getattr(self._entity, name) == values[name] for name in values if name not in given]

@@ -19,31 +19,31 @@ Each item is a shard with a part of the count; the total is the sum of the shard
     db.run(downloads.add(song_id="s1"))  # one more; add(5, song_id="s1") is five more
     db.run(downloads.total(song_id="s1"))
 
-**When.** One count gets more increments than a partition takes writes: 1,000 a second on DynamoDB, the capacity of one
-node on Bigtable. For fewer, a `odm.Counter` of one item is simpler, and its total is a get.
+**When.** A count gets more increments than a partition supports: 1,000 a second on DynamoDB, the capacity of one node
+on Bigtable. For fewer, an `odm.Counter` of one item is simpler, and its total is a get.
 
 **Cost**, of shards below 1 KB, n of them, in DynamoDB's units:
 
 | call | read units | write units | requests |
 |---|---|---|---|
-| ``add`` | 0 | 1; 2 for the first in a shard, of which a meter reports 1 | 1; 2 for the first, on Bigtable 4 |
+| ``add`` | 0 | 1; 2 for the first in a shard (a meter reports 1) | 1; 2 for the first in a shard, on Bigtable 4 |
 | ``total`` | n, or n/2 with ``consistent=False`` | 0 | 1 |
 | ``reset`` | 0 | 2n | 1; 2 if it needs a new item |
 
-**Guarantees.** No ``add`` of any number of writers is lost or counted twice. One whose response is lost raises
+**Guarantees.** No ``add`` of any number of writers is lost or counted twice. An ``add`` whose response is lost raises
 `odm.OutcomeUnknown`; calling it again may count twice. ``db.with_options(retry_safe=True).run(downloads.add(...))``
 counts exactly once, at 2 write units. If the message to count may be delivered twice, count in the
 transaction that stores it: ``tx.insert(play)`` and
 ``tx.update(downloads.shard_key(song_id="s1"), increment(Downloads.count), upsert=True)``. A ``total`` reads the shards
-in one request, but not as a snapshot: it includes each ``add`` that ended before, and perhaps some concurrent ones.
+in one request, but not as a snapshot: it includes every ``add`` that ended before it, and maybe some concurrent ones.
 
 **More shards**: a larger ``shards=`` finds all earlier counts. Programs with a smaller number that run at the same time
 or later need ``reads=``, the largest number that any program writes or has written.
 
 **Backends.** DynamoDB: an UpdateItem to add, a BatchGetItem for the total. Bigtable: a ReadModifyWriteRow, a
-ReadRows; in front of the id, as above, the shard keeps the rows of a count from lying side by side there.
-Bigtable does not support ``retry_safe=True`` and transactions of several rows, so both and ``reset`` raise
-`odm.Unsupported`: for a count that starts again, make the period a part of the key, ``...#{song_id}#{month}``.
+ReadRows. Put the shard before the id, as above, so that the rows of a count are not adjacent on Bigtable. Bigtable has
+no exact retries and no transactions of several rows: ``retry_safe=True``, such transactions and ``reset`` raise
+`odm.Unsupported`. For a count that starts again, make the period a part of the key: ``...#{song_id}#{month}``.
 
 **Known as** write sharding by random suffixes to AWS, key salting to Bigtable, a distributed counter to Firestore:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-sharding.html
@@ -77,19 +77,19 @@ from odm import (
 E = TypeVar("E", bound=Entity)
 
 MOST = 100
-"""Items that one request reads, and one transaction writes, on DynamoDB."""
+"""The maximum number of items that one request reads, and one transaction writes, on DynamoDB."""
 
 
 class ShardedCounter(Generic[E]):
     """A count that is spread over the items of an entity; see the module.
 
     Args:
-        entity: each item is a shard. The partition of its primary key has the shard's number, and its other fields are
-            part of the key or have defaults.
+        entity: each item is a shard. The partition of its primary key contains the shard's number. Its other fields
+            are part of the key or have defaults.
         shards: the number of shards to write, 1 to 100.
         reads: the number of shards to read, if larger, up to 100.
-        count: the field that counts; its default is 0, and it should be a `odm.Counter`.
-        shard: the field of the shard's number; an int from 0, with bounds that allow more shards.
+        count: the field that counts; its default is 0, and it should be an `odm.Counter`.
+        shard: the field with the shard's number; an int from 0, with bounds that allow more shards.
 
     Raises:
         SchemaError: the entity or a number is not valid.
@@ -131,7 +131,7 @@ class ShardedCounter(Generic[E]):
         """The sum of the shards; 0 if nothing was counted.
 
         Args:
-            consistent: False: at half the read units, the newest counts may be missing.
+            consistent: False: an eventually consistent read at half the read units; may miss the newest counts.
             key: the key fields but the shard.
         """
         return Procedure(partial(self._total, key, consistent), f"{self!r}.total({_shown(key)})")

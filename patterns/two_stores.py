@@ -1,7 +1,7 @@
 """Steps between two stores, written once and run sync and async, for `odm.patterns.copy` and `odm.patterns.verify`.
 
-A procedure runs on one store. What reads one store and writes another is a generator too, which yields steps: a
-procedure and the store to run it on, a pause, a function of its own to call, or several generators to run side by side.
+A procedure runs on one store. Work on two stores is a generator that yields steps: a procedure and the store to run it
+on, a pause, a function to call, or several generators to run concurrently.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Call:
 
 @frozen
 class Concurrent:
-    """Run generators of steps side by side; the answer is the list of their results."""
+    """Run generators of steps concurrently; the answer is the list of their results."""
 
     steps: Sequence["Steps[Any]"]
 
@@ -55,9 +55,9 @@ Steps: TypeAlias = Generator[Step, Any, R]
 
 
 def run(steps: Steps[R], stop: Event | None = None) -> R:
-    """Run steps, blocking; those that are side by side in threads.
+    """Run steps, blocking; concurrent steps run in threads.
 
-    When one of these fails, or the program is interrupted, the others stop after their current step.
+    When one thread fails, or the program is interrupted, the others stop after their current step.
     """
     stop = stop or Event()
     answer: Any = None
@@ -84,11 +84,11 @@ def _done(step: Step, stop: Event) -> Any:
 
 
 class _Stopped(Exception):
-    """Raised in the others when one has failed; only the failure is reported."""
+    """Stops the other threads when one has failed; the caller sees only that failure."""
 
 
 async def arun(steps: Steps[R]) -> R:
-    """Run steps without blocking the event loop; those that are side by side in tasks."""
+    """Run steps without blocking the event loop; concurrent steps run in tasks."""
     answer: Any = None
     try:
         while True:
@@ -111,7 +111,7 @@ async def _adone(step: Step) -> Any:
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
-                # A thread cannot be stopped, and must not write after the next copy has begun.
+                # A thread cannot be stopped: wait, so that it does not write after the next copy has begun.
                 await asyncio.wait([work])
                 raise
         case Concurrent(steps):
@@ -119,11 +119,11 @@ async def _adone(step: Step) -> Any:
 
 
 class Bucket:
-    """A token bucket of one second's items: taking more than it has waits until they are available.
+    """A token bucket that limits the items per second.
 
     Args:
         rate: items per second; None: no limit.
-        clock: seconds that only go forward.
+        clock: returns monotonic seconds.
 
     Raises:
         BadValue: the rate is not a positive number.
@@ -138,11 +138,11 @@ class Bucket:
         self._free = clock()
 
     def page(self, size: int) -> int:
-        """The items to read at once: those of a second at most."""
+        """The number of items to read at once: at most those of one second."""
         return size if self._rate is None else max(1, min(size, int(self._rate)))
 
     def take(self, items: int) -> float:
-        """Take tokens; gives the seconds to wait before they are there."""
+        """Take tokens. Returns the seconds to wait before the items may be written."""
         if self._rate is None:
             return 0.0
         with self._lock:
@@ -166,7 +166,7 @@ def page(do: Calls, after: str | None, *, size: int, expired: bool = False) -> G
 
 @procedure
 def write(do: Calls, items: Sequence[RawItem]) -> Gen[None]:
-    """Write items as they are."""
+    """Write items unchanged."""
     yield from do.put_raw(items)
 
 

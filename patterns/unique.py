@@ -2,7 +2,7 @@
 
 | partition | sort | attributes |
 |---|---|---|
-| ``CUSTOMER#c1`` | ``Customer``, its tag | ``customer_id``, ``email``, ..., ``_c_unique_email``: the mark |
+| ``CUSTOMER#c1`` | ``Customer``, the tag | ``customer_id``, ``email``, ..., ``_c_unique_email``: the mark |
 | ``UNIQUE#Customer#unique_email#a@b.c`` | ``Customer.unique_email`` | ``email``, ``customer_id``, ``claim_ids``, ... |
 
 The second item is the *claim* on a value. It names the item with the value, so a lookup needs no index::
@@ -18,35 +18,35 @@ The second item is the *claim* on a value. It names the item with the value, so 
     db.put(Customer(customer_id="c1", email="ann@x.com"))  # ItemExists, if another customer has it
     db.get(Customer.unique_email(email="ann@x.com"))  # the customer, or None
 
-Every put, insert, update, upsert, delete and `delete_all` claims and frees, also in a transaction; batches refuse the
-entity. ``Unique("tenant", "name")`` is for values together. Where one is None, nothing is claimed. A validator of
-the field can normalize values: one that converts addresses to lower case makes them unique regardless of case.
+Every put, insert, update, upsert, delete and `delete_all` claims and frees values, also in a transaction; batches
+refuse the entity. ``Unique("tenant", "name")`` makes a combination unique. If a value is None, nothing is claimed. A
+validator can normalize values: one that converts addresses to lower case makes them unique regardless of case.
 
 **When.** A field other than the key must be unique. A value that never changes can be the primary key of its own
 entity, whose insert is exclusive.
 
-**Cost**, of items below 1 KB, in DynamoDB's units, of which a transaction takes twice as many, and in requests:
+**Cost**, for items below 1 KB, in requests and in DynamoDB's units, of which a transaction takes twice as many:
 
 | call | read units | write units | requests | on Bigtable |
 |---|---|---|---|---|
 | ``insert`` | 0 | 4 | 1 | 2: claim, item |
 | ``put`` of a new item | 1 | 4 | 2 | 3: read, claim, item |
-| ``put`` that leaves the value | 1 | 1 | 2 | 2: read, item |
+| ``put`` that keeps the value | 1 | 1 | 2 | 2: read, item |
 | ``put`` or ``update`` of the value | 1 | 6 | 2 | 4: read, claim, item, old claim |
 | ``update`` of other fields | 0 | 1 | 1 | 1 |
 | ``delete`` | 1 | 4 | 2 | 3: read, item, claim |
 | ``get`` by the value | 2 | 0 | 2 | 2 |
 
-**Backends.** On DynamoDB and the bundled engine the item and its claims change in one transaction: the item is as it
-was read, and the new claim absent, or the item's own. One transaction writes an item once, so a value that goes from
-one item to another in it is `odm.BadValue`: free it first. Bigtable writes one row at a time, so there the claim comes
-first, and goes last, by the steps in `odm.patterns.claims`: two items never hold one value, whatever writer stops
-where. A value whose writer was interrupted raises `odm.Conflict` for an hour; a value that another writer is claiming
-or freeing may raise it briefly.
+**Backends.** On DynamoDB and the bundled engine the item and its claims change in one transaction, with conditions: the
+item has not changed since it was read, and the new claim is absent or names this item. A transaction writes an item
+only once, so one that moves a value between two items raises `odm.BadValue`: free the value first. Bigtable writes one
+row at a time, so the claim is written first and deleted last, by the steps in `odm.patterns.claims`: two items never
+hold one value, wherever a writer is interrupted. A value whose writer was interrupted raises `odm.Conflict` for an
+hour; a value that another writer is claiming or freeing may raise it briefly.
 
 **Limits.** Entities whose items expire, or that have ``keep=``, are refused: nothing would free the values. Items from
-before the declaration have no claims: put each again. If another program deletes an item, its claim remains: on
-Bigtable the next writer of the value takes it over, elsewhere ``db.delete(Customer.unique_email.claim(email=...))``.
+before the declaration have no claims: put each again. If another program deletes an item, its claim remains. On
+Bigtable the next writer of the value takes it over; elsewhere, ``db.delete(Customer.unique_email.claim(email=...))``.
 
 AWS describes the transaction:
 https://aws.amazon.com/blogs/database/simulating-amazon-dynamodb-unique-constraints-using-transactions/
@@ -106,7 +106,7 @@ class Unique(Companion):
         def __get__(self, instance: object, owner: type[E]) -> "Holders[E]": ...
 
     def of(self, entity: type[E]) -> "Holders[E]":
-        """Finds the item that holds a value: ``Customer.unique_email(email=...)``."""
+        """The lookup of items by value: ``Customer.unique_email(email=...)``."""
         return Holders(self, entity)
 
     def sources(self, entity: type[Entity]) -> frozenset[str]:
@@ -133,7 +133,7 @@ class Unique(Companion):
             )
 
     def claims(self, entity: type[Entity]) -> Claims:
-        """The claims of an entity that has this.
+        """The claims of an entity with this declaration.
 
         Raises:
             SchemaError: the models do not compile.
@@ -144,7 +144,7 @@ class Unique(Companion):
         return self._claims[entity]
 
     def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
-        """Claim and free in the transaction of the item."""
+        """Claim the new value and free the old one in the transaction of the item."""
         claims, new, old = self._change(effect)
         if new == old:
             return
@@ -160,7 +160,7 @@ class Unique(Companion):
             tx.delete(claims.key(old), when=contains(claims.made.claim_ids, effect.mark), lose=True)
 
     def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
-        """Claim, write the item, free; see `odm.patterns.claims`."""
+        """Claim the new value, write the item, free the old value; see `odm.patterns.claims`."""
         claims, new, old = self._change(effect)
         if new == old:
             yield from commit()
@@ -178,7 +178,7 @@ class Unique(Companion):
             yield from claims.free(do, old, effect.mark)
 
     def _change(self, effect: Effect[Any]) -> tuple[Claims, Values | None, Values | None]:
-        """The item's new and previous claims; an item without a mark has no previous claims."""
+        """The claims, and the item's new and previous values; an item without a mark has no previous claim."""
         claims = self._claims[effect.key.entity]
         return claims, claims.values(effect.new), None if effect.mark is None else claims.values(effect.old)
 
@@ -199,7 +199,7 @@ class Unique(Companion):
 
 
 class Holders(Generic[E]):
-    """The value of ``Customer.unique_email``; a call with values is a procedure that finds the item that holds them."""
+    """The value of ``Customer.unique_email``: call it with values for a procedure that finds the item with them."""
 
     def __init__(self, unique: Unique, entity: type[E]) -> None:
         self._unique, self._entity = unique, entity
@@ -225,7 +225,7 @@ class Holders(Generic[E]):
         return Procedure(find, f"{self!r}({shown(values)})")
 
     def claim(self, **values: Any) -> Query[Any]:
-        """The key of the claim on a value, an item that holds the key of the item with the value.
+        """The key of the claim on a value; the claim contains the key of the item with the value.
 
         Args:
             values: by field name.

@@ -1,27 +1,27 @@
 """Verify: whether two stores of one table hold the same items, by count and checksum of each partition.
 
-It makes no items. Of each partition on either side it works out
+It writes nothing. For each partition on both sides it computes
 
 | entity | partition | count, and the sum of the checksums (BLAKE2b, 128 bits) of its items modulo 2**128 |
 |---|---|---|
 | ``Order`` | ``c1`` | ``(12, 0x5c0f…)`` |
 
 An item's checksum covers its key and all stored attributes, on every backend: also revision, counters, version, expiry
-and attributes that the model does not know. In the target an item also counts as different if an index entry is missing
+and attributes that are not in the model. An item of the target also counts as different if an index entry is missing
 or differs from the model's. A sum does not depend on the order of reads, so both sides are read independently, each in
 several parts at the same time.
 
 `odm.patterns.copy` uses it by default. Use it also to check that a backup still matches the table.
 
-What it costs: every item of both sides is read once, a request for ``size`` of them (on DynamoDB 1 MB at most), with
-consistent reads. Partitions are counted together by a hash, in 4,096 sums for each entity, so that memory is bounded
-however many there are. Only where such sums differ, both sides are read a second time, for the partitions to be named.
+What it costs: consistent reads of every item of both sides, in requests for ``size`` items (on DynamoDB 1 MB at most).
+Partitions are grouped by a hash into 4,096 sums for each entity, which bounds the memory for any number of partitions.
+Only if sums differ, both sides are read a second time, to name the partitions.
 
-The same on every backend: DynamoDB reads its segments, Bigtable the ranges between its sample row keys, the bundled
-engine hashes.
+It works the same on every backend: DynamoDB reads its segments, Bigtable the ranges between its sample row keys, the
+bundled engine ranges of hashes.
 
-Limits: it is not a snapshot. What is written while it reads may show as a difference; what has settled by the second
-reading does not. What had expired when it began is left out on both sides, as every read leaves it out.
+Limits: it is not a snapshot. Concurrent writes may appear as differences, except those that both sides have at the
+second read. Items that had expired when it began are ignored on both sides, as in every read.
 """
 
 import json
@@ -37,13 +37,13 @@ from odm import AsyncStore, BadValue, RawItem, Store
 from odm.patterns.two_stores import Concurrent, Either, On, Steps, arun, now, page, parts, run
 
 BUCKETS: Final = 4096
-"""Sums for each entity, each of the partitions of one hash."""
+"""The number of sums for each entity; each is of the partitions with the same hash."""
 
 NAMED: Final = 16
 """The maximum number of differing sums whose partitions are listed."""
 
 Name: TypeAlias = tuple[str, int | str]
-"""An entity, and the hash of partitions or a partition."""
+"""An entity, and the hash of some partitions (first read) or a partition key (second read)."""
 
 Sums: TypeAlias = dict[Name, tuple[int, int]]
 Group: TypeAlias = Callable[[RawItem], Name | None]
@@ -55,9 +55,9 @@ class Difference:
     """A partition that differs between the two sides.
 
     Attributes:
-        entity: whose items.
+        entity: the entity of the items.
         partition: the partition key.
-        source, target: how many there are on each side; the same number means that they differ in what they hold.
+        source, target: the number of items on each side; if it is the same, the items differ in their content.
     """
 
     entity: str
@@ -88,7 +88,7 @@ class Verified:
 
     @property
     def same(self) -> bool:
-        """Whether both sides hold the same."""
+        """Whether both sides hold the same items."""
         return not self.differences and not self.more
 
 
@@ -98,11 +98,11 @@ def verify(
     """Compare all items of two stores of one table.
 
     Args:
-        source: what should be there.
-        target: what is there.
-        parallel: so many parts of each side are read at the same time.
-        size: items of a page.
-        tell: called with the number of items read on both sides since its last call; from several threads.
+        source: the store with the expected items.
+        target: the store to check.
+        parallel: the number of parts of each side to read at the same time.
+        size: items per page.
+        tell: called after each page with its number of items; from several threads.
 
     Raises:
         BadValue: the stores are not of one `odm.Table`.
@@ -119,7 +119,7 @@ async def averify(
 
 
 def check_pair(source: Either, target: Either) -> None:
-    """Refuse two stores that are not of one table. Raises BadValue."""
+    """Raise BadValue for two stores that are not of one table, or are the same store."""
     if source.table is not target.table:
         raise BadValue(
             f"the source is a store of {source.table!r} and the target of {target.table!r}: open both with one Table, "
@@ -141,7 +141,7 @@ def steps(source: Either, target: Either, parallel: int, size: int, tell: Tell) 
         return Verified(items)
     some = frozenset(differing[:NAMED])
 
-    def named(item: RawItem) -> tuple[str, str] | None:  # never more partitions in memory than a few sums hold
+    def named(item: RawItem) -> tuple[str, str] | None:  # only partitions of a few sums, to bound the memory
         return (type(item.entity).__name__, item.partition) if _bucket(item) in some else None
 
     ours, theirs = yield from read.both(source, target, parallel, named)
@@ -167,14 +167,14 @@ def _bucket(item: RawItem) -> tuple[str, int]:
 
 @frozen
 class _Reading:
-    """How both sides are read: pages of this size, of items that have not expired."""
+    """How to read both sides: the page size, and the time that decides which items have expired."""
 
     size: int
     moment: float
     tell: Tell
 
     def both(self, source: Either, target: Either, parallel: int, group: Group) -> Steps[tuple[Sums, Sums]]:
-        """The sums of both sides by group; what is of none (None) does not count."""
+        """The sums of both sides by group; items whose group is None are ignored."""
         begin: list[str] = yield On(source, parts(parallel))
         other: list[str] = yield On(target, parts(parallel))
         ours = [self._part(source, cursor, group, stale=False) for cursor in begin]
@@ -205,14 +205,14 @@ def _added(parts_: Iterable[Sums]) -> Sums:
 
 
 def checksum(item: RawItem, *, stale: bool = False) -> int:
-    """128 bits of an item's key and attributes; if ``stale`` counts, of the indexes in which it stands wrong, too."""
+    """128 bits of an item's key and attributes; with ``stale``, also of the indexes whose entry for it is wrong."""
     wrong = sorted(item.stale) if stale else []
     text = json.dumps([item.partition, item.sort, item.attributes, wrong], sort_keys=True, default=_written)
     return int.from_bytes(blake2b(text.encode(), digest_size=16).digest())
 
 
 def _written(value: Any) -> Any:
-    """What JSON has no type for: a number by its digits, however many zeros it was given, and a set in order."""
+    """JSON for types that JSON lacks: a number as its digits without trailing zeros, a set in order."""
     if isinstance(value, Decimal):
         digits = f"{value:f}"
         digits = digits.rstrip("0").rstrip(".") if "." in digits else digits

@@ -17,43 +17,43 @@ The number is the document's `odm.Revision`, encoded in the key as an unbounded 
 
 
     db.get(Document, doc_id="d1")  # the newest
-    db.query(Document.history(doc_id="d1").reverse().limit(5))  # the last versions, the newest among them
+    db.query(Document.history(doc_id="d1").reverse().limit(5))  # the last five versions, including the newest
     db.get(Document.history.version(3, doc_id="d1"))  # version 3 of the document
     db.run(Document.history.compare(3, 7, doc_id="d1"))  # {"text": ("the old text", "the new text")}
-    db.run(Document.history.revert(to=3, doc_id="d1"))  # a new version with the content of the third
+    db.run(Document.history.revert(to=3, doc_id="d1"))  # a new version with the content of version 3
 
 **When.** You need previous versions: documents, corrected prices, settings. Every put, insert and
-update makes a version; a writer with an old version gets `odm.Conflict`. With ``keep=n`` the last n are kept, the
-newest among them. The versions are items of a class of their own, ``Document.history.entity``, whose fields conditions
-name, without the document's indexes. One that is put changes the past: to go on from it take `version` or `revert`.
+update makes a version; a writer with an old version gets `odm.Conflict`. With ``keep=n`` the last n are kept, including
+the newest. Versions are items of another class, ``Document.history.entity``, without the document's indexes; use its
+fields in conditions. Do not put such an item, which would change the past: use `version` or `revert`.
 
 **Cost**, of documents below 1 KB, in DynamoDB's units:
 
 | call | read units | write units | requests | on Bigtable |
 |---|---|---|---|---|
 | ``insert``, ``put`` of a new one | 1 | 4 | 2 | 4 |
-| ``put``, ``update`` | 1 | 4, or 6 where a version goes | 2 | 5, or 6 where a version goes |
-| ``delete`` with n versions | 3, or more for what is over 4 KB | 1 + n | 4 + n | 4 + n |
+| ``put``, ``update`` | 1 | 4, or 6 if it displaces a version | 2 | 5, or 6 if it displaces a version |
+| ``delete`` with n versions | 3, or more if they exceed 4 KB | 1 + n | 4 + n | 4 + n |
 | ``get`` | 1 | 0 | 1 | 1 |
 | ``version``; ``compare`` | 2; 3 | 0 | 2 | 2 |
-| ``revert`` | 3 | as ``put`` | 4 | 7, or 8 where a version goes |
+| ``revert`` | 3 | as ``put`` | 4 | 7, or 8 if it displaces a version |
 
 **Guarantees.** A number is used once. An acknowledged version can be read until it is no longer kept or the document
 is deleted. An interrupted write is applied as a whole or not at all; if not, its number is free. A document that is
 deleted and created again begins at 1; its *life* distinguishes its versions from those of the deleted document.
 
 **Backends.** DynamoDB and the bundled engine write document and version in one transaction. Bigtable writes the
-document, under its revision, and then the version; the next writer makes sure of it before the document changes. Until
-then ``history(...)`` may lack the newest version there, or have one more at its other end; ``get`` and ``version`` are
-right. A delete removes the document and then its versions: if it is interrupted, only ``history(...)`` returns
-them, until the document is deleted or created again.
+document, on the condition of its revision, and then the version. If that is interrupted, the next writer stores the
+version before it changes the document. Until then ``history(...)`` may lack the newest version, or still have the one
+it displaces; ``get`` and ``version`` are correct. A delete removes the document and then its versions: if it is
+interrupted, only ``history(...)`` returns them, until the document is deleted or created again.
 
-**Limits.** Batches are refused, as with any Revision; so is a TTL, by which a document would go without its versions. A
-smaller ``keep=`` leaves what a larger one kept: ``db.delete_all(Document.history(doc_id="d1").limit(5))``. A writer
+**Limits.** Batches are refused, as with any Revision; so is a TTL, which would remove a document but not its versions.
+A smaller ``keep=`` deletes no old versions; use ``db.delete_all(Document.history(doc_id="d1").limit(5))``. A writer
 that read a document before it was deleted and created again, and puts it at the same number, gets no error.
 
-**Known as** version control with a sort key prefix to AWS; Bigtable has timestamped cells, of which its garbage
-collection keeps so many, without numbers, conflicts, or a version as a whole:
+**Known as** version control with a sort key prefix to AWS. Bigtable keeps a number of timestamped cells per column
+instead, without version numbers, conflicts or whole versions:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-sort-keys.html
 https://cloud.google.com/bigtable/docs/garbage-collection
 """
@@ -160,7 +160,7 @@ class Versioned(Companion):
         return numbers[0]
 
     def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
-        """In one transaction with the item: add its version, and delete the one that it displaces."""
+        """In the transaction of the item: add its version, and delete the version that it displaces."""
         old, new, life = effect.old, effect.new, effect.mark
         if new is None:
             return
@@ -178,7 +178,7 @@ class Versioned(Companion):
             tx.delete(gone)
 
     def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
-        """Write the item first, then its version: until the item changes again, it still has that version's content."""
+        """Write the item, then its version: until the next write, the item itself has the content of that version."""
         old, new = effect.old, effect.new
         writes = do.companion_writes(self, effect)  # raises for invalid items before anything is sent
         if new is None:
@@ -209,8 +209,8 @@ class Versioned(Companion):
     def _newest(self, do: Calls, kept: Kept[Any], key: Query[Any]) -> Gen[tuple[str | None, int]]:
         """The life and the number of an item; None and 0 if it is absent.
 
-        The life of a version had begun when it was written: if one was found *before* this is read, and is of another
-        life, that is over. And what is there before this is read is seen by the next writer that deletes the item.
+        A version is written after its life began. So if a version was found *before* this read, and has another life
+        than this returns, its life is over. And a later delete of the item finds every version stored before this read.
         """
         item, mark = yield from do.marked(self, key)
         return None if item is None else mark or FIRST, kept.number_of(item)
@@ -218,18 +218,18 @@ class Versioned(Companion):
     def _ensure(
         self, do: Calls, kept: Kept[Any], key: Query[Any], item: Any, life: str, *, fresh: bool = False
     ) -> Gen[None]:
-        """Store the version of an item, unless it is stored; ``fresh``: it most likely is not.
+        """Store the version of an item, unless it is stored already; ``fresh``: it most likely is not.
 
-        The version that goes for it goes first: who finds this one kept has nothing left to do. A writer that was held
-        up may come here late, when the item is in another life or many versions on. So what is in the way is replaced
-        only if its life is over, and what came too late is taken back.
+        The displaced version is deleted first, so a writer that finds this version stored has nothing left to do. A
+        delayed writer may get here when the item is in another life, or many versions later. So it replaces a stored
+        version only if the life of that version is over, and deletes its own version again if it came too late.
         """
         version = kept.version(item, life)
         at = kept.key(vars(item))
         found = None if fresh else (yield from do.get(at))
         while found is None or found.life_ != life:
             if found is not None and (yield from self._newest(do, kept, key))[0] != life:
-                return  # the write of the item itself will be refused
+                return  # the item has another life: its write will be refused
             for gone in kept.goes(item, life):
                 yield from self._remove(do, gone, life)
             try:

@@ -4,8 +4,8 @@ A procedure without I/O (`requests`) turns an operation into native requests (`n
 Google's generated clients. `Bigtable.connect` is the first to import Google's packages.
 
 Each item is one row: the row key is the item's partition key, ``#`` and its sort key; each attribute is one cell. Each
-index is a table of its own (`entries`). `changes` compares the models with the existing tables, `tables` creates and
-changes tables, and `admin` does so for the command line.
+index is a separate table (`entries`). `changes` compares the models with the existing tables, `tables` creates and
+changes tables, and `admin` does both for the command line.
 
 A write changes one row atomically (`writes`). Index rows are added before it and removed after it (`commit`).
 """
@@ -51,17 +51,17 @@ NATIVE: Final = Limits(
 class Bigtable(Backend):
     """Settings of a Bigtable instance; odm connects at the first request.
 
-    Each attempt at a request times out after 20 seconds. Requests that are safe to repeat are retried until there was
-    no progress for 60 seconds (10 on an emulator). A store's ``timeout`` (for one attempt, including a whole stream of
-    rows) and ``retries`` take precedence over these values.
+    Each attempt at a request times out after 20 seconds. Idempotent requests are retried until there is no progress
+    for 60 seconds (10 on an emulator). A store's ``timeout`` (for one attempt, including a whole stream of rows) and
+    ``retries`` take precedence over these values.
 
     Attributes:
         project: the Google Cloud project.
         instance: the Bigtable instance in it.
         app_profile: the app profile of every request; None for the instance's default. It must use single-cluster
             routing and allow single-row transactions, which conditional writes, updates, single deletes and all writes
-            of entities with access patterns need. Without them, only the other entities can be written: in batches,
-            and in an ``exclusive`` table with plain puts.
+            of entities with access patterns need. Without such a profile, only entities without access patterns can be
+            written: in batches, and in an ``exclusive`` table with plain puts.
         endpoint: "host:port" of an emulator, which odm calls without encryption or credentials. Defaults to the
             environment variable ``BIGTABLE_EMULATOR_HOST``; if that is not set, odm connects to Google Cloud.
         credentials: for Google Cloud; defaults to the application default credentials.

@@ -1,4 +1,4 @@
-"""Bigtable's part of the command line; see `odm.protocol.admin`."""
+"""The command line's operations on Bigtable; see `odm.protocol.admin`."""
 
 from collections.abc import Sequence
 
@@ -23,13 +23,13 @@ from odm.schema.evidence import Stored, judge
 from odm.schema.model import Schema
 
 SECONDS = 10.0
-"""For how long a call is retried, in seconds: short, because a person waits for it."""
+"""The seconds for which a call is retried: few, because a person waits for it."""
 
 FEW_ROWS = 20
-"""How many rows of each index table are read to check whether odm wrote them."""
+"""The number of rows of each index table to read, to check whether odm wrote them."""
 
 SHARE = 10
-"""At most one in this many rows of a sample is of one kind, if there are enough kinds."""
+"""At most one tenth of the rows of a sample are of one kind, if there are enough kinds."""
 
 
 class Admin:
@@ -44,7 +44,7 @@ class Admin:
         """Compare the models with the tables, and with the keys and index entries of some items.
 
         Args:
-            sample: the most items to read; 0: none.
+            sample: the maximum number of items to read; 0 reads none.
 
         Raises:
             BackendError: the tables cannot be described or read.
@@ -67,9 +67,9 @@ class Admin:
 def _entries(
     writer: Writer, rows: Sequence[Row], items: int, changes: Sequence[TableChange]
 ) -> Steps[list[TableChange]]:
-    """Problems of index tables: missing entries that sampled items list, and rows of other programs."""
+    """Problems of index tables: entries that sampled items list but that are missing, and rows of other programs."""
     known = {f"index {index!r}": index for index in writer.schema.indexes}
-    absent = {known[change.what] for change in changes if change.what in known}  # missing, or of another program
+    absent = {known[change.what] for change in changes if change.what in known}  # missing, or another program's
     lost = yield from missing(writer, rows, absent)
     found: list[TableChange] = []
     for what, index in known.items():
@@ -84,7 +84,7 @@ def _entries(
 
 
 def _foreign(writer: Writer, what: str, index: str) -> Steps[list[TableChange]]:
-    """Whether the first rows of an index table have cells of other programs."""
+    """The change that reports cells of other programs in the first rows of an index table, if there are any."""
     call = ReadRows(index_table(writer.table, index), limit=FEW_ROWS, filter=Newest())
     rows = yield from read_all(call, writer.retry)
     foreign = [row.text for row in rows if not is_odms(row, writer.layout)]
@@ -96,7 +96,7 @@ def _foreign(writer: Writer, what: str, index: str) -> Steps[list[TableChange]]:
 
 
 def _sample(table: str, most: int, retry: Retry) -> Steps[list[Row]]:
-    """Some rows: a few of each kind, which is the first component of their keys, then rows from the start."""
+    """Some rows: a few of each kind, then rows from the start. The kind is the first component of the row key."""
     found: dict[bytes, Row] = {}
     span = RowRange()
     while len(found) < most and not span.empty:

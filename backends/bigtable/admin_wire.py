@@ -1,4 +1,4 @@
-"""Native requests of the table admin service as Google's messages, and their responses."""
+"""Native requests of the table admin service → Google's messages, and their responses → native responses."""
 
 from typing import Any, NamedTuple, assert_never
 

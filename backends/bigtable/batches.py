@@ -1,7 +1,7 @@
-"""Batches: puts and deletes without conditions, each applied by itself, none dropped.
+"""Batches: puts and deletes without conditions, each applied independently.
 
-Operations that affect no index entries are written in bulk, without a look at the stored rows. The others go through
-`commit` in groups: one read, one claim for each index table, concurrent commits, one cleaning for each index table.
+Operations that affect no index entries are written in bulk, without a read. The others go through `commit` in groups:
+one read, one claim for each index table, concurrent commits, one cleaning for each index table.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from odm.errors import Throttled
 from odm.protocol.requests import Delete, Put
 
 GROUP = 256
-"""The most writes that go through `commit` together."""
+"""The maximum number of writes that go through `commit` together."""
 
 
 def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[None]:
-    """Write rows, each by itself, until all are written.
+    """Write rows, each independently, until all are written.
 
     Raises:
         Throttled: ``left`` has the operations that are not known to be applied.
@@ -40,7 +40,7 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
         works = [Work(one, writer.row_key(one.key)) for one in group]
         try:
             reason = yield from settle(writer, works)
-        except Throttled as error:  # its `left` does not have the operations of the batch
+        except Throttled as error:  # its `left` has no operations of the batch
             reason = str(error)
         left += [one for one, work in zip(group, works, strict=True) if work.answer is None]
     if reason is not None:

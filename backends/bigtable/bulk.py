@@ -17,23 +17,23 @@ from odm.errors import OdmError
 _LOG = logging.getLogger("odm.bigtable")
 
 READ_BYTES = 256 * 1024
-"""The most bytes of row keys in one read of many rows."""
+"""The maximum bytes of row keys in one read of many rows."""
 
 WRITE_BYTES = 4 * 1024 * 1024
-"""The most bytes in one write of many rows; a larger row is sent alone."""
+"""The maximum bytes in one write of many rows; a larger row is sent alone."""
 
 MUTATION_BYTES = 64
-"""The size of a mutation without its data. It also keeps a request below Bigtable's limit of 100,000 mutations."""
+"""The bytes of a mutation without its data. This also keeps a request below Bigtable's limit of 100,000 mutations."""
 
 T = TypeVar("T")
 
 
 @frozen
 class Stuck:
-    """The time was up before all rows were written.
+    """The result of a bulk write whose time was up before all rows were written.
 
     Attributes:
-        left: the entries that are not known to be written, by table.
+        left: the entries that may not be written, by table.
         reason: the server's last message.
     """
 
@@ -42,7 +42,7 @@ class Stuck:
 
 
 def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
-    """Read rows by key; in one request unless there are very many keys. Missing rows are left out.
+    """Read rows by key; in one request, unless there are very many keys. Missing rows are omitted.
 
     Args:
         table: the table's name.
@@ -63,11 +63,11 @@ def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filte
 def write_many(work: Mapping[str, Sequence[Entry]], retry: Retry) -> Steps[Stuck | None]:
     """Write entries, to several tables at the same time. Returns None when all are written.
 
-    The entries must be idempotent, because one may be applied twice.
+    The entries must be idempotent, because an entry may be applied twice.
 
     Raises:
-        OdmError: the server refused an entry with an error that is not retried. The others were written, or retried
-            until the time was up.
+        OdmError: the server refused an entry with an error that is not retried. The other entries were written, or
+            retried until the time was up.
     """
     left = {table: tuple(entries) for table, entries in work.items() if entries}
     refusals: list[OdmError] = []
@@ -96,9 +96,9 @@ def write_many(work: Mapping[str, Sequence[Entry]], retry: Retry) -> Steps[Stuck
 
 
 def _undone(call: MutateRows, answer: Mutated | Exception, refusals: list[OdmError]) -> dict[Entry, str]:
-    """The entries to send again, and why: those without an answer, and those with a temporary error.
+    """The entries to send again, with the reason: entries without an answer or with a temporary error.
 
-    Other errors are added to ``refusals``.
+    Adds other errors to ``refusals``.
     """
     mutated = Mutated(failure=answer) if isinstance(answer, Exception) else answer
     if mutated.failure is not None and not _may_pass(mutated.failure):
@@ -121,7 +121,7 @@ def _undone(call: MutateRows, answer: Mutated | Exception, refusals: list[OdmErr
 
 
 def _may_pass(failure: Exception) -> bool:
-    """Whether a failure is temporary. In bulk writes so is an exhausted quota: entries that are left are returned."""
+    """Whether a failure is temporary. In bulk writes, an exhausted quota is: the unwritten entries are returned."""
     return passing(failure) or is_throttled(status(failure), text_of(failure))
 
 
@@ -129,9 +129,9 @@ def leading(things: tuple[T, ...], size: Callable[[T], int], budget: int) -> tup
     """The longest prefix of the things whose total size is within the budget, but at least one thing.
 
     Args:
-        things: the things.
-        size: returns the size of one.
-        budget: the largest total size.
+        things: row keys or entries.
+        size: returns the bytes of a thing.
+        budget: the maximum total bytes.
     """
     totals = accumulate(map(size, things))
     return things[: max(1, sum(1 for _ in takewhile(lambda total: total <= budget, totals)))]

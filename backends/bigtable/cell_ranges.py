@@ -1,15 +1,15 @@
-r"""Filters for the cells that hold a value, or a value in a range, as `odm.backends.bigtable.cells` writes them.
+r"""Filters for the cells with a value, or with a value in a range, as `odm.backends.bigtable.cells` writes them.
 
 Each function returns *alternatives*: filters such that a cell with a matching value passes exactly one of them, and any
-other cell passes none. A `Spelling` says which cells count: those that odm writes or wrote, or all that are read as the
-value. The server compares cells as bytes, so a range of texts must exclude the cells of other types in between:
+other cell passes none. A `Spelling` selects the forms of cells to match: those that odm writes or wrote, or all that
+are read as the value. The server compares cells as bytes, so a range of texts must exclude cells of other types in it:
 
-* **Numbers** with the same sign and the same number of digits before the point sort as their texts do, negative ones in
-  reverse. So a range needs one expression for all lengths in the middle, and one with a byte range at each end.
-* **Texts** sort as their UTF-8. Those that would read as another type begin with an apostrophe, and have a byte range
-  of their own; the byte ranges of other types are cut out of the range of the others. For an attribute that is declared
-  as text, only null, bytes and texts with an apostrophe are cut out, and texts that were written with an apostrophe
-  before the declaration may still have it.
+* **Numbers** with the same sign and the same number of digits before the point sort like their texts, negative numbers
+  in reverse. So a range needs one expression for all lengths in the middle, and one with a byte range at each end.
+* **Texts** sort like their UTF-8. Texts that would be read as another type begin with an apostrophe, and have a
+  separate byte range. From the range of all other texts, the byte ranges of other types are cut out. For an attribute
+  that is declared as text, only null, bytes and texts with an apostrophe are cut out; texts from before the declaration
+  may still have an apostrophe.
 * **Bytes** follow a zero byte.
 
 Expressions are RE2 over bytes: ``\C`` is any byte, and a repeat count is at most 1000
@@ -32,7 +32,7 @@ Alternatives: TypeAlias = tuple[Filter, ...]
 _Cut: TypeAlias = tuple[bytes, bytes, Filter | None]
 
 MOST_DIGITS: Final = 126
-"""The most digits before the point of a stored number (`odm.codec.numbers`)."""
+"""The maximum digits before the point of a stored number (`odm.codec.numbers`)."""
 
 _FAR: Final = 10**MOST_DIGITS
 _FRACTION: Final = r"(\.[0-9]*[1-9])?"
@@ -40,7 +40,7 @@ _NOT_NUMBER: Final = ValueMatches(
     rb"-([^0-9]\C*)?"
     rb"|-?(0[^.]\C*|[1-9][0-9]*[^0-9.]\C*|(0|[1-9][0-9]*)\.([0-9]*(0|[^0-9]\C*))?)"
 )
-"""Of the cells that begin with a digit or a minus, those that do not hold a number."""
+"""The cells that begin with a digit or a minus but do not hold a number."""
 
 _LIKE_NUMBER: Final = re.compile(rb"-?((0|[1-9][0-9]*)(\.[0-9]*)?)?")
 """The prefixes of numbers."""
@@ -56,8 +56,8 @@ _CUTS: Final[tuple[_Cut, ...]] = (
     (b"true", b"true\0", None),
     (b"{", b"|", None),
 )
-"""Byte ranges ``[begin, end)`` of cells that are not texts: all cells in the range, or those that do not pass the
-filter."""
+"""Byte ranges ``[begin, end)`` of cells that are not texts: all cells in the range, or only the cells that do not pass
+the filter."""
 
 _DECLARED_CUTS: Final[tuple[_Cut, ...]] = (
     (b"\0", b"\1", None),
@@ -72,12 +72,12 @@ _NEGATIVE_ZERO: Final = b"-0"
 
 @frozen
 class Spelling:
-    """Which of the cells that are read as a value must pass the filters.
+    """Which forms of a value must pass the filters.
 
     Attributes:
         declared: the attribute is declared as text.
-        every: all of them; otherwise only those that odm writes or wrote. Other programs may have written an
-            unneeded apostrophe, or ``-0``.
+        every: all cells that are read as the value; otherwise only those that odm writes or wrote. Other programs may
+            have written an unneeded apostrophe, or ``-0``.
     """
 
     declared: bool = False
@@ -109,7 +109,7 @@ def compared(op: Comparator, value: Value, spelling: Spelling = OWN) -> Alternat
 
 
 def equal_to_one(values: Iterable[Value], spelling: Spelling = OWN) -> Alternatives | None:
-    """The cells with one of the values; None if one of them is a list, map or set."""
+    """The cells with one of the values; None if a value is a list, map or set."""
     found: dict[Filter, None] = {}
     for value in values:
         same = equal(value, spelling)
@@ -137,7 +137,7 @@ def equal(value: Value, spelling: Spelling = OWN) -> Alternatives | None:
 
 
 def between(low: Bound | None, high: Bound | None, spelling: Spelling = OWN) -> Alternatives:
-    """The cells with a value of the bounds' type from ``low`` to ``high``; one of the two may be None, for no bound.
+    """The cells with a value of the bounds' type from ``low`` to ``high``; one bound may be None: no limit.
 
     Empty if the bounds have different types, or a type that is not ordered.
     """
@@ -175,7 +175,7 @@ def _bytes(value: str | bytes) -> bytes:
 
 
 def _behind(prefix: bytes) -> bytes | None:
-    """The first byte string after all those with the prefix; None if none follows."""
+    """The first byte string above all strings with the prefix; None if there is no such string."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else None
 
@@ -189,7 +189,7 @@ def _from_to(start: bytes, end: bytes | None) -> Iterator[Filter]:
 
 
 def _texts(start: bytes, end: bytes | None, spelling: Spelling) -> Iterator[Filter]:
-    """The cells with a text in ``[start, end)``: those without an apostrophe between the cuts, then those with one."""
+    """The cells with a text in ``[start, end)``: cells without an apostrophe, between the cuts; then cells with one."""
     at = start
     cuts = tuple(_cuts_within(start, end))
     pieces = [cut for cut in _DECLARED_CUTS if _touches(cut, start, end)] if spelling.declared else cuts
@@ -230,7 +230,7 @@ def _positive(low: Bound | None, high: Bound | None) -> Iterator[Filter]:
 
 
 def _negative(low: Bound | None, high: Bound | None, *, every: bool) -> Iterator[Filter]:
-    """The cells with a number between the bounds that has a minus, which includes ``-0``."""
+    """The cells with a number between the bounds that has a minus sign, including ``-0``."""
     ends = high is not None and (high.value < 0 or (high.value == 0 and high.open))
     if low is None or low.value < 0:
         yield from _magnitudes("-", high if ends else None, low)
@@ -239,7 +239,7 @@ def _negative(low: Bound | None, high: Bound | None, *, every: bool) -> Iterator
 
 
 def _magnitudes(sign: str, least: Bound | None, most: Bound | None) -> Iterator[Filter]:
-    """The cells with a number of this sign whose magnitude lies between those of the bounds."""
+    """The cells with a number of this sign whose magnitude is between the magnitudes of the bounds."""
     first, start = (1, b"") if least is None else _place(sign, least.value, after=least.open)
     last, end = (None, None) if most is None else _place(sign, most.value, after=not most.open)
     if first == last:
@@ -257,7 +257,7 @@ def _magnitudes(sign: str, least: Bound | None, most: Bound | None) -> Iterator[
 def _place(sign: str, value: Number, *, after: bool) -> tuple[int, bytes]:
     """The position of a number with this sign and the value's magnitude: its digits before the point, and its text.
 
-    ``after``: the position directly after it.
+    ``after``: the position directly after the number.
     """
     magnitude = value.copy_abs() if isinstance(value, Decimal) else abs(value)
     if magnitude >= _FAR:

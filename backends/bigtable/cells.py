@@ -1,4 +1,4 @@
-"""Stored values as cells, and back. A cell shows its type, and is readable text in ``cbt read``.
+"""Stored values ↔ cells. A cell shows its type, and is readable text in ``cbt read``.
 
 As in a spreadsheet, a cell that looks like a number is a number, and a leading apostrophe makes it text::
 
@@ -6,16 +6,16 @@ As in a spreadsheet, a cell that looks like a number is a number, and a leading 
     constant    true   false   null
     JSON        [1, 2]   {"sku": "a"}   {"$set": ["a", "b"]}
     bytes       a zero byte, then the bytes
-    text        unchanged; with an apostrophe where it would read as another type: '12.5   'true   '[x]   ''tis
+    text        unchanged; with an apostrophe if it would be read as another type: '12.5   'true   '[x]   ''tis
 
-An attribute that the models declare as text is stored as the text itself, so that other programs can read it. There
-``12.5`` is text; ``'12.5``, written before this rule, is the same text. Only a text that begins with an apostrophe or a
-zero byte, or that is ``null``, gets a leading apostrophe.
+An attribute that the models declare as text is stored as the text itself, so that other programs can read it. In such
+an attribute ``12.5`` is text, and ``'12.5``, from before the declaration, is the same text. Only a text that begins
+with an apostrophe or a zero byte, or that is ``null``, gets a leading apostrophe.
 
 In JSON, bytes are ``{"$bytes": "<base64>"}``, and a map key of the user that begins with ``$`` gets one more ``$``.
 
-A qualifier is the attribute's name, in which ``#`` and ``$`` are escaped as in keys. A member of an attribute in
-Columns follows after a ``#``.
+A qualifier is the attribute's name, in which ``#`` and ``$`` are escaped as in keys. For a member of an attribute in
+Columns, ``#`` and the member follow.
 """
 
 import json
@@ -30,11 +30,11 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Number, Value
 
 NUMBER: Final = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?")
-"""Matches a cell as a whole if, and only if, it holds a number."""
+"""Matches a whole cell if, and only if, it holds a number."""
 
 EMPTY_MAP: Final = b"{}"
 EMPTY_SET: Final = b'{"$set": []}'
-"""The plain cell of an attribute in Columns: whether its members are those of a map or of a set."""
+"""The plain cell of an attribute in Columns: it shows whether the attribute is a map or a set."""
 
 MARKS: Final = frozenset("-0123456789tfn'[{\0")
 """The first characters of texts that may need an apostrophe; a cell that begins otherwise is the text itself."""
@@ -71,7 +71,7 @@ def read(cell: bytes) -> Value:
     """The value of a cell.
 
     Raises:
-        ValueError, TypeError, LookupError or RecursionError: `write` does not make such a cell.
+        ValueError, TypeError, LookupError or RecursionError: the cell has a form that `write` does not produce.
     """
     reader = _READERS.get(cell[0]) if cell else None
     return cell.decode() if reader is None else reader(cell)
@@ -80,10 +80,10 @@ def read(cell: bytes) -> Value:
 def write_text(value: Value) -> bytes:
     """The cell of an attribute that is declared as text.
 
-    None and bytes, which such an attribute may still hold from an earlier declaration, are written as by `write`.
+    None and bytes, which the attribute may still have from an earlier declaration, are written as `write` does.
 
     Raises:
-        BadValue: the value is of another type, and would be read back as text; or it is text that UTF-8 cannot encode.
+        BadValue: the value has another type and would be read back as text, or is text that UTF-8 cannot encode.
     """
     if type(value) is str and value[:1] not in _APOSTROPHE_OR_ZERO and value != "null":
         try:
@@ -122,14 +122,14 @@ def read_counter(cell: bytes) -> int:
     """The number in a counter's cell.
 
     Raises:
-        ValueError: the cell has not 8 bytes.
+        ValueError: the cell does not have 8 bytes.
     """
     if len(cell) != _COUNTER_BYTES:
         raise ValueError(f"a counter has {_COUNTER_BYTES} bytes, not {len(cell)}")
     return int.from_bytes(cell, "big", signed=True)
 
 
-@lru_cache(maxsize=4096)  # the same field names come again with every item
+@lru_cache(maxsize=4096)  # every item has the same field names
 def qualifier(name: str) -> str:
     """The qualifier of an attribute's column."""
     return name.translate(_ESCAPES)
@@ -141,7 +141,7 @@ def member_qualifier(name: str, member: str) -> str:
 
 
 def set_member(member: Value) -> str:
-    """A member of a set as part of its qualifier: the text of its cell; bytes are written as in JSON."""
+    """A member of a set in a qualifier: the text of its cell; bytes are written as in JSON."""
     return _plain(member) if type(member) is str else _dumps(member)
 
 
@@ -152,7 +152,7 @@ def read_member(text: str) -> Value:
 
 @lru_cache(maxsize=4096)
 def read_qualifier(column: bytes) -> tuple[str, str | None]:
-    """The attribute that a column belongs to, and the member, if it is the column of one.
+    """The attribute of a column, and the member, if it is the column of a member.
 
     Raises:
         ValueError: the qualifier is not UTF-8.

@@ -1,8 +1,8 @@
 """Differences between the models and the existing tables: one `TableChange` each, with the request that makes it.
 
-Without I/O: it compares the answers of GetTable. `odm.backends.bigtable.tables` makes the changes: ``create()`` makes
-those that only add something, `odm apply` the others too. A change that could delete data of another program needs
-``--drop``.
+No I/O: these functions compare the responses of GetTable. `odm.backends.bigtable.tables` makes the changes:
+``create()`` only those that add something, `odm apply` also the others. A change that could delete data of another
+program needs ``--drop``.
 """
 
 import re
@@ -18,11 +18,11 @@ def differences(schema: Schema, found: Mapping[str, Families]) -> tuple[TableCha
     """What is missing, different or extra in the tables, compared with the models.
 
     Args:
-        schema: the tables that the models need.
-        found: the existing tables among those, and index tables that no model has.
+        schema: the schema of the models.
+        found: the column families of the existing tables, including index tables that no model uses, by table name.
 
     Returns:
-        The changes in the order in which to make them; refused ones come first.
+        The changes in the order in which to make them; refused changes come first.
     """
     whats = (f"table {schema.name!r}", *(f"index {index!r}" for index in schema.indexes))
     wanted = dict(zip(whats, tables(schema), strict=True))
@@ -58,7 +58,7 @@ def _create(schema: Schema, what: str, call: CreateTable, found: Mapping[str, Fa
 
 
 def _of_families(call: CreateTable, families: Families) -> Iterator[TableChange]:
-    """The column families that a table lacks, those with another garbage collection rule, and extra ones."""
+    """The missing column families of a table, families with another garbage collection rule, and extra families."""
     for name, versions in call.families.items():
         what, rule = f"family {name!r} of table {call.table!r}", f"maxversions={versions}"
         if name not in families:
@@ -70,7 +70,7 @@ def _of_families(call: CreateTable, families: Families) -> Iterator[TableChange]
 
 
 def _other_rule(family: str, rule: str, call: ModifyFamilies) -> TableChange:
-    """A family with another garbage collection rule: changed only on demand, because another program may use it."""
+    """A family with another garbage collection rule; only ``--drop`` changes it, because another program may use it."""
     if _deletes_newest(rule):
         text = "Bigtable deletes the values that odm stores here by their age; odm apply --drop sets maxversions=1"
         return TableChange("problem", family, f"{rule}: {text}", call)

@@ -1,8 +1,8 @@
-"""Google's generated clients for one connection: made at first use, cached, closed.
+"""Google's generated clients for one connection: created at the first use, and cached.
 
 Admin requests call the clients' methods. Data requests use only the clients' channels, because the methods take more
-time than the requests themselves. All threads share the sync clients; an async client belongs to the event loop in
-which it was made.
+time than the requests themselves. All threads share the sync clients; an async client belongs to the event loop that
+created it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from odm.backends.bigtable.messages import REQUESTS, RESPONSES, STREAMS
 Service = Literal["data", "admin"]
 
 _UNLIMITED: Final = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
-"""gRPC limits messages to 4 MiB by default, less than one cell may have. Channels to Google Cloud have no limit."""
+"""gRPC limits messages to 4 MiB by default, but a cell may be larger. Channels to Google Cloud have no limit."""
 
 _IN_PLACE: Final = ((ChannelOptions.SingleThreadedUnaryStream, 1),)
 """The calling thread reads a stream. Otherwise gRPC starts a thread for each stream."""
@@ -50,7 +50,7 @@ class Client:
         }
 
     def close(self) -> Any:
-        """Close its channel; returns an awaitable if the client is async."""
+        """Close the client's channel; returns an awaitable if the client is async."""
         self.closed = True
         return self.vendor.transport.close()
 

@@ -1,4 +1,4 @@
-"""Stored items as rows, and back without loss.
+"""Stored items ↔ rows, without loss.
 
 Each attribute is one cell, as `odm.backends.bigtable.cells` writes it. Two kinds of fields differ, so that the server
 can change parts of them: a Counter is a 64-bit number in its own column family, and each member of a field in Columns
@@ -9,11 +9,11 @@ has its own column::
 An attribute that all entities of the table declare as text is written and read as the text itself. All other cells show
 their type.
 
-Rows are read without the declarations of Counters and Columns, so values from before a field was declared so still
-count: a number in a plain cell is added to the counter, and the members in columns are added to a plain set or map.
+Reads do not use the declarations of Counters and Columns, so they include values that were stored before a field had
+such a declaration: a number in a plain cell is added to the counter, and members in columns to a plain set or map.
 
-Next to the item, a row holds ``~r``, the id of the attempt that wrote it last, and ``_ix``, the list of its index
-entries. A row without ``_t`` is not an item: increments of counters leave such *ghosts* where there was no item.
+In addition to the item, a row has ``~r``, the id of the attempt that wrote it last, and ``_ix``, the list of its index
+entries. A row without ``_t`` is not an item: an increment of a Counter leaves such a *ghost* if there was no item.
 """
 
 import json
@@ -75,8 +75,8 @@ __all__ = [
 MAX_QUALIFIER = 16 * 1024
 MAX_CELL = 100 * 1024 * 1024
 MAX_CELLS = 99_990
-"""google.bigtable.v2, data.proto: bytes of a qualifier and of a cell. A request has at most 100,000 mutations of a row,
-some of which are not cells of the item."""
+"""The maximum bytes of a qualifier and of a cell, and cells of an item (google.bigtable.v2, data.proto). A request has
+at most 100,000 mutations of a row, some of which are not cells of the item."""
 
 SURELY_FITS = MAX_QUALIFIER // 4
 """A qualifier of this many characters fits, because UTF-8 has at most 4 bytes a character."""
@@ -90,7 +90,7 @@ UNREADABLE: Final = (ValueError, ArithmeticError, LookupError, TypeError, Attrib
 
 @frozen
 class Listed:
-    """An index entry as the item's row lists it: the index, the key in it, and the qualifier of the entry's column."""
+    """An index entry in the list of the item's row: index, index key, and the qualifier of the entry's column."""
 
     index: str
     key: Key
@@ -103,8 +103,8 @@ class Stored:
 
     Attributes:
         item: the stored item.
-        revision: the id of the attempt that wrote it last; "" in a row that odm did not write.
-        entries: the index entries that it lists.
+        revision: the id of the attempt that wrote the item last; "" in a row that odm did not write.
+        entries: the index entries that the item lists.
         row: the row itself.
     """
 
@@ -117,10 +117,10 @@ class Stored:
 def stored(row: Row | None, form: Form) -> Stored | None:
     """The item of a row, with its revision and index entries; None if there is no row, or no item in it.
 
-    In an item of another program, a list of entries that cannot be read counts as empty.
+    If the list of entries in an item of another program cannot be read, it counts as empty.
 
     Raises:
-        BackendError: a cell is not one that odm writes.
+        BackendError: a cell has a form that odm does not write.
     """
     item = None if row is None else decode(row, form)
     if item is None or row is None:
@@ -130,7 +130,7 @@ def stored(row: Row | None, form: Form) -> Stored | None:
 
 
 def entries_listed(row: Row, strange: bool) -> tuple[Listed, ...]:
-    """As `listed`; empty where the list in an item of another program cannot be read."""
+    """As `listed`; empty if the list in an item of another program cannot be read."""
     try:
         return listed(row)
     except BackendError:
@@ -143,7 +143,7 @@ def listed(row: Row) -> tuple[Listed, ...]:
     """The index entries that an item lists.
 
     Raises:
-        BackendError: the list is not one that odm writes.
+        BackendError: the list has a form that odm does not write.
     """
     found = _cells_of(row).get(SideColumn(LISTED), b"[]")
     try:
@@ -153,7 +153,7 @@ def listed(row: Row) -> tuple[Listed, ...]:
 
 
 def entries_of(row: Row) -> dict[str, Key]:
-    """The keys of an item in its indexes, by the name of the index; raises what `listed` raises."""
+    """The keys of an item in its indexes, by the name of the index; raises the same errors as `listed`."""
     return {entry.index: entry.key for entry in listed(row)}
 
 
@@ -163,12 +163,12 @@ def is_item(row: Row, form: Form) -> bool:
 
 
 def decode(row: Row, form: Form) -> dict[str, Value] | None:
-    """The item of a row; None if the row does not hold one. Empty sets are left out.
+    """The item of a row, without empty sets; None if the row does not hold an item.
 
     A row of another program that cannot be read as an item is returned as its raw cells, by column.
 
     Raises:
-        BackendError: a cell is not one that odm writes.
+        BackendError: a cell has a form that odm does not write.
     """
     shape = _shape_of(row)
     if not _is_item(shape, row):
@@ -205,12 +205,12 @@ def _is_item(shape: Shape, row: Row) -> bool:
 
 
 def joined(whole: Value, members: Mapping[str, bytes]) -> Value:
-    """An attribute together with its members in columns, which take precedence over those in its plain cell.
+    """An attribute with its members in columns, which take precedence over members in its plain cell.
 
-    Without the plain cell, the members are left over from a removed attribute, and are ignored.
+    The caller ignores members without a plain cell: they remain from a removed attribute.
 
     Raises:
-        ValueError, TypeError, LookupError or RecursionError: a member is not one that odm writes.
+        ValueError, TypeError, LookupError or RecursionError: a member has a form that odm does not write.
     """
     if isinstance(whole, frozenset):
         return whole.union(map(read_member, members))
@@ -270,13 +270,13 @@ def cells(item: Item, form: Form, row_key: str, now: int) -> tuple[SetCell, ...]
 
     Args:
         item: the stored item.
-        form: of its table.
+        form: the form of its table.
         row_key: the item's row key, for messages.
         now: the cells' timestamp, in microseconds.
 
     Raises:
         BadValue: an attribute's name or value cannot be stored.
-        ItemTooLarge: there are too many cells, or one is too large.
+        ItemTooLarge: there are too many cells, or a cell is too large.
     """
     if not item.get(TAG):
         raise BadValue(f"the item {row_key!r} has no tag: every item has the name of its entity as {TAG!r}")
@@ -355,8 +355,8 @@ def _check(column: str, cell: bytes, name: str, row_key: str) -> None:
 def attribute_gone(name: str, row: Row | None, form: Form) -> tuple[DeleteColumn, ...]:
     """The mutations that remove an attribute: they delete all columns that hold or may hold it.
 
-    Without the row, the form alone says which columns these are. Then columns of members stay, and would count again if
-    the attribute were set again.
+    Without the row, these are only the columns that the form names. Columns of members then remain, and would be
+    members again if the attribute were set again.
     """
     column = qualifier(name)
     gone = [DeleteColumn(column)]
@@ -376,7 +376,7 @@ def bookkeeping(revision: str, entries: Sequence[Listed] | None, now: int) -> tu
 
     Args:
         revision: the id of the attempt.
-        entries: the index entries that the item has after the write; None: unchanged.
+        entries: the index entries of the item after the write; None: unchanged.
         now: the cells' timestamp, in microseconds.
     """
     attempt = (DeleteColumn(REVISION), SetCell(REVISION, revision.encode(), now))
@@ -387,7 +387,7 @@ def replacement(
     item: Item, form: Form, row_key: str, revision: str, entries: Sequence[Listed], now: int
 ) -> tuple[Mutation, ...]:
     """The mutations that replace an item's families ``d`` and ``c``; see `cells` and `bookkeeping`."""
-    if type(item) is Draft and item.most <= MAX_CELL:  # its cells are written, and neither too large nor too many
+    if type(item) is Draft and item.most <= MAX_CELL:  # has its cells, which are neither too large nor too many
         made = tuple([SetCell(column, cell, now) for column, cell in item.form])
     else:
         made = cells(item, form, row_key, now)

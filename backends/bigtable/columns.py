@@ -1,6 +1,6 @@
-"""What each column of a row holds, worked out once for all rows that have the same columns.
+"""What each column of a row holds, computed once for all rows that have the same columns.
 
-Most rows of an entity have the same columns, and rows of one answer share one tuple of them (`Row`).
+Most rows of an entity have the same columns, and rows of one response share one tuple of columns (`Row`).
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ SIDE_COLUMNS: Final = frozenset({REVISION, LISTED})
 """The columns of a row that are not attributes."""
 
 _KEPT: Final = 256
-"""Rows with more columns than this are not cached: few of them have the same columns."""
+"""The shapes of rows with more columns than this are not cached: few such rows have the same columns."""
 
 
 class Count(NamedTuple):
@@ -43,7 +43,7 @@ class Member(NamedTuple):
 
 
 class SideColumn(NamedTuple):
-    """A column of the backend itself, not of an attribute."""
+    """A column of the backend, not of an attribute."""
 
     name: str
 
@@ -59,9 +59,9 @@ class Shape:
     Attributes:
         slots: what each column holds, in the order of the columns.
         places: the positions of the attributes in plain cells, by name.
-        counted: the attributes that have a counter's column.
-        parted: the attributes that have columns of members.
-        doubled: an attribute has both a counter's column and a plain cell.
+        counted: the attributes with a counter's column.
+        parted: the attributes with columns of members.
+        doubled: whether an attribute has both a counter's column and a plain cell.
     """
 
     slots: tuple[Slot, ...]

@@ -6,24 +6,24 @@ write takes a new random id and has four steps:
 1. **Read** the row: its item, its revision ``~r`` and the list ``_ix`` of its index entries.
 2. **Claim**: in the index row of each new entry, set a column whose qualifier is the attempt's id. All claims are
    acknowledged before step 3. Entries that the item already lists keep their column.
-3. **Commit**: one CheckAndMutateRow of the item's row. If the revision is the one that was read (or if the item did not
-   exist, and still does not), it writes the attributes, the id as the new revision, and the new list. An id is sent in
-   one commit only.
-4. **Clean**: remove exactly the columns that the old list has and the new list lacks. Rows are never removed.
+3. **Commit**: one CheckAndMutateRow of the item's row. If the revision is unchanged since the read (or the item was
+   absent, and still is), it writes the attributes, the id as the new revision, and the new list. An id is sent in one
+   commit only.
+4. **Clean**: remove the columns of the entries that are in the old list but not in the new one. Rows are never removed.
 
 So every entry that an item lists exists. A column that no item lists is garbage, which readers ignore.
 
-* If the commit is refused, remove the attempt's claims and start over under a new id, with jitter.
-* If the answer to the commit is lost, remove nothing and resend nothing. Read the row again. If it has the attempt's
-  id, as its revision or in its list (after a delete: if there is no item), the commit was applied, and step 4 is next.
-  If the revision is unchanged, start over under a new id; both commits check that revision, so only one of the two can
-  be applied. If another writer has written since, and no id of ours is left, the outcome cannot be known: a put or
-  delete without a condition starts over, all other writes raise `OutcomeUnknown`.
+* If the commit is refused, remove the attempt's claims and start over with a new id, after a random pause.
+* If the response to the commit is lost, remove nothing and resend nothing. Read the row again. If it has the attempt's
+  id, as its revision or in its list (after a delete: if there is no item), the commit was applied: go on with step 4.
+  If the revision is unchanged, start over with a new id; both commits check that revision, so only one of the two can
+  be applied. If another writer has written since, and the row has no id of this write, the outcome cannot be known: a
+  put or delete without a condition starts over, all other writes raise `OutcomeUnknown`.
 * If so much time has passed since the first claim that `odm scrub` might take the claims for garbage, start over.
 
-Claims and cleaning may be applied twice, so they are retried until they are answered. If cleaning fails, or the writer
-stops before it, the columns stay until `odm scrub` removes them. That is logged and not raised, because the item itself
-was written.
+Claims and cleaning are idempotent, so they are retried until they are answered. If cleaning fails, or the writer stops
+before it, the columns remain until `odm scrub` removes them. A failure to clean is logged and not raised, because the
+item itself was written.
 """
 
 import logging
@@ -74,13 +74,13 @@ from odm.protocol.requests import Operation, Put, Refused, Update, Written
 _LOG = logging.getLogger("odm.bigtable")
 
 LEASE_SECONDS = 3600.0
-"""How long `odm scrub` leaves a claim alone. No call may be applied later than this after it was sent."""
+"""How long `odm scrub` does not remove a claim. Assumes that no call is applied later than this after it was sent."""
 
 COMMIT_WITHIN = LEASE_SECONDS / 4
-"""The longest time between the first claim of an attempt and its commit; also the longest deadline of a commit."""
+"""The maximum time between the first claim of an attempt and its commit; also the maximum deadline of a commit."""
 
 COMMITS = 16
-"""The most commits that are sent at the same time."""
+"""The maximum number of concurrent commits."""
 
 BOOKKEEPING = interleave(newest(FAMILY, TAG), newest(FAMILY, REVISION), newest(FAMILY, LISTED))
 """The tag, the revision and the list of index entries."""
@@ -95,11 +95,11 @@ class Work:
     Attributes:
         request: the write.
         row_key: the row key of its item.
-        answer: None until the write is applied or refused.
+        answer: the response to the write; None until it is applied or refused.
         lost: the attempts whose commit was not answered.
-        unread: the next attempt skips the read. That is so for the first attempt of an insert, which expects no item,
-            and of an update of an entity whose row was loaded before.
-        row: that row.
+        unread: the next attempt skips the read: the first attempt of an insert, which expects no item, or of an update
+            of an entity whose row was loaded before.
+        row: the row that was loaded before.
     """
 
     def __init__(self, request: Operation, row_key: str, *, refused: bool = False) -> None:
@@ -114,20 +114,20 @@ class Work:
 
     @property
     def plain(self) -> bool:
-        """Whether it may be repeated: it has no condition, and its result does not depend on the stored item."""
+        """Whether the write may be repeated: it has no condition, and its result does not depend on the stored item."""
         return self.request.condition is None and not isinstance(self.request, Update)
 
     @property
     def once(self) -> bool:
-        """Whether it must not be applied twice, even if the item is deleted in between."""
+        """Whether the write must not be applied twice, even if the item is deleted in between."""
         return isinstance(self.request, Put) and self.request.once
 
     def landed(self, before: Stored | None) -> "Attempt | None":
-        """The attempt that was applied although its answer was lost, if the row shows one.
+        """The attempt whose response was lost but which was applied, if the row shows one.
 
         Raises:
-            OutcomeUnknown: another writer has written since, so the row no longer shows the outcome. Or the lost commit
-                may still be applied, and a new attempt as well: an insert whose item is deleted in between.
+            OutcomeUnknown: another writer has written since, so the row no longer shows the outcome. Or both the lost
+                commit and a new attempt may be applied: an insert whose item is deleted in between.
         """
         for attempt in self.lost:
             if attempt.shows_in(before):
@@ -148,7 +148,7 @@ class Attempt:
 
     Attributes:
         work: the write.
-        id: the attempt's id, which no other commit has.
+        id: the attempt's unique id.
         before: the item that was read; None: it did not exist.
         change: the change of the row.
         listed: the entries that the item lists after the commit.
@@ -161,7 +161,7 @@ class Attempt:
     listed: tuple[Listed, ...] = field(init=False, default=Factory(lambda self: self._list(), takes_self=True))
 
     def _list(self) -> tuple[Listed, ...]:
-        """Entries that the item already lists keep their qualifier; new ones have the attempt's id as theirs."""
+        """Entries that the item already lists keep their qualifier; that of a new entry is the attempt's id."""
         had = () if self.before is None else self.before.entries
         known = {(entry.index, entry.key): entry for entry in had}
         return tuple(known.get(entry) or Listed(*entry, self.id) for entry in self.change.entries.items())
@@ -176,7 +176,7 @@ class Attempt:
         """The commit.
 
         Raises:
-            BackendError: the row has no revision that the commit could check.
+            BackendError: the row has no revision for the commit to check.
         """
         if self.before is None:
             return CheckAndMutateRow(
@@ -211,7 +211,7 @@ class Attempt:
 
 
 def settle(writer: Writer, works: Sequence[Work]) -> Steps[str | None]:
-    """Make attempts until every write has its answer; returns None, or the reason if the time is up before that.
+    """Make attempts until every write has its answer. Returns None, or the reason if the time is up before that.
 
     Raises:
         OutcomeUnknown: the outcome of a write that must not be applied twice is not known.
@@ -230,9 +230,9 @@ def settle(writer: Writer, works: Sequence[Work]) -> Steps[str | None]:
 
 
 def _attempts(writer: Writer, works: Sequence[Work]) -> Steps[list[Attempt]]:
-    """Read the rows of the writes. Answers those that are decided by that; returns attempts for the others."""
+    """Read the rows of the writes. Answers the writes that the rows decide; returns attempts for the others."""
     reading = tuple(work.row_key for work in works if not work.unread)
-    # writes without a condition need only the revision, the list, and whether there are cells of another program
+    # writes without a condition need only the revision, the list, and whether another program has cells in the row
     columns = writer.form.owned.bookkeeping if all(work.plain for work in works) else ITEM
     rows = (yield from read_many(writer.table, reading, writer.retry, columns)) if reading else {}
     landed: list[Attempt] = []
@@ -290,8 +290,8 @@ def _commit(
 ) -> Steps[None]:
     """Commit the attempts at the same time, and sort them by their answers.
 
-    Applied attempts are added to ``done``, refused and failed ones to the second list, with errors in ``failures``;
-    attempts without an answer are added to their work.
+    Adds applied attempts to ``done``, refused and failed attempts to the second list, the errors to ``failures``, and
+    attempts without an answer to their work.
     """
     calls = [attempt.call(writer) for attempt in attempts]
     answers = yield from all_of(calls)
@@ -312,9 +312,9 @@ def _commit(
 
 
 class _Lease:
-    """Measures the time since the first claim, by two clocks, because one may stop (sleep) or be set back.
+    """Measures the time since the first claim.
 
-    The larger of the two times counts.
+    Uses the larger time of two clocks: the monotonic clock may stop during sleep, and the other one may be set back.
     """
 
     def __init__(self, writer: Writer) -> None:
@@ -328,7 +328,7 @@ class _Lease:
 
 
 def _clean(writer: Writer, columns: Rows) -> Steps[None]:
-    """Remove columns of index rows; if that fails, log it, and leave them to `odm scrub`."""
+    """Remove columns of index rows; log a failure, and leave the columns to `odm scrub`."""
     try:
         stuck = yield from write_many(columns, writer.retry)
     except OdmError as error:
@@ -353,7 +353,7 @@ def _columns(writer: Writer, of: Iterable[tuple[Attempt, tuple[Listed, ...]]], *
 
 
 def _expects_nothing(condition: Condition | None) -> bool:
-    """Whether it is the condition of an insert, including one that replaces an expired item."""
+    """Whether this is the condition of an insert, including an insert that replaces an expired item."""
     return condition == ABSENT or (isinstance(condition, Or) and ABSENT in condition.conditions)
 
 

@@ -1,22 +1,22 @@
 """Counters: 64-bit numbers that the server increments, without a read, concurrently with all other writes.
 
-An update that only increments Counters is one ReadModifyWriteRow. That call cannot have a condition, so it also appends
-nothing to the tag and the revision, which returns both. An empty tag in the answer means that there was no item. Then
-the row is a *ghost*: it holds an empty tag, an empty revision (the *marks*) and the counters, next to any cells of
-other programs. Its writer *undoes* the increment: it sets each counter to its previous value, or deletes it if that is
-0, and deletes the marks, in one CheckAndMutateRow that checks that there is still no item and that the counters are
-unchanged since they were read. Several increments that found no item each undo what they added, in any order.
+An update that only increments Counters is one ReadModifyWriteRow. That call cannot have a condition. So it also appends
+an empty value to the tag and the revision, which returns both. An empty tag in the response means that there was no
+item. Then the row is a *ghost*: it has an empty tag, an empty revision (the *marks*) and the counters, and perhaps
+cells of other programs. The writer *undoes* the increment in one CheckAndMutateRow: it sets each counter to its
+previous value, or deletes it if that is 0, and deletes the marks, on the condition that there is still no item and the
+counters are unchanged since they were read. Several increments without an item each subtract what they added.
 
 No read takes a ghost for an item. If a writer stops before it undoes its increment, the ghost does no harm until `odm
-scrub` removes it. If another increment fails in that row before the scrub, it deletes the marks, and the number of the
-first one stays. A scrub cannot distinguish it from another program's cell, so it leaves it alone; the next item that is
-written to the row replaces it.
+scrub` removes it. If another increment finds no item in that row before the scrub, it deletes the marks, but the number
+of the first increment remains. A scrub cannot distinguish that cell from another program's cell, and does not remove
+it; the next item that is written to the row replaces it.
 
-The revision ends with the version of the item. A model whose version is not the first reads that before it increments,
-because it may find items that must be upgraded first. If the increment still finds another version (an old program that
-still runs, and a newer item), or an item with another tag than the condition requires, it is *reverted*: the counters
-are set to their previous values, if they and the revision are unchanged since the increment. Subtracting would be wrong
-if the item was replaced in between.
+The revision ends with the version of the item. If the model's version is not the first, its writer reads the revision
+before the increment, because an older item must be upgraded first. If the increment nevertheless finds another version
+(written by another program in between), or another tag than the condition requires, it is *reverted*: the counters are
+set to their previous values, if they and the revision are unchanged since the increment. To subtract would be wrong if
+the item was replaced in between.
 
 An increment does not change the row's revision. So a write that depends on the value of a counter must check the
 counter's cell in addition to the revision.
@@ -92,7 +92,7 @@ def _tag_of(part: Condition | None) -> str | None:
 
 
 def asked_version(condition: Condition | None) -> Value:
-    """The version that the condition requires of the item; None: the first, or any."""
+    """The version that the condition requires of the item; None: the first version, or any version."""
     for part in _parts(condition):
         if isinstance(part, Compare) and _is_of_version(part) and isinstance(part.right, Const):
             return part.right.value
@@ -113,11 +113,11 @@ def count(
     """Increment counters of an item in one request.
 
     Returns:
-        None if there is no item, or one with another tag or version; then nothing is added.
+        None if there is no item, or its tag or version differs; then the counters are unchanged.
 
     Raises:
-        OutcomeUnknown: the answer was lost; the call is not resent, because it would count twice. Or the increment had
-            to be reverted, and another writer has written since, perhaps based on the incremented value.
+        OutcomeUnknown: the response was lost; the call is not resent, because it could count twice. Or the increment
+            had to be reverted, but another writer has written since, perhaps based on the incremented value.
     """
     asked = asked_version(condition)
     if asked is not None:
@@ -155,12 +155,12 @@ def _columns(rules: tuple[Increment, ...]) -> Filter:
 
 
 def _version(row: Row) -> str:
-    """The version in the row's revision; "" is the first."""
+    """The version in the row's revision; "" is the first version."""
     return version_in(_held(row).get((FAMILY, REVISION), b"").decode(errors="backslashreplace"))
 
 
 def _take_back(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row) -> Steps[None]:
-    """Revert an increment; ``row`` is its answer."""
+    """Revert an increment; ``row`` is the response to it."""
     pauses = writer.retry.contention()
     held, revision = _held(row), _held(row)[FAMILY, REVISION]
     columns = [(COUNTERS, rule.qualifier) for rule in rules]
@@ -196,7 +196,7 @@ def _counters_are(rules: tuple[Increment, ...], held: Held) -> list[Filter]:
 
 
 def _counters_back(writer: Writer, rules: tuple[Increment, ...], held: Held) -> tuple[Mutation, ...]:
-    """The mutations that subtract an increment from counters. A missing counter is 0; one that becomes 0 is deleted.
+    """The mutations that subtract an increment from counters. A missing counter is 0; a counter of 0 is deleted.
 
     Raises:
         BadValue: a counter would not fit into 64 bits.
@@ -222,9 +222,9 @@ def _remove_ghost(writer: Writer, row_key: str, rules: tuple[Increment, ...], ro
 
 
 def _undo(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held) -> Steps[None]:
-    """Subtract an increment from a row without an item, and delete its marks.
+    """Subtract an increment from a row without an item, and delete the marks of the row.
 
-    If an answer is lost and the marks are gone, the call was applied, so it is not resent.
+    If a response is lost and the marks no longer exist, the call was applied, so it is not resent.
     """
     lost, failed, refused = False, writer.retry.pauses(), writer.retry.contention()
     while not held.get((FAMILY, TAG)) and not (lost and (FAMILY, TAG) not in held):
@@ -246,8 +246,8 @@ def _undo(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held
 def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held) -> CheckAndMutateRow:
     """The call that undoes an increment, if the row is unchanged since it was read.
 
-    The marks exist, unless the writer of another increment that found no item has deleted them. A predicate cannot
-    check that one cell exists and another does not. So without the marks, it can only check that no other cell exists.
+    The marks exist, unless the writer of another increment without an item has deleted them. A predicate cannot check
+    that one cell exists and another does not. So without the marks, it can only check that no changed cell exists.
     """
     marks = [mark for mark in (TAG, REVISION) if held.get((FAMILY, mark)) == b""]
     back = (*_counters_back(writer, rules, held), *map(DeleteColumn, marks))
@@ -268,7 +268,7 @@ class Guards:
     """The checks of counters on which a write depends.
 
     Attributes:
-        filters: each returns one cell if its counter is unchanged since it was read.
+        filters: each returns a cell if its counter is unchanged since the read.
         unset: calls that create missing counters before the write, because a predicate cannot check that one cell is
             missing and another exists.
     """
@@ -280,17 +280,17 @@ class Guards:
 def set_up(writer: Writer, guards: Guards) -> Steps[None]:
     """Create the missing counters that a write checks; their values stay the same.
 
-    If the item is deleted in between, a counter stays in a row without an item. It is harmless: the row has no tag, so
-    no read takes it for an item, an increment that finds no item leaves its value unchanged, and the next item that is
-    written there replaces it. It has no marks, so a scrub cannot distinguish it from another program's cell and leaves
-    it alone.
+    If the item is deleted in between, a counter remains in a row without an item. It does no harm: the row has no tag,
+    so no read takes it for an item; an increment without an item does not change it; and the next item in this row
+    replaces it. The row has no marks, so a scrub cannot distinguish the counter from another program's cell, and does
+    not remove it.
     """
     for call in guards.unset:
         yield from until_answered(call, writer.retry)
 
 
 def guards(writer: Writer, request: Operation, row_key: str, before: Stored | None) -> Guards:
-    """The checks of counters for a write that was evaluated on the item that was read."""
+    """The checks of counters for a write that was evaluated on the item ``before``."""
     if before is None:
         return Guards()
     found = {cell.qualifier.decode(): cell.value for cell in before.row.cells if cell.family == COUNTERS}

@@ -1,7 +1,7 @@
 """The connection: the only I/O of this backend, through Google's generated clients, sync and async.
 
 Sync and async share everything but the awaits: `wire` builds the messages, and the same collectors read the streams.
-Each native request is one attempt with a deadline; `retry` decides about further ones.
+Each native request is one attempt with a deadline; `retry` decides about further attempts.
 """
 
 import asyncio
@@ -57,16 +57,16 @@ if TYPE_CHECKING:
     from odm.backends.bigtable import Bigtable
 
 EMULATOR_SECONDS = 10.0
-"""For how long requests to an emulator are retried: it has no failover, and it may not have been started."""
+"""The seconds for which requests to an emulator are retried: it has no failover, and may not be running."""
 
 
 def usual_retry(emulator: str | None) -> Retry:
-    """How long to retry by default."""
+    """The default retry limits."""
     return Retry() if emulator is None else Retry(overall=EMULATOR_SECONDS)
 
 
 class BigtableConnection(Connection[Native]):
-    """One table of one Bigtable instance. Clients are made at the first request, also after a `close`."""
+    """One table of one Bigtable instance. The first request, also after a `close`, creates the clients."""
 
     def __init__(
         self,
@@ -85,14 +85,14 @@ class BigtableConnection(Connection[Native]):
 
     @property
     def fetches(self) -> bool:
-        """Yes: an index is a table of its own."""
+        """True: an index is a separate table."""
         return True
 
     def with_retry_policy(self, policy: RetryPolicy) -> "BigtableConnection":
         """A connection with another policy that shares the clients; closing one closes both.
 
-        A store's ``timeout`` is the deadline of each attempt, including a whole stream. More than 900 seconds count as
-        900: a later write could be applied after a scrub has removed its index entries as garbage.
+        A store's ``timeout`` is the deadline of each attempt, including a whole stream, and at most 900 seconds: a
+        later write could be applied after a scrub has removed its index entries as garbage.
         """
         if policy == self._retry_policy:
             return self
@@ -127,7 +127,7 @@ class BigtableConnection(Connection[Native]):
         return response.failure if isinstance(response, Read | Mutated) else None
 
     def rehearse(self, request: Request) -> Rehearsal:
-        """The requests of a write, and the rows that it would store, if its item does not exist yet."""
+        """The requests that a write would send, and the rows that it would store, if its item does not exist."""
         return rehearse(self.steps(request), self._procedures.table, self._procedures.now())
 
     def call(self, native: Native) -> Any:
@@ -136,7 +136,7 @@ class BigtableConnection(Connection[Native]):
             time.sleep(native.seconds)
             return None
         if isinstance(native, Concurrent):
-            most = COMMITS  # most of them are commits
+            most = COMMITS  # most concurrent calls are commits
             return tuple(in_threads([partial(self._outcome, call) for call in native.calls], most))
         message = self._wire.message(native)
         client = self._clients.sync(message.service)
@@ -207,7 +207,7 @@ class _Answers:
 
 
 class _Samples:
-    """Collects the answer to `SampleRowKeys`, which is only usable as a whole."""
+    """Collects the response of `SampleRowKeys`, which can only be used as a whole."""
 
     def __init__(self) -> None:
         self._samples: list[Sample] = []

@@ -1,8 +1,8 @@
 """Removes an index from the lists of the items, before its table is deleted.
 
-A write does not claim entries again that the item already lists. If an index table were deleted while items list
-entries in it, a new table with the same name would never get these entries. By the protocol, every listed entry has its
-column, so the rows of the index lead to all items that list it.
+A write does not claim entries that the item already lists. If an index table were deleted while items list entries in
+it, a new table with the same name would never get these entries. By the protocol, every listed entry has its column,
+so the rows of the index name all items that list entries in it.
 
 It stops at a cell of another program, because deleting the table would delete that cell, too.
 """
@@ -23,13 +23,13 @@ from odm.errors import BackendError, Throttled
 from odm.schema.model import Schema
 
 PAGE_ROWS = 200
-"""The most items that are changed at the same time."""
+"""The maximum number of items to change at the same time."""
 
 
 def drop_index(schema: Schema, index_table: str, retry: Retry) -> Steps[None]:
     """Remove an index from the lists of all items.
 
-    Programs whose models have the index must not write while this runs: they would list it again.
+    Programs whose models have the index must not write while this runs: they would list entries in it again.
 
     Args:
         schema: the items' table.
@@ -78,7 +78,7 @@ def _call(table: str, form: Form, index: str, row: Row) -> CheckAndMutateRow | N
     """The call that removes the index from one item's list; None if the list does not have it.
 
     Raises:
-        BackendError: the item has the tag of no entity, so another program uses the index.
+        BackendError: no entity has the tag of the item, so another program uses the index.
     """
     held = stored(row, form)
     if held is None or all(entry.index != index for entry in held.entries):

@@ -1,8 +1,8 @@
 """Mutations in protobuf's wire format (https://protobuf.dev/programming-guides/encoding), encoded by hand.
 
-A bulk write has thousands of cells. To fill in one of Google's messages for each takes more than twice as long as to
-encode it here, and longer than all other work for a row. Rare mutations still use Google's messages. A test compares
-the two encodings.
+A bulk write has thousands of cells. One of Google's messages for each cell takes more than twice as long as this
+encoder, and longer than all other work for a row. Rare mutations still use Google's messages. A test compares the two
+encodings.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ def varint(number: int) -> bytes:
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A field of bytes, text or a message; ``number`` is at most 15, so that its tag has one byte."""
+    """A field with bytes, text or a message; ``number`` is at most 15, so that its tag has one byte."""
     return b"%c%b%b" % (number << 3 | 2, varint(len(content)), content)
 
 
@@ -33,7 +33,7 @@ _LENGTHS: Final = tuple(map(varint, range(128)))
 """The varints of one byte."""
 
 _SHORT: Final = len(_LENGTHS) - 2
-"""A message shorter than this still has a length of one byte when it is wrapped in another message."""
+"""If a message is shorter than this, the length of a message around it still has one byte."""
 
 
 def mutations_of(number: int, mutations: Iterable[Mutation]) -> bytes:

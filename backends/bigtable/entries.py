@@ -1,14 +1,14 @@
-"""Row keys of index entries: from index keys and back, and the row range of a query.
+"""Row keys of index entries ↔ index keys, and the row range of a query.
 
-An index is a table of its own. The row key of an entry is index partition, index sort, item partition and item sort,
+An index is a separate table. The row key of an entry is index partition, index sort, item partition and item sort,
 joined by ``##``; in a table without sort keys it ends with the item partition::
 
     OPEN  ##2024-01-01#o1##CUSTOMER#c1##ORDER#o1
 
-No component of a key is empty, so no key contains ``##``, and a row key has one meaning. Entries sort by index sort,
+No component of a key is empty, so no key contains ``##``, and a row key is unambiguous. Entries sort by index sort,
 then by item key: a longer sort key continues with ``#`` and a component, or with another character, and both sort above
-``##``. A space that pads a component does not; `check_entries` refuses the indexes in which that would change the
-order.
+``##``. A space that pads a component sorts below ``##``; `check_entries` refuses indexes in which that would change
+the order.
 """
 
 from itertools import permutations
@@ -36,7 +36,7 @@ def entry_row(index_key: Key, key: Key) -> str:
         key: the item's own key.
 
     Raises:
-        ItemTooLarge: it is longer than Bigtable allows.
+        ItemTooLarge: the row key is longer than Bigtable allows.
     """
     parts = (*index_key, *key) if key.sort else (*index_key, key.partition)
     return checked(UNAMBIGUOUS.join(parts))
@@ -46,7 +46,7 @@ def position(row_key: str) -> Position:
     """The index key and the item's key, from the row key of an entry.
 
     Raises:
-        BackendError: it is not the row key of an entry.
+        BackendError: the text is not the row key of an entry.
     """
     match row_key.split(UNAMBIGUOUS):
         case [partition, sort, *key] if 1 <= len(key) <= 2:
@@ -57,7 +57,7 @@ def position(row_key: str) -> Position:
 
 
 def place_of(row_key: str, layout: Layout) -> Position | None:
-    """As `position`; None if it is not the row key of an entry in a table with this layout."""
+    """As `position`; None if the text is not the row key of an entry in a table with this layout."""
     try:
         found = position(row_key)
     except BackendError:
@@ -66,10 +66,10 @@ def place_of(row_key: str, layout: Layout) -> Position | None:
 
 
 def claims(row: Row, layout: Layout) -> tuple[str, ...]:
-    """The qualifiers of odm's claims among the cells that were read of an index row.
+    """The qualifiers of odm's claims among the given cells of an index row.
 
-    A claim is a cell in the family of entries whose value is the row key of the item in the index row's own key. All
-    other cells of an index table belong to other programs.
+    A claim is a cell in the family of entries whose value is the row key of the item that the index row's key names.
+    All other cells of an index table belong to other programs.
     """
     place = place_of(row.text, layout)
     if place is None:
@@ -80,7 +80,7 @@ def claims(row: Row, layout: Layout) -> tuple[str, ...]:
 
 
 def is_odms(row: Row, layout: Layout) -> bool:
-    """Whether all cells that were read of an index row are odm's claims."""
+    """Whether all given cells of an index row are odm's claims."""
     return len(claims(row, layout)) == len(row.cells)
 
 
@@ -104,8 +104,8 @@ def _bound(sort: str) -> str:
     """A bound of sort keys as a bound of row keys.
 
     If the bound extends a sort key (by ``#``, or by a zero byte to exclude it), the rows of that sort key are below the
-    bound. They continue with ``##``. A further component begins with ``$`` or a higher character, so ``#$`` separates
-    the two.
+    bound. These rows continue with ``##``. A longer sort key continues with ``#`` and ``$`` or a higher character, so
+    ``#$`` separates the two.
     """
     key = sort.removesuffix("\0")
     if key.endswith("#"):

@@ -92,7 +92,7 @@ _FAMILY_LACKS = ("unknown family", "column family not found")
 
 
 def status(failure: Exception) -> StatusCode:
-    """The gRPC status of a native failure; UNKNOWN for one that has none."""
+    """The gRPC status of a native failure; UNKNOWN for a failure without a status."""
     if isinstance(failure, GoogleAPICallError):
         return failure.grpc_status_code or StatusCode.UNKNOWN
     if isinstance(failure, Closed):
@@ -127,7 +127,7 @@ def status_of(answer: Status) -> StatusCode:
 
 
 def is_lost(failure: Exception) -> bool:
-    """Whether a write may have been applied although it failed like this."""
+    """Whether a write with this failure may have been applied."""
     return not isinstance(failure, GoogleAuthError) and status(failure) in _LOST
 
 

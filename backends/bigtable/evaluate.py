@@ -1,4 +1,4 @@
-"""Evaluates a write on the item that was read: it is refused, changes nothing, or changes the row. Without I/O."""
+"""Evaluates a write on the item that was read: the write is refused, changes nothing, or changes the row. No I/O."""
 
 from collections.abc import Mapping
 from typing import assert_never
@@ -24,7 +24,7 @@ class RowChange:
     Attributes:
         entries: the item's keys in its indexes after the change, by index.
         item: the new item; None: the item is updated or removed.
-        mutations: of the attributes that an update changes; empty where the item is replaced or removed.
+        mutations: those of the attributes that an update changes; empty if the item is replaced or removed.
         removed: the item is removed.
         guards: the counters that must be unchanged since the read, in addition to the revision.
         answer: the answer to the request when the change is applied.
@@ -42,10 +42,10 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
     """The change that a request makes to the item that was read, or the answer if nothing changes.
 
     Args:
-        writer: of the table.
+        writer: the writer of the table.
         request: the write.
         row_key: the item's row key.
-        before: the item that was read; None if it did not exist.
+        before: the item that was read; None if there was no item.
 
     Raises:
         BadValue: an action does not fit the item.

@@ -1,19 +1,19 @@
 """Conditions as predicates of one CheckAndMutateRow, and actions as mutations that need no read.
 
-No filter returns a cell of a missing row. So a condition that is false for a missing item becomes a predicate as it is,
-and the write goes into the matched mutations. A condition that is true for a missing item is negated, and the write
-goes into the unmatched mutations. For a row without an item (no ``_t``, or an empty one) every filter made here returns
-no cell.
+No filter returns a cell of a missing row. So a condition that is false for a missing item becomes a predicate without
+change, and the write goes into the matched mutations. A condition that is true for a missing item is negated, and the
+write goes into the unmatched mutations. For a row without an item (``_t`` is missing or empty), every filter made here
+returns no cell.
 
-**How filters express conditions.** A condition holds if its filter returns a cell. ``a and b``: the first cell of each
-filter, and there are two cells in all. ``a or b``: the cells of both. ``not a``: the cells of ``a`` and ``~r``, and the
-first of these is ``~r``. Every item has ``~r``, and it sorts after the attributes (google.bigtable.v2, data.proto: the
+**How filters express conditions.** A condition holds if its filter returns a cell. ``a and b``: take the first cell of
+each filter, and check that there are two. ``a or b``: the cells of both. ``not a``: the cells of ``a`` and ``~r``, if
+the first is ``~r``. Every item has ``~r``, and it sorts after the attributes (google.bigtable.v2, data.proto: the
 results of an interleave are sorted, and columns of a family sort by qualifier). Bigtable's Condition filter could
 express ``not`` too, but its documentation says that it is not atomic.
 
 **Cells of other programs** may hold a value in a form that odm does not write: with an unneeded apostrophe, or ``-0``.
-Such a cell never causes a write whose condition does not hold: where a filter must not miss a value, it covers every
-form. Elsewhere it covers only odm's forms, and a refused condition is evaluated again on the item that is read.
+Such a cell never causes a write whose condition does not hold: a filter that must not miss a value covers every form.
+Other filters cover only odm's forms, and a refused condition is evaluated again on the item that is read.
 
 **In one call**: ``=``, ``<>`` and ``in`` with null, booleans, numbers, text and bytes; ``<``, ``<=``, ``>``, ``>=`` and
 ``between`` with numbers, text and bytes; ``starts_with``; exists and missing; a key of a map in Columns, and
@@ -21,7 +21,7 @@ form. Elsewhere it covers only odm's forms, and a refused condition is evaluated
 
 **Read first, evaluated here**: comparisons with another attribute, a size, a list, map or set; ``contains`` in text,
 lists, and sets that are not in Columns; paths into plain attributes; counters, whose value may be in two cells;
-attributes whose kind differs between entities of the table; names that sort after ``~r``, such as those that begin with
+attributes whose kind differs between entities of the table; names that sort after ``~r``, such as names that begin with
 a non-ASCII letter; and conditions whose filter is larger than 20 KB.
 """
 
@@ -114,7 +114,7 @@ class Predicate:
 
 @frozen
 class Blind:
-    """Actions as mutations that do not depend on what the row holds.
+    """Actions as mutations that do not depend on the content of the row.
 
     Attributes:
         mutations: the mutations.
@@ -141,7 +141,7 @@ def predicate(condition: Condition | None, form: Form) -> Predicate | None:
 
     Args:
         condition: the condition, lowered; None always holds.
-        form: of the table.
+        form: the form of the table.
     """
     if condition is None:
         return Predicate(Nothing(), holds=False)
@@ -159,9 +159,9 @@ def predicate(condition: Condition | None, form: Form) -> Predicate | None:
 
 
 def settled(actions: Sequence[Action], condition: Condition | None) -> tuple[Action, ...]:
-    """The actions, computed where the condition fixes the value of an attribute: ``n + 1`` becomes a set of its result.
+    """The actions, computed if the condition fixes the value of the attribute: ``n + 1`` becomes a set of its result.
 
-    So an update that checks its item's Revision and increments it is one call.
+    So an update that checks and increments its item's Revision is one call.
     """
     parts = condition.conditions if isinstance(condition, And) else (condition,)
     known: dict[str, Value] = {}
@@ -176,8 +176,8 @@ def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "") ->
     """Actions that need no read: on whole attributes, and on single members of Columns. None if one needs a read.
 
     Args:
-        actions: lowered; the condition must check that the item exists.
-        form: of the table.
+        actions: the actions, lowered; the condition must check that the item exists.
+        form: the form of the table.
         now: the cells' timestamp, in microseconds.
         row_key: for messages.
 
@@ -200,7 +200,7 @@ def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "") ->
 
 
 def increments(actions: Sequence[Action], form: Form) -> tuple[Increment, ...] | None:
-    """The actions as increments of counters by the server; None if one is another action."""
+    """The actions as increments of counters by the server; None if there are other actions."""
     rules: list[Increment] = []
     for action in actions:
         match action:
@@ -246,7 +246,7 @@ class _Filters:
     """Builds the filters of one condition.
 
     Attributes:
-        form: of the table.
+        form: the form of the table.
         refuses: True: the write is refused if the filter returns a cell.
         elsewhere: each of these returns a cell if an attribute in Columns has members in its plain cell, so that the
             filters cannot evaluate the condition.
@@ -267,7 +267,7 @@ class _Filters:
                 return self._all((condition,))
 
     def _all(self, conditions: Iterable[Condition]) -> Filter:
-        """All of the conditions. Each filter also checks that there is an item, so that check is left out."""
+        """All of the conditions. Each filter also checks that there is an item, so that condition is omitted."""
         asked = [condition for condition in conditions if condition != _HERE]
         parts, lacking = self._parts(asked)
         if lacking:
@@ -282,7 +282,7 @@ class _Filters:
         return interleave(*parts) if parts else Nothing()
 
     def _parts(self, asked: Iterable[Condition]) -> tuple[list[Filter], list[Filter]]:
-        """The filters of the conditions; for negated tests, in the second list, the filter of the test itself."""
+        """The filters of the conditions; the second list has, for each negated test, the filter of the test itself."""
         parts: list[Filter] = []
         lacking: list[Filter] = []
         for condition in asked:
@@ -393,7 +393,7 @@ def _settled(action: Action, known: Item) -> Action:
         return action
     try:
         after = apply((action,), {name: known[name]})
-    except BadValue:  # if the condition holds, evaluating the item that is read raises this error
+    except BadValue:  # if the condition holds, evaluating the action on the item raises this error
         return action
     return Set(action.path, after[name]) if name in after else Remove(action.path)
 
@@ -426,7 +426,7 @@ def _blind(action: Action, form: Form, now: int, row_key: str) -> Blind | None:
 
 
 def _rewritten(cells: Iterable[SetCell]) -> Iterator[Mutation]:
-    """Mutations that replace all versions of the cells by a new one."""
+    """Mutations that replace all versions of the cells by a new version."""
     for cell in cells:
         yield DeleteColumn(cell.qualifier)
         yield cell

@@ -1,7 +1,7 @@
 """Row filters: which cells of a row a read returns. As a predicate, a filter holds if it returns any cell.
 
-The nodes only hold data; `odm.backends.bigtable.wire` writes them as google.bigtable.v2.RowFilter. As text, they look
-like filters of ``cbt``.
+The nodes only hold data; `odm.backends.bigtable.wire` writes them as google.bigtable.v2.RowFilter. Their text has the
+syntax of ``cbt`` filters.
 """
 
 from typing import Final, TypeAlias
@@ -9,18 +9,18 @@ from typing import Final, TypeAlias
 from attrs import frozen
 
 MAX_BYTES: Final = 20_480
-"""The largest size of a filter as a message (google.bigtable.v2, data.proto: RowFilter)."""
+"""The maximum bytes of a filter as a message (google.bigtable.v2, data.proto: RowFilter)."""
 
 MAX_DEPTH: Final = 20
-"""How deep filters may be nested (google.bigtable.v2, data.proto: RowFilter)."""
+"""The maximum depth of nested filters (google.bigtable.v2, data.proto: RowFilter)."""
 
 _OVERHEAD: Final = 24
-"""Bytes of one filter besides its data: tags and lengths of the message and at most three fields, each five at most."""
+"""Maximum bytes of one filter without its data: tags and lengths, at most five bytes each, of up to three fields."""
 
 
 @frozen
 class Newest:
-    """The newest cell of every column; older ones may exist until garbage collection."""
+    """The newest cell of every column; older cells may exist until garbage collection."""
 
     def __str__(self) -> str:
         return "cells-per-column=1"
@@ -171,7 +171,7 @@ class Interleave:
 
 @frozen
 class Unless:
-    """The cells that pass ``otherwise`` if ``condition`` returns no cell of the row; else none. Not atomic."""
+    """The cells that pass ``otherwise`` if ``condition`` returns no cell of the row, else no cells. Not atomic."""
 
     condition: "Filter"
     otherwise: "Filter"
@@ -220,7 +220,7 @@ def newest(family: str, qualifier: str) -> Filter:
 def chained(*filters: Filter) -> Filter:
     """A predicate that holds if each of the filters returns a cell.
 
-    Each filter is cut to its first cell, and an interleave counts equal cells separately (google.bigtable.v2,
+    Each filter is limited to its first cell, and an interleave counts equal cells separately (google.bigtable.v2,
     data.proto: RowFilter.Interleave). So the number of cells is the number of filters that hold.
     """
     if len(filters) == 1:
@@ -230,7 +230,7 @@ def chained(*filters: Filter) -> Filter:
 
 
 def fits(filter: Filter) -> bool:
-    """Whether the filter is within the server's limits. False for some filters that are just below them."""
+    """Whether the filter is within the server's limits. False for some filters just below these limits."""
     return size(filter) <= MAX_BYTES and _depth(filter) <= MAX_DEPTH
 
 

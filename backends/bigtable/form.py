@@ -16,13 +16,13 @@ Kind: TypeAlias = Literal["counter", "columns"]
 
 @frozen
 class Form:
-    """The attributes of a table that are not stored in one cell that shows its type.
+    """How the attributes of a table are stored; an attribute not named here is in one cell that shows its type.
 
     Attributes:
         kinds: which attributes are Counters or in Columns, by stored name.
         disputed: stored names that have different kinds in different entities of the table. They are written to one
-            cell, and only after the row was read.
-        texts: stored names that every entity which has them declares as text.
+            cell, and only after a read of the row.
+        texts: stored names that all entities of the table declare as text, if they have them.
         tags: the tags of the entities; an item with another tag belongs to another program. None: every tag is odm's.
         owned: distinguishes odm's rows from those of other programs.
         readers: how to read the cells of ``texts``.
@@ -73,7 +73,7 @@ class Form:
         return self.kinds.get(name)
 
     def read(self, name: str, cell: bytes) -> Value:
-        """The value in the plain cell of an attribute; raises what `odm.backends.bigtable.cells.read` raises."""
+        """The value in the plain cell of an attribute; the errors are those of `odm.backends.bigtable.cells.read`."""
         return self.readers.get(name, read)(cell)
 
     def write(self, name: str, value: Value) -> bytes:

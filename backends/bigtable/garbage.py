@@ -1,21 +1,21 @@
-"""Finds and removes garbage that writers left behind: procedures without I/O, one page of rows at a time. See `scrub`.
+"""Finds and removes the garbage of writers: procedures without I/O, one page of rows at a time. See `scrub`.
 
 Data of other programs is never removed or changed. odm owns the families ``d`` and ``c`` of rows that hold an item, its
 claims in index tables, and ghosts. A scrub does not read other families.
 
-**Index columns.** A claim that no item lists is garbage, unless its writer is still at work. So only columns older than
-the lease are checked, in this order: read the index row; then read the item; then remove the columns that the item does
-not list under their qualifier, and of these only cells from before the cut-off. In the opposite order, a claim that is
-committed in between would be taken for garbage. Rows are never removed, because a new claim may have been added to
-them. The stored list of the item counts, even if the item has expired. A column is a claim only if its value is the row
-key of the item that the index row stands for (`odm.backends.bigtable.entries.claims`).
+**Index columns.** A claim that no item lists is garbage, unless its writer is still running. So a scrub checks only
+columns older than the lease, in this order: read the index row; then read the item; then remove the columns that the
+item does not list under their qualifier, and of these only cells from before the cut-off. In the opposite order, a
+claim that is committed in between would be taken for garbage. Rows are never removed, because they may have new claims.
+The stored list of the item decides, even if the item has expired. A column is a claim only if its value is the row key
+of the item that the index row's key names (`odm.backends.bigtable.entries.claims`).
 
-**Ghosts.** An increment of a Counter where there is no item makes a row with an empty tag and an empty revision. Its
-writer undoes that (`odm.backends.bigtable.counters`). If the writer stopped before, a scrub removes exactly these cells
+**Ghosts.** An increment of a Counter without an item writes a row with an empty tag and an empty revision. Its writer
+undoes that (`odm.backends.bigtable.counters`). If the writer stopped before that, a scrub removes exactly these cells
 and the counters of the models, in one CheckAndMutateRow that checks that both marks are still empty and old. A row with
 any other cell in ``d`` or ``c`` is not a ghost.
 
-**Expired items** (optional) are removed like by any delete, on the condition that the item still has the tag of an
+**Expired items** (optional) are removed by an ordinary delete, on the condition that the item still has the tag of an
 entity with a TTL, and is still expired.
 
 **Missing index rows** (optional) are written again: see `odm.backends.bigtable.repair`.
@@ -76,13 +76,13 @@ from odm.schema.model import Schema
 _LOG = logging.getLogger("odm.bigtable")
 
 PAGE_ROWS = 500
-"""The most rows of one page."""
+"""The maximum rows of one page."""
 
 PROBE = "\0scrub"
-"""The row in which a scrub writes a cell, in a column of its own, to get the server's time."""
+"""The row in which a scrub writes a cell to get the server's time; each scrub has its own column."""
 
 PROBE_COLUMN = re.compile(rb"~scrub-[0-9a-f]{20}")
-"""The qualifier of such a column. If a scrub stops before it deletes the column, a later scrub does."""
+"""The qualifier of such a column. If a scrub stops before it deletes its column, a later scrub deletes it."""
 
 MICROS = 1_000_000
 
@@ -96,7 +96,7 @@ class Scrubbed:
     Attributes:
         rows: rows read.
         columns: columns removed from index rows.
-        ghosts: ghosts removed, which increments of Counters leave where there is no item.
+        ghosts: ghosts removed: rows that increments of Counters left without an item.
         expired: items removed whose TTL had passed.
         repaired: missing index entries of items written again.
         following: where to continue, for ``after=``; None: the scrub has finished.
@@ -132,9 +132,9 @@ class Rules:
     """The options of a scrub.
 
     Attributes:
-        lease: the age in seconds up to which cells are left alone.
+        lease: the age in seconds up to which cells are kept.
         expired: also remove items whose TTL has passed.
-        rate: the most rows per second; None: no limit.
+        rate: the maximum rows per second; None: no limit.
         after: where to continue, a `Scrubbed.following`; None: from the start.
         clock: returns seconds since the epoch; None: use the server's time.
         repair: also write missing index entries again.
@@ -149,16 +149,16 @@ class Rules:
 
 
 def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) -> Steps[Scrubbed]:
-    """Scrub the tables of a schema, first that of the items, then those of its indexes.
+    """Scrub the tables of a schema: first the items' table, then its index tables.
 
     Args:
-        writer: of the items' table.
+        writer: the writer of the items' table.
         rules: the options.
         tell: called with the progress so far after each page.
 
     Raises:
         BadValue: ``after`` does not name one of these tables.
-        Throttled: the server did not answer in time; the last progress that was reported has where to continue.
+        Throttled: the server did not answer in time; continue after the ``following`` of the last reported progress.
         OdmError: the server refused a call.
     """
     now = int(rules.clock() * MICROS) if rules.clock is not None else (yield from server_time(writer))
@@ -181,7 +181,7 @@ def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) ->
 def _begin(
     tables: Sequence[tuple[str, str | None]], after: str | None
 ) -> Iterator[tuple[str, str | None, RowRange, str | None]]:
-    """The tables that are left: name, index, the rows that are left, and the `Scrubbed.following` after the table."""
+    """The remaining tables: name, index, the range of remaining rows, and the `Scrubbed.following` after the table."""
     names = [table for table, _ in tables]
     table, _, row_key = (f"{names[0]}:" if after is None else after).partition(":")
     if table not in names:
@@ -195,8 +195,8 @@ def _begin(
 def server_time(writer: Writer) -> Steps[int]:
     """The server's time in microseconds, which is also the timestamp of claims; the local clock may be wrong.
 
-    It is the timestamp of a new cell in a column of this call. So other scrubs, and another program's row with the same
-    key, do not disturb it and are not changed.
+    It is the timestamp of a new cell, in a column that only this call uses. So the call neither depends on nor changes
+    cells of other scrubs, or of another program's row with the same key.
 
     Raises:
         BackendError: the table did not keep the cell.
@@ -227,11 +227,11 @@ class _Collector:
     """One scrub.
 
     Attributes:
-        writer: of the items' table.
+        writer: the writer of the items' table.
         rules: the options.
         now: the time of the scrub, in microseconds.
         cutoff: only cells with a timestamp before this are checked, in microseconds.
-        expiring: the tags of the entities that have a TTL, by their cells.
+        expiring: the tags of the entities that have a TTL, by the cell of the tag.
     """
 
     writer: Writer
@@ -249,7 +249,7 @@ class _Collector:
         return [(schema.name, None), *((index_table(schema.name, index), index) for index in schema.indexes)]
 
     def page(self, table: str, index: str | None, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
-        """Scrub the next rows. Returns what was done, and the last row key; None if there are no more rows."""
+        """Scrub the next rows. Returns the progress, and the last row key, or None if there are no more rows."""
         columns = self._columns if index is None else chain(Family(ENTRIES), Newest(), Before(self.cutoff))
         if columns is None:
             return Scrubbed(), None
@@ -259,7 +259,7 @@ class _Collector:
         return done + Scrubbed(len(rows)), rows[-1].text if len(rows) == PAGE_ROWS else None
 
     def _entries(self, table: str, index: str, rows: list[Row]) -> Steps[Scrubbed]:
-        """Remove old columns that no item lists. The index rows have been read; the items are read after them."""
+        """Remove old columns that no item lists; ``rows`` are the index rows, and the items are read after them."""
         layout = self.writer.layout
         claimed: list[tuple[Row, Position, tuple[str, ...]]] = []
         for row in rows:
@@ -283,7 +283,7 @@ class _Collector:
 
     @property
     def _columns(self) -> Filter | None:
-        """The filter for the items' rows, which returns every row with a tag; None: no need to read them."""
+        """The filter for the items' rows, which returns every row with a tag; None: the rows are not needed."""
         expired, repair = self.rules.expired and self.expiring, self.rules.repair and self.writer.schema.indexes
         if not (self.writer.form.owned.counters or expired or repair):
             return None
@@ -314,7 +314,7 @@ class _Collector:
         marks = {cell.qualifier: cell.value for cell in row.cells if cell.family == FAMILY}
         if marks != dict.fromkeys((TAG.encode(), REVISION.encode()), b"") or not all(map(self._is_counter, counters)):
             return None
-        # a later increment writes both marks again, with new timestamps, and its own writer undoes it
+        # a later increment writes both marks again, with new timestamps, and its writer undoes it
         same = [chain(newest(FAMILY, mark), Before(self.cutoff), ValueIs(b"")) for mark in (TAG, REVISION)]
         gone = [DeleteColumn(mark, FAMILY, self.cutoff) for mark in (TAG, REVISION)]
         gone += [DeleteColumn(cell.qualifier.decode(), COUNTERS, self.cutoff) for cell in counters]
@@ -327,7 +327,7 @@ class _Collector:
         )
 
     def _remove_expired(self, rows: list[Row]) -> Steps[int]:
-        """Remove the expired items of the models' entities. Items with a tag of no model are left alone."""
+        """Remove the expired items of the models' entities. Ignores items whose tag no model has."""
         now = Now(self.now // MICROS)
         tags, works = self.expiring, list[Work]()
         for row in rows:
@@ -344,7 +344,7 @@ class _Collector:
 
 
 def _listed(item: Row | None, index: str, place: Position) -> frozenset[str] | None:
-    """The qualifiers under which an item lists an entry; None: its list cannot be read."""
+    """The qualifiers under which an item lists an entry; None if its list cannot be read."""
     if item is None:
         return frozenset()
     try:
@@ -364,7 +364,7 @@ def _read(cell: bytes) -> Value:
 
 
 def _expiring(schema: Schema) -> dict[bytes, str]:
-    """The tags of the entities that have a TTL, by their cells."""
+    """The tags of the entities that have a TTL, by the cell of the tag."""
     return {write(tag): tag for tag, entity in schema.entities.items() if entity.ttl is not None}
 
 

@@ -42,7 +42,7 @@ Cells: TypeAlias = list[tuple[str, bytes]]
 
 
 def _plain(cell: bytes) -> Value:
-    """The value of a cell; raises for an empty set, which is stored as absence."""
+    """The value of a cell; raises ValueError for an empty set, which is not stored."""
     value = read(cell)
     if value == NO_MEMBERS:
         raise ValueError
@@ -62,7 +62,7 @@ def _floating(cell: bytes) -> Any:
 
 
 def _joined(cells: Mapping[Slot, bytes], name: str) -> Value:
-    """The value of an attribute whose members may have columns; raises for an empty set."""
+    """The value of an attribute whose members may have columns; raises ValueError for an empty set."""
     whole = read(cells[name])
     members = {slot.member: cell for slot, cell in cells.items() if type(slot) is Member and slot.name == name}
     value = joined(whole, members) if members else whole
@@ -90,11 +90,11 @@ _NAMES: Final[Mapping[str, object]] = {
     "write_text": write_text,
     "most": lambda cells: sum([4 * len(column) + 3 * len(cell) for column, cell in cells]) + 4 * len(cells),
 }
-"""The names in generated code. PLAIN, DECLARED: the first bytes of plain text, also if it is declared as text."""
+"""The names in generated code. PLAIN: the first bytes of plain text; DECLARED: the same if it is declared as text."""
 
 _TEXT: Final = "(c.decode() if (c := {0}) and c[0] in PLAIN else plain(c))"
 _DATED: Final = "(c.decode() if (c := {0})[4:5] == b'-' and 48 <= c[0] < 58 else plain(c))"
-"""A text that begins with a year, and so is not a number."""
+"""A text that begins with a year and a hyphen, so it is not a number."""
 
 _DATED_DECLARED: Final = _DATED.replace("plain(", "read_text(")
 _DECLARED: Final = "(c.decode() if (c := {0}) and c[0] in DECLARED else read_text(c))"
@@ -245,5 +245,5 @@ class CellReads(Reads):
 
 
 def _has_members(field: RecordField) -> bool:
-    """Whether the field's members may have columns: a row may have some even if the field no longer has."""
+    """Whether the field's members may have columns: a row may have some even if the field is no longer in Columns."""
     return isinstance(bare(field.type), SetType | DictType)

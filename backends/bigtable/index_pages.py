@@ -1,7 +1,7 @@
-"""Pages of a query of an index: a range of index rows, then the items that they lead to.
+"""Pages of a query of an index: reads a range of index rows, then their items.
 
-An index row only says that an item may be there, because it is written before the item and removed after it. So each
-hit is checked against the item, which lists its entries. Readers never delete entries that no item lists; `scrub` does.
+An index row is written before the item and removed after it, so its item may not exist or may not list the entry. Each
+hit is therefore checked against the item, which lists its entries. Readers never delete unlisted entries; `scrub` does.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from odm.expressions.nodes import Item
 from odm.protocol.requests import Position, Query, Scan
 
 ROW_ONLY = chain(Family(ENTRIES), First(1), Stripped())
-"""One cell of each row, without its value: a row is one hit, no matter how many attempts have claimed it. Rows of other
+"""One cell of each row, without its value: a row is one hit, even if several attempts have claimed it. Rows of other
 programs in other families are not read."""
 
 LIST_ONLY = chain(interleave(Column(FAMILY, TAG), Column(FAMILY, LISTED)), Newest())
@@ -30,7 +30,7 @@ LIST_ONLY = chain(interleave(Column(FAMILY, TAG), Column(FAMILY, LISTED)), Newes
 
 
 class Hit(NamedTuple):
-    """An item that has an entry in the range: its row, and the entry's position."""
+    """The row of an item that has an entry in the range, and the entry's position."""
 
     row: Row
     position: Position
@@ -70,7 +70,7 @@ class Entries:
     def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[Hit]]:
         """The items that list the entries and pass the filter.
 
-        Index keys are compared, not qualifiers: another attempt may have claimed the same entry since the row was read.
+        It compares index keys, not qualifiers: another attempt may have claimed the same entry since the row was read.
         """
         hits = [position(row.text) for row in rows]
         row_keys = tuple(dict.fromkeys(self.layout.row_key(hit.key) for hit in hits))

@@ -1,7 +1,7 @@
-"""Row keys: from an item's key and back, and the row range of a query.
+"""Row keys ↔ keys of items, and the row range of a query.
 
 Each item is one row. Its row key is the partition key, the table's separator and the sort key; in a table without sort
-keys it is the partition key. `odm.backends.bigtable.schema` checks that no two keys give the same row key.
+keys it is the partition key. `odm.backends.bigtable.schema` checks that no two keys have the same row key.
 """
 
 from attrs import frozen
@@ -14,7 +14,7 @@ from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
 
 MAX_ROW_KEY = 4096
-"""Bytes of a row key (google.bigtable.v2, data.proto: Row.key)."""
+"""The maximum bytes of a row key (google.bigtable.v2, data.proto: Row.key)."""
 
 
 @frozen
@@ -38,7 +38,7 @@ class Layout:
         """The row key of an item.
 
         Raises:
-            ItemTooLarge: it is longer than Bigtable allows.
+            ItemTooLarge: the row key is longer than Bigtable allows.
         """
         return checked(key.partition if self.hash_only else f"{key.partition}{self.join}{key.sort}")
 
@@ -59,9 +59,9 @@ class Layout:
 
 
 def key_of(schema: Schema, row_key: str, tag: str) -> Key | None:
-    """The key of an item, from its row key and tag; None if no model has the tag, so that the parts are not known.
+    """The key of an item, from its row key and tag; None if no model has the tag.
 
-    The model says how many components the partition has.
+    The model defines how many components the partition has.
     """
     if schema.hash_only:
         return Key(row_key)
@@ -76,10 +76,10 @@ def key_of(schema: Schema, row_key: str, tag: str) -> Key | None:
 
 
 def checked(row_key: str) -> str:
-    """The row key itself.
+    """The row key, unchanged.
 
     Raises:
-        ItemTooLarge: it is longer than Bigtable allows.
+        ItemTooLarge: the row key is longer than Bigtable allows.
     """
     size = len(row_key.encode("utf-8", "surrogateescape"))
     if size > MAX_ROW_KEY:

@@ -20,14 +20,14 @@ class RowItem(NativeItem):
     """A stored item as its row.
 
     Args:
-        row: one with an item.
-        loader: of the entities.
+        row: a row with an item.
+        loader: loads the entities.
     """
 
     __slots__ = ("_loader", "row")
 
     def __init__(self, row: Row, loader: "Loader") -> None:
-        self._made = None  # as the base does, without a call
+        self._made = None  # inlined from the base class for speed
         self.row = row
         self._loader = loader
 
@@ -52,7 +52,7 @@ class RowItem(NativeItem):
         try:
             value = NO_MEMBERS if place is None else self._loader.form.read(name, self.row.values[place])
         except UNREADABLE:
-            return self.made.get(name, default)  # raises the error in words
+            return self.made.get(name, default)  # raises a BackendError that names the cell
         return default if value == NO_MEMBERS else value
 
 
@@ -73,8 +73,8 @@ class Loader(EntityLoader[Row]):
     """Loads entities from the rows of their items.
 
     Args:
-        form: of their table.
-        codecs: of the entities.
+        form: the form of their table.
+        codecs: the codecs of the entities.
     """
 
     def __init__(self, form: Form, codecs: Iterable[EntityCodec] = ()) -> None:

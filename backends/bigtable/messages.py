@@ -1,9 +1,9 @@
 """Google's messages as plain protobuf classes: the wrapper classes of its clients are several times slower.
 
-The answer to ReadRows is parsed into a message of our own with the same wire format. Google's message wraps the family
-and the qualifier of each cell in one more message, to distinguish absent from empty. Here these fields are the bytes of
-that inner message, which suffice to look up the column. If the field is absent, it has a default that cannot equal such
-bytes.
+odm parses the response of ReadRows into its own message, which has the same wire format. Google's message wraps the
+family and the qualifier of each cell in an inner message, to distinguish absent from empty. Here these fields are the
+bytes of that inner message, which suffice to look up the column. An absent field has a default that no such bytes
+equal.
 """
 
 from typing import Any, Final

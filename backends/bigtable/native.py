@@ -1,6 +1,6 @@
 """Native requests: the procedures yield them and the driver sends them.
 
-They are frozen values of text and bytes, and do not use Google's packages. As text, they look like commands of ``cbt``,
+They are frozen values of text and bytes, and do not use Google's packages. Their text has the syntax of ``cbt``,
 Google's command line. Row keys are `str`: code points sort in the same order as their UTF-8 bytes, which is Bigtable's
 order of rows.
 """
@@ -25,7 +25,7 @@ ENTRIES = "i"
 """The column family of an index table."""
 
 SERVER_TIME = -1
-"""The timestamp for which the server sets its own time."""
+"""The timestamp that the server replaces by its own time."""
 
 ITEM: Final = Chain((AnyFamily((COUNTERS, FAMILY)), Newest()))
 """All of an item: the newest cells of odm's two families, and of no other family."""
@@ -68,9 +68,9 @@ class RowRange:
 
 @frozen
 class ReadRows:
-    """Read rows by ``keys``, or in ``range``, and of them the cells that pass ``filter``. Response: `Read`.
+    """Read rows by ``keys``, or in ``range``; only the cells that pass ``filter``. Response: `Read`.
 
-    ``limit`` is the most rows. A row of which no cell passes is not in the answer.
+    ``limit`` is the maximum number of rows. The response omits rows of which no cell passes.
     """
 
     table: str
@@ -166,9 +166,9 @@ class MutateRows:
 
 @frozen
 class CheckAndMutateRow:
-    """Change one row, depending on whether a cell of it passes the predicate. Response: bool, whether one did.
+    """Change one row, depending on whether a cell of it passes the predicate. Response: bool, whether a cell passed.
 
-    ``predicate`` None: any cell passes, so it checks whether the row exists.
+    ``predicate`` None: any cell passes, so the request checks whether the row exists.
     """
 
     table: str
@@ -186,7 +186,7 @@ class CheckAndMutateRow:
 
 @frozen
 class Increment:
-    """Add to the number in a cell, 8 bytes, big-endian and signed; a missing cell counts as 0."""
+    """Add to the number in a cell (8 bytes, big-endian, signed); a missing cell counts as 0."""
 
     qualifier: str
     by: int
@@ -210,7 +210,7 @@ class AppendValue:
 
 @frozen
 class ReadModifyWriteRow:
-    """Increment cells or append to them, without a condition. Response: `Row` of the cells that it wrote."""
+    """Increment cells or append to them, without a condition. Response: `Row` of the written cells."""
 
     table: str
     key: str
@@ -248,8 +248,8 @@ class ModifyFamilies:
 
     Attributes:
         table: the table.
-        create: families to add, name to the number of versions that garbage collection keeps.
-        update: families to change, likewise.
+        create: families to add: name to the number of versions that garbage collection keeps.
+        update: families to change: the same.
     """
 
     table: str
@@ -339,7 +339,7 @@ class Cell(NamedTuple):
 class Row:
     """One row that was read: its columns, and in the same order their values and timestamps.
 
-    Rows of one answer that have the same columns share one tuple of them.
+    Rows of one response that have the same columns share one tuple of columns.
     """
 
     __slots__ = ("columns", "key", "timestamps", "values")
@@ -359,7 +359,7 @@ class Row:
     def parted(
         cls, key: bytes, columns: tuple[Column, ...], values: tuple[bytes, ...], timestamps: tuple[int, ...]
     ) -> "Row":
-        """The row of these columns, values and timestamps."""
+        """The row with these columns, values and timestamps."""
         row = cls.__new__(cls)
         row.key, row.columns, row.values, row.timestamps = key, columns, values, timestamps
         return row
@@ -389,9 +389,9 @@ class Row:
 
 @frozen
 class Read:
-    """The answer to one attempt of `ReadRows`: whole rows, and the failure that ended it, if one did.
+    """The answer to one attempt of `ReadRows`: whole rows, and the failure that ended the attempt, if any.
 
-    ``scanned``: the last row key that the server has scanned, whether or not its row is in the answer.
+    ``scanned``: the last row key that the server has scanned, whether or not its row is in ``rows``.
     """
 
     rows: tuple[Row, ...] = ()
@@ -412,7 +412,7 @@ Families: TypeAlias = Mapping[str, str]
 
 @frozen
 class Tables:
-    """A page of table names; ``following`` is the token of the next page, "" on the last one."""
+    """A page of table names; ``following`` is the token of the next page, "" on the last page."""
 
     names: tuple[str, ...]
     following: str = ""
@@ -427,7 +427,7 @@ class Status(NamedTuple):
 
 @frozen
 class Mutated:
-    """The answer to one attempt of `MutateRows`: each entry's status by its index, and the failure, if one ended it."""
+    """The answer to one attempt of `MutateRows`: statuses by the index of the entry, and the failure that ended it."""
 
     answers: Mapping[int, Status] = field(default=Factory(dict))
     failure: Exception | None = None

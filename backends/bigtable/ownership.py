@@ -2,11 +2,11 @@
 
 odm reads, writes and deletes only the column families ``d`` and ``c`` of a row. So every read of items uses the filter
 `native.ITEM`, and a row is replaced or deleted family by family, never as a whole. A row holds an *item* if its tag,
-``d:_t``, exists and is not empty. Otherwise, other cells of ``d`` and ``c`` belong to a *stranger*, another program: no
-call replaces or deletes them, and reads treat the row like an item of an unknown entity.
+``d:_t``, exists and is not empty. Otherwise, cells of ``d`` and ``c`` belong to another program, here called a
+*stranger*: no call replaces or deletes them, and reads treat the row like an item of an unknown entity.
 
-An empty ``d:_t`` and ``d:~r`` are the *marks* that an increment leaves where there is no item (see `counters`). Marks
-and the columns of the models' Counters do not count as a stranger's cells.
+An empty ``d:_t`` and ``d:~r`` are the *marks* that an increment leaves if there is no item (see `counters`). Marks and
+the columns of the models' Counters do not count as a stranger's cells.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,13 +33,13 @@ from odm.backends.bigtable.native import COUNTERS, FAMILY, DeleteFamily, Row
 from odm.codec import TAG
 
 REMOVED: Final = (DeleteFamily(FAMILY), DeleteFamily(COUNTERS))
-"""The mutations that delete an item, and leave the cells of other families."""
+"""The mutations that delete an item, but not the cells of other families."""
 
 PROBE_PREFIX: Final = "~scrub-"
 """The first characters of the columns that a scrub writes to get the server's time."""
 
 _BOOKKEEPING: Final = ((TAG, f"{TAG}\0"), (REVISION, f"{REVISION}\0"), (PROBE_PREFIX, "~scrub."))
-"""The columns of family ``d`` that do not show a stranger, as sorted ranges of qualifiers; each has its own check."""
+"""The columns of family ``d`` that do not show a stranger, as sorted ranges of qualifiers; they have other checks."""
 
 _MARKS: Final = frozenset({TAG.encode(), REVISION.encode()})
 
@@ -52,10 +52,10 @@ class Owned:
 
     Attributes:
         counters: the qualifiers of the models' Counters. In a row without an item, an increment in progress may have
-            made them, so they do not show a stranger.
+            written them, so they do not show a stranger.
         held: returns the tag of an item; and, if there is no tag, a cell that shows a stranger, without its value.
-        bookkeeping: the same, with an item's revision and the list of its index entries.
-        taken: returns a cell if the row holds an item or a stranger's cells, so that no new item may be written there.
+        bookkeeping: the same, and an item's revision and list of index entries.
+        taken: returns a cell if the row holds an item or a stranger's cells, so that no new item may be written to it.
     """
 
     counters: frozenset[str] = frozenset()
@@ -81,8 +81,8 @@ class Owned:
         """Returns a cell if the row holds an item with another tag, or a stranger's cells.
 
         It contains a Condition filter, which is not atomic (google.bigtable.v2, data.proto: RowFilter.Condition). If
-        the row is written at the same time, an item with this tag may be taken for a stranger's, so the caller reads
-        the row. A stranger's cells that existed before are never missed.
+        the row is written at the same time, the filter may also return a cell of an item with this tag, so the caller
+        reads the row to check. It never misses a stranger's cells that existed before.
         """
         return Unless(chain(newest(FAMILY, TAG), ValueIs(write(tag))), self.taken)
 
@@ -96,7 +96,7 @@ class Owned:
 
 
 def _is_odms(qualifier: bytes, value: bytes) -> bool:
-    """Whether odm makes such a cell in family ``d`` of a row without an item."""
+    """Whether odm writes such a cell to family ``d`` of a row without an item."""
     return value == b"" if qualifier in _MARKS else qualifier.startswith(PROBE_PREFIX.encode())
 
 

@@ -20,21 +20,21 @@ from odm.expressions.nodes import Item
 from odm.protocol.requests import Page, Position, Query, Scan
 
 PAGE_ROWS = 1000
-"""The most rows of one read, which bounds the size of a page."""
+"""The maximum rows of one read, which bounds the size of a page."""
 
 FIRST_ROWS = 50
-"""The fewest rows of a read with a filter, because few of them may pass."""
+"""The minimum rows of a read with a filter, because few of them may pass."""
 
 H = TypeVar("H")
 """A result of a source: a row, or a row with its position."""
 
 
 class Source(Protocol[H]):
-    """The rows that a page is read from, and how they become results."""
+    """The rows of a page, and how they become results."""
 
     @property
     def table(self) -> str:
-        """The table that holds them."""
+        """The table of the rows."""
         ...
 
     @property
@@ -55,11 +55,11 @@ class Source(Protocol[H]):
         ...
 
     def items(self, kept: list[H]) -> Sequence[Item]:
-        """The items of results."""
+        """The items of the results."""
         ...
 
     def positions(self, kept: list[H]) -> Sequence[Position]:
-        """The positions of results."""
+        """The positions of the results."""
         ...
 
 
@@ -78,7 +78,7 @@ class Items:
     loader: Loader
 
     def cells(self, request: Query | Scan) -> Filter:
-        """The filter for the whole item; to count all items, one for its tag."""
+        """The filter for the whole item; for a count of all items, the filter for the tag."""
         return self.loader.form.owned.held if request.count and request.filter is None else ITEM
 
     def place(self, row_key: str) -> Position:
@@ -109,14 +109,14 @@ def passes(request: Query | Scan, item: Item) -> bool:
 
 
 def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: Retry) -> Steps[Page]:
-    """Read a page: until the limit is reached, or without a limit, one read.
+    """Read a page: read rows until the limit is reached; without a limit, read once.
 
-    A page never ends because rows did not pass. The next page begins after the last row that was examined.
+    A page never ends because rows did not pass the filter. The next page begins after the last row that was examined.
 
     Args:
         request: the query or scan; ``span`` already takes its range and ``after`` into account.
         source: the rows to read.
-        span: the range of rows to read, in either direction.
+        span: the range of rows to read, forwards or in reverse.
         retry: how long to retry.
     """
     kept: list[H] = []
@@ -141,7 +141,7 @@ def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: R
 
 
 def _rows(request: Query | Scan, found: int, seen: int) -> int:
-    """How many rows to read next. With a filter, reads grow until the page is full, because any number may pass."""
+    """How many rows to read next. With a filter, each read is larger, because any number of rows may pass."""
     if request.limit is None:
         return PAGE_ROWS
     lacking = request.limit - found

@@ -1,7 +1,7 @@
 """Parallel scans: where to divide a table, so that no partition is divided.
 
-SampleRowKeys returns row keys at roughly equal distances in the bytes of a table, and may return others with each call.
-So a division is valid for the parts of one call, and another call cannot repeat it.
+SampleRowKeys returns row keys that divide a table into parts of roughly equal bytes, and may return different keys in
+each call. So the parts of one call belong together, and another call cannot reproduce them.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""What a write would send and store, for `explain`, in the syntax of ``cbt``, Google's command line.
+"""The requests that a write would send and the rows that it would store, for `explain`, in the syntax of ``cbt``.
 
-The procedure of the write runs without a driver, and gets the answers of empty tables. So the requests are exactly
+The procedure of the write runs without a driver, and gets the responses of empty tables. So the requests are exactly
 those of the procedure, and the rows consist of the cells in these requests.
 """
 
@@ -33,7 +33,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ESCAPES: Final = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
 
 Rows: TypeAlias = Mapping[str, Mapping[str, SetCell]]
-"""By row key, and by column in the form ``family:qualifier``."""
+"""Cells by row key, and by column in the form ``family:qualifier``."""
 
 
 def rehearse(steps: Steps[Any], table: str, now: int) -> Rehearsal:
@@ -57,9 +57,9 @@ def rehearse(steps: Steps[Any], table: str, now: int) -> Rehearsal:
 
 
 def _most(sent: list[Native], table: str) -> int | None:
-    """The most requests; None: not limited.
+    """The maximum number of requests; None: not limited.
 
-    A refused condition takes one more request. A write that reads first starts over if other writers change the row.
+    A refused condition needs one more request. A write that reads first starts over if other writers change the row.
     """
     if isinstance(sent[0], MutateRow):
         return 1
@@ -80,7 +80,7 @@ def _writes(native: Native, table: str) -> bool:
 
 
 def _nothing(native: Native) -> Any:
-    """The answer of a table without rows."""
+    """The response of a table without rows."""
     if isinstance(native, ReadRows):
         return Read()
     if isinstance(native, MutateRows):

@@ -5,17 +5,17 @@ an action outside of odm breaks that: an index table was deleted by hand, or res
 later write repairs it, because an entry that is already listed keeps its qualifier and is not claimed again. So a
 repair sends these claims again: the listed qualifier, with the item's row key as value and the server's time.
 
-It reads the items, and writes nothing where the column exists. It may run while others write:
+It reads the items, and writes only missing columns. It may run while other programs write:
 
-* An item that is changed or deleted after its list was read may no longer have the entry, and its writer may have
-  removed the column already. Then the repair leaves a column that no item lists. It is garbage like any claim of a
-  writer that stopped: readers ignore it, it is younger than the lease, and a later scrub removes it.
+* If an item is changed or deleted after its list was read, its writer may already have removed the column. Then the
+  repair writes a column that no item lists. This is garbage like any claim of a writer that stopped: readers ignore it,
+  and a later scrub removes it when it is older than the lease.
 * An item that loses an entry and gets it again lists it under another qualifier, because a qualifier is the id of one
   attempt and no id is used twice. So the garbage above is never taken for a column of the new entry.
 * An entry that an item lists under the same qualifier in two reads was listed all the time in between, so its column
   must have existed. The list is read again before an entry is reported as missing or written.
 
-Entries in indexes that no model has, and items whose tag no model has, are left alone.
+A repair ignores entries in indexes that no model has, and items whose tag no model has.
 """
 
 import logging
@@ -55,10 +55,10 @@ class Lost:
 
 
 def repair(writer: Writer, rows: Sequence[Row]) -> Steps[int]:
-    """Write the missing entries that items list; returns how many.
+    """Write the missing entries that items list. Returns the number of entries.
 
     Args:
-        writer: of the items' table.
+        writer: the writer of the items' table.
         rows: rows of items, with at least their tags and lists.
 
     Raises:
@@ -77,10 +77,10 @@ def repair(writer: Writer, rows: Sequence[Row]) -> Steps[int]:
 
 
 def missing(writer: Writer, rows: Sequence[Row], absent: Collection[str] = ()) -> Steps[list[Lost]]:
-    """The entries that items list and that are missing in the index tables.
+    """The entries that items list but that are missing in the index tables.
 
     Args:
-        writer: of the items' table.
+        writer: the writer of the items' table.
         rows: rows of items, with at least their tags and lists.
         absent: the indexes that have no table.
     """
@@ -94,7 +94,7 @@ def missing(writer: Writer, rows: Sequence[Row], absent: Collection[str] = ()) -
 
 
 def _listed(writer: Writer, rows: Iterable[Row]) -> Iterator[Lost]:
-    """The entries that items list, for items of the models' entities and indexes of the models."""
+    """The entries that items list; only items of the models' entities, and entries in the models' indexes."""
     tags = {write(tag): tag for tag in writer.schema.entities}
     for row in rows:
         tag = next((tags.get(cell.value) for cell in row.cells if cell[:2] == (FAMILY, TAG.encode())), None)

@@ -3,7 +3,7 @@
 A procedure yields native requests, is sent their responses, and returns the response that the request's docstring in
 `odm.protocol.requests` describes.
 
-After a lost answer, reads and changes of tables are retried. For writes, see `writes`, `commit`, `counters` and
+Reads and changes of tables are retried after a lost response. For writes, see `writes`, `commit`, `counters` and
 `batches`.
 """
 
@@ -40,7 +40,7 @@ class Procedures:
     """The procedures of one table.
 
     Attributes:
-        schema: the table.
+        schema: the schema of the table.
         retry: how long to retry.
         now: returns the timestamp of written cells, in microseconds.
         ids: returns a new id for each attempt to write.
@@ -65,7 +65,7 @@ class Procedures:
         """The procedure for a request.
 
         Raises:
-            Unsupported: Bigtable cannot do this; raised before the first native request.
+            Unsupported: Bigtable does not support the request; raised before the first native request.
         """
         match request:
             case req.Get():
@@ -119,7 +119,7 @@ class Procedures:
         return self.loader.item(rows[0]) if rows else None
 
     def batch_get(self, keys: tuple[Key, ...], *, tags: bool = False) -> Steps[tuple[Item | None, ...]]:
-        """Read rows by key, or only their tags; in one request unless there are very many keys."""
+        """Read rows by key, or only their tags; in one request, unless there are very many keys."""
         row_keys = tuple(map(self.layout.row_key, keys))
         found = yield from read_many(self.table, row_keys, self.retry, self.writer.form.owned.held if tags else ITEM)
         return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
@@ -145,8 +145,8 @@ class Procedures:
     def scan(self, request: req.Scan) -> Steps[req.Page]:
         """Read a page of the whole table.
 
-        A row key cannot be split into partition and sort without knowing its entity. To continue a scan, the whole row
-        key suffices, so its positions have the row key as their partition, and no sort.
+        A row key cannot be split into partition and sort if its entity is not known. To continue a scan, the row key
+        suffices, so the positions have the whole row key as their partition, and no sort.
         """
         span = RowRange() if request.part is None else RowRange(*request.part)
         if request.after is not None:

@@ -1,4 +1,4 @@
-"""Retries: how often, with which pauses, and of which calls. Procedures without I/O, which yield pauses as requests."""
+"""Retries: which calls, how often, and with which pauses. Procedures without I/O, which yield pauses as requests."""
 
 import logging
 import random
@@ -21,8 +21,8 @@ ATTEMPT_SECONDS = 20.0
 """The deadline of one attempt, including a whole stream; the same as in Google's clients."""
 
 OVERALL_SECONDS = 60.0
-"""For how long calls are retried after the first failure. A read that returns rows, or a bulk write that is answered
-completely, starts this time again; Google's clients continue a read or bulk write for 600 seconds in all."""
+"""The seconds for which calls are retried after the first failure. A read that returns rows, or a bulk write that is
+answered completely, starts this time again; Google's clients retry a read or bulk write for 600 seconds in total."""
 
 
 @frozen
@@ -30,10 +30,10 @@ class Retry:
     """How long and how often to retry.
 
     Attributes:
-        overall: seconds after which no attempt begins; None: only ``times`` counts.
-        times: the most retries of a call; None: only ``overall`` counts.
-        first: the longest first pause, in seconds; it doubles with each retry.
-        most: the longest pause, in seconds.
+        overall: the seconds after which no attempt begins; None: only ``times`` applies.
+        times: the maximum number of retries of a call; None: only ``overall`` applies.
+        first: the maximum first pause, in seconds; it doubles with each retry.
+        most: the maximum pause, in seconds.
         clock: returns seconds of a monotonic clock.
         jitter: returns a number in ``[0, 1)`` by which a pause is multiplied, so that clients retry at different times.
     """
@@ -57,7 +57,7 @@ class Retry:
             longest = min(2 * longest, self.most)
 
     def with_retry_policy(self, policy: RetryPolicy) -> "Retry":
-        """The same with a store's ``retries``, which replaces the limit by time."""
+        """A copy with a store's ``retries``, which replaces the time limit."""
         return self if policy.retries is None else evolve(self, overall=None, times=policy.retries)
 
     def contention(self) -> Iterator[Sleep]:
@@ -77,7 +77,7 @@ def once(call: Call) -> Steps[Any]:
 
 
 def all_of(calls: Sequence[Call]) -> Steps[tuple[Any, ...]]:
-    """Make calls at the same time; returns for each its response or its native failure."""
+    """Make calls at the same time. Returns, for each call, its response or its native failure."""
     if len(calls) > 1:
         return tuple((yield Concurrent(tuple(calls))))
     try:
@@ -146,7 +146,7 @@ def read_all(call: ReadRows, retry: Retry) -> Steps[list[Row]]:
 
 
 def _rest(call: ReadRows, read: Read) -> ReadRows | None:
-    """The part that is still to be read; None if everything was read."""
+    """The part that is not read yet; None if everything was read."""
     limit = None if call.limit is None else call.limit - len(read.rows)
     if limit == 0:
         return None

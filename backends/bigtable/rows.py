@@ -1,11 +1,11 @@
-"""Builds rows from the chunks of a ReadRows answer, strictly by the published rules.
+"""Builds rows from the chunks of a ReadRows response, strictly by the published rules.
 
 The server may cut rows into chunks anywhere: it omits fields that did not change, splits long values, and resets a row
-that it cannot finish. The sync and async drivers both pass their responses to this module. Anything that breaks a rule
-of google.bigtable.v2 (bigtable.proto, CellChunk) is an error.
+that it cannot finish. The sync and async drivers both pass their responses to this module. A response that breaks a
+rule of google.bigtable.v2 (bigtable.proto, CellChunk) is an error.
 
-A scan spends nearly all of its time in this loop, so the fields of a chunk are read in one step, and the name of a
-column is decoded only the first time.
+A scan spends nearly all of its time in this loop, so it reads the fields of a chunk in one step, and decodes the name
+of a column only once.
 """
 
 from operator import attrgetter
@@ -20,14 +20,14 @@ _FIELDS: Final = attrgetter(
 )
 
 _NOTHING: Final = (b"", ABSENT, ABSENT, 0, b"", 0)
-"""The first fields of a chunk that carries no data."""
+"""The first fields of a chunk without data."""
 
 
 class RowMerger:
-    """Collects the rows of one answer, in the order of reading.
+    """Collects the rows of one response, in the order of reading.
 
     Attributes:
-        rows: the rows that are committed so far.
+        rows: the rows committed so far.
     """
 
     def __init__(self, *, reverse: bool = False) -> None:
@@ -74,7 +74,7 @@ class RowMerger:
     def _take(
         self, key: bytes, family: bytes, qualifier: bytes, timestamp: int, value: bytes, size: int, reset: bool, _: bool
     ) -> None:
-        """Take any chunk: a reset, a cell, or a part of one."""
+        """Take any chunk: a reset, a cell, or a part of a cell."""
         if reset:
             self._reset((key, family, qualifier, timestamp, value, size))
             return
@@ -89,7 +89,7 @@ class RowMerger:
             self._parts.clear()
 
     def _begin_cell(self, key: bytes, family: bytes, qualifier: bytes, timestamp: int) -> None:
-        """Take the first chunk of a cell; fields that it omits are those of the previous cell."""
+        """Take the first chunk of a cell; omitted fields have the values of the previous cell."""
         if not self._key:
             self._begin_row(key)
         elif key and key != self._key:

@@ -1,4 +1,4 @@
-"""Checks that Bigtable can store a compiled schema, before any request; and the tables that it needs."""
+"""Checks, before any request, that Bigtable can store a compiled schema; and the tables that the schema needs."""
 
 import re
 
@@ -18,8 +18,8 @@ def check(schema: Schema) -> None:
     """Refuse a schema that Bigtable cannot store.
 
     Raises:
-        SchemaError: the name of the table, an index or an attribute is not valid on Bigtable; a row key could stand
-            for two keys; or the entries of an index would not sort correctly.
+        SchemaError: the name of the table, an index or an attribute is not valid on Bigtable; two keys could have the
+            same row key; or the entries of an index would not sort correctly.
     """
     if not TABLE_NAME.fullmatch(schema.name):
         raise SchemaError(

@@ -1,7 +1,7 @@
-"""Removes garbage that interrupted writers left behind: ``odm scrub``, and the same as functions.
+"""Removes the garbage of interrupted writers: ``odm scrub``, and the same as functions.
 
-Reads are correct without it: they ignore the garbage, which costs only time and storage. So run it rarely, for example
-once a day. It may run while other programs write, several scrubs may run at once, and it may be stopped at any time::
+Reads are correct without a scrub: they ignore the garbage, which costs only time and storage. So run it rarely, for
+example once a day. It may be stopped at any time, and run at the same time as other scrubs and writers::
 
     from odm.backends.bigtable import Bigtable
     from odm.backends.bigtable.scrub import scrub
@@ -9,11 +9,11 @@ once a day. It may run while other programs write, several scrubs may run at onc
     print(scrub(Bigtable("my-project", "shop"), table))
 
 It removes index columns that no item lists (a write stopped before its item was written, or before the item's previous
-entries were removed), rows that increments of Counters leave where there is no item, and with ``expired=True`` items
-whose TTL has passed. Index columns and counters younger than the lease of one hour are left alone, because their writer
-may still be at work. Rows, cells and column families of other programs are neither removed nor changed.
+entries were removed), rows that increments of Counters left without an item, and with ``expired=True`` items whose TTL
+has passed. It keeps index columns and counters younger than the lease of one hour, because their writer may still be
+running. It neither removes nor changes rows, cells and column families of other programs.
 
-With ``repair=True`` it also writes missing index entries again that items list. They are missing if an index table was
+With ``repair=True`` it also writes index entries again that items list but that are missing, because an index table was
 deleted by hand or restored from a backup; see `odm.backends.bigtable.repair`.
 """
 
@@ -51,21 +51,21 @@ def scrub(  # noqa: PLR0913  # its options
     """Remove garbage from the tables of a schema.
 
     Args:
-        backend: the instance.
+        backend: the Bigtable instance.
         table: the table; its indexes are scrubbed, too.
         prefix: the prefix of the `odm.Store`.
         expired: also remove items whose TTL has passed, with their index entries. This reads the whole table, as does
             a scrub of a table in which a model has a Counter.
-        repair: also write missing index entries again that items list. This reads the whole table.
-        rate: the most rows per second; None: no limit.
+        repair: also write missing index entries again. This reads the whole table.
+        rate: the maximum rows per second; None: no limit.
         after: continue an earlier call: the last `Scrubbed.following` that was passed to ``tell``.
         tell: called with the progress so far after each page of 500 rows.
-        lease: the age in seconds up to which index columns and counters are left alone. Writers rely on one hour; use
-            less only if no program writes.
+        lease: the age in seconds up to which index columns and counters are kept. Writers rely on one hour; use less
+            only if no program writes.
         clock: returns seconds since the epoch, for tests; None: the server's time, which is also that of the columns.
 
     Returns:
-        What was done.
+        The rows read, and what was removed and repaired.
 
     Raises:
         BadValue: an argument is not valid.

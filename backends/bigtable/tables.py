@@ -33,8 +33,8 @@ from odm.schema.model import Schema
 def create(schema: Schema, retry: Retry) -> Steps[None]:
     """Create the tables, and add missing column families to existing ones.
 
-    Nothing else about existing tables is changed. Items that were written before their model had an access pattern have
-    no entries in its index table until they are written again.
+    It changes nothing else of existing tables. Items that were written before their model had an access pattern have no
+    entries in its index table until they are written again.
 
     Raises:
         BackendError: a table belongs to another program.
@@ -57,13 +57,13 @@ def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Steps[None
     """Change the tables to match the models.
 
     Args:
-        schema: the tables that the models need.
+        schema: the schema of the models.
         retry: how long to retry.
-        drop: also delete index tables that no model has, and set the families' garbage collection rule to one version.
+        drop: also delete index tables that no model uses, and set the families' garbage collection rule to one version.
         tell: called with each change before it is made.
 
     Raises:
-        BackendError: a change is refused, or an index table that no model has holds rows of other programs.
+        BackendError: a change is refused, or an index table that no model uses has rows of other programs.
     """
     kinds: set[Kind] = {"create", "add", "change"}
     if drop:
@@ -74,8 +74,8 @@ def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Steps[None
 def drop(schema: Schema, retry: Retry) -> Steps[None]:
     """Delete the tables; a missing table is not an error.
 
-    The items' table is deleted first. If an index table were deleted first and created again in between, it would lack
-    the entries that the items list.
+    The items' table is deleted first. If an index table were deleted first, and another program created it again, it
+    would lack the entries that the items list.
     """
     items, *entries = map(DeleteTable, _wanted(schema))
     yield from answers_of((items,), retry, NotFound)
@@ -118,12 +118,12 @@ def _refuse(found: Iterable[TableChange]) -> None:
 
 
 def _wanted(schema: Schema) -> list[str]:
-    """The names of the schema's tables, that of the items first."""
+    """The names of the schema's tables; the items' table is the first."""
     return [call.table for call in tables(schema)]
 
 
 def _described(names: Iterable[str], retry: Retry) -> Steps[dict[str, Families]]:
-    """The column families of those of the tables that exist."""
+    """The column families of the tables that exist, by table name."""
     calls = [*map(GetTable, names)]
     answers = yield from answers_of(calls, retry, NotFound)
     return {
@@ -143,9 +143,9 @@ def _names(schema: Schema, retry: Retry) -> Steps[list[str]]:
 
 
 def _could_be_index(schema: Schema, name: str) -> bool:
-    """Whether a table could belong to an index that no model has.
+    """Whether a table could belong to an index that no model uses.
 
-    A name with one more dot is excluded: ``shop.eu.by_day`` may belong to an index of a table ``shop.eu``.
+    A name with another dot is excluded: ``shop.eu.by_day`` may belong to an index of a table ``shop.eu``.
     """
     head, dot, index = name.partition(f"{schema.name}.")
     return not head and bool(dot) and "." not in index and name not in _wanted(schema)

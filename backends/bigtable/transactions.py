@@ -1,4 +1,4 @@
-"""Which transactions Bigtable cannot do, and what to do instead: Bigtable is atomic for one row only."""
+"""The transactions that Bigtable does not support, and alternatives: Bigtable is atomic for one row only."""
 
 from collections.abc import Sequence
 

@@ -88,7 +88,7 @@ class Wire:
     """Builds the messages for one instance.
 
     Attributes:
-        instance: its full name, ``projects/<project>/instances/<instance>``.
+        instance: the full name, ``projects/<project>/instances/<instance>``.
         app_profile: the app profile of every request for data; "" is the instance's default.
         seconds: the deadline of an attempt.
     """

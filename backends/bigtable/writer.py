@@ -23,20 +23,20 @@ def now_micros() -> int:
 
 
 def new_id() -> str:
-    """The id of an attempt to write: random, so that no two attempts have the same."""
+    """The id of an attempt to write: random, and therefore unique."""
     return secrets.token_hex(10)
 
 
 def versioned(id: str, version: Value) -> str:
-    """The revision that an attempt writes: its id, then a dot and the item's version, unless that is the first.
+    """The revision that an attempt writes: its id, then a dot and the item's version, unless that is the first version.
 
-    An increment of a counter reads the revision, and learns the item's version from it.
+    An increment of a counter reads the item's version from the revision.
     """
     return f"{id}.{version}" if version else id
 
 
 def version_in(revision: str) -> str:
-    """The version in a revision; "" is the first."""
+    """The version in a revision; "" is the first version."""
     return revision.partition(".")[2]
 
 
@@ -45,13 +45,13 @@ class Writer:
     """Where and how the items of a table are written.
 
     Attributes:
-        schema: the table.
+        schema: the schema of the table.
         retry: how long to retry.
         now: returns the timestamp of written cells, in microseconds.
         ids: returns a new id for each attempt to write.
         layout: how row keys are built.
         form: how attributes are stored.
-        local: the local indexes, and which part of an item each would hold on DynamoDB.
+        local: the local indexes, each with the attributes that it would project on DynamoDB.
     """
 
     schema: Schema
@@ -69,7 +69,7 @@ class Writer:
     )
 
     def id_of(self, version: Value) -> str:
-        """A new revision for an item of this version; None is the first."""
+        """A new revision for an item of this version; None is the first version."""
         return versioned(self.ids(), version)
 
     @property
@@ -81,12 +81,12 @@ class Writer:
         """The row key of an item.
 
         Raises:
-            ItemTooLarge: it is longer than Bigtable allows.
+            ItemTooLarge: the row key is longer than Bigtable allows.
         """
         return self.layout.row_key(key)
 
     def unlisted(self, request: Put) -> bool:
-        """Whether neither this item nor any other that may be stored under its key has index entries."""
+        """Whether neither this item nor any item that may be stored under its key has index entries."""
         if request.entries or not self.schema.indexes:
             return not request.entries
         entity = self.schema.entities.get(request.item[TAG])

@@ -1,15 +1,15 @@
 """How a write is sent: in one call where the server can evaluate and apply it, otherwise through `commit`.
 
-* **Put** without a condition, where neither the old nor the new item can have index entries: one CheckAndMutateRow,
-  whose predicate checks that the row holds no cells of another program; in an ``exclusive`` table, one MutateRow. It
-  deletes the old item and sets every cell with an explicit timestamp. Applied twice it has the same result, so it is
-  retried until it is answered. As with any repeated put, a put of another writer in between is overwritten.
+* **Put** without a condition, if neither the old nor the new item can have index entries: one CheckAndMutateRow, whose
+  predicate checks that the row holds no cells of another program; in an ``exclusive`` table, one MutateRow. It deletes
+  the old item and sets every cell with an explicit timestamp. It is idempotent, so it is retried until it is answered.
+  As with any repeated put, it overwrites a put of another writer in between.
 * **Increments of Counters only**: one ReadModifyWriteRow (`counters`).
-* **One CheckAndMutateRow**, where the server can evaluate the condition, the actions do not depend on stored values,
-  and no index entry changes. If it is refused, `commit` reads the item, evaluates the condition, and answers or tries
-  again. If its answer is lost, it is not resent: the row's revision shows whether it was applied. A deleted row cannot
-  show that.
-* **All others**: read, evaluated here, and committed under a check of the revision.
+* **One CheckAndMutateRow**, if the server can evaluate the condition, the actions do not depend on stored values, and
+  no index entry changes. If it is refused, `commit` reads the item, evaluates the condition, and answers or tries
+  again. If its response is lost, it is not resent: the row's revision shows whether it was applied. A deleted row
+  cannot show that.
+* **All others**: read the item, evaluate the write here, and commit it on the condition that the revision is unchanged.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ from odm.protocol.predicates import ABSENT, EXISTS, every, has_tag, requires
 from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 BLIND_PART = 64
-"""An update whose values are larger than this part of an item's largest size is not written without a read.
+"""An update with values larger than 1/64 of the maximum size of an item is not written without a read.
 
 Without a read, the size of the resulting item is not known. With large values, one more read costs little.
 """
@@ -50,7 +50,7 @@ class _Shot(NamedTuple):
         call: the call.
         matches: True: the write is applied if the predicate matches; False: if it does not match.
         id: the row's revision after the write; None: the row does not show whether it was applied.
-        refused: the answer if the write is refused; None: the item must be read for that.
+        refused: the answer if the write is refused; None: the item must be read to find the answer.
     """
 
     call: CheckAndMutateRow
@@ -64,7 +64,7 @@ def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
 
     Raises:
         BadValue: the resulting item cannot be stored, or an action does not fit the item.
-        OutcomeUnknown: an answer was lost, and the row does not show whether the write was applied.
+        OutcomeUnknown: a response was lost, and the row does not show whether the write was applied.
         Throttled: other writers kept changing the row until the time was up; the write was not applied.
     """
     row_key = writer.row_key(request.key)
@@ -121,7 +121,7 @@ def _replaced(writer: Writer, request: Put, id: str | None = None) -> tuple[Muta
 
 
 def _shot(writer: Writer, request: Operation, row_key: str) -> _Shot | None:
-    """The write in one call; None if it needs more."""
+    """The write in one call; None if it needs more calls."""
     match request:
         case Put():
             return _put_at_once(writer, request, row_key)
@@ -135,7 +135,7 @@ def _shot(writer: Writer, request: Operation, row_key: str) -> _Shot | None:
 
 def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
     if request.condition == ABSENT or not writer.unlisted(request):
-        return None  # `commit` needs only one call for an insert, too
+        return None  # an insert through `commit` needs only one call, too
     asked = _over_own(writer, request)
     if asked is None:
         return None
@@ -144,7 +144,7 @@ def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
 
 
 def _over_own(writer: Writer, request: Put) -> Predicate | None:
-    """The condition of a put, and that the row holds no cells of another program."""
+    """The predicate that the condition of a put holds, and that the row has no cells of another program."""
     if request.tag is None or request.condition is None:
         return predicate(request.condition, writer.form)
     if not holds(request.condition, None):  # the condition needs an item, so its tag can be checked
@@ -173,7 +173,7 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
 
 
 def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | None:
-    """A delete whose predicate also checks that there is an item, so that the answer says whether there was one."""
+    """A delete whose predicate also checks that there is an item, so that the answer shows whether it existed."""
     asked = None if writer.schema.indexes else predicate(_of_item(request), writer.form)
     if asked is None:
         return None
@@ -187,7 +187,7 @@ def _absent(request: Put | Update | Delete) -> Refused | None:
 
 
 def _of_item(request: Update | Delete) -> Condition | None:
-    """The condition, and that there is an item, which has the tag that the request names."""
+    """The condition of the request, and that there is an item with the tag that the request names, if any."""
     tag = request.tag if isinstance(request, Delete) else None
     there = EXISTS if tag is None else has_tag(tag)
     return request.condition if requires(request.condition, there) else every(there, request.condition)
@@ -212,7 +212,7 @@ def _fire(writer: Writer, shot: _Shot) -> Steps[Written | Refused | None]:
     """Send the call. Returns the answer, or None if the write was refused and the item must be read to say why.
 
     Raises:
-        OutcomeUnknown: the answer was lost, and the row does not show that the write was applied.
+        OutcomeUnknown: the response was lost, and the row does not show that the write was applied.
     """
     try:
         matched: bool = yield shot.call

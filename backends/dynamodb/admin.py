@@ -45,7 +45,7 @@ class Admin:
         self._run(apply(self._connection.layout, drop=drop, tell=tell), CreateTables())
 
     def _run(self, steps: Steps[R], request: Request) -> R:
-        """Run the steps. An error names `request`, so that reading a table is not reported as creating it."""
+        """Run the steps. An error names `request`, so that a failed read is not reported as a failed create."""
         try:
             return run(steps, self._connection.call)
         except Exception as error:

@@ -1,7 +1,7 @@
 """BatchGet and BatchWrite, in as many native requests as they need.
 
-DynamoDB may process a batch in part, when requests are throttled or the response exceeds 16 MB. It returns the rest as
-UnprocessedKeys or UnprocessedItems, and these are sent again.
+DynamoDB may process only a part of a batch, if it throttles requests or the response exceeds 16 MB. It returns the rest
+as UnprocessedKeys or UnprocessedItems, and odm sends these again.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,10 +19,10 @@ from odm.protocol.requests import BatchGet, BatchWrite, Delete, Put
 from odm.schema.entity import Key
 
 MAX_GETS = 100
-"""Most keys of one BatchGetItem (AWS: Service, account, and table quotas)."""
+"""The maximum keys of one BatchGetItem (AWS: Service, account, and table quotas)."""
 
 MAX_WRITES = 25
-"""Most operations of one BatchWriteItem (same source)."""
+"""The maximum operations of one BatchWriteItem (same source)."""
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ def _until_done(
     """Send the work in chunks. Unprocessed entries move to the end of the queue, and the next request waits.
 
     Raises:
-        Throttled: DynamoDB processes no more entries; ``left`` holds those that remain.
+        Throttled: DynamoDB processes no more entries; ``left`` has the unprocessed entries.
     """
     left, fruitless = list(work), 0
     while left:

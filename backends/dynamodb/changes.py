@@ -23,10 +23,10 @@ from odm.protocol.admin import TableChange
 
 
 def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[TableChange, ...]:
-    """What the table lacks, has differently, or has in addition to the models; for TTL see `expiry_difference`.
+    """What is missing, different or extra in the table, compared with the models; for TTL see `expiry_difference`.
 
     Args:
-        layout: what the models and options require.
+        layout: the table that the models and options require.
         table: the Table of the DescribeTable response; None if the table does not exist.
 
     Returns:
@@ -51,7 +51,7 @@ def expiry_difference(layout: Layout, found: Mapping[str, Any]) -> TableChange |
     """The change of the table's TTL setting, or None.
 
     Args:
-        layout: what the models require.
+        layout: the table that the models require.
         found: the TimeToLiveDescription of the table; empty if the table does not exist yet.
     """
     on = found.get("TimeToLiveStatus", "DISABLED") in ("ENABLED", "ENABLING")
@@ -84,7 +84,7 @@ def _outline(layout: Layout) -> str:
 
 
 def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
-    """What no request can change: the key of the table, those of its indexes, and missing local indexes."""
+    """Differences that no request can change: the keys of the table and of its indexes, and missing local indexes."""
     types = {definition["AttributeName"]: definition["AttributeType"] for definition in table["AttributeDefinitions"]}
     what, fix = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
     yield from _key_conflict(what, what, layout.keys, table["KeySchema"], types, fix)

@@ -33,16 +33,16 @@ LONG_BODY: Final = 512 * 1024
 
 STAND_IN: Final = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
 STAND_IN_REGION: Final = "us-east-1"
-"""Used for a service on this machine if no credentials or no region are configured: it accepts any, but needs some."""
+"""Used for a service on this machine if no credentials or region are configured: it requires some, but accepts any."""
 
 
 @frozen
 class Settings:
-    """What the clients are created from. Where a setting is None, boto3 looks it up in its usual places.
+    """The settings of the clients. If a setting is None, boto3 looks it up in its usual places.
 
     Attributes:
         session, region, endpoint_url, config, profile: as in `DynamoDB`.
-        keys: credentials that replace the session's, or {} to use these; None until they were looked up.
+        keys: credentials that replace the session's; {}: use the session's; None: not looked up yet.
     """
 
     session: "boto3.Session | None" = None
@@ -54,7 +54,7 @@ class Settings:
 
 
 _Kind: TypeAlias = tuple[bool, RetryPolicy]
-"""What distinguishes clients: whether they send a request only once, and their retry policy."""
+"""The key of a client: whether it sends a request only once, and its retry policy."""
 
 
 class SyncClient:

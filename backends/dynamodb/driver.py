@@ -42,8 +42,8 @@ class DynamoDB(Backend):
             needs some, and separates the tables by them.
         profile: the profile in the AWS configuration; None: boto3's default.
         config: timeouts, retries, proxies and so on, for sync and async clients. Its retries do not apply to writes
-            that are not idempotent (updates, deletes, conditional puts): these are retried only when they certainly
-            had no effect, up to seven attempts in total. If no retries are configured, here or for boto3, all requests
+            that are not idempotent (updates, deletes, conditional puts): odm retries these only if they certainly had
+            no effect, up to seven attempts in total. If no retries are configured, here or for boto3, all requests
             have up to seven attempts. A store's own ``timeout`` and ``retries`` take precedence.
         billing: the capacity mode, "on-demand" or ``Provisioned(read=5, write=5)``. ``create()`` uses it for a new
             table; ``odm apply`` also changes that of an existing one. None: a new table is on-demand.

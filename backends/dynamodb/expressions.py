@@ -45,16 +45,16 @@ from odm.expressions.nodes import (
 from odm.protocol.limits import item_size
 
 MAX_BYTES = 4096
-"""Most bytes of one expression (AWS: Service, account, and table quotas)."""
+"""The maximum bytes of one expression (AWS: Service, account, and table quotas)."""
 
 MAX_OPERATORS = 300
-"""Most operators and functions of one expression (same source)."""
+"""The maximum operators and functions of one expression (same source)."""
 
 MAX_CHOICES = 100
-"""Most operands of one IN (same source)."""
+"""The maximum operands of one IN (same source)."""
 
 MAX_VALUES = 2 * 1024 * 1024
-"""Most bytes of all names and values of one request's expressions (same source)."""
+"""The maximum bytes of all names and values of one request's expressions (same source)."""
 
 # Names and values are placeholders, so operators can be counted in the text. The = of a SET does not count.
 _CONDITION_OPERATOR = re.compile(r"\bBETWEEN \S+ AND\b|\b(?:AND|OR|NOT|IN)\b|[a-z_]+\(|[<>=]+")
@@ -111,7 +111,7 @@ class Expressions:
         """A condition expression or filter expression.
 
         Raises:
-            BadValue: it exceeds DynamoDB's limits for one expression.
+            BadValue: the expression exceeds DynamoDB's limits.
         """
         text = self._condition(condition)
         _check_limits("condition", text, _CONDITION_OPERATOR, "use fewer terms or choices, or split the query")
@@ -121,7 +121,7 @@ class Expressions:
         """The update expression for the actions; "" without actions.
 
         Raises:
-            BadValue: it exceeds DynamoDB's limits for one expression.
+            BadValue: the expression exceeds DynamoDB's limits.
         """
         clauses: defaultdict[_Clause, list[str]] = defaultdict(list)
         for action in actions:

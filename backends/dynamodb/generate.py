@@ -104,5 +104,5 @@ class AttributeReads(Reads):
 
 
 def _kind(type_: StoredType) -> str:
-    """The kind of attribute that a type is stored as, if it is only one."""
+    """The kind of attribute that stores a type, if there is only one."""
     return "".join(type_.kinds)

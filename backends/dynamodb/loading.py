@@ -14,15 +14,15 @@ class AttributesItem(NativeItem):
     """A stored item as its attributes.
 
     Args:
-        attributes: by name, including those of keys.
+        attributes: the attributes by name, including key attributes.
         hidden: the names of attributes that are not part of the item.
-        loader: of the entities.
+        loader: loads the entities.
     """
 
     __slots__ = ("_hidden", "_loader", "attributes")
 
     def __init__(self, attributes: Attributes, hidden: frozenset[str], loader: "Loader") -> None:
-        self._made = None  # as the base does, without a call
+        self._made = None  # inlined from the base class for speed
         self.attributes = attributes
         self._hidden = hidden
         self._loader = loader
@@ -57,7 +57,7 @@ class Loader(EntityLoader[Attributes]):
     """Loads entities from the attributes of their items.
 
     Args:
-        codecs: of the entities.
+        codecs: the codecs of the entities.
     """
 
     def __init__(self, codecs: Iterable[EntityCodec] = ()) -> None:

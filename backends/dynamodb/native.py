@@ -44,7 +44,7 @@ class Call:
 
 
 def _shown(value: Any, indent: int = 0, name: str = "") -> str:
-    """A value on the line of its name if it fits there, otherwise with one entry per line."""
+    """A value on the line of its name if it fits, otherwise with one entry per line."""
     if isinstance(value, Mapping):
         ends, entries = "{}", [(f"{key!r}: ", key, entry) for key, entry in value.items()]
     elif isinstance(value, list):

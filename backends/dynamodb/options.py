@@ -22,7 +22,7 @@ class Provisioned:
     Args:
         read: read capacity units, 1 or more: each is one strongly consistent read of up to 4 KB per second.
         write: write capacity units, 1 or more: each is one write of up to 1 KB per second.
-        indexes: the capacity of global secondary indexes, by index name; other indexes have that of the table.
+        indexes: the capacity of global secondary indexes, by index name; other indexes have the table's capacity.
 
     Raises:
         BadValue: ``read`` or ``write`` is not an int of 1 or more, or a value of ``indexes`` is not a `Provisioned`
@@ -69,7 +69,7 @@ def checked_options(billing: object, stream: object) -> Options:
     """The user's options.
 
     Raises:
-        BadValue: one of them is not valid.
+        BadValue: an option is not valid.
     """
     if billing is not None and billing != ON_DEMAND and not isinstance(billing, Provisioned):
         raise BadValue(f"billing={billing!r}: write 'on-demand' or Provisioned(read=5, write=5)")

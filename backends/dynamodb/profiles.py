@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 _CONFIGURATIONS: "WeakKeyDictionary[boto3.Session, Session]" = WeakKeyDictionary()
-"""What was read for each session. Reading the files takes about 6 ms, and each new client needs them."""
+"""The cached configuration of each session. Reading the files takes about 6 ms, and each new client needs them."""
 
 
 def profile_of(session: "boto3.Session") -> str | None:

@@ -19,7 +19,7 @@ from odm.protocol.requests import BatchGet, Page, Position, Query
 def needs_items(layout: Layout, request: Query) -> bool:
     """Whether the query has to read the items too.
 
-    The index alone suffices for a count, if it projects the tag and all attributes of the filter.
+    For a count, the index alone suffices if it projects the tag and all attributes of the filter.
     """
     if request.index is None or request.index not in layout.projections:
         return False

@@ -4,7 +4,7 @@ Strings compare by code point, which is also the order of their UTF-8 bytes.
 """
 
 MAX_SORT_KEY = 1024
-"""Most UTF-8 bytes of a sort key (AWS: Service, account, and table quotas)."""
+"""The maximum UTF-8 bytes of a sort key (AWS: Service, account, and table quotas)."""
 
 _LAST = "\U0010ffff"
 _LAST_OF_SIZE = ("", "\x7f", "\u07ff", "\uffff")  # by number of UTF-8 bytes, the highest character that fits

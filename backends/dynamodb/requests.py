@@ -29,7 +29,7 @@ def steps_of(layout: Layout, request: req.Request, attempts: int) -> Steps[Any]:
     """The native requests that perform one request of the core.
 
     Args:
-        layout: of the table.
+        layout: the layout of the table.
         request: the request.
         attempts: the total number of attempts for requests that botocore does not retry.
 
@@ -175,7 +175,7 @@ def _filter(layout: Layout, request: req.Query | req.Scan) -> Condition | None:
 
 
 def _counts(request: req.Query | req.Scan) -> Literal["number", "tags"] | None:
-    """What a count reads: only the number, or the tags if the filter may match items that belong to no entity.
+    """What a count reads: only the number, or the tags, if the filter may match items without an entity.
 
     A count with a filter and a limit reads the items, because DynamoDB applies Limit before the filter.
     """

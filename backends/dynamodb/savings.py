@@ -1,4 +1,4 @@
-"""Client settings that save work in each call of botocore."""
+"""Client settings that make each botocore call cheaper."""
 
 import platform
 from typing import TYPE_CHECKING

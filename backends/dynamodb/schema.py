@@ -21,13 +21,13 @@ from odm.schema.model import Schema
 _KEY_TYPES = ("HASH", "RANGE")
 
 MAX_NAME: Final = 255
-"""Most characters in the name of a key attribute or of a projected attribute (AWS: CreateTable)."""
+"""The maximum characters in the name of a key attribute or projected attribute (AWS: CreateTable)."""
 
 MAX_INCLUDED: Final = 20
-"""Most attributes that the projection of an index names (AWS: Service, account, and table quotas)."""
+"""The maximum attributes that the projection of an index names (AWS: Service, account, and table quotas)."""
 
 MAX_INCLUDED_TOGETHER: Final = 100
-"""Most attributes that the projections of all indexes of a table name, counted once per index (same source)."""
+"""The maximum attributes in the projections of all indexes of a table, counted once per index (same source)."""
 
 
 @frozen
@@ -40,7 +40,7 @@ class Layout:
         indexes: the two key attributes of each index, by index name. The first of a local index is the table's.
         local: the names of the local indexes.
         has_ttl: whether items expire.
-        projections: for each index that does not project all attributes, those that it projects in addition to keys.
+        projections: for each index that does not project all attributes, the attributes that it projects besides keys.
         exclusive: no other program writes items into the table, so reads do not check for foreign items.
         options: the options that are not part of the models.
         loader: converts attributes into entities.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _LOADERS: "WeakKeyDictionary[boto3.Session, Any]" = WeakKeyDictionary()
-"""The data files that were read for each session. Reading them takes most of the time to create a client."""
+"""The cached data files of each session. Reading them takes most of the time to create a client."""
 
 
 def twin_of(session: "boto3.Session") -> AioSession:

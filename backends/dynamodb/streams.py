@@ -58,7 +58,7 @@ class Change:
     def changed(self) -> frozenset[str]:
         """The fields in which `old` and `new` differ; empty if one of them is None or their entities differ.
 
-        A "modify" is without changed fields if the write changed only attributes outside of the model.
+        A "modify" has no changed fields if the write changed only attributes outside of the model.
         """
         old, new = self.old, self.new
         if old is None or new is None or type(old) is not type(new):
@@ -188,7 +188,7 @@ class _Reader:
         return self.schema.decode(read_item(self.layout, image), key, skip_unknown=self.skip_unknown)
 
     def _check_table(self, record: Mapping[str, Any]) -> None:
-        # Only Lambda records have it: arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/2026-01-05T00:00:00.000
+        # Only in Lambda records: arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/2026-01-05T00:00:00.000
         source = str(record.get("eventSourceARN", ""))
         _, _, name = source.partition(":table/")
         name = name.split("/")[0]

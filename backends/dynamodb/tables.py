@@ -22,7 +22,7 @@ _PATIENT: Final = 5.0
 """Seconds between two DescribeTable calls of `odm apply`: it may take hours to fill an index of a large table."""
 
 _TRIES: Final = 20
-"""How often an accepted change without effect is sent: some services accept requests that they do not implement."""
+"""How often to send an accepted change that has no effect: some services accept requests that they do not implement."""
 
 _READY = ("ACTIVE", "UPDATING")
 
@@ -30,9 +30,8 @@ _READY = ("ACTIVE", "UPDATING")
 def create(layout: Layout) -> Steps[None]:
     """Create the table, or add what an existing one lacks (indexes, the stream of the options, TTL), and wait.
 
-    Nothing else of an existing table is changed. An item is in an index if it has the index key attributes. Items that
-    were written before their model had the access pattern lack these, so they enter a new index when they are written
-    again.
+    It changes nothing else of an existing table. An item is in an index if it has the index key attributes. Items that
+    were written before their model had the access pattern lack them, and enter a new index when they are written again.
 
     Raises:
         BackendError: the table exists with another key, or it is not ready after ten minutes, plus ten per index.
@@ -75,7 +74,7 @@ def drop(layout: Layout) -> Steps[None]:
     """Delete the table and wait until it no longer exists; a missing table is not an error.
 
     Raises:
-        BackendError: it still exists after ten minutes.
+        BackendError: the table still exists after ten minutes.
     """
     call = Call("delete_table", {"TableName": layout.table})
     for pause in _PAUSES:
@@ -138,12 +137,12 @@ def _refuse(found: Iterable[TableChange]) -> None:
 
 
 def _unready(layout: Layout, table: Mapping[str, Any], everything: bool) -> str:
-    """What is not ready, with its status: the table or an index; "" if all is ready.
+    """The table or index that is not ready, with its status; "" if all are ready.
 
     Args:
-        layout: only its indexes count.
+        layout: the layout, whose indexes are checked.
         table: the description of the table.
-        everything: other indexes count too.
+        everything: check other indexes too.
     """
     if table["TableStatus"] not in _READY:
         return f"table {layout.table!r} is still {table['TableStatus']}"

@@ -16,7 +16,7 @@ from odm.errors import BadValue, Throttled
 from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 TOKEN_SECONDS: Final = 9 * 60
-"""How long it is retried: a token is valid for 10 minutes (AWS: TransactWriteItems, ClientRequestToken)."""
+"""How long a transaction is retried: a token is valid for 10 minutes (AWS: TransactWriteItems, ClientRequestToken)."""
 
 _BUSY: Final = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 """Codes of temporary CancellationReasons."""

@@ -130,7 +130,7 @@ class Bodies:
             params.update(short)
 
     def before_call(self, params: Any, context: Any, **_: Any) -> None:
-        """Replace the body by the one that `before_build` wrote."""
+        """Replace the body by the body that `before_build` wrote."""
         body = context.pop(_BODY, None)
         if body is not None and type(params.get("body")) is bytes:
             params["body"] = body
@@ -138,7 +138,7 @@ class Bodies:
 
 
 def _short(operation: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The least arguments from which botocore builds a valid request; None if botocore has to write its body."""
+    """The fewest arguments from which botocore builds a valid request; None if botocore has to write its body."""
     if operation in _NEEDED:
         return {"TableName": given["TableName"], **{name: {} for name in _NEEDED[operation]}}
     if operation == "BatchGetItem":
@@ -175,8 +175,8 @@ def read_bytes(client: Any) -> None:
 class _Hooks:
     """The response handlers of one client.
 
-    The first responses are only marked, and botocore parses them. When a mark arrives in `after_call`, botocore is
-    proved to merge the handler's result into the response. Without this proof, items could get lost silently.
+    The first responses are only marked, and botocore parses them. A mark that arrives in `after_call` proves that
+    botocore merges the handler's result into the response. Without this proof, items could be lost silently.
     """
 
     def __init__(self) -> None:

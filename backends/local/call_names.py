@@ -21,7 +21,7 @@ Operation: TypeAlias = CallName | Literal["read", "write", "any"]
 * ``query``: also sent by `Store.page`, `Store.first`, `Store.count` and `Store.delete_all`, whose deletes are a
   ``batch``.
 * ``put``: includes inserts; ``insert`` is only a put that fails if the item exists.
-* ``read`` and ``write``: all requests for items, except that a batch first reads tags: no fault applies to this read.
+* ``read`` and ``write``: all requests for items, except the read of the tags before a batch: no fault applies to it.
 """
 
 GROUPS: Final[Mapping[str, frozenset[str]]] = {

@@ -1,7 +1,7 @@
 """A pool of this process's connections to one file: opened when needed, lent to one block at a time, then reused.
 
-A child process must not use SQLite connections that its parent opened before the fork. As long as the child has one
-open, SQLite assumes in the child that it holds the parent's locks and takes none
+A child process must not use SQLite connections that its parent opened before the fork. While such a connection is open
+in the child, SQLite assumes that the child holds the parent's locks, and takes none
 (https://sqlite.org/howtocorrupt.html, 2.6), so the child's writes can be lost **even on a connection of its own**.
 Therefore a fork waits until no connection is lent, and the child closes all inherited connections before it opens one.
 """
@@ -79,7 +79,7 @@ class Connections:
         Args:
             create: create the tables if the file is new.
         """
-        if not self.idle:  # check the file first: the lock would create its side files next to a file that is not odm's
+        if not self.idle:  # check the file before the lock creates side files next to a file that is not odm's
             self.give(self.take(create=create))
         with self._lock:
             connection = self._taken_to_write(create)
@@ -91,7 +91,7 @@ class Connections:
                 self.give(connection)
 
     def _taken_to_write(self, create: bool) -> Connection:
-        """A connection to the file that is now at the path: writes to a file that was removed would be lost."""
+        """A connection to the file that is now at the path: writes to a removed file would be lost."""
         while (connection := self.take(create=create)).outdated(self.path):
             self._lent.discard(connection)
             connection.close()
@@ -146,7 +146,7 @@ _STRANDED: Final[set[Path]] = set()
 def _abandon(connection: Connection, path: Path) -> None:
     import ctypes
 
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))  # else it would be closed when the process ends
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))  # prevents closing it when the process ends
     _STRANDED.add(path)
 
 

@@ -26,7 +26,7 @@ from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import Item, Value
 
 _DAMAGE: Final = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
-"""What reading damaged bytes raises: they are not JSON, or JSON of another structure."""
+"""The errors of decoding damaged bytes: they are not JSON, or JSON of another structure."""
 
 _PLAIN: Final = frozenset({str, int, bool, NoneType})
 _SETS: Final = "_s"

@@ -43,7 +43,7 @@ class LocalConnection(Connection[Request]):
 
     Args:
         engine: performs the requests.
-        path: of the file; None for `Memory`, which never blocks.
+        path: the path of the file; None for `Memory`, which never blocks.
     """
 
     def __init__(self, engine: Engine, path: Path | None = None) -> None:
@@ -148,11 +148,11 @@ class Memory(Backend):
     Args:
         clock: returns the time in seconds since the epoch, for expiry and ``index_lag``. A test can set the time with
             `odm.testing.Clock`.
-        index_lag: how many seconds later global indexes show a write, as on DynamoDB. Until then a query on one finds
-            the previous items. Reads by key and consistent reads never lag.
+        index_lag: the seconds by which global indexes lag behind writes, as on DynamoDB. Until then a query on such an
+            index finds the previous items. Reads by key and consistent reads never lag.
         faults: the faults to inject.
         page_bytes: a page of a query or scan ends after reading this many bytes; 1 makes pages of one item, or empty
-            pages where the filter drops the item.
+            pages if the filter drops the item.
 
     Raises:
         BadValue: ``index_lag`` or ``page_bytes`` is out of range.
@@ -195,15 +195,15 @@ class LocalFile(Backend):
     contain the newest writes. The folder must be on a local disk, because locks do not work on network file systems.
 
     Reads never wait. Writers queue, and each gets its turn; a writer that has waited for ``timeout`` seconds raises
-    `Throttled`, which names the process to look at. After a crash, no repair is needed. A process may fork while
-    it has stores open: parent and child use them independently.
+    `Throttled`, which names the process that holds the lock. After a crash, no repair is needed. A process may fork
+    while it has stores open: parent and child use them independently.
 
     If the file or its folder is read-only, reads work, and writes raise `BackendError`. While no program has such a
-    file open, it is assumed not to change. If it changes nevertheless, later reads see the change, and a read that is
-    in progress at that time may fail.
+    file open, odm assumes that it does not change. If it does change, later reads see the change, and a concurrent
+    read may fail.
 
     Args:
-        path: of the file, which may not exist yet; its folder must exist.
+        path: the path of the file, which may not exist yet; its folder must exist.
         timeout: how long to wait for other writers, in seconds.
         clock: as for `Memory`.
         faults: as for `Memory`.
@@ -247,8 +247,8 @@ class LocalFile(Backend):
     def compact(self) -> Compaction:
         """Return the disk space of deleted items to the file system. Writers wait meanwhile, readers do not.
 
-        It rewrites the file in one atomic step: after a crash, the file is unchanged. Meanwhile it needs as much disk
-        space again.
+        It rewrites the file in one atomic step: after a crash, the file is unchanged. Meanwhile it needs additional
+        disk space of the size of the file.
 
         Returns:
             The bytes on disk before and after.

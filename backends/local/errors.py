@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from odm.errors import BackendError, OdmError, Throttled
 
 FILE_ERRORS: Final = (sqlite3.Error, OSError, UnicodeDecodeError)
-"""What accessing a file raises; UnicodeDecodeError if texts in it, or in SQLite's messages, are damaged."""
+"""The errors of file access; UnicodeDecodeError if texts in the file, or in SQLite's messages, are damaged."""
 
 _What: TypeAlias = tuple[type[OdmError], str]
 
@@ -54,8 +54,8 @@ def translated(error: Exception, path: Path | None) -> OdmError:
     """The error of odm for a failed access to the file.
 
     Args:
-        error: of sqlite3, of the operating system, or of decoding damaged bytes.
-        path: of the file.
+        error: an error of sqlite3, of the operating system, or of decoding damaged bytes.
+        path: the path of the file.
     """
     unknown = (BackendError, "the request failed")
     match error:

@@ -1,4 +1,4 @@
-"""The connection of a `Memory` or `LocalFile` with `Faults`: it wraps the engine's connection and injects them."""
+"""The connection of a `Memory` or `LocalFile` with `Faults`: it wraps the engine's connection and injects faults."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ _SPARED: Final[ContextVar[bool]] = ContextVar("odm_spared_from_faults", default=
 class FaultConnection(ForwardingConnection[Request]):
     """Injects faults into the requests of a connection of the bundled engine.
 
-    It does so when a request is performed, not when it is planned, so `Store.explain` is not affected.
+    It injects them when a request is performed, not when it is planned, so `Store.explain` is not affected.
     """
 
     faults: Faults

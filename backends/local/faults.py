@@ -1,7 +1,7 @@
 """Fault injection: a test makes the bundled engine fail in the ways in which a cloud service may fail.
 
-A test sets faults on `Faults`, which decides the faults of each request. `odm.backends.local.fault_connection` injects
-them in front of the engine.
+A test sets faults on `Faults`, which selects the faults of each request. `odm.backends.local.fault_connection` injects
+them before the request reaches the engine.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class Which(TypedDict, total=False):
 
 @frozen
 class Throttle:
-    """Throttle the request; of a batch, apply ``done`` operations first (None: half of them)."""
+    """Throttle the request; apply the first ``done`` operations of a batch (None: half of them)."""
 
     done: int | None
 
@@ -87,7 +87,7 @@ class Happened:
         fault: the method of `Faults` that set it: "throttle", "fail", "lose", "delay" or "before".
         operation: the most specific name of the request.
         table: the name of the table.
-        keys: of the items in the request; for a query its partition and the start of its range.
+        keys: the keys of the items in the request; for a query its partition and the start of its range.
     """
 
     fault: str
@@ -141,7 +141,7 @@ class Faults:
     Thread-safe.
 
     Args:
-        seed: of the random numbers for ``chance``; the same seed and requests give the same faults.
+        seed: the seed of the random numbers for ``chance``; the same seed and requests give the same faults.
         sleep: called with the seconds of a delay instead of waiting, for example ``clock.advance``.
     """
 
@@ -158,7 +158,7 @@ class Faults:
     def throttle(self, operation: Operation, *, done: int | None = None, **which: Unpack[Which]) -> None:
         """Throttle a request: it raises `odm.Throttled`, and nothing is applied.
 
-        Of a batch, a part is applied, and the error's ``left`` is the rest.
+        A batch is applied in part; the error's ``left`` has the operations that were not applied.
 
         Args:
             operation: the requests to throttle.

@@ -30,9 +30,9 @@ class FileTable:
     """One table on one connection: a `View`, and a context manager for its block.
 
     Args:
-        connection: to the file.
+        connection: a connection to the file.
         table: the table's name.
-        give: returns the connection at the end of the block.
+        give: gives the connection back to the pool at the end of the block.
     """
 
     def __init__(self, connection: Connection, table: str, give: Callable[[Connection], None] | None = None) -> None:
@@ -90,7 +90,7 @@ class FileTable:
         return None if row is None else _item(row[0])
 
     def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
-        self._execute("BEGIN")  # else each statement would read its own, later snapshot
+        self._execute("BEGIN")  # without it, each statement would read a snapshot of its own
         try:
             return [self.get(key) for key in keys]
         finally:
@@ -101,7 +101,7 @@ class FileTable:
         return None if row is None else Record(_item(row[0]), _entries_of(row[1]))
 
     def _find(self, sql: str, key: Key) -> Any:
-        """The row of an item. A row that is found needs no `look`: the id of a dropped space is never reused."""
+        """The row of an item. If it exists, no `look` is needed: the id of a dropped space is never reused."""
         place = _blobs(*key)
         row = self._execute(sql, (self._spaces.get(_BASE), *place)).fetchone()
         if row is None and not self._looked:

@@ -3,10 +3,10 @@
 With SQLite alone, writers sleep and retry for its lock, and one of two busy processes may wait for seconds. So writers
 lock side files here. The operating system releases these locks when a process dies.
 
-One lock is not fair either: a writer that releases it can take it again before a waiting one wakes. So a writer takes
-two locks in order: ``-turn`` makes it the next, ``-lock`` makes it the writer. It releases ``-turn`` when it has
-``-lock``. A writer that has just finished then finds ``-turn`` taken by the next one. Threads of one process first take
-two locks of the process in the same way.
+One lock is not fair either: a writer that releases it can take it again before a waiting writer wakes. So a writer
+takes two locks in order: ``-turn`` makes it the next writer, ``-lock`` makes it the writer. It releases ``-turn`` when
+it has ``-lock``. A writer that has just finished then finds ``-turn`` taken by the next writer. Threads of one process
+first take two locks of the process in the same way.
 """
 
 import os
@@ -23,7 +23,7 @@ if sys.platform == "win32":
     import msvcrt
 
     _FAR: Final = 1 << 30
-    """The position of the locked byte. Windows forbids reading it, so it is far behind the process number."""
+    """The position of the locked byte, far behind the process number: Windows forbids reads of a locked byte."""
 
     def _locked(descriptor: int) -> bool:
         os.lseek(descriptor, _FAR, os.SEEK_SET)
@@ -59,10 +59,10 @@ else:
 
 
 SHORT_SECONDS: Final = 0.00005
-"""The first sleeps of a waiting writer; no system has a call that waits for a file lock with a time limit."""
+"""The first sleeps of a waiting writer; no system call waits for a file lock with a time limit."""
 
 LONG_SECONDS: Final = 0.002
-"""The later sleeps, of a writer that waits for more than a few writes."""
+"""The later sleeps of a writer that has waited for several writes."""
 
 DEFAULT_POLICY: Final = 100
 """The number of short sleeps."""
@@ -72,7 +72,7 @@ class WriterLock:
     """A context manager that holds the lock. It creates the side files at its first use and never removes them.
 
     Args:
-        path: of the file that is written.
+        path: the path of the file to write.
         timeout: how long to wait for the lock, in seconds.
 
     Raises:

@@ -173,7 +173,7 @@ class MemoryStorage:
 
     Args:
         tables: all tables, by name.
-        name: of this one.
+        name: the name of this table.
         make: creates a table.
     """
 

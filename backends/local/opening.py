@@ -2,7 +2,7 @@
 
 If file and folder are writable, the file is opened with a write-ahead log and ``synchronous=FULL``: a commit is on the
 disk when it returns. Otherwise it is opened for reading only. If no program has such a file open, it is opened as
-``immutable``, and opened again if it changes nevertheless.
+``immutable``, and opened again if it changes.
 """
 
 import os
@@ -45,7 +45,7 @@ class Connection(sqlite3.Connection):
 
     Attributes:
         spaces: by table name, the version of the file at the last `FileTable.look`, and the ids of the table's spaces.
-        opened: identifies the file; of an immutable one also its size and modification time.
+        opened: identifies the file; for an immutable file also its size and modification time.
         frozen: whether it was opened as ``immutable``.
         empty: whether the file had no tables when it was opened.
     """
@@ -69,8 +69,8 @@ def open_file(path: Path, timeout: float, *, create: bool) -> Connection:
         create: create the file if it does not exist, and accept an empty one, for `lay_out`.
 
     Raises:
-        BackendError: it is not odm's, has a newer format, does not exist, is empty, or is a folder.
-        sqlite3.Error: it cannot be opened or is damaged.
+        BackendError: the file is not odm's, has a newer format, does not exist, is empty, or is a folder.
+        sqlite3.Error: the file cannot be opened or is damaged.
     """
     _check_place(path, create)
     writable = create or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK))
@@ -102,7 +102,7 @@ def open_file(path: Path, timeout: float, *, create: bool) -> Connection:
 
 
 def roll_back(connection: Connection) -> None:
-    """Roll the transaction back, if any; if this fails, `Connections.give` closes the connection."""
+    """Roll back the open transaction, if any; if this fails, `Connections.give` closes the connection."""
     with suppress(sqlite3.Error):
         if connection.in_transaction:
             connection.execute("ROLLBACK")

@@ -12,7 +12,7 @@ from sortedcontainers import SortedList
 T = TypeVar("T", str, tuple[str, ...])
 
 FEW: Final = 1000
-"""The largest plain list. Up to this size, moving the values behind a new one is faster than finding its position."""
+"""The maximum size of a plain list. Up to this size, an insert into a list is faster than into a tree."""
 
 
 class Ordered(Generic[T]):

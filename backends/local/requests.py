@@ -2,7 +2,7 @@
 
 Every write reads the record, checks the condition, builds the new record, and only then changes the storage: no step
 that can fail comes after the first change. A page ends after about a megabyte, as on the clouds, so that a long query
-streams. Whether another page follows is known exactly, because one more row is read.
+streams. The engine reads one more row, so it knows exactly whether another page follows.
 """
 
 from collections.abc import Collection, Mapping
@@ -35,15 +35,15 @@ class Engine:
     """Performs requests on one table.
 
     Attributes:
-        table: its name, for messages.
+        table: the table's name, for messages.
         indexes: the names of the schema's indexes.
-        storage: of the table.
-        loader: of the entities.
+        storage: the storage of the table.
+        loader: loads entities from stored items.
         page_bytes: a page ends after reading this many bytes.
-        tags: of the entities.
+        tags: the tags of the entities.
         local: the local indexes, each with the attributes that it projects on DynamoDB; None: all.
-        held: for each index that does not project all attributes on DynamoDB, those that it projects. They only count
-            for capacity units; in this engine an index entry always leads to the whole item.
+        held: for each index that does not project all attributes on DynamoDB, the attributes that it projects. They
+            only affect capacity units; in this engine an index entry always leads to the whole item.
     """
 
     table: str
@@ -129,7 +129,7 @@ class Engine:
         return change.answer
 
     def _judge(self, view: View, request: req.Operation) -> "_Change | req.Refused":
-        """The change that a write makes, or its refusal. It is not applied yet, and applying it cannot fail."""
+        """The change that a write makes, or its refusal. Changes nothing; to apply the change later cannot fail."""
         key = request.key
         old = view.record(key)
         guard = None if isinstance(request, req.Update) else request.tag

@@ -20,7 +20,7 @@ from odm.protocol.requests import Key, Page, Query, Refusals, Refused, Request, 
 
 
 class Measured(NamedTuple):
-    """A response and its consumed units; None if the request was refused, because DynamoDB does not report these."""
+    """A response and its consumed units; None for a refused request, for which DynamoDB reports no units."""
 
     response: Any
     units: Units | None
@@ -86,7 +86,7 @@ class _Tally:
         return Units({None: sum(reads.values())} if reads else {}, written, by_key)
 
     def _of_page(self, request: Query | Scan, page: Page) -> dict[str | None, float]:
-        """A page is rounded up as a whole; items that are read because the index lacks attributes, one by one."""
+        """A page is rounded up as a whole, but each item that is read because the index lacks attributes by itself."""
         index = self.index
         consistent = request.consistent and (index is None or index in self.engine.local)
         parts = [(index, read_units(sum(self.sizes.values()), consistent=consistent))]
@@ -199,7 +199,7 @@ class _TalliedView:
                 self._tell(row, request)
 
     def _read_on(self, row: Row, rows: Rows, request: Query | Scan, left: int) -> None:
-        """Read the rest of the page: DynamoDB applies Limit before the filter, so odm sends none with a filter."""
+        """Read the rest of the page: DynamoDB applies Limit before the filter, so odm sends no Limit with a filter."""
         for one in chain((row,), rows):
             if left <= 0:
                 break

@@ -92,8 +92,8 @@ FITS = "add by_at = AccessPattern"
         (entity(Pointer("L", tracks="at"), AccessPattern("E", "{at}", when=field("place") == "p")), FITS),
         (entity(Pointer("L", tracks="at"), AccessPattern("E", "{at}#{note}"), note=str | None), FITS),
         (entity(Pointer("L#{d}", tracks="at"), AccessPattern("E#{d:%Y}", "{at}#{event_id}"), d=datetime), FITS),
-        (Reading, "a field for what the key keeps of "),
-        (entity(Pointer("L#{at:%Y}", tracks="at"), AccessPattern("E", "{at}")), "a field for what the key keeps of at"),
+        (Reading, "a field with the part of "),
+        (entity(Pointer("L#{at:%Y}", tracks="at"), AccessPattern("E", "{at}")), "a field with the part of at in the"),
     ],
     ids=range(11),
 )
