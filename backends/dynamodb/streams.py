@@ -153,7 +153,7 @@ class _Reader:
             raise
         except _MALFORMED as error:
             text = (
-                f"this is not a DynamoDB stream record, at {type(error).__name__}: {error}: pass it as it was received"
+                f"this is not a DynamoDB stream record, at {type(error).__name__}: {error}: pass the record unchanged"
             )
             raise BadValue(text) from error
 
