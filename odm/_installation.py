@@ -1,7 +1,7 @@
 """Checks at the first import that no other distribution has installed files into the package ``odm``.
 
-PyPI has an unrelated distribution ``odm``, whose package has the same name. If both are installed, their files are in
-one folder, and each may have overwritten files of the other.
+A package index has an unrelated distribution ``odm``, whose package has the same name. If both are installed, their
+files are in one folder, and each may have overwritten files of the other.
 """
 
 import os

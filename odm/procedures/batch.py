@@ -79,8 +79,8 @@ class Pending:
             )
         if any(one.deletes for one in target.entity.companions):
             raise BadValue(
-                f"{target.entity.name} has {_names(target.entity)}, which goes with it on conditions that a batch does "
-                "not have: delete() it on its own, or in a transaction"
+                f"{target.entity.name} has {_names(target.entity)}, which is deleted with it on conditions that a "
+                "batch does not have: delete() it on its own, or in a transaction"
             )
         self._add(req.Delete(target.key, pattern=target.entity.primary.full_name), target, target.query)
 

@@ -185,10 +185,10 @@ def commit(
             if isinstance(reason, req.Refused):
                 plans[at] = _plan(context, intents[at], reason.item)
         _check(plans, list(_errors(plans, reasons)), sender)
-        LOG.debug("%s: another writer was faster, so it is tried again", ", ".join(_name(plan) for plan in plans))
+        LOG.debug("%s: another writer changed the item; retrying", ", ".join(_name(plan) for plan in plans))
     busy = [None if reason is None else _contended(plan.target) for plan, reason in zip(plans, reasons, strict=True)]
     _check(plans, busy, sender)
-    raise AssertionError("nobody was at fault")
+    raise AssertionError("no operation has an error")
 
 
 def _alone(operation: req.Operation) -> CoreGen[req.Written | Reasons]:

@@ -100,7 +100,7 @@ class Explanation:
 
     def _requests(self) -> str:
         if self.keep is not None:
-            return "two: the write and a count; two more for each page of items that have to go"
+            return "two: the write and a count; two more for each page of items to delete"
         if self.companions:  # the request shown is only that for the item itself
             return (
                 "one, a transaction, or two with a read first, a try"
@@ -110,7 +110,7 @@ class Explanation:
         if self.requests is not None:
             return f"at most {self.requests}"
         if self.then:
-            return "those shown, where no item is there; else one more for each index entry that goes"
+            return "those shown if the item does not exist; else one more for each removed index entry"
         if self.writes:
             return "one, or two with a read first, a try"
         return "one a page of results" if self.shards == 1 else "one a page of each shard"
@@ -148,7 +148,7 @@ def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explan
     notes = ["the range holds other entities' items too, so a filter takes this entity's"] if plan.needs_tag else []
     if plan.pattern.shards is not None:
         read, of = len(plan.shards), plan.pattern.shards.count
-        how = ", first those that entries leave" if plan.leaving else " together"
+        how = ", first the old shards" if plan.leaving else " together"
         notes.append(f"one shard of {of}" if read == 1 else f"{read} shards read{how}, merged")
     if plan.pattern.projection is not None:
         has = ", ".join(plan.pattern.projection) or "nothing"
@@ -189,7 +189,7 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         how = "reads {} of the item first"
     else:
         condition = request.condition
-    note = f"{how.format(', '.join(guarded))}, guards them in the write, and tries again when they have changed"
+    note = f"{how.format(', '.join(guarded))}, makes them a condition of the write, and retries if they have changed"
     keep = target.entity.keep if isinstance(request, req.Put) else None
     rehearsal = session.connection.rehearse(request)
     return Explanation(

@@ -110,7 +110,7 @@ def _raw(context: Context, entity: Entity, item: Item, stored: Key, entries: Map
     known = stored.sort or context.schema.hash_only  # "" in a table with sort keys: a row key that cannot be split
     if known and key != stored:
         raise ItemInvalid(
-            f"a stored {schema.name} lies under {stored}, and its model looks for it under {key}: read it with the "
+            f"a {schema.name} is stored under {stored}, but its model computes the key {key}: read it with the "
             "model that wrote it; `odm plan` reports what else is orphaned",
             str(stored),
             item,

@@ -103,7 +103,7 @@ def check_returning(returning: str, *, retry_safe: bool) -> None:
         raise BadValue(f"returning={returning!r}: say 'none', 'old' or 'new'")
     if retry_safe and returning != "none":
         raise BadValue(
-            f"returning={returning!r} does not go with retry_safe=True: a transaction gives no item back; get() it "
+            f"returning={returning!r} is not possible with retry_safe=True: a transaction returns no item; get() it "
             "afterwards"
         )
 
@@ -321,7 +321,7 @@ def _fault(context: Context, change: ItemUpdate, item: Item | None) -> OdmError 
     if item is None:
         if change.upsert and change.wanted is None and target.revision in (None, 0):
             return _limit_fault(context, change, _start(change))
-        return ItemNotFound(f"{target} is not there: insert it first, or say upsert=True")
+        return ItemNotFound(f"{target} does not exist: insert it first, or say upsert=True")
     item = up_to_date(context, target.entity, item, target.key)
     if change.wanted is not None and not holds(change.wanted, item):
         return refusal(context, target, item, change.wanted)

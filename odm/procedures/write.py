@@ -126,7 +126,7 @@ class Write(NamedTuple):
             return stranger
         item = context.living(item)
         if self.present and context.now().living(item) is None:
-            return ItemNotFound(f"{self.target} is not there")
+            return ItemNotFound(f"{self.target} does not exist")
         return refusal(context, self.target, item, self.wanted, fresh=self.present is False)
 
 
@@ -179,7 +179,7 @@ def refusal(
     if fresh and there is not None:
         return ItemExists(f"{target} exists already: get it, and update it or put what you got", was)
     if wanted is not None and not holds(wanted, there):
-        state = "there is no such item" if there is None else "the error's item is what is stored"
+        state = "there is no such item" if there is None else "the error's item is the stored item"
         return ConditionFailed(f"{target}: the condition {wanted} does not hold; {state}", was)
     return Conflict(
         f"{target} was changed or removed since you read it, by another writer, or by a put() whose result you did not "
