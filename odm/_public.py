@@ -1,4 +1,4 @@
-"""Every public name of `odm`. `odm` itself loads this module when the first of them is asked for."""
+"""All public names of `odm`. The package imports this module when one of them is first used."""
 
 from types import FunctionType
 

@@ -1,4 +1,4 @@
-"""Running several things at once: blocking calls in threads, coroutines in tasks."""
+"""Runs several calls concurrently: blocking calls in threads, coroutines in tasks."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
@@ -6,22 +6,22 @@ from typing import Any, TypeVar
 
 R = TypeVar("R")
 
-# concurrent.futures and asyncio are imported where they are used: they are slow to import, and few programs need both.
+# concurrent.futures and asyncio are slow to import, and few programs need both, so each function imports its own.
 
 
 def in_threads(calls: Sequence[Callable[[], R]], most: int = 16, stop: Callable[[], object] = lambda: None) -> list[R]:
-    """Make blocking calls at the same time, each in a copy of the caller's context, in which a meter may be open.
+    """Make blocking calls concurrently, each in a copy of the caller's context, in which a meter may be open.
 
     Args:
-        calls: what to call.
+        calls: the functions to call.
         most: the most threads.
-        stop: called when one fails or the program is interrupted, so that those that are running can end.
+        stop: called when a call fails or the program is interrupted; should make the running calls return.
 
     Returns:
-        What each returns, in order.
+        The result of each call, in order.
 
     Raises:
-        Exception: what one raised; the others have ended, or were not begun.
+        Exception: the error of a call; the other calls have ended, or were not started.
     """
     from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
@@ -40,13 +40,13 @@ def in_threads(calls: Sequence[Callable[[], R]], most: int = 16, stop: Callable[
 
 
 async def in_tasks(coroutines: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
-    """Await coroutines at the same time.
+    """Await coroutines concurrently.
 
     Returns:
-        What each returns, in order.
+        The result of each coroutine, in order.
 
     Raises:
-        Exception: what one raised; the others were cancelled and have ended.
+        Exception: the error of a coroutine; the others were cancelled and have ended.
     """
     import asyncio
 

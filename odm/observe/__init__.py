@@ -1,1 +1,1 @@
-"""Observation of requests: events for hooks and the log, and meters."""
+"""Observes requests: events for hooks and the log, and meters."""

@@ -1,8 +1,8 @@
-"""Observes requests: the ``on_request`` hook of a store, its open meters, and the log ``odm``.
+"""Reports requests to the ``on_request`` hook of a store, its open meters, and the log ``odm``.
 
-An `Observer` stands between the core and a connection, as a generator around the native requests, so it serves sync
-and async. Without a hook, an open meter or debug logging it is left out. The log names operations, tables and entities,
-never values or cursors.
+An `Observer` is a generator around the native requests, between the core and a connection, so it serves sync and async.
+It is only used with a hook, an open meter or debug logging. The log names operations, tables and entities, never values
+or cursors.
 """
 
 import logging
@@ -28,15 +28,15 @@ class RequestInfo:
     """One native request that was sent, as ``Store(on_request=...)`` gets it.
 
     Attributes:
-        operation: what it was sent for: "Get", "BatchGet", "Put", "Update", "Delete", "Transact", "BatchWrite",
-            "Query", "Split", "Scan", "CreateTables" or "DropTables"; one of these may take several native requests.
+        operation: the operation that it belongs to: "Get", "BatchGet", "Put", "Update", "Delete", "Transact",
+            "BatchWrite", "Query", "Split", "Scan", "CreateTables" or "DropTables"; one may take several requests.
         table: the table's name on the backend, with the store's prefix.
-        native: the request as the backend sends it; it prints. It holds keys and values.
-        seconds: how long the answer took.
+        native: the native request, a printable value. It contains keys and values.
+        seconds: the time until the answer.
         units: the capacity units that it used, of reads and writes together; None if the backend does not report them
             or the request failed.
-        error: what the backend raised, its own kind of error; None if it answered. A condition that does not hold is
-            an error to some backends.
+        error: the exception that the service's client raised; None if the service answered. Some backends report a
+            condition that does not hold as an error.
     """
 
     operation: str
@@ -56,10 +56,10 @@ class Observer:
 
     Attributes:
         table: the table's name on the backend.
-        connection: to which the requests go; it reports their units and indexes.
-        hook: of the store, or None. What it raises is logged, and goes no further: the request was made.
+        connection: the connection that answers the requests; it reports their units and indexes.
+        hook: the hook of the store, or None. What it raises is logged and ignored, because the request was sent.
         meters: the open meters.
-        measured: the connection is asked for units.
+        measured: whether to ask the connection for units.
     """
 
     table: str
@@ -69,7 +69,7 @@ class Observer:
     measured: bool = True
 
     def __call__(self, request: Request, steps: NativeGen[N, Any]) -> NativeGen[N, Any]:
-        """Pass native requests and answers through, and report each; a `Sleep` is not a request."""
+        """Forward native requests and responses, and report each request; a `Sleep` is not a request."""
         sent: list[Sent] = []
         answer: Any = UNANSWERED
         try:
@@ -92,10 +92,10 @@ class Observer:
                 meter.count(request, sent, answer)
 
     def _note(self, request: Request, native: Any, response: Any, seconds: float) -> Iterator[Sent]:
-        """Report a native request, or each of those that were sent concurrently, with its response or error."""
+        """Report a native request, or each of several that were sent concurrently, with its response or error."""
         connection = self.connection
         for one, brought in _each(connection, native, response):
-            # A stream that broke off has its failure with it.
+            # The response of an interrupted stream carries its error.
             failure = brought if isinstance(brought, Exception) else connection.failure_of(brought)
             units = connection.units(one, brought) if self.measured and failure is None else None
             self._tell(type(request).__name__, one, seconds, units, failure)
@@ -110,12 +110,12 @@ class Observer:
             self.hook(
                 RequestInfo(operation, self.table, native, seconds, None if units is None else units.total, error)
             )
-        except Exception:  # the request was made, and its answer must not be lost
+        except Exception:  # the request was sent, and its response must not be lost
             LOG.exception("on_request raised an exception; the %s on table %s goes on", operation, self.table)
 
 
 def _each(connection: Connection[Any], native: Any, response: Any) -> list[tuple[Any, Any]]:
-    """Native requests with their responses: none for a pause, one for each of those that were sent concurrently."""
+    """Native requests with their responses: an empty list for a pause, several if they were sent concurrently."""
     if isinstance(native, Sleep):
         return []
     calls = connection.calls_of(native)

@@ -1,7 +1,7 @@
-"""`Meter`: how many requests a part of a program sends, and how many capacity units they use.
+"""`Meter`: counts the requests that a part of a program sends, and the capacity units that they use.
 
-A meter is open in the context of its ``with`` block, and so in its thread or task, and in the tasks started there. The
-store looks for open meters at each call, and without one nothing is measured.
+A meter is open in the context of its ``with`` block: in its thread or task, and in tasks started there. The store looks
+for open meters at each call; without one, nothing is measured.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _TABLE: Final = "the table itself"
 
 @frozen
 class Sent:
-    """A native request that was sent: the units that the backend reported, and the index that it was for."""
+    """A native request that was sent: the units that the backend reported, and the index that it read or wrote."""
 
     units: Units | None = None
     index: str | None = None
@@ -31,12 +31,12 @@ class Sent:
 
 @frozen
 class Usage:
-    """What requests used.
+    """The number of requests, and the capacity units that they used.
 
     Attributes:
-        calls: the native requests that were sent.
-        read_units: of reads: one for 4 KB, half of one where the read is not consistent.
-        write_units: of writes: one for 1 KB.
+        calls: the number of native requests sent.
+        read_units: the units of reads: one for 4 KB, half of one if the read is eventually consistent.
+        write_units: the units of writes: one for 1 KB.
     """
 
     calls: int = 0
@@ -49,14 +49,14 @@ class Usage:
 
 @define(eq=False, repr=False)
 class Meter:
-    """What the requests inside of a ``with db.meter() as meter:`` block used. Print it, or read its attributes.
+    """The usage of the requests inside a ``with db.meter() as meter:`` block. Print it, or read its attributes.
 
-    DynamoDB reports the units of its requests; the bundled engine computes them by DynamoDB's published rules. On a
-    backend that does neither, they follow from what was sent and answered, without what a filter dropped or a write
+    DynamoDB reports the units of its requests; the bundled engine computes them by DynamoDB's published rules. For
+    other backends, they are computed from requests and responses, without the items that a filter dropped or a write
     replaced.
 
-    Units of a request that failed, and of a write or transaction that a condition refused, are not known and not
-    counted, though DynamoDB charges them; the calls are. Making and dropping tables does not count at all.
+    The units of a failed request, or of a refused write or transaction, are not known: DynamoDB charges them, but the
+    meter only counts the call. Requests that create or drop tables are not counted.
     """
 
     _total: Usage = Usage()
@@ -66,7 +66,7 @@ class Meter:
 
     @property
     def calls(self) -> int:
-        """The native requests that were sent; those that the client of a cloud sends again by itself are one."""
+        """The number of native requests sent; retries by the service's own client library are not counted."""
         return self._total.calls
 
     @property
@@ -76,25 +76,25 @@ class Meter:
 
     @property
     def write_units(self) -> float:
-        """The capacity units of all writes, those of the index entries that they changed included."""
+        """The capacity units of all writes, including those of the index entries that they changed."""
         return self._total.write_units
 
     @property
     def by_pattern(self) -> Mapping[str, Usage]:
-        """By what was asked for: ``{"Order.by_date": Usage(calls=2, read_units=3.5, write_units=0.0)}``.
+        """The usage by pattern: ``{"Order.by_date": Usage(calls=2, read_units=3.5, write_units=0.0)}``.
 
-        A read has the name of its pattern, what is about one item that of the primary key, such as "Order.primary",
-        `delete_all` that of its query; "collection(Customer.primary)" and "scan(Order)" stand for those. A batch or
-        transaction is a call of each of its patterns, and its units are split by the sizes of the items.
+        A query has the name of its pattern, also for `delete_all`; a call for one item that of the primary key, such as
+        "Order.primary". Other names are "collection(Customer.primary)" and "scan(Order)". A batch or transaction counts
+        as a call of each of its patterns; its units are split by the sizes of the items.
         """
         with self._lock:
             return dict(self._by_pattern)
 
     @property
     def by_index(self) -> Mapping[str | None, Usage]:
-        """By index name, and None for the table itself. A write is a call of each index whose entries it changed.
+        """The usage by index name; None is the table itself. A write counts as a call of each index that it changed.
 
-        On Bigtable, where an index is a table of its own, each has the calls that were sent to it.
+        On Bigtable, an index is a table of its own, and has the calls that were sent to it.
         """
         with self._lock:
             return dict(self._by_index)
@@ -113,7 +113,7 @@ class Meter:
         """Count a request of the core.
 
         Args:
-            request: what it was.
+            request: the request.
             sent: its native requests.
             answer: its response, or `UNANSWERED`.
         """
@@ -140,12 +140,12 @@ class Meter:
 
 
 def _by_index(sent: Sent) -> dict[str | None, Usage]:
-    """What one native request used; where nothing is known, it was a call of the index that it was for."""
+    """The usage of one native request by index; if its units are not known, one call of its index."""
     return _used(sent.units, 1) or {sent.index: Usage(1)}
 
 
 def _used(units: Units | None, calls: int) -> dict[str | None, Usage]:
-    """The units by index, each with so many calls."""
+    """The units by index, each with ``calls`` calls."""
     if units is None:
         return {}
     names = {**units.read, **units.write}
@@ -163,7 +163,7 @@ def _row(name: str, width: int, usage: Usage | None) -> str:
 
 
 OPEN: Final[ContextVar[tuple[tuple[object, Meter], ...]]] = ContextVar("odm_open_meters", default=())
-"""The meters that are open, each with the store that it counts for."""
+"""The open meters, each with its store."""
 
 
 @contextmanager
@@ -173,10 +173,10 @@ def metering(store: object) -> Iterator[Meter]:
     OPEN.set((*OPEN.get(), entry))
     try:
         yield entry[1]
-    finally:  # not by a token: a fixture's two halves may run in different contexts
+    finally:  # no reset with a token: the two halves of a test fixture may run in different contexts
         OPEN.set(tuple(one for one in OPEN.get() if one is not entry))
 
 
 def open_meters(store: object) -> tuple[Meter, ...]:
-    """The meters that count the requests of a store now."""
+    """The open meters of a store."""
     return tuple(meter for owner, meter in OPEN.get() if owner is store)

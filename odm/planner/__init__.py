@@ -1,1 +1,1 @@
-"""From a query and the schema to the plan that answers it."""
+"""Makes the plan that answers a query, from the query and the schema."""

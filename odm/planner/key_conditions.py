@@ -1,4 +1,4 @@
-"""The conditions of a query that can narrow a key: equalities, ranges and prefixes of single fields."""
+"""The conditions of a query that can limit a key range: equalities, ranges and prefixes of single fields."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
@@ -14,7 +14,7 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @frozen
 class KeyCondition:
-    """One condition on one field: ``equal`` holds the value of an equality, else ``bounds`` say the range."""
+    """One condition on one field: ``equal`` has the value of an equality; otherwise ``bounds`` are the range."""
 
     field: str
     condition: Condition
@@ -23,7 +23,7 @@ class KeyCondition:
 
     @property
     def range(self) -> tuple[Bound, ...]:
-        """The term as bounds; an equality is a range of one value."""
+        """The condition as bounds; an equality is a range of one value."""
         return self.bounds if self.equal is None else ((">=", self.equal[0]), ("<=", self.equal[0]))
 
 
@@ -37,7 +37,7 @@ def flatten(conditions: Iterable[Condition]) -> Iterator[Condition]:
 
 
 def key_condition_of(condition: Condition) -> KeyCondition | None:
-    """The condition as a `KeyCondition`, or None if no key can serve it."""
+    """The condition as a `KeyCondition`; None if a key range cannot express it."""
     match condition:
         case Compare(op, Path((str(field),)), Const(value)):
             return _comparison(field, op, value, condition)
@@ -51,7 +51,7 @@ def key_condition_of(condition: Condition) -> KeyCondition | None:
 
 
 def owner_of(condition: Condition) -> type | None:
-    """The entity whose field a condition names first, or None."""
+    """The entity of the first field that a condition names, or None."""
     return next((path.owner for path in paths(condition) if path.owner is not None), None)
 
 

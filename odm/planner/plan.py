@@ -1,6 +1,6 @@
-"""The planner: a query and the schema → the pattern, partitions, key range and filter that answer it.
+"""The planner: chooses the pattern, partitions, key range and filter that answer a query.
 
-Pure: it sends nothing. `Plan` is what `explain` prints and what the reading operations turn into requests.
+No I/O. `explain` prints a `Plan`, and the reading operations turn it into requests.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.model import Schema
 
 MOST_PARTITIONS: Final = 1000
-"""How many partition keys one query may touch."""
+"""The most partition keys that one query may read."""
 
 
 @frozen
@@ -27,15 +27,15 @@ class Plan:
     """How a query will be answered.
 
     Attributes:
-        entity: the entity whose items are wanted; None: items of any entity.
+        entity: the entity whose items the query returns; None: items of any entity.
         partitions: the partition keys to read, in key order and without shards; several if a condition is a range of a
             lossy partition field.
         shards: the suffixes of each partition key; several shards are read concurrently and merged.
-        leaving: those of them from which entries move to others, because the number of shards has changed.
-        lo, hi: the range of sort keys ``[lo, hi)``; hi None = to the end.
-        filter: what is judged on each item that was read, over stored names; expiry comes on top.
-        narrowed: the conditions that became the key range and need no filter.
-        needs_tag: the range holds other entities' items too, so the filter has the tag.
+        leaving: the old shards among them, from which entries move because the number of shards has changed.
+        lo, hi: the range of sort keys ``[lo, hi)``; if hi is None, to the end.
+        filter: the condition evaluated on each item after it was read, with stored names; without that for expiry.
+        narrowed: the conditions that the key range implies, so that they need no filter.
+        needs_tag: the range may hold items of other entities too, so the filter has the tag.
     """
 
     query: Query[Any]
@@ -52,12 +52,12 @@ class Plan:
 
     @property
     def empty(self) -> bool:
-        """No key can match: answered without a request."""
+        """Whether no key can match, so that the query is answered without a request."""
         return not self.partitions or (self.hi is not None and self.lo >= self.hi)
 
     @property
     def name(self) -> str:
-        """What an `odm.Meter` calls it: the pattern, inside of "collection(...)" where its items are not the aim."""
+        """The name for `odm.Meter`: that of the pattern, inside "collection(...)" if items of any entity are read."""
         pattern = self.pattern.full_name
         return pattern if self.query.scope == "entity" else f"collection({pattern})"
 
@@ -68,15 +68,15 @@ class Plan:
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
-        """The stored partition keys, with the shards that are read."""
+        """The stored partition keys to read, with their shards."""
         return tuple(partition + shard for partition in self.partitions for shard in self.shards)
 
 
 @frozen
 class _Fit:
-    """How well a pattern serves a query: the conditions that its keys serve, or the field that is missing.
+    """How well a pattern serves a query: the conditions that become its key range, or the condition that is missing.
 
-    ``given`` makes the partition key, ``leading`` the first part of the sort key, and ``bounds`` the range after it.
+    The partition key is made from ``given``, the first part of the sort key from ``leading``, the rest from ``bounds``.
     """
 
     pattern: PatternSchema
@@ -89,7 +89,7 @@ class _Fit:
     lack: str | None = None
 
     def rank(self, shards: Sequence[str]) -> tuple[int, bool, bool, bool, bool]:
-        """More equalities first, then a range, then one shard, then the primary key, then what needs no fetches."""
+        """Prefers more equalities, then a range, one shard, the primary key, and an index with whole items."""
         pattern, whole = self.pattern, self.pattern.projection is None
         return len(self.equal), bool(self.ranged), len(shards) == 1, pattern.kind == "primary", whole
 
@@ -105,7 +105,7 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
     if query.scope != "entity":
         return _plan_collection(schema, entity, query)
     conditions = tuple(flatten(query.conditions))
-    lowered = [entity.codec.lower(condition) for condition in conditions]  # checks them, those for keys too
+    lowered = [entity.codec.lower(condition) for condition in conditions]  # also checks the conditions for keys
     key_conditions = [one for one in map(key_condition_of, conditions) if one is not None]
     if query.pattern is not None:
         fit = _fit(entity, entity.pattern(query.pattern), query.values, key_conditions)
@@ -131,10 +131,10 @@ def _best(entity: EntitySchema, key_conditions: Sequence[KeyCondition], lowered:
 def _may_leave_out(
     entity: EntitySchema, pattern: PatternSchema, key_conditions: Sequence[KeyCondition], lowered: Sequence[Condition]
 ) -> bool:
-    """A sparse index is only picked when the conditions ask for no item that it leaves out."""
+    """Whether the pattern's sparse index may lack an item that the conditions match."""
     when = () if pattern.when is None else tuple(flatten([pattern.when]))
     optional = entity.optional.intersection(pattern.fields)
-    asked = {one.field for one in key_conditions}  # no one holds for None
+    asked = {one.field for one in key_conditions}  # no condition holds for None
     return bool(optional - asked) or not all(condition in lowered for condition in when)
 
 
@@ -161,9 +161,9 @@ def _fit(
 
 
 def _names_unit_only(pattern: PatternSchema, name: str, values: Mapping[str, Any]) -> bool:
-    """by_day(at=...) asks for the whole day, also where the sort key has the exact time.
+    """Whether a value only selects the unit, such as the day: ``by_day(at=...)`` asks for the whole day.
 
-    Unless the call gives a field that stands behind it there: then it must be the exact time.
+    It also does if the sort key has the exact time, unless the call gives a field that follows it in the sort key.
     """
     if name not in pattern.partition.lossy:
         return False
@@ -173,7 +173,7 @@ def _names_unit_only(pattern: PatternSchema, name: str, values: Mapping[str, Any
 
 
 def _fit_sort(codec: EntityCodec, sort: Template, fit: _Fit, key_conditions: Sequence[KeyCondition]) -> _Fit:
-    """Use leading sort fields with an equality, then one with a range."""
+    """Use the leading sort fields with an equality, then one field with a range."""
     given, equal = dict(fit.leading), list(fit.equal)
     for name in sort.fields:
         if name in given:
@@ -212,9 +212,9 @@ def _validated(codec: EntityCodec, one: KeyCondition) -> Any:
 def _shards(
     codec: EntityCodec, fit: _Fit, key_conditions: Sequence[KeyCondition]
 ) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The shards that can hold the results, and those of them that entries leave.
+    """The shards that can hold the results, and the old shards among them.
 
-    All, or the one that an equality selects; before it, its previous shard, if the number of shards has changed.
+    All shards, or the one that an equality selects, after its old shard if the number of shards has changed.
     """
     pattern = fit.pattern
     shards, hashed = pattern.shards, pattern.hashed
@@ -224,7 +224,7 @@ def _shards(
     by = str(shards.by)
     if one := _equality(key_conditions, by):
         found = suffixes_of(shards, hashed, _validated(codec, one))
-    # In a lossy format a value of the call stands for its whole unit.
+    # In a lossy format, a value selects its whole unit, so it does not select one shard.
     elif by in fit.leading and (pattern.sort is None or by not in pattern.sort.lossy):
         found = suffixes_of(shards, hashed, fit.leading[by])
     else:
@@ -315,7 +315,7 @@ def _plan_collection(schema: Schema, entity: EntitySchema, query: Query[Any]) ->
     if text is None:
         lacking = next(name for name in pattern.sort.fields if name not in query.values)
         raise BadValue(f"{query}: prefix=True needs the whole key of an item; {lacking!r} is missing")
-    # Everything below "$" is the key itself or goes on with "#": other characters of values are escaped above it.
+    # Keys below text + "$" are the text itself or continue with "#": values escape all lower characters.
     return evolve(plan, lo=text, hi=next_prefix(text + "#"))
 
 
@@ -341,7 +341,7 @@ def _no_pattern(entity: EntitySchema, fits: Sequence[_Fit], key_conditions: Sequ
 
 
 def _suggestion(entity: EntitySchema, key_conditions: Sequence[KeyCondition]) -> str | None:
-    """The declaration of a pattern that would serve the conditions; None if no key can."""
+    """The declaration of a pattern that would serve the conditions; None if there is no such pattern."""
     usable = [one for one in key_conditions if _can_be_key(entity, one.field)]
     equal = list(dict.fromkeys(one.field for one in usable if one.equal is not None))
     ranged = [one.field for one in usable if one.equal is None and one.field not in equal][:1]

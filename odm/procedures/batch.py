@@ -1,8 +1,8 @@
-"""Batches of puts and deletes: collected, the last one on a key wins, sent together without conditions.
+"""Batches of unconditional puts and deletes, sent in few requests. The last operation on a key wins.
 
-DynamoDB's batches have no conditions. So that none replaces or removes an item that another program wrote, the tags of
-what is under the keys are read first, unless the table is ``exclusive``. What another program writes between the read
-and the batch is not seen.
+DynamoDB's batches have no conditions. To protect items of other programs, odm first reads the tags of the items under
+the keys, unless the table is ``exclusive``. It does not detect an item that another program writes between this read
+and the batch.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,14 +21,14 @@ from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
 
 FLUSH_AT = 1000
-"""Operations that a batch collects before it sends them."""
+"""The number of collected operations at which a batch is sent before its block ends."""
 
 
 class Pending:
     """The operations of a batch that are not sent yet, by key.
 
     Attributes:
-        open: the batch is inside its ``with`` block, at whose end it will be sent.
+        open: the batch is inside its ``with`` block; it is sent when the block ends.
     """
 
     def __init__(self, current: Callable[[], Context]) -> None:
@@ -79,8 +79,8 @@ class Pending:
             )
         if any(one.deletes for one in target.entity.companions):
             raise BadValue(
-                f"{target.entity.name} has {_names(target.entity)}, which goes with it on conditions that a batch does "
-                "not have: delete() it on its own, or in a transaction"
+                f"{target.entity.name} has {_names(target.entity)}, which is deleted with it on conditions that a "
+                "batch does not have: delete() it on its own, or in a transaction"
             )
         self._add(req.Delete(target.key, pattern=target.entity.primary.full_name), target, target.query)
 
@@ -103,7 +103,7 @@ class Pending:
         return len(self._operations) >= FLUSH_AT
 
     def close(self) -> None:
-        """End the block: operations that were not sent are dropped."""
+        """End the block; discards operations that were not sent."""
         self.open = False
         self._operations.clear()
         self._targets.clear()
@@ -113,8 +113,8 @@ class Pending:
         """Send the collected operations.
 
         Raises:
-            Throttled: ``left`` has the entities that were not put, and the keys of those that were not deleted.
-            ItemInvalid: a key holds an item of another program; nothing of what was collected was sent.
+            Throttled: ``left`` has the entities that were not put, and the keys that were not deleted.
+            ItemInvalid: a key holds an item of another program; none of the collected operations was sent.
         """
         operations, targets, given = self._operations, self._targets, self._given
         self._operations, self._targets, self._given = {}, {}, {}
@@ -130,11 +130,11 @@ def check_strangers(
     targets: Mapping[Key, Target],
     given: Mapping[Key, Any],
 ) -> CoreGen[tuple[req.Put | req.Delete, ...]]:
-    """The operations, without deletes of what is skipped, if no key holds an item of another program.
+    """The operations to send: all except deletes of items that the store skips (``on_unknown="skip"``).
 
     Raises:
-        ItemInvalid: one does.
-        Throttled: the tags could not be read; ``left`` has all that was given.
+        ItemInvalid: a key holds an item of another program.
+        Throttled: the tags could not be read; ``left`` has all entities and keys of the batch.
     """
     kept = tuple(operations.values())
     if not kept or context.schema.exclusive:
@@ -161,25 +161,25 @@ def _names(entity: EntitySchema) -> str:
 
 
 class BatchSteps:
-    """The batch of a procedure, which is sent by `send`: once, whatever it holds; the last operation on a key wins."""
+    """The batch of a procedure: `send` sends all operations once, at the end. The last operation on a key wins."""
 
     def __init__(self, current: Callable[[], Context]) -> None:
         self._pending = Pending(current)
         self._pending.open = True
 
     def put(self, entity: Entity) -> None:
-        """Write an entity over whatever is under its key; BadValue if it has a Revision."""
+        """Write an entity; replaces any item under its key. Raises BadValue if it has a Revision."""
         self._pending.put(entity)
 
     def delete(self, which: type[Entity] | Entity | Query[Any], /, **key: Any) -> None:
-        """Remove an item."""
+        """Remove an item; no error if it does not exist."""
         self._pending.delete(which, **key)
 
     def send(self) -> CoreGen[None]:
         """Send all operations.
 
         Raises:
-            Throttled: ``left`` has the entities that were not put, and the keys of those that were not deleted.
+            Throttled: ``left`` has the entities that were not put, and the keys that were not deleted.
         """
         try:
             yield from self._pending.flush()

@@ -1,7 +1,7 @@
-"""Procedures and companions: the calls that user code can make inside them.
+"""Procedures and companions, and the calls that they can make.
 
-A procedure is a generator function that makes its calls with ``yield from do.get(...)``. It does no I/O itself, so
-``db.run(...)`` of a `odm.Store` runs it, and ``await db.run(...)`` of an `odm.AsyncStore` does.
+A procedure is a generator function that makes its calls with ``yield from do.get(...)``. It does no I/O itself, so both
+``db.run(...)`` of an `odm.Store` and ``await db.run(...)`` of an `odm.AsyncStore` can run it.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -33,12 +33,12 @@ R_co = TypeVar("R_co", covariant=True)
 class Calls(Protocol):
     """The calls of a store as steps of a procedure: ``order = yield from do.get(Order, order_id="o1")``.
 
-    Each takes what the method of that name of `odm.Store` takes, and raises what it raises.
+    Each call has the arguments and errors of the `odm.Store` method of the same name.
     """
 
     @property
     def transactions(self) -> bool:
-        """Whether the backend writes several items together; where not, a transaction has one operation."""
+        """Whether the backend has transactions of several items; if not, a transaction has one operation."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class Calls(Protocol):
         ...
 
     def now(self) -> float:
-        """Seconds since the epoch, by the store's clock."""
+        """Seconds since the epoch, from the store's clock."""
         ...
 
     @overload
@@ -67,11 +67,11 @@ class Calls(Protocol):
     @overload
     def one(self, which: "Procedure[E | None]", /) -> CoreGen[E]: ...
     def one(self, which: Any, /, consistent: bool = True, **key: Any) -> CoreGen[Any]:
-        """The item under a key; ItemNotFound if there is none."""
+        """The item under a key; raises ItemNotFound if it does not exist."""
         ...
 
     def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> CoreGen[list[E | None]]:
-        """The items under keys, in the order of the keys."""
+        """The items under keys, in the order of the keys; None for each key without an item."""
         ...
 
     def exists(self, which: type[Entity] | Query[Any], /, **key: Any) -> CoreGen[bool]:
@@ -79,11 +79,11 @@ class Calls(Protocol):
         ...
 
     def put(self, entity: E, *, when: Condition | bool | None = None) -> CoreGen[E]:
-        """Write an entity over whatever is under its key."""
+        """Write an entity; replaces any item under its key."""
         ...
 
     def insert(self, entity: E) -> CoreGen[E]:
-        """Write a new entity; ItemExists if its key is taken."""
+        """Write a new entity; raises ItemExists if there is an item under its key."""
         ...
 
     def update(
@@ -101,33 +101,33 @@ class Calls(Protocol):
     def delete(
         self, which: type[Entity] | Entity | Query[Any], /, when: Condition | bool | None = None, **key: Any
     ) -> CoreGen[bool]:
-        """Remove an item; whether it was there."""
+        """Remove an item; returns whether it existed."""
         ...
 
     def delete_all(self, query: Query[Any]) -> CoreGen[int]:
-        """Delete every item that matches a query; returns how many."""
+        """Delete every item that matches a query; returns the number of items removed."""
         ...
 
     def reshard(self, query: Query[Any]) -> CoreGen[int]:
-        """Move index entries from old shards to the current ones; returns how many."""
+        """Move index entries from the old shards to the current ones; returns the number of entries moved."""
         ...
 
     def query(self, query: Query[E], *, consistent: bool = True) -> CoreGen[list[E]]:
-        """All results, in memory; `page` reads them page by page."""
+        """All results of a query, as a list in memory; `page` reads them page by page."""
         ...
 
     def page(
         self, query: Query[E], *, size: int = 25, after: str | None = None, consistent: bool = True
     ) -> CoreGen[Page[E]]:
-        """One page of the results, and the cursor to the next."""
+        """One page of a query's results, with the cursor of the next page."""
         ...
 
     def first(self, query: Query[E], *, consistent: bool = True) -> CoreGen[E | None]:
-        """The first result, or None."""
+        """The first result of a query, or None."""
         ...
 
     def count(self, query: Query[Any], *, consistent: bool = True) -> CoreGen[int]:
-        """How many results there are."""
+        """The number of results of a query."""
         ...
 
     def parts(self, parts: int) -> CoreGen[list[str]]:
@@ -137,100 +137,100 @@ class Calls(Protocol):
     def scan_page(
         self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
     ) -> CoreGen[Page[RawItem]]:
-        """A page of raw items of the table, or of a part of it."""
+        """A page of the whole table, or of a part of it, as raw items."""
         ...
 
     def put_raw(self, items: Sequence[RawItem]) -> CoreGen[None]:
-        """Write raw items over whatever is under their keys."""
+        """Write raw items unchanged; replaces items under their keys."""
         ...
 
     def key_of(self, entity: Entity) -> tuple[str, str]:
-        """The key under which an entity is stored: partition and sort, as text."""
+        """The key of an entity: partition key and sort key, as text; "" if it has no sort key."""
         ...
 
     def batch(self) -> BatchSteps:
-        """A batch: ``batch = do.batch()``, ``batch.put(...)``, and at the end ``yield from batch.send()``."""
+        """A batch: ``batch = do.batch()``, then ``batch.put(...)``, and at the end ``yield from batch.send()``."""
         ...
 
     def transaction(self) -> TransactionSteps:
-        """A transaction: ``tx = do.transaction()``, ``tx.put(...)``, and at the end ``yield from tx.commit()``."""
+        """A transaction: ``tx = do.transaction()``, then ``tx.put(...)``, and at the end ``yield from tx.commit()``."""
         ...
 
     def marked(self, companion: BaseCompanion, key: Query[E]) -> CoreGen[tuple[E | None, str | None]]:
-        """The item under a key, with the mark that a companion has put on it; see `CompanionWrites.mark`."""
+        """The item under a key, and the mark that a companion stored with it; see `CompanionWrites.mark`."""
         ...
 
     def companion_writes(self, companion: "Companion", effect: Effect[Any]) -> CompanionWrites:
-        """What a companion writes with an item, for `Companion.without_transaction`."""
+        """The writes of a companion for an item, for `Companion.without_transaction`."""
         ...
 
     def write(self, writes: CompanionWrites) -> CoreGen[None]:
-        """Send what a companion writes with an item, one after another.
+        """Send the writes of a companion, one after another.
 
         Raises:
-            OdmError: one was refused; what comes after it was not written.
+            OdmError: a write was refused; the writes after it were not sent.
         """
         ...
 
     def pause(self, seconds: float) -> CoreGen[None]:
-        """Wait, before something is tried again; an `odm.AsyncStore` does other things meanwhile."""
+        """Wait before a retry. With an `odm.AsyncStore`, other tasks run meanwhile."""
         ...
 
     def concurrent(self, steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
-        """Run several steps at once: ``yield from do.concurrent([do.get(...), do.count(...)])``.
+        """Run several generators concurrently: ``yield from do.concurrent([do.get(...), do.count(...)])``.
 
         Returns:
-            What each returns, in order.
+            The result of each generator, in order.
 
         Raises:
-            Exception: what the first of them raised; the others have ended by then, or were stopped where they were.
+            Exception: the first error that a generator raised; generators that had not ended by then were closed.
         """
         ...
 
     def counted(self, steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
-        """Count what some steps cost: ``found, requests = yield from do.counted(do.query(...))``.
+        """Run a generator and count its requests: ``found, requests = yield from do.counted(do.query(...))``.
 
         Returns:
-            What the steps return, and how many requests they sent: as many as a `odm.Meter` counts calls, but for
-            what takes several calls at the backend, such as a read of an index or a batch on Bigtable.
+            The result of the generator, and the number of its requests. An `odm.Meter` counts more calls for a request
+            that takes several calls on the backend, such as a read of an index or a batch on Bigtable.
         """
         ...
 
 
 class Companion(BaseCompanion):
-    """A declaration in an entity's body that keeps items of its own right by every write of the entity.
+    """A declaration in an entity's body that updates items of its own with every write of the entity.
 
-    Its items are written with every put, insert, update or delete by a store or in a transaction; a batch, which has no
-    conditions, refuses entities that have one. On the class, ``Order.latest`` is what `of` gives.
+    Its items are written with every put, insert, update or delete by a store or in a transaction. A batch has no
+    conditions, so it refuses entities with companions. On the class, ``Order.latest`` is the result of `of`.
 
     Attributes:
         name: the attribute name.
-        reads: a put needs the previous item, so that is read first, and the write is refused and tried again if
-            it has changed by then. Updates and deletes always do that, inserts never.
-        reads_without_transaction: likewise, where the backend writes one item at a time.
-        deletes: it takes part in deletes.
+        reads: a put reads the previous item first; if another writer changes the item before the write, odm reads and
+            writes again. Updates and deletes always do this, inserts never.
+        reads_without_transaction: the same, on backends that write one item at a time.
+        deletes: the companion also writes when the entity is deleted.
     """
 
     def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
-        """Say what is written with an item: ``tx.put(...)``, as in a transaction.
+        """Collect the writes for an item: ``tx.put(...)``, as in a transaction.
 
         Raises:
-            BadValue: a value does not fit; nothing is sent.
+            BadValue: a value does not fit the model; nothing is sent.
         """
 
     def without_transaction(
         self, do: Calls, effect: Effect[Any], commit: Callable[..., CoreGen[None]]
     ) -> CoreGen[None]:
-        """Write an item on a backend that writes one at a time; by default the companion's writes come after it.
+        """Write an item on a backend that writes one item at a time; by default, the item first, then the companion's.
 
         Args:
             do: the calls of the store.
             effect: as for `companion_writes`.
-            commit: ``yield from commit()`` writes the item itself, on the condition that it is still as it was read;
-                ``commit(mark=...)`` marks it, see `CompanionWrites.mark`; ``commit(until=...)`` writes it before that
-                instant, in epoch seconds, or not at all. What it raises must be raised on: an `odm.BadValue`,
-                `odm.ConditionFailed`, `odm.ItemExists` or `odm.ItemNotFound` says that it was certainly not written.
-                It is written once at most, so its mark is in no item that comes later.
+            commit: ``yield from commit()`` writes the item itself, if it was not changed since it was read.
+                ``commit(mark=...)`` marks it, see `CompanionWrites.mark`; ``commit(until=...)`` only writes it before
+                that instant, in epoch seconds. Do not suppress its errors. After an `odm.BadValue`,
+                `odm.ConditionFailed`, `odm.ItemExists` or `odm.ItemNotFound`, the item was certainly not written. The
+                item is written at most once, so no later item has this mark.
         """
         writes = do.companion_writes(self, effect)
         yield from commit(mark=writes.marked)
@@ -239,8 +239,8 @@ class Companion(BaseCompanion):
     def settle(self, do: Calls, effect: Effect[Any]) -> CoreGen[None]:
         """Called after a write was applied, for work that need not be atomic with it; does nothing by default.
 
-        Also by transactions, and after a delete that finds no item (``old`` and ``new`` are None): a program that is
-        stopped before it, or within, has left something that does no harm, and that goes by deleting again.
+        Transactions call it too, and so does a delete that finds no item (``old`` and ``new`` are None). A program may
+        stop before or during this call: whatever is left then must be harmless, and a second delete must remove it.
 
         Args:
             do: the calls of the store.
@@ -251,13 +251,13 @@ class Companion(BaseCompanion):
 
 @frozen(repr=False)
 class Procedure(Finding, Generic[R_co]):
-    """What a `procedure` makes when it is called: its steps, ready for ``db.run(...)``."""
+    """The result of calling a `procedure` function: its steps, ready for ``db.run(...)``."""
 
     steps: Callable[[Calls], CoreGen[R_co]]
     text: str = ""
 
     def __call__(self, do: Calls) -> CoreGen[R_co]:
-        """The steps on a store: a procedure runs another by ``yield from other(do)``."""
+        """The generator of the steps, on a store. A procedure runs another one with ``yield from other(do)``."""
         return self.steps(do)
 
     def __repr__(self) -> str:
@@ -265,7 +265,7 @@ class Procedure(Finding, Generic[R_co]):
 
 
 def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P, Procedure[R]]:
-    """Make a procedure of a generator function whose first parameter is the `Calls` of the store that runs it.
+    """Make a procedure from a generator function whose first parameter is the `Calls` of the store that runs it.
 
     ::
 
@@ -282,7 +282,7 @@ def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P,
         steps: the generator function.
 
     Returns:
-        A function of its other parameters, which makes a `Procedure`.
+        A function that takes the other parameters and returns a `Procedure`.
     """
 
     @wraps(steps)
@@ -294,7 +294,7 @@ def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P,
 
 
 def whole_procedure(made: Procedure[R], consistent: bool, key: Mapping[str, Any]) -> Procedure[R]:
-    """A procedure that was given in place of a key, without what only goes with a key. Raises BadValue."""
+    """A procedure passed in place of a key; raises BadValue for arguments that are only allowed with a key."""
     for name, given in {"consistent": not consistent, **dict.fromkeys(key, True)}.items():
         if given:
             raise BadValue(f"{made} is a procedure, which has its own {name}: leave {name}= out")
@@ -302,10 +302,10 @@ def whole_procedure(made: Procedure[R], consistent: bool, key: Mapping[str, Any]
 
 
 def started(made: Callable[[Calls], CoreGen[R]], do: Calls) -> CoreGen[R]:
-    """The steps of what was given to ``db.run(...)``.
+    """The generator of the steps that ``db.run(...)`` runs.
 
     Raises:
-        TypeError: it gives no generator.
+        TypeError: the argument does not return a generator.
     """
     steps = made(do) if callable(made) else None
     if not isinstance(steps, Generator):

@@ -1,9 +1,9 @@
-"""The one pipeline of writes: plan, send, and plan again while other writers are faster.
+"""The pipeline of all writes: plan, send, and plan again if other writers changed the items meanwhile.
 
-An operation that depends on its item, for index keys that nobody gave or for companions, is planned on the item as it
-was read (all of them in one `BatchGet`) and guarded. Where nothing but guards failed, what was refused is planned again
-from the items as they were judged, and everything is sent again. A `Sender` decides how: an operation alone, in a
-transaction, or between the steps of its companions (`odm.procedures.companion_commit`).
+An operation may depend on its stored item, to compute index keys or the writes of companions. Such items are read first
+(in one `BatchGet`), and the write has the condition that they are unchanged. If only such conditions failed, the
+refused operations are planned again from the stored items in the answer, and everything is sent again. A `Sender`
+sends an operation alone, in a transaction, or between the steps of companions (`odm.procedures.companion_commit`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,22 +28,22 @@ from odm.schema.entity import Key
 from odm.schema.target import Target
 
 ATTEMPTS: Final = 64
-"""How often a write is tried against other writers before it gives up with Conflict."""
+"""The number of attempts against concurrent writers before Conflict is raised."""
 
 AGAIN: Final = object()
-"""A reason: the plan is still right, and a write of its companions is planned again."""
+"""A reason: the operation stays as planned, but a write of its companions is planned again."""
 
 Reasons: TypeAlias = Sequence[Any]  # Any: of `AGAIN`
-"""Why a try failed, one for each operation: `req.Refused`, an OdmError, `AGAIN`, or None where it was not at fault."""
+"""Why an attempt failed, one for each operation: `req.Refused`, an OdmError, `AGAIN`, or None if it did not fail."""
 
 _NEVER: Final = And((EXISTS, ABSENT))
 
 
 class Sender:
-    """Sends the operations of a call: this one sends a single operation by itself.
+    """Sends the operations of a call. The base class sends a single operation alone.
 
     Attributes:
-        lone: the call has one operation, whose error it raises itself.
+        lone: the call has one operation, whose error is raised without a TransactionFailed around it.
         in_transaction: companions write in one transaction with the item.
     """
 
@@ -51,7 +51,7 @@ class Sender:
     in_transaction: bool = False
 
     def send(self, plans: Sequence[Planned]) -> CoreGen[req.Written | Reasons]:
-        """Try once."""
+        """Send one attempt."""
         (plan,) = plans
         return (yield from _alone(plan.operation))
 
@@ -61,11 +61,11 @@ class InTransaction(Sender):
     """Sends all operations and the writes of their companions together: all are applied, or none.
 
     Attributes:
-        once: it is applied once, however often it is sent. Otherwise a lone operation without writes of companions is
-            sent by itself, at half the cost of a transaction.
-        others: by the place of their operation and their own key: what takes the place of a companion's write that was
-            refused; None: nothing.
-        lost: by their own key: the highest rank of a companion's write that lost, and all of lower rank with it.
+        once: always send a transaction, which is applied only once even if it is retried. Otherwise a lone operation
+            without writes of companions is sent alone, at half the cost of a transaction.
+        others: what replaces a companion's refused write (None: nothing), by the index of the operation and the
+            write's key.
+        lost: the highest rank of the companions' writes that lost, by key; writes of lower rank are left out too.
     """
 
     context: Context
@@ -76,7 +76,7 @@ class InTransaction(Sender):
     in_transaction: bool = field(default=True, init=False)
 
     def send(self, plans: Sequence[Planned]) -> CoreGen[req.Written | Reasons]:
-        """Try once."""
+        """Send one attempt."""
         side_writes, marks = self._side_writes(plans)
         own = [plan.marked(found) for plan, found in zip(plans, marks, strict=True)]
         if self.lone and not self.once and not side_writes:
@@ -90,7 +90,7 @@ class InTransaction(Sender):
         return answer if isinstance(answer, req.Written) else self._reasons(side_writes, answer.reasons)
 
     def _side_writes(self, plans: Sequence[Planned]) -> tuple[list[tuple[int, SideWrite]], list[dict[str, Any]]]:
-        """What companions write, with the place of the operation that each belongs to, and the marks of each."""
+        """The companions' writes, each with the index of its operation, and the marks for each operation."""
         kept: dict[Key, tuple[int, SideWrite]] = {}
         marks: list[dict[str, Any]] = [{} for _ in plans]
         for at, plan in enumerate(plans):
@@ -123,11 +123,11 @@ class InTransaction(Sender):
         return self.others.get((at, side_write.intent.target.key)) or side_write.operation(self.context)
 
     def _reasons(self, side_writes: Sequence[tuple[int, SideWrite]], answers: Reasons) -> Reasons:
-        """Why each operation failed, by itself or by a write of its companions, whose answers come last."""
+        """Why each operation failed, itself or by a write of its companions; ``answers`` ends with those writes."""
         count = len(answers) - len(side_writes)
         reasons: list[Any] = list(answers[:count])
         moved = {at for at, reason in enumerate(reasons) if isinstance(reason, req.Refused)}
-        # The companions of an item that has changed since are asked again, whatever became of their writes until then.
+        # If an item was changed since it was read, its companions compute all their writes again.
         self.others = {place: other for place, other in self.others.items() if place[0] not in moved}
         for (at, side_write), reason in zip(side_writes, answers[count:], strict=True):
             if reason is not None and at not in moved:
@@ -155,19 +155,19 @@ def commit(
     """Apply all operations, with the writes of their companions, or nothing.
 
     Args:
-        context: of the store.
-        intents: the operations, with what plans them.
-        sender: sends them.
-        items: those that were read or judged already, by key; None: absent.
-        tried: how often it has been sent already.
+        context: the context of the store.
+        intents: the operations to plan.
+        sender: sends the planned operations.
+        items: the stored items that are known already, by key; None: absent.
+        tried: the number of attempts made already.
 
     Returns:
-        What was sent of each operation, and the answer.
+        The plan of each operation as it was sent, and the answer.
 
     Raises:
-        TransactionFailed: nothing was written; its reasons, one an operation, say why. A lone operation raises the
-            reason.
-        BadValue: there is too much in it, or an item twice.
+        TransactionFailed: nothing was written; its ``reasons``, one an operation, say why. A lone operation raises
+            its reason itself.
+        BadValue: the transaction is too large, or has an item twice.
     """
     known = dict(items or {})
     yield from _read(context, intents, sender, known)
@@ -185,14 +185,14 @@ def commit(
             if isinstance(reason, req.Refused):
                 plans[at] = _plan(context, intents[at], reason.item)
         _check(plans, list(_errors(plans, reasons)), sender)
-        LOG.debug("%s: another writer was faster, so it is tried again", ", ".join(_name(plan) for plan in plans))
+        LOG.debug("%s: another writer changed the item; retrying", ", ".join(_name(plan) for plan in plans))
     busy = [None if reason is None else _contended(plan.target) for plan, reason in zip(plans, reasons, strict=True)]
     _check(plans, busy, sender)
-    raise AssertionError("nobody was at fault")
+    raise AssertionError("no operation has an error")
 
 
 def _alone(operation: req.Operation) -> CoreGen[req.Written | Reasons]:
-    """Send an operation by itself; a check takes the place of a delete where there is nothing to delete."""
+    """Send an operation alone. A check, which replaces a delete of an absent item, is not sent."""
     if isinstance(operation, req.Check):
         return req.Written(existed=False)
     answer: req.Written | req.Refused = yield operation
@@ -215,17 +215,17 @@ def _read(
 
 
 def _plan(context: Context, one: Plannable, item: Any) -> Planned:
-    """The plan for an item as it was read or judged.
+    """The plan for the stored item.
 
-    What cannot be done is sent as a check that never holds: the store judges it again, at the same time as all others,
-    and the reasons are complete.
+    An operation that would fail is sent as a check that never holds. So the backend evaluates all operations on items
+    of the same instant, and the reasons are complete.
     """
     if item is UNREAD:
         plan: Planned | OdmError = one.plan(context, item)
     else:
         try:
             plan = one.plan(context, item)
-        except (BadValue, ItemInvalid) as error:  # what comes of it cannot be stored; what is there cannot be read
+        except (BadValue, ItemInvalid) as error:  # the new item cannot be stored, or the stored item cannot be read
             plan = error
     if isinstance(plan, Planned):
         return plan
@@ -234,7 +234,7 @@ def _plan(context: Context, one: Plannable, item: Any) -> Planned:
 
 
 def _errors(plans: Sequence[Planned], reasons: Reasons) -> Iterator[OdmError | None]:
-    """What the user must know of each operation; None where it helps to try again."""
+    """The error of each operation; None if it succeeded or can be retried."""
     for plan, reason in zip(plans, reasons, strict=True):
         if isinstance(reason, req.Refused):
             yield plan.error
@@ -260,7 +260,7 @@ def _check(plans: Sequence[Planned], errors: Sequence[OdmError | None], sender: 
 
 
 def _contended(target: Target) -> Conflict:
-    """The error for an item that other writers changed between each read and write."""
+    """The error for an item that other writers changed before every attempt."""
     return Conflict(f"{target} was changed by other writers {ATTEMPTS} times in a row: retry later")
 
 

@@ -1,7 +1,7 @@
-"""Writes of an item with those of its companions, on a backend that writes one item at a time.
+"""Writes an item and the items of its companions, on a backend that writes one item at a time.
 
-The item itself is written on the condition that it is still as its companions have seen it. Where another writer was
-faster, everything is planned again.
+The write of the item has the condition that the item is unchanged since its companions read it. If another writer
+changed it, everything is planned again.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from odm.protocol.connection import CoreGen
 from odm.schema.target import Target
 
 REFUSALS: Final = (BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound)
-"""Errors that say of a write that it was certainly not done."""
+"""Errors after which a write was certainly not applied."""
 
 
 class StaleRead(Conflict):
-    """The item has changed since its companions saw it: the write is computed again from ``stored``."""
+    """The item was changed since its companions read it: the write is planned again from ``stored``."""
 
     def __init__(self, target: Target, stored: Any) -> None:
         super().__init__(f"{target} was changed by another writer")
@@ -32,7 +32,7 @@ class StaleRead(Conflict):
 
 
 class SideWriteFailed(OdmError):
-    """A companion's write was refused after the item itself was written: it is not an error of the item."""
+    """A companion's write was refused after the item itself was written, so this is not an error of the item."""
 
     def __init__(self, error: OdmError) -> None:
         super().__init__(str(error))
@@ -41,12 +41,12 @@ class SideWriteFailed(OdmError):
 
 @define
 class Writing:
-    """An item that its companions are about to write.
+    """The state of one write of an item, shared by its companions.
 
     Attributes:
-        marks: what they mark it with, by stored name.
-        until: when they rely on what they have done no more, in epoch seconds.
-        written: it was applied.
+        marks: the companions' marks for the item, by stored name.
+        until: the item must be written before this instant, in epoch seconds; None: no limit.
+        written: the write of the item was applied.
     """
 
     marks: dict[str, Any] = field(factory=dict)
@@ -56,14 +56,14 @@ class Writing:
 
 @frozen
 class InSteps(Sender):
-    """Sends the write of an item between the steps of its companions, each within the one before."""
+    """Sends the write of an item between the steps of its companions; each companion runs inside the one before."""
 
     context: Context
     do: Calls
     lone: bool = True
 
     def send(self, plans: Sequence[Planned]) -> CoreGen[req.Written | Reasons]:
-        """Try once.
+        """Send one attempt.
 
         Raises:
             OdmError: a companion's write was refused after the item was written.
@@ -83,17 +83,17 @@ class InSteps(Sender):
 
 
 def write_each(context: Context, writes_: CompanionWrites) -> CoreGen[None]:
-    """Send what a companion writes with an item, one after another.
+    """Send the writes of a companion, one after another.
 
     Raises:
-        OdmError: one was refused; what comes after it was not written.
+        OdmError: a write was refused; the writes after it were not sent.
     """
     for side_write in writes_.side_writes:
         yield from commit(context, (side_write,), ALONE)
 
 
 def _within(context: Context, do: Calls, plan: Planned, writing: Writing, at: int) -> CoreGen[None]:
-    """The steps of the companions from a place on, the write of the item itself innermost."""
+    """Run the steps of the companions from index ``at`` on; the last one runs the write of the item itself."""
     if at == len(plan.companions):
         yield from _itself(context, plan, writing)
         return
@@ -120,7 +120,7 @@ def _itself(context: Context, plan: Planned, writing: Writing) -> CoreGen[None]:
         raise StaleRead(target, (yield req.Get(target.key, pattern=target.entity.primary.full_name)))
     if isinstance(operation, req.Put) and operation.condition is not None:
         operation = evolve(operation, once=True)
-    if isinstance(operation, req.Check):  # in place of a delete, where another program's item is skipped
+    if isinstance(operation, req.Check):  # replaces a delete if the store skips the item of another program
         return
     answer = yield operation
     if isinstance(answer, req.Refused):

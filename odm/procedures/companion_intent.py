@@ -1,7 +1,7 @@
-"""The plan of a write with its companions: what it makes of the item, and so what each companion has to write with it.
+"""Plans a write with its companions: computes the new item, from which each companion computes its own writes.
 
-For that the item may have to be read first. What was read is guarded in the write: where it has changed by then, the
-plan is made again.
+For this the item may have to be read first. Then the write has the condition that the item is unchanged; if it was
+changed, the write is planned again.
 """
 
 from typing import Any, cast
@@ -26,7 +26,7 @@ from odm.schema.entity import EntitySchema
 
 @frozen
 class IntentWithCompanions:
-    """An operation on an entity with the companions that it concerns."""
+    """An operation on an entity, with the companions that must write with it."""
 
     intent: WriteIntent
     companions: tuple[Companion, ...] = field(
@@ -45,18 +45,18 @@ class IntentWithCompanions:
         return True
 
     def plan(self, context: Context, item: Any) -> Planned | OdmError:
-        """The plan for the item as it was read or judged (`UNREAD`: neither), or why nothing can be written.
+        """The plan for the stored item (`UNREAD`: not known), or the error if nothing can be written.
 
         Raises:
-            BadValue: what comes of it cannot be stored.
-            ItemInvalid: what is stored cannot be read.
+            BadValue: the new item cannot be stored.
+            ItemInvalid: the stored item cannot be read.
         """
         intent = self.intent
         there: Any = UNREAD if item is UNREAD else context.living(item)
         base = None if there is UNREAD else there
         if not self.companions:
             plain = intent.first(context) if item is UNREAD else intent.next(context, item)
-            assert plain is not None  # where it needs the item, it was read
+            assert plain is not None  # an operation that depends on the item was planned from the read item
             return plain if isinstance(plain, OdmError) else Planned(self, plain, base)
         if item is not UNREAD and (stranger := intent.stranger(context, item)) is not None:
             return stranger
@@ -71,7 +71,7 @@ class IntentWithCompanions:
         return Planned(self, operation, base, effect, {} if base is None else _marks(target.entity, base))
 
     def _operation(self, context: Context, there: Any) -> req.Operation | OdmError:
-        """The operation without what guards that the item is as it was read."""
+        """The operation, without the condition that the item is unchanged."""
         if isinstance(self.intent, Write):
             operation = self.intent.first(context)
             gone = there is None and self.intent.absent_ok
@@ -90,7 +90,7 @@ class IntentWithCompanions:
         return context.decode(apply(operation.actions, there), operation.key)
 
     def _guard(self, context: Context, there: Item | None) -> Condition | None:
-        """That the item is as it was read, in all that the companions look at, or that the call returns."""
+        """The condition that every attribute that the companions use, or the call returns, is unchanged."""
         entity = self.intent.target.entity
         if there is None:
             return judged(entity, ABSENT, context.now())
@@ -106,15 +106,15 @@ class IntentWithCompanions:
 
 
 def companion_writes_of(context: Context, companion: Companion, effect: Effect[Any]) -> CompanionWrites:
-    """What a companion writes with an item, and its mark."""
+    """The writes of a companion for an item, and its mark."""
     tx = CompanionWrites(context)
     companion.companion_writes(tx, effect)
     return tx
 
 
 def concerned(intent: WriteIntent) -> tuple[Companion, ...]:
-    """The companions that an operation concerns."""
-    # What declares one derives from Companion; the entity, which is below it, knows its base alone.
+    """The companions that must write with an operation."""
+    # Every companion derives from Companion. The entity's module is below this one, so it only knows BaseCompanion.
     companions = cast("tuple[Companion, ...]", intent.target.entity.companions)
     if not companions or intent.name == "check":
         return ()

@@ -1,4 +1,4 @@
-"""What a companion writes with an item, collected: the methods are those of a transaction."""
+"""Collects the writes of a companion. The methods are those of a transaction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,9 +23,9 @@ class SideWrite:
     """One write of a companion's own item.
 
     Attributes:
-        lose: where its condition does not hold, the rest is written without it.
-        rank: of several of one companion on one item, the one of the highest rank is done.
-        refused: makes the error of a refusal, of the item as it was judged.
+        lose: if its condition does not hold, the other writes are applied without it.
+        rank: of several writes of a companion to one item, only the one with the highest rank is sent.
+        refused: makes the error of a refused write from the stored item.
     """
 
     intent: WriteIntent
@@ -35,7 +35,7 @@ class SideWrite:
 
     @property
     def companions(self) -> tuple[()]:
-        """Those that its own write concerns: none."""
+        """The companions that must write with it: none."""
         return ()
 
     def reads(self, context: Context, *, in_transaction: bool) -> bool:
@@ -43,14 +43,14 @@ class SideWrite:
         return False
 
     def plan(self, context: Context, item: Any) -> Planned | OdmError:
-        """The plan of the write by itself; a check takes the place of one that lost."""
+        """The plan of this write alone; a check replaces a write that lost."""
         found = self.operation(context) if item is UNREAD else self.instead(context, req.Refused(item))
         if isinstance(found, OdmError):
             return found
         return Planned(self, req.Check(self.intent.target.key) if found is None else found)
 
     def operation(self, context: Context) -> req.Operation:
-        """It as it is sent first."""
+        """The operation of the first attempt."""
         first = self.intent.first(context)
         if first is None:
             raise BadValue(
@@ -60,12 +60,12 @@ class SideWrite:
         return first
 
     def instead(self, context: Context, reason: req.Refused | BadValue) -> "req.Operation | OdmError | None":
-        """What is done after a refusal: another operation, nothing (None), or why it fails."""
+        """The next step after a refusal: another operation, None (leave the write out), or the error to raise."""
         if isinstance(reason, BadValue):
             return reason
         found = self.intent.next(context, reason.item)
         if not isinstance(found, OdmError) or isinstance(found, ItemInvalid):
-            return found  # another program's item, or one that cannot be read, is never just lost to
+            return found  # ``lose`` does not cover an item of another program, or one that cannot be read
         if self.lose:
             return None
         if self.refused is None:
@@ -75,10 +75,10 @@ class SideWrite:
 
 
 class CompanionWrites:
-    """Collects what a companion writes with an item; its methods are those of a transaction.
+    """Collects the writes of a companion for one write of its entity; its methods are those of a transaction.
 
-    ``lose=True``: where the condition does not hold, the rest is written without it. ``refused``: a function that makes
-    the error for a companion's stored item that refuses the write, or None.
+    ``lose=True``: if the condition does not hold, the other writes are applied without this one. ``refused``: a
+    function that takes the companion's stored item (None: absent) and returns the error for a refused write.
     """
 
     def __init__(self, context: Context) -> None:
@@ -99,20 +99,20 @@ class CompanionWrites:
 
         Args:
             entity: the item.
-            when: a condition on the one that is stored.
-            lose: it is not a failure if that does not hold.
-            rank: where one transaction has several such puts on one item, that of the highest rank is done; where it
-                loses, none is.
-            refused: makes the error of a refusal.
+            when: a condition on the stored item.
+            lose: it is not an error if the condition does not hold.
+            rank: if a transaction has several such puts of one item, only the put with the highest rank is sent; if it
+                loses, none is applied.
+            refused: makes the error of a refused write.
         """
         self._side_writes.append(SideWrite(put_write(self._context, entity, when), lose, rank, refused))
 
     def insert(self, entity: Entity, *, refused: Refusal | None = None) -> None:
-        """Write one of the companion's items, whose key must be free.
+        """Write a new item of the companion.
 
         Args:
             entity: the item.
-            refused: makes the error where it is not; default: `odm.ItemExists`.
+            refused: makes the error if there is an item under its key; default: `odm.ItemExists`.
         """
         self._side_writes.append(SideWrite(insert_write(self._context, entity), refused=refused))
 
@@ -126,15 +126,15 @@ class CompanionWrites:
         lose: bool = False,
         refused: Refusal | None = None,
     ) -> None:
-        """Change one of the companion's items, without reading it: all fields of an index key are set, or none.
+        """Change one of the companion's items without a read; so it must set all fields of an index key, or none.
 
         Args:
-            which: its key, or the item as it was read.
+            which: the key, or the item as it was read.
             actions: such as ``increment(...)``.
             when: a condition on the stored item.
-            upsert: make it where it is not there.
-            lose: it is not a failure if the condition does not hold, or the item does not exist.
-            refused: makes the error of a refusal.
+            upsert: create the item if it does not exist.
+            lose: it is not an error if the condition does not hold, or the item does not exist.
+            refused: makes the error of a refused write.
         """
         intent = item_update(self._context, which, actions, when, upsert=upsert)
         self._side_writes.append(SideWrite(intent, lose, refused=refused))
@@ -148,27 +148,27 @@ class CompanionWrites:
         lose: bool = False,
         refused: Refusal | None = None,
     ) -> None:
-        """Remove one of the companion's items; one that is not there is no failure.
+        """Remove one of the companion's items; no error if it does not exist.
 
         Args:
-            which: its key, or the item as it was read.
-            when: a condition on it, also where it is not there.
-            lose: it is not a failure if that does not hold.
-            refused: makes the error of a refusal.
+            which: the key, or the item as it was read.
+            when: a condition on the stored item; an absent item has no attributes.
+            lose: it is not an error if the condition does not hold.
+            refused: makes the error of a refused write.
         """
         self._side_writes.append(SideWrite(delete_write(self._context, which, when), lose, refused=refused))
 
     def mark(self, mark: str | None) -> None:
-        """Store a text with the entity's own item, for the next `Effect` of this companion; None takes it away."""
+        """Store a text with the entity's own item, for the next `Effect` of this companion; None removes it."""
         self._mark = mark
 
     def now(self) -> float:
-        """Seconds since the epoch, by the store's clock."""
+        """Seconds since the epoch, from the store's clock."""
         return self._context.clock()
 
     @property
     def marked(self) -> Any:
-        """The mark, or what stands for the one that the item has."""
+        """The mark, or `KEEP` to leave the mark of the stored item unchanged."""
         return self._mark
 
     @property

@@ -13,10 +13,10 @@ R = TypeVar("R")
 def concurrent(steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
     """Run generators concurrently: each round sends one request of each generator that has not ended.
 
-    If a request fails, its generator gets the error; what that raises ends the others too.
+    If a request fails, its generator gets the error. If a generator raises, all others are closed.
 
     Returns:
-        What each returns, in order.
+        The result of each generator, in order.
     """
     results: dict[int, R] = {}
     asked: dict[int, Any] = {}
@@ -38,7 +38,7 @@ def counted(steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
     """Run a generator and count its requests: each request of a `req.Gather` is one.
 
     Returns:
-        What it returns, and how many requests it made.
+        The result of the generator, and the number of its requests.
     """
     total, answer, failure = 0, None, None
     with closing(steps):
@@ -50,12 +50,12 @@ def counted(steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
             total += len(request.requests) if isinstance(request, req.Gather) else 1
             try:
                 answer, failure = (yield request), None
-            except Exception as error:  # noqa: BLE001  # what a failure means is decided within
+            except Exception as error:  # noqa: BLE001  # the generator decides what a failure means
                 failure = error
 
 
 def _advance(at: int, steps: CoreGen[R], answer: Any, asked: dict[int, Any], results: dict[int, R]) -> None:
-    """Send a generator its response, and keep its next request or its result."""
+    """Send a generator its response; store its next request or its result."""
     try:
         asked[at] = steps.throw(answer.error) if isinstance(answer, req.Failed) else steps.send(answer)
     except StopIteration as done:
@@ -63,14 +63,14 @@ def _advance(at: int, steps: CoreGen[R], answer: Any, asked: dict[int, Any], res
 
 
 def _answers(requests: Sequence[req.Request | req.Gather]) -> CoreGen[Sequence[Any]]:
-    """The responses to requests, some of which are a `req.Gather`; a failure as `req.Failed`."""
+    """The responses to requests; some requests may be a `req.Gather`. A failure is returned as `req.Failed`."""
     groups = [one.requests if isinstance(one, req.Gather) else (one,) for one in requests]
     flat = tuple(request for group in groups for request in group)
     found = yield req.Gather(flat, keep=True)
     answers: list[Any] = []
     for one, group in zip(requests, groups, strict=True):
         part, found = found[: len(group)], found[len(group) :]
-        kept = isinstance(one, req.Gather) and one.keep  # by generators within, which get their own failures
+        kept = isinstance(one, req.Gather) and one.keep  # its own generators get their failures
         failed = None if kept else next((answer for answer in part if isinstance(answer, req.Failed)), None)
         answers.append(failed or (part if isinstance(one, req.Gather) else part[0]))
     return answers

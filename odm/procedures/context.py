@@ -20,7 +20,7 @@ from odm.schema.target import Target
 
 
 def _always_supported(_keys: Sequence[Key]) -> None:
-    """No reason against any transaction."""
+    """None, as the backend supports every transaction."""
 
 
 @frozen
@@ -28,10 +28,10 @@ class Context:
     """The schema of a store's table, named as on the backend, and the settings of the store.
 
     Attributes:
-        clock: seconds since the epoch.
-        limits: the sizes that may be written.
+        clock: returns the seconds since the epoch.
+        limits: the size limits of writes.
         random: draws random shards; safe to use from several threads.
-        skip_unknown: items whose tag no entity has are not there to reads; otherwise each that is met is an error.
+        skip_unknown: reads skip items whose tag no entity has; otherwise such an item is an error.
         encode: makes the item of an entity, see `Connection.encode`.
         transaction_unsupported_reason: why items cannot be written in one transaction; see `Connection`.
     """
@@ -46,7 +46,7 @@ class Context:
 
     @property
     def transactions(self) -> bool:
-        """Whether items of different partitions can be written together."""
+        """Whether the backend has transactions of items in different partitions."""
         return self.transaction_unsupported_reason((Key("0", "0"), Key("1", "1"))) is None
 
     def now(self) -> Now:
@@ -54,21 +54,21 @@ class Context:
         return Now(int(self.clock()))
 
     def guard(self, entity: EntitySchema) -> str | None:
-        """The tag that an item must have to be written over or removed; None in a table that nobody else writes to."""
+        """The tag that an item must have to be replaced or removed; None in an ``exclusive`` table."""
         return None if self.schema.exclusive else entity.tag
 
     def filter(
         self, entity: EntitySchema | None, condition: Condition | None, *, expired: bool = False
     ) -> Condition | None:
-        """The filter of a read: what is asked, on items that are there for this store.
+        """The filter of a read: the condition, without items that have expired or that this store skips.
 
-        Unless they are to be skipped, it lets items of no entity through, whatever is asked: they are an error, and one
-        that a filter hides would be met only by some reads.
+        Unless the store skips them, items whose tag no entity has always pass the filter: they are an error, which must
+        not depend on the condition of a read.
 
         Args:
-            entity: whose items are wanted; None: those of any entity.
-            condition: what else must hold, lowered.
-            expired: take in items that have expired.
+            entity: return only items of this entity; None: those of any entity.
+            condition: a condition, lowered.
+            expired: include expired items.
         """
         if self.skip_unknown:
             known = of_tags(self.schema.entities) if entity is None else has_tag(entity.tag)
@@ -80,7 +80,7 @@ class Context:
         return Or((condition, Not(of_tags(self.schema.entities))))
 
     def living(self, item: Item | None) -> Item | None:
-        """The item, or None if it has expired, or is to be skipped; an item of no entity never expires."""
+        """The item, or None if it has expired or the store skips it; an item with an unknown tag never expires."""
         if item is not None and self.skip_unknown and not self.schema.knows(item):
             return None
         if item is None or item.get(TTL_ATTRIBUTE) is None:
@@ -88,14 +88,14 @@ class Context:
         return None if self.now().expired(item) and self.schema.knows(item) else item
 
     def check_known(self, item: Item, key: Key) -> None:
-        """Refuse an item that no entity has the tag of. Raises ItemInvalid."""
+        """Raise ItemInvalid for an item whose tag no entity has, unless the store skips such items."""
         if not self.skip_unknown and not self.schema.knows(item):
             raise unknown_item(self.schema.name, item, key)
 
     def stranger(self, target: Target, item: Item | None) -> ItemInvalid | None:
-        """The error for a write to the key of an item that another entity, or another program, wrote; None: it is not.
+        """The error for a write to a key that holds an item of another entity or program; None if it does not.
 
-        It holds the key also where such items are skipped: nothing writes over it or removes it.
+        The error is raised even if reads skip such items: no call replaces or removes them.
         """
         if item is None or (tag := item.get(TAG)) == target.entity.tag:
             return None
@@ -110,14 +110,14 @@ class Context:
 
     # Any: an instance of the class that has the item's tag, or None.
     def decode(self, item: Item, key: Key) -> Any:
-        """The entity of a stored item, or None for one that is to be skipped; see `Schema.decode`."""
+        """The entity of a stored item, or None if the store skips the item; see `Schema.decode`."""
         return self.schema.decode(item, key, skip_unknown=self.skip_unknown)
 
     def decode_all(self, items: Sequence[Item], positions: Sequence[Position]) -> list[Any]:
         """The entities of a page of stored items.
 
         Raises:
-            ItemInvalid: as `decode`, for the first item that it refuses.
+            ItemInvalid: as `decode`, for the first invalid item.
         """
         found = items.load_all() if isinstance(items, NativeItems) else None
         if found is not None:

@@ -1,8 +1,8 @@
-"""Cursors: the place of a reading, or of a scan's part, as an opaque text that only the same query or table accepts.
+"""Cursors: the position of a query, or of a part of a scan, as an opaque text.
 
-A cursor binds table, pattern, partition, direction, limit and filter; it carries the place and the rest of ``limit``. A
-checksum finds damage; with a secret it is an HMAC and finds forgery. A range bound may have moved since, as long as the
-place lies inside the new range.
+Only the same query accepts its cursor: table, pattern, partition, direction, limit and filter must be equal. The bounds
+of the range may differ, if the position is inside the new range. A cursor holds the position and what is left of the
+limit. A checksum detects damage; with a secret it is an HMAC, which also detects forgery.
 """
 
 import base64
@@ -24,7 +24,7 @@ _DAMAGED = "the cursor is damaged: pass page.cursor back unchanged"
 
 
 def encode_cursor(schema: Schema, reading: Reading, secret: bytes | None) -> str:
-    """The cursor of a reading's place."""
+    """The cursor of a reading's position."""
     position = reading.place.position
     body = [_binding(schema, reading), reading.place.partition, reading.left, position]
     return _sealed(body, secret)
@@ -36,10 +36,10 @@ def _sealed(body: Any, secret: bytes | None) -> str:
 
 
 def decode_cursor(schema: Schema, reading: Reading, cursor: str, secret: bytes | None) -> Reading:
-    """A new reading of the same query, moved to the cursor's place.
+    """A reading of the same query that starts at the cursor's position.
 
     Raises:
-        BadCursor: the cursor is damaged, forged, or of another query.
+        BadCursor: the cursor is damaged or forged, or belongs to another query.
     """
     binding, place, left = _content(_payload(cursor, secret))
     if binding != _binding(schema, reading):
@@ -53,16 +53,16 @@ def decode_cursor(schema: Schema, reading: Reading, cursor: str, secret: bytes |
 
 
 def encode_segment(schema: Schema, backend: str, segment: Segment, secret: bytes | None) -> str:
-    """The cursor of a place in a scan: which part of the table is read, as its backend has cut it, and from where."""
+    """The cursor of a position in a scan: the part of the table, with the backend's limits, and the position in it."""
     body = [_table(schema, backend), segment.number, segment.part, segment.after and segment.after.key]
     return _sealed(body, secret)
 
 
 def decode_segment(schema: Schema, backend: str, cursor: str, secret: bytes | None) -> Segment:
-    """The place in a scan that a cursor encodes.
+    """The position in a scan that a cursor encodes.
 
     Raises:
-        BadCursor: the cursor is damaged, forged, or of another table or backend.
+        BadCursor: the cursor is damaged or forged, or belongs to another table or backend.
     """
     payload = _payload(cursor, secret)
     try:
@@ -97,13 +97,13 @@ def _part(parts: Any) -> Part:
     start, end = parts
     if not isinstance(start, str) or not isinstance(end, str | None):
         raise TypeError(parts)
-    # Bigtable cuts anywhere, so that it need not be valid text: bytes that are not UTF-8 are escaped.
+    # Bigtable may divide the table between keys: a limit need not be valid text, and other bytes are escaped.
     (start + (end or "")).encode("utf-8", "surrogateescape")
     return Part(start, end)
 
 
 def _content(payload: bytes) -> tuple[str, Place, int | None]:
-    """The content of a cursor. Without a secret anybody can make one, so everything in it is validated."""
+    """The content of a cursor, validated in full: without a secret, any client can make a cursor."""
     try:
         binding, partition, left, position = _parsed(payload)
         place = Place(_text(partition), None if position is None else _position(position))
@@ -153,12 +153,12 @@ def _key(parts: Any) -> Key:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
-    value.encode()  # a lone surrogate, which no key holds, is a ValueError
+    value.encode()  # raises ValueError for a lone surrogate, which a key cannot contain
     return value
 
 
 def _inside(reading: Reading, place: Place) -> bool:
-    """Whether this reading could have reached the place."""
+    """Whether the position is inside the range of this reading."""
     if place.position is None:
         return True
     key, index_key = place.position
@@ -181,7 +181,7 @@ def _binding(schema: Schema, reading: Reading) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    """The value as JSON that is the same in every process (a set's order is not)."""
+    """The value as JSON that is the same in every process; the order of a set is not."""
     if has(type(value)):
         return [type(value).__name__, *map(_canonical, astuple(value, recurse=False))]
     if isinstance(value, tuple | list):

@@ -1,4 +1,4 @@
-"""`explain`: what a call will do, as a value that prints, before anything is sent."""
+"""`explain`: describes what a call would do, as a printable value, without sending a request."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ from odm.protocol import requests as req
 from odm.protocol.connection import Connection
 
 SHOWN = 5
-"""Partitions and lines of a request that are shown in full."""
+"""The number of partitions, or lines of a request, that are shown in full."""
 
 
 @frozen
@@ -29,25 +29,25 @@ class Explanation:
 
     Attributes:
         call: the query or write that was explained.
-        pattern: the primary key or access pattern that serves it, as declared.
+        pattern: the primary key or access pattern that serves the call, as declared.
         index: the secondary index that is read; None: the table itself.
         partitions: the partition keys that are read or written.
-        range: the sort keys ``[lo, hi)``, hi None = to the end of the partition.
-        filter: what is judged on items after they were read (and paid for), or the condition of a write.
+        range: the sort keys ``[lo, hi)``; if hi is None, to the end of the partition.
+        filter: the filter applied to items after they were read (and paid for), or the condition of a write.
         descending: a query reads from the end of the range.
         limit: the most results of a query, counted after the filter.
-        requests: at most how many requests the call sends; None: a query sends one a page (of each shard), as many as
-            its result needs, an update starts over if another writer changed the item meanwhile.
+        requests: the most requests that the call sends; None: a query sends one request a page (of each shard), an
+            update is retried if another writer changed the item meanwhile.
         writes: the call is a write.
-        keep: a put trims its partition to that many items of the entity afterwards.
-        note: what else is worth knowing.
-        native: the first request as the backend will send it; of a write with companions, the item's part.
-        then: the native requests that follow it in a write, where no item has the key.
-        stored: the rows that a write makes, as the tool of the backend's service prints them, where it has one.
+        keep: a put then trims its partition to this number of items of the entity.
+        note: further information.
+        native: the first native request; for a write with companions, the request for the item itself.
+        then: the native requests of a write that follow the first one if there is no item under the key.
+        stored: the rows that a write stores, in the format of the service's command-line tool, if it has one.
         local: the secondary index is a local one: kept next to the items, and read consistently.
-        shards: of each partition, so many are read together and merged.
-        companions: those of the entity that the write concerns: their items are written with it.
-        in_transaction: whether that is one transaction.
+        shards: the number of shards of each partition that are read concurrently and merged.
+        companions: the companions whose items are written with the entity.
+        in_transaction: whether the companions' items are written in one transaction with the entity.
     """
 
     call: str
@@ -71,7 +71,7 @@ class Explanation:
     in_transaction: bool = True
 
     def rows(self) -> list[tuple[str, str]]:
-        """What is printed: a name and a text a line."""
+        """The lines to print, each a name and a text."""
         rows = [
             ("call", self.call),
             ("pattern", self.pattern),
@@ -100,8 +100,8 @@ class Explanation:
 
     def _requests(self) -> str:
         if self.keep is not None:
-            return "two: the write and a count; two more for each page of items that have to go"
-        if self.companions:  # the request that is shown is the item's own part
+            return "two: the write and a count; two more for each page of items to delete"
+        if self.companions:  # the request shown is only that for the item itself
             return (
                 "one, a transaction, or two with a read first, a try"
                 if self.in_transaction
@@ -110,7 +110,7 @@ class Explanation:
         if self.requests is not None:
             return f"at most {self.requests}"
         if self.then:
-            return "those shown, where no item is there; else one more for each index entry that goes"
+            return "those shown if the item does not exist; else one more for each removed index entry"
         if self.writes:
             return "one, or two with a read first, a try"
         return "one a page of results" if self.shards == 1 else "one a page of each shard"
@@ -131,7 +131,7 @@ def explain(
 def _intent(
     context: Context, what: Any, actions: Sequence[Action], write_: str | None, when: Condition | bool | None
 ) -> WriteIntent:
-    context.schema.target(what)  # refuses what is neither a key nor an entity
+    context.schema.target(what)  # raises an error for anything except a key or an entity
     if actions or write_ == "update":
         return item_update(context, what, actions, when)
     if write_ == "delete":
@@ -144,11 +144,11 @@ def _intent(
 
 
 def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explanation:
-    """What a query will do; ``native`` is its first request."""
+    """What a query would do; ``native`` is its first request."""
     notes = ["the range holds other entities' items too, so a filter takes this entity's"] if plan.needs_tag else []
     if plan.pattern.shards is not None:
         read, of = len(plan.shards), plan.pattern.shards.count
-        how = ", first those that entries leave" if plan.leaving else " together"
+        how = ", first the old shards" if plan.leaving else " together"
         notes.append(f"one shard of {of}" if read == 1 else f"{read} shards read{how}, merged")
     if plan.pattern.projection is not None:
         has = ", ".join(plan.pattern.projection) or "nothing"
@@ -177,7 +177,7 @@ def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explan
 
 
 def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
-    """What a write will do: its first request, without sending it."""
+    """What a write would do, with its first request, without sending it."""
     target, companions = intent.target, concerned(intent)
     change = intent if isinstance(intent, ItemUpdate) else None
     request = intent.first(session.context) or req.Get(target.key, pattern=target.entity.primary.full_name)
@@ -189,7 +189,7 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         how = "reads {} of the item first"
     else:
         condition = request.condition
-    note = f"{how.format(', '.join(guarded))}, guards them in the write, and tries again when they have changed"
+    note = f"{how.format(', '.join(guarded))}, makes them a condition of the write, and retries if they have changed"
     keep = target.entity.keep if isinstance(request, req.Put) else None
     rehearsal = session.connection.rehearse(request)
     return Explanation(
@@ -211,7 +211,7 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
 
 
 def first_native(connection: Connection[Any], request: req.Request) -> Any:
-    """The first native request of a read; None if the backend knows the answer without one."""
+    """The first native request of a read; None if the backend needs no request for the answer."""
     steps = connection.steps(request)
     native = next(steps, None)
     steps.close()
@@ -219,7 +219,7 @@ def first_native(connection: Connection[Any], request: req.Request) -> Any:
 
 
 def _most_requests(plan: Plan) -> int | None:
-    """A query of one key is one request; every other one a page, and a page can always be cut short."""
+    """The number of requests if a query reads single keys; otherwise None, as a backend may end any page early."""
     single = plan.hi is not None and plan.hi == plan.lo + "\0"
     return len(plan.partition_keys) if single and plan.pattern.index is None else None
 

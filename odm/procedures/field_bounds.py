@@ -1,7 +1,7 @@
-"""The bounds of a model for actions whose result only the store knows: increments, added and removed elements.
+"""Enforces a model's bounds on actions whose result only the backend knows: increments, added and removed elements.
 
-They are never validated as values. Bounds of a sum or of a length become conditions of the write; steps are checked
-beforehand; and what no condition can say is refused.
+The result is never validated as a value. Bounds of a sum or of a length become conditions of the write. Increments are
+checked before the write, against ``multiple_of``. A bound that no condition can express is refused.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +40,7 @@ Bound: TypeAlias = tuple[Comparator, Decimal]
 
 _BOUNDS: Final[Mapping[str, Comparator]] = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 _EXACT: Final = Context(prec=1000)
-"""Wide enough for sums and remainders of all numbers that can be stored."""
+"""Precise enough for sums and remainders of all numbers that can be stored."""
 _DIGITS: Final = 38
 _FARTHEST: Final = Decimal("1E126")
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -48,10 +48,10 @@ _WAY_OUT: Final = "read the item, change it and put it instead"
 
 
 def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple[str, Condition]]:
-    """The conditions under which the result of the actions is within the bounds of the model.
+    """The conditions that keep the result of the actions within the bounds of the model.
 
     Returns:
-        Each with what a message says of a write that it stops.
+        Each condition with the reason for an error message, for a write that it refuses.
     """
     for action in actions:
         if isinstance(action, Append | Prepend) and _default_of(entity, action.path):
@@ -67,11 +67,11 @@ def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple
 
 
 def check_steps(entity: EntitySchema, actions: Iterable[Action]) -> None:
-    """Refuse actions that could make an item unreadable and that no condition can prevent.
+    """Refuse actions that could make an item invalid if no condition can prevent it.
 
     Raises:
-        BadValue: a step is not a multiple of the field's ``multiple_of``, or has more than its ``decimal_places``; the
-            field has ``max_digits`` without ``decimal_places``; or several members are given to a set with a limit.
+        BadValue: an increment is not a multiple of ``multiple_of``, or has too many ``decimal_places``; the field has
+            ``max_digits`` without ``decimal_places``; or an action names several members of a set of limited length.
     """
     for action in actions:
         if isinstance(action, Increment):
@@ -100,7 +100,7 @@ def _check_step(entity: EntitySchema, action: Increment) -> None:
 
 
 def _within_bounds(entity: EntitySchema, action: Increment) -> Condition | None:
-    """The condition on the old value that keeps the sum within the bounds of the field; None if it has none."""
+    """The condition on the old value that keeps the sum within the bounds of the field; None without bounds."""
     bounds = list(_bounds(entity, action.path))
     there = every(*(_old_value(action, bound) for bound in bounds))
     if there is None or not _allows(bounds, _EXACT.add(Decimal(action.start), Decimal(action.by))):
@@ -114,11 +114,11 @@ def _allows(bounds: Iterable[Bound], total: Decimal) -> bool:
 
 
 def _old_value(action: Increment, bound: Bound) -> Condition | None:
-    """The condition on the old value; in 38 digits, because no stored number has more."""
+    """The condition on the old value for one bound of the sum; in 38 digits, as no stored number has more."""
     op, limit = bound
     exact = _EXACT.subtract(limit, Decimal(action.by))
     if abs(exact) >= _FARTHEST and (exact > 0) == (op in {"<", "<="}):
-        return None  # every stored number is on this side
+        return None  # every stored number satisfies it
     rounding = ROUND_FLOOR if op in {"<", "<="} else ROUND_CEILING
     rounded = Context(prec=_DIGITS, rounding=rounding).plus(exact)
     if rounded != exact:
@@ -127,7 +127,7 @@ def _old_value(action: Increment, bound: Bound) -> Condition | None:
 
 
 def _bounds(entity: EntitySchema, path: Path) -> Iterator[Bound]:
-    """The bounds of a number in the model."""
+    """The bounds of a number, from the model."""
     for mark in marks_at(entity.cls, path):
         for attribute, op in _BOUNDS.items():
             bound = _number(getattr(mark, attribute, None))
@@ -171,7 +171,7 @@ def _length(entity: EntitySchema, action: Sized) -> int | None:
 
 
 def _number(bound: Any) -> Decimal | None:
-    """A bound or grid as a number of the stored form; None for other values."""
+    """A bound or a ``multiple_of`` in the unit of the stored number; None for other values."""
     if isinstance(bound, timedelta):
         return Decimal(bound // _MICROSECOND)
     if isinstance(bound, bool) or not isinstance(bound, int | float | Decimal):

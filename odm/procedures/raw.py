@@ -1,7 +1,7 @@
-"""Raw stored items: read page by page and part by part, and written again unchanged.
+"""Raw stored items: reads them by page and part of the table, and writes them unchanged.
 
-The put of an entity counts its revision up, writes what its companions keep, and leaves out what the model does not
-know. What moves items from one place to another does none of that; only their keys and index entries are made again.
+The put of an entity increments its revision, writes its companions' items, and removes attributes that the model does
+not know. A copy of raw items does none of this; it only computes their keys and index entries again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from odm.schema.evidence import same_entry
 from odm.schema.target import Target
 
 PAGE: Final = 250
-"""Items per page by default: 100 MB if each has the maximum of 400 KB."""
+"""The default number of items a page: 100 MB if each has the maximum of 400 KB."""
 
 
 @frozen
@@ -33,13 +33,13 @@ class RawItem:
     """A stored item, for `odm.Store.put_raw` of another store.
 
     Attributes:
-        entity: what the model reads in it, upgraded where it is of an older version.
-        attributes: the stored values by stored names, as they stand: with tag and version, and with what the model does
-            not know.
+        entity: the decoded item, upgraded if it is of an older version.
+        attributes: the unchanged stored values by stored names, with tag and version, and with attributes that the
+            model does not know.
         partition: its partition key.
-        sort: its sort key; "" in a table without.
-        stale: the names of the indexes in which it has another entry than the model makes of it, or none where it
-            should have one, or the other way round. `odm.Store.put_raw` fixes that.
+        sort: its sort key; "" in a table without sort keys.
+        stale: the names of the indexes in which its entry differs from the model's, is missing, or should not exist.
+            `odm.Store.put_raw` fixes them.
     """
 
     entity: Entity
@@ -50,16 +50,16 @@ class RawItem:
 
     @property
     def expires(self) -> int | None:
-        """When it expires, in seconds since the epoch; None: never."""
+        """The instant when it expires, in seconds since the epoch; None: never."""
         found: int | None = self.attributes.get(TTL_ATTRIBUTE)
         return found
 
 
 def cut(parts: int) -> CoreGen[list[Segment]]:
-    """The places where parts of the table begin, at most as many as requested.
+    """The parts of the table for concurrent reads, at most as many as requested.
 
     Raises:
-        BadValue: the number makes no sense.
+        BadValue: the number is out of range.
     """
     if type(parts) is not int or not 1 <= parts <= MOST_CONCURRENT:
         raise BadValue(f"parts({parts!r}): give the number of parts to read, 1 to {MOST_CONCURRENT}")
@@ -74,12 +74,12 @@ def cut(parts: int) -> CoreGen[list[Segment]]:
 def scan_page(
     context: Context, segment: Segment, size: int, *, expired: bool, consistent: bool
 ) -> CoreGen[tuple[list[RawItem], req.Position | None]]:
-    """A page of a part of the table, and the place where the next page begins, or None at the end.
+    """A page of a part of the table, and the position where the next page begins, or None at the end.
 
-    No filter is sent, so that a page costs what it holds: what is left out was read.
+    No filter is sent, so ``size`` limits the items that are read and paid for, including those left out here.
 
     Raises:
-        ItemInvalid: an item does not fit its model, or its model would look for it elsewhere.
+        ItemInvalid: an item does not fit its model, or is stored under another key than its model computes.
     """
     if type(size) is not int or size < 1:
         raise BadValue(f"scan_page(size={size!r}): give the number of items to read, an int of 1 or more")
@@ -107,10 +107,10 @@ def scan_page(
 def _raw(context: Context, entity: Entity, item: Item, stored: Key, entries: Mapping[str, Key]) -> RawItem:
     schema = context.schema.entity(type(entity))
     key = schema.key(vars(entity))
-    known = stored.sort or context.schema.hash_only  # row keys of Bigtable, which have no sort, cannot be split
+    known = stored.sort or context.schema.hash_only  # "" in a table with sort keys: a row key that cannot be split
     if known and key != stored:
         raise ItemInvalid(
-            f"a stored {schema.name} lies under {stored}, and its model looks for it under {key}: read it with the "
+            f"a {schema.name} is stored under {stored}, but its model computes the key {key}: read it with the "
             "model that wrote it; `odm plan` reports what else is orphaned",
             str(stored),
             item,
@@ -119,7 +119,7 @@ def _raw(context: Context, entity: Entity, item: Item, stored: Key, entries: Map
 
 
 def _entries(context: Context, schema: EntitySchema, entity: Entity) -> dict[str, Key]:
-    """The index entries of an item: those that a put of its entity would write."""
+    """The index entries that a put of the entity would write."""
     return schema.entries(vars(entity), schema.codec.encode(entity), context.random)
 
 
@@ -133,13 +133,13 @@ def _stale(schema: EntitySchema, made: Mapping[str, Key], found: Mapping[str, Ke
 
 
 def put_raw(context: Context, items: Sequence[RawItem]) -> CoreGen[None]:
-    """Write raw items over whatever is under their keys, with the index entries of their models.
+    """Write raw items, with the index entries of the current models; replaces items under their keys.
 
     Raises:
-        BadValue: one is no `RawItem`.
-        ItemTooLarge: one is larger than the store allows; nothing was sent.
+        BadValue: an argument is not a `RawItem`.
+        ItemTooLarge: an item is larger than the store allows; nothing was sent.
         ItemInvalid: a key holds an item of another program; nothing was sent.
-        Throttled: ``left`` has those that were not written.
+        Throttled: ``left`` has the items that were not written.
     """
     given = {target.key: (target, put, item) for item in items for target, put in [_put(context, item)]}
     targets = {key: target for key, (target, _, _) in given.items()}

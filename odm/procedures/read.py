@@ -1,6 +1,6 @@
 """Reading operations, as generators of requests: get, get_many, pages of queries and scans, counts.
 
-A query is one page an operation: `chunk` reads one, and the loop over pages is the store's.
+`chunk` reads one page of a query; the store loops over the pages.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
 
 MOST_SEGMENTS: Final = 1_000_000
-"""Segments of a scan (AWS: Scan, TotalSegments)."""
+"""The most segments of a scan (AWS: Scan, TotalSegments)."""
 
 MOST_CONCURRENT: Final = 1000
-"""Segments of a scan that are read concurrently."""
+"""The most segments of a scan that are read concurrently."""
 
 
 @frozen
@@ -34,9 +34,9 @@ class Place:
 
     Attributes:
         partition: the partition key, without shard.
-        streams: its shards, with what was read of them already; none: they follow from the position.
-        waiting: what of them is read when these have ended, see `odm.procedures.shard_merge.window`.
-        given: what was given last.
+        streams: its shards, with their items that were read but not returned; empty: computed from the position.
+        waiting: the ranges of shards to read after ``streams``, see `odm.procedures.shard_merge.window`.
+        given: the items returned last.
     """
 
     partition: str
@@ -48,7 +48,7 @@ class Place:
 
 @frozen
 class Reading:
-    """A query in progress: its plan, the next place, how many more results are wanted, and how to read."""
+    """A query in progress: its plan, the next place, how many more results to return, and the consistency."""
 
     plan: Plan
     place: Place
@@ -58,9 +58,9 @@ class Reading:
 
 @frozen
 class Segment:
-    """A part of a scan, by its number ``(number, of)`` or by its limits, and where its next page begins.
+    """A part of a scan, by its number ``(number, of)`` or by its limits, and the position before its next page.
 
-    With neither it is the whole.
+    Without number and limits, it is the whole table.
     """
 
     number: tuple[int, int] | None = None
@@ -72,7 +72,7 @@ class Segment:
 class Scanning:
     """A scan in progress: the entity (None: all), the filter, and the segments that are not finished.
 
-    ``uncut``: the backend has not said yet where it cuts them.
+    ``uncut``: the backend has not been asked yet for the limits of the segments.
     """
 
     entity: EntitySchema | None
@@ -83,12 +83,12 @@ class Scanning:
 
     @property
     def pattern(self) -> str:
-        """The name in place of a pattern's, since a scan uses none."""
+        """The name that stands for a pattern, since a scan does not use one."""
         return f"scan({'' if self.entity is None else self.entity.name})"
 
 
 class Found(NamedTuple):
-    """A stored item, and where it was found."""
+    """A stored item, and the position where it was found."""
 
     item: Item
     position: req.Position
@@ -113,7 +113,7 @@ def get(context: Context, target: Target, *, consistent: bool = True) -> CoreGen
 
 
 def one(context: Context, target: Target, *, consistent: bool = True) -> CoreGen[Any]:
-    """The entity under a key; ItemNotFound if there is none."""
+    """The entity under a key; raises ItemNotFound if it does not exist."""
     found = yield from get(context, target, consistent=consistent)
     if found is None:
         raise ItemNotFound(f"{target}: there is no such item in table {context.schema.name!r}")
@@ -121,7 +121,7 @@ def one(context: Context, target: Target, *, consistent: bool = True) -> CoreGen
 
 
 def exists(context: Context, target: Target) -> CoreGen[bool]:
-    """Whether there is an item under a key; it is not validated."""
+    """Whether there is an item under a key; the item is not validated."""
     item = context.living((yield req.Get(target.key, pattern=target.entity.primary.full_name)))
     if item is None:
         return False
@@ -172,7 +172,7 @@ def page(context: Context, reading: Reading, size: int) -> CoreGen[tuple[list[An
     """Up to ``size`` results, and the reading that continues: None exactly if no result follows."""
     last = reading.left is not None and reading.left <= size
     want = size if not last else int(reading.left or 0)
-    look = want + (not last)  # one more shows whether anything follows
+    look = want + (not last)  # one more, to see whether a result follows
     entities: list[Any] = []
     places: list[Place] = []
     going: Reading | None = reading
@@ -186,7 +186,7 @@ def page(context: Context, reading: Reading, size: int) -> CoreGen[tuple[list[An
 
 
 def count(context: Context, reading: Reading) -> CoreGen[int]:
-    """How many results the query has."""
+    """The number of results of the query."""
     if reading.plan.leaving:
         return (yield from _count_moving(context, reading))
     total, place = 0, reading.place
@@ -209,7 +209,7 @@ def count(context: Context, reading: Reading) -> CoreGen[int]:
 
 
 def _refuse_strangers(context: Context, reading: Reading, stream: Stream) -> CoreGen[None]:
-    """Raise ItemInvalid for an item of no entity that was counted: read until it is found."""
+    """Raise ItemInvalid after a count met an item with an unknown tag: read the items until it is found."""
     going: Stream | None = stream
     while going is not None:
         page: req.Page = yield request_of(context, reading, going, None)
@@ -241,7 +241,7 @@ def keys_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Key], R
     """The item keys of one page, including expired items, and the reading that continues, or None at the end.
 
     Raises:
-        ItemInvalid: an item on the page is of no entity.
+        ItemInvalid: an item on the page has an unknown tag.
     """
     found = yield from _read(context, reading, reading.left, expired=True)
     _check_known(context, found)
@@ -268,7 +268,7 @@ def begin_scan(
     """Plan a scan.
 
     Raises:
-        BadValue: conditions without the entity that they are about, or numbers of segments that cannot be.
+        BadValue: conditions without an entity, or the segments are out of range.
     """
     parts = tuple(map(Segment, _segments(segments, segment)))
     entity = None if cls is None else context.schema.entity(cls)
@@ -281,7 +281,7 @@ def begin_scan(
 
 
 def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tuple[int, int] | None, ...]:
-    """The segments to scan: all of ``segments``, the one that ``segment`` names, or the whole table."""
+    """The segments to scan: all of ``segments``, only ``segment``, or the whole table (None)."""
     if segments is not None and segment is not None:
         raise BadValue("scan() takes segments=4, to read all parts together, or segment=(0, 4), to read one: not both")
     if segment is not None:
@@ -315,7 +315,7 @@ def scan_chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any],
 
 
 def _cut(scanning: Scanning) -> CoreGen[Scanning]:
-    """The scan in the segments that the backend chose, which stay the same from page to page."""
+    """The scan, with the limits of its segments from the backend; they stay the same for all pages."""
     parts: tuple[req.Part, ...] | None = yield req.Split(len(scanning.segments), pattern=scanning.pattern)
     if parts is None:
         return evolve(scanning, uncut=False)
@@ -323,7 +323,7 @@ def _cut(scanning: Scanning) -> CoreGen[Scanning]:
 
 
 def first_request(context: Context, reading: Reading) -> req.Query:
-    """The first request of a reading, or the first of those that are sent concurrently."""
+    """The first request of a reading; with several shards, that of the first shard."""
     return request_of(context, reading, _streams(reading, reading.place)[0], reading.left)
 
 
@@ -355,7 +355,7 @@ def request_of(
 
 
 def _read(context: Context, reading: Reading, most: int | None, *, expired: bool = False) -> CoreGen[_Read]:
-    """The results that can be returned after the next page of each shard without unread results."""
+    """The next results in order, after reading a page of each shard that has no items waiting to be returned."""
     place, plan = reading.place, reading.plan
     streams, waiting = list(_streams(reading, place)), place.waiting
     given = given_at(plan, place.position) if place.given == NOTHING else place.given
@@ -367,7 +367,7 @@ def _read(context: Context, reading: Reading, most: int | None, *, expired: bool
     while lacking := [at for at, stream in enumerate(streams) if stream.lacks]:
         yield from _feed(context, reading, streams, lacking, most, expired=expired)
         if len(streams) == 1:
-            break  # with nothing to wait for, a page without results is the caller's
+            break  # no other shard to merge with, so even an empty page is returned
     items, positions, rest, given = merged(streams, most, given, descending=plan.query.descending)
     if rest or waiting:
         return _Read(place.partition, items, positions, Place(place.partition, None, rest, waiting, given))
@@ -383,7 +383,7 @@ def _feed(
     *,
     expired: bool,
 ) -> CoreGen[None]:
-    """Read a page of those shards."""
+    """Read a page of the shards at the indexes ``lacking``."""
     requests = [request_of(context, reading, streams[at], most, expired=expired) for at in lacking]
     answers = yield from _concurrently(requests)
     for at, answer in zip(lacking, answers, strict=True):

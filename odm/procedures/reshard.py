@@ -1,7 +1,7 @@
 """Moves index entries to their current shards after the number of shards has changed.
 
-A move is an update of the entry alone, on the condition that the fields of its key have not changed since they were
-read. So it can run while other programs read and write, and it can stop anywhere and run again.
+A move is an update that only writes the entry, on the condition that the fields of its key are unchanged since they
+were read. So it can run while other programs read and write, and after a failure it can be called again.
 """
 
 from typing import Any, Final
@@ -22,18 +22,18 @@ from odm.protocol.connection import CoreGen
 from odm.schema.target import Target
 
 CONCURRENT_MOVES: Final = 64
-"""The number of entries that are moved concurrently."""
+"""The number of entries moved concurrently."""
 
 
 def reshard(context: Context, query: Query[Any]) -> CoreGen[int]:
-    """Move the entries that a query finds in old shards to the current ones; returns the number of moved entries.
+    """Move the entries that a query finds in old shards to the current ones; returns the number of entries moved.
 
     Raises:
-        BadValue: the query is not of a pattern with ``was=``.
+        BadValue: the query's pattern has no ``was=``.
     """
     plan = make_plan(context.schema, query)
     _check(plan)
-    staying = suffixes(plan.pattern.shards) if plan.pattern.hashed is None else ()  # any is as good as another
+    staying = suffixes(plan.pattern.shards) if plan.pattern.hashed is None else ()  # random shards: any will do
     left = tuple(shard for shard in plan.shards if shard in plan.leaving and shard not in staying)
     going = begin(context, query) if left else None
     going = None if going is None else evolve(going, plan=evolve(plan, shards=left, leaving=frozenset()))
@@ -58,7 +58,7 @@ def _check(plan: Plan) -> None:
 
 
 def _move(context: Context, plan: Plan, found: Found) -> CoreGen[int]:
-    """Write an entry again, if it is not in the shard that the model gives it now."""
+    """Write an entry again, unless the model computes the shard that it is in."""
     item, position = found
     entity, made = plan.entity, context.decode(item, position.key)
     assert entity is not None
@@ -69,5 +69,5 @@ def _move(context: Context, plan: Plan, found: Found) -> CoreGen[int]:
         change = new_entry(context, Target(entity, position.key, vars(made)), plan.pattern)
         yield from commit(context, (IntentWithCompanions(change),), ALONE, {position.key: item})
     except ItemNotFound:
-        return 0  # removed meanwhile, and its entry with it
+        return 0  # the item was removed meanwhile, with its entry
     return 1

@@ -1,9 +1,9 @@
 """``keep=n``: after a write, the oldest items of an entity in a partition are deleted, so that the newest n stay.
 
 The newest item is the last in sort order, or the first if the first field of the sort key is ``:desc``. A count that
-stops at the n-th newest item finds its place; the items behind it are deleted. An item that is among the newest n at
-that time is never deleted, however many writers there are. Each writer trims after its own write, so when all have
-finished, at most n items are left.
+stops at the n-th newest item finds its position; the items after it are deleted. An item that is then among the newest
+n is never deleted, even with concurrent writers. Each writer trims after its own write, so when all have finished, at
+most n items are left.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,16 +23,16 @@ from odm.schema.entity import EntitySchema
 
 @frozen
 class _Heap:
-    """The items of an entity in a partition; the newest ``keep`` stay."""
+    """The items of an entity in a partition, of which the newest ``keep`` are kept."""
 
     entity: EntitySchema
     keep: int
     partition: str
 
     def newest_first(self, context: Context) -> req.Query:
-        """A count of the items, newest first, which stops after the last one that stays."""
+        """A count of the items, newest first, which stops after the last item to keep."""
         sort = self.entity.primary.sort
-        assert sort is not None  # the schema has seen to it
+        assert sort is not None  # the schema requires one for ``keep=``
         span = sort.span({}, ())
         tag = has_tag(self.entity.tag) if self.entity.primary.shared else None
         filter_ = context.filter(self.entity, tag)
@@ -51,9 +51,9 @@ class _Heap:
 
 
 def trim_after(context: Context, writes: Iterable[req.Operation]) -> CoreGen[None]:
-    """Delete the items that the puts among these applied writes have pushed out.
+    """Delete the items that are no longer among the newest, after the puts among these applied writes.
 
-    A failure does not reach the caller, whose write was applied: it is logged, and the next write trims again.
+    An error is logged and not raised, because the caller's write was applied. The next write trims again.
     """
     heaps = _heaps(context, writes)
     if not heaps:
@@ -68,7 +68,7 @@ def trim_after(context: Context, writes: Iterable[req.Operation]) -> CoreGen[Non
 def _heaps(context: Context, writes: Iterable[req.Operation]) -> Sequence[_Heap]:
     """The partitions to which the puts added items, each once."""
     if all(entity.keep is None for entity in context.schema.entities.values()):
-        return ()  # and no draft is read for its tag
+        return ()  # sooner than to read each draft for its tag
     heaps: dict[tuple[str, str], _Heap] = {}
     for write in writes:
         entity = context.schema.entities[write.item[TAG]] if isinstance(write, req.Put) else None
@@ -87,7 +87,7 @@ def _trim(context: Context, heaps: Sequence[_Heap]) -> CoreGen[None]:
 
 
 def _last_kept(count: req.Query, page: req.Page) -> CoreGen[req.Position | None]:
-    """The place of the last item that stays; None if no item is behind it."""
+    """The position of the last item to keep; None if no item follows it."""
     left, strangers = (count.limit or 0) - page.count, page.strangers
     while page.next is not None and left > 0:
         page = yield evolve(count, after=page.next, limit=left)
@@ -99,7 +99,7 @@ def _last_kept(count: req.Query, page: req.Page) -> CoreGen[req.Position | None]
 
 
 def _remove(heap: _Heap, behind: req.Query) -> CoreGen[None]:
-    """Delete the entity's items behind a place, including expired ones."""
+    """Delete the entity's items after a position, including expired ones."""
     going: req.Query | None = evolve(behind, filter=has_tag(heap.entity.tag), limit=None, count=False)
     while going is not None:
         page: req.Page = yield going

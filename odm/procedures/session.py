@@ -1,4 +1,4 @@
-"""The session of a store: its context and connection, and the checks of what a call is given."""
+"""The session of a store: its context and connection, and the checks of a call's arguments."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
@@ -25,8 +25,8 @@ class Page(Generic[T_co]):
     """One page of results.
 
     Attributes:
-        items: the results, as many as asked for while there are as many.
-        cursor: pass it as ``after=`` to go on; None exactly when nothing follows.
+        items: the results; fewer than requested only at the end.
+        cursor: pass it as ``after=`` to get the next page; None exactly if no result follows.
     """
 
     items: Sequence[T_co]
@@ -39,10 +39,10 @@ class Session:
 
     Attributes:
         context: the schema and the settings of the store.
-        connection: what answers requests.
-        backend: the name of the backend, to which cursors of a scan are bound.
-        secret: signs cursors.
-        retry_safe: an update may be sent again when its answer was lost.
+        connection: answers the requests.
+        backend: the name of the backend, part of each cursor of a scan.
+        secret: the key that signs cursors.
+        retry_safe: an update may be retried when its answer was lost.
     """
 
     context: Context
@@ -52,10 +52,10 @@ class Session:
     retry_safe: bool = False
 
     def query(self, query: object) -> Query[Any]:
-        """Return a query that was passed as it is.
+        """The argument, if it is a query.
 
         Raises:
-            BadValue: it is not one.
+            BadValue: it is not a query.
         """
         if isinstance(query, Query):
             return query
@@ -72,10 +72,10 @@ class Session:
         )
 
     def begin(self, query: object, *, consistent: bool = True, after: str | None = None) -> Reading | None:
-        """A reading of a query, from its start or from a cursor; None where no key can match.
+        """A reading of a query, from its start or from a cursor; None if no key can match.
 
         Raises:
-            BadValue: it is not a query, or does not fit the models.
+            BadValue: the argument is not a query, or does not fit the models.
             BadCursor: the cursor is damaged or belongs to another query.
         """
         wanted = self.query(query)
@@ -87,7 +87,7 @@ class Session:
         return cursor.decode_cursor(self.context.schema, reading, after, self.secret)
 
     def page(self, reading: Reading | None, size: int) -> CoreGen[Page[Any]]:
-        """A page of a reading, with the cursor to the next."""
+        """A page of a reading, with the cursor of the next page."""
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise BadValue(f"page(size={size!r}): give the number of items a page, an int of 1 or more")
         if reading is None:
@@ -109,7 +109,7 @@ class Session:
         """A scan of the table.
 
         Raises:
-            BadValue: a condition does not fit the model, or numbers of segments that cannot be.
+            BadValue: a condition does not fit the model, or the segments are out of range.
         """
         if isinstance(entity, Condition):
             owner = owner_of(entity)
@@ -126,13 +126,13 @@ class Session:
         return [self._place(segment) for segment in found]
 
     def scan_page(self, after: object, size: int, *, expired: bool, consistent: bool) -> CoreGen[Page[RawItem]]:
-        """A page of a part of the table, with the cursor to the next."""
+        """A page of a part of the table, with the cursor of the next page."""
         segment = self._segment(after)
         items, further = yield from raw.scan_page(self.context, segment, size, expired=expired, consistent=consistent)
         return Page(items, None if further is None else self._place(evolve(segment, after=further)))
 
     def _segment(self, after: object) -> Segment:
-        """Where a scan continues: at a cursor, or at the beginning."""
+        """The segment to read: from a cursor, or the whole table from its beginning."""
         if after is None:
             return Segment()
         if not isinstance(after, str) or not after:

@@ -1,11 +1,11 @@
-"""Merges the shards of a partition: what is unread in each, and which result comes next.
+"""Merges the shards of a partition: what each shard still has to read, and which result comes next.
 
-Pure: `odm.procedures.read` fetches a page where a shard has run out of what was read. The order of a merged reading
-is that of (sort key, shard) and then the service's own, so the position of one item shows where every shard goes on.
+No I/O: `odm.procedures.read` fetches a page of each shard whose items were all returned. A merged reading is ordered by
+(sort key, shard), then as the service orders. So from the position of one item, every shard can continue.
 
-While entries move to another number of shards, one could be missed: where its new shard was read before it came, and
-its old one after it had gone. So no other shard is read further than those that entries leave have been: `window` cuts
-there. What is then found twice, in both, is given once.
+While entries move to another number of shards, a query could miss an entry: it reads the new shard before the entry
+arrives there, and the old shard after the entry has left it. So the old shards are read first, and the others only as
+far as the old ones were read: `window` makes this cut. An entry found in both is returned once.
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ class Stream:
 
     Attributes:
         partition: its partition key.
-        lo, hi: the range of sort keys that is read.
-        after: where its next page begins; None: at the start of the range.
-        items, positions: what was read and not given yet.
-        ended: nothing follows what was read.
-        leaving: entries move from it to other shards.
+        lo, hi: the range of sort keys to read.
+        after: the position before its next page; None: the start of the range.
+        items, positions: the items that were read and not returned yet.
+        ended: the shard was read to the end of the range.
+        leaving: an old shard, from which entries move to other shards.
     """
 
     partition: str
@@ -45,7 +45,7 @@ class Stream:
 
     @property
     def lacks(self) -> bool:
-        """Whether the next result is unknown until another page is read."""
+        """Whether another page must be read to know the next result."""
         return not self.ended and not self.positions
 
     @property
@@ -55,7 +55,7 @@ class Stream:
 
     @property
     def edge(self) -> str | None:
-        """The last sort key that was read, of which more items may follow; None: the shard was read to its end."""
+        """The last sort key that was read; more items with it may follow. None: the shard was read to its end."""
         return None if self.ended or self.after is None else _sort(self.after)
 
     def fed(self, page: req.Page) -> "Stream":
@@ -69,7 +69,7 @@ class Stream:
 
 @frozen
 class Given:
-    """The sort key that was returned last, and the items that have it: another shard may return them again."""
+    """The sort key returned last, and the keys of the items with it: another shard may contain them again."""
 
     sort: str | None = None
     keys: frozenset[Key] = frozenset()
@@ -79,7 +79,7 @@ NOTHING = Given()
 
 
 def streams_of(plan: Plan, partition: str, position: req.Position | None) -> tuple[Stream, ...]:
-    """The shards of a partition, from the start or after a position in one of them, without those that have ended."""
+    """The shards of a partition, from the start or after a position in one of them, without shards read to the end."""
     streams = [Stream(partition + shard, plan.lo, plan.hi, leaving=shard in plan.leaving) for shard in plan.shards]
     if position is None:
         return tuple(streams)
@@ -88,20 +88,20 @@ def streams_of(plan: Plan, partition: str, position: req.Position | None) -> tup
     streams[at] = evolve(streams[at], after=position)
     for number, stream in enumerate(streams):
         if number != at:
-            # Of equal sort keys, the items of an earlier shard come before the position, those of a later one behind.
+            # Of equal sort keys, the items of an earlier shard come before the position, those of a later one after it.
             streams[number] = _behind(stream, read.sort, whole=number < at, descending=plan.query.descending)
     return tuple(stream for stream in streams if not _is_empty(stream))
 
 
 def given_at(plan: Plan, position: req.Position | None) -> Given:
-    """What was returned last, from a position."""
+    """The sort key and item returned last, from a position."""
     if position is None or len(plan.shards) == 1:
         return NOTHING
     return Given(_sort(position), frozenset((position.key,)))
 
 
 def _behind(stream: Stream, sort: str, *, whole: bool, descending: bool) -> Stream:
-    """The part of a shard from a sort key on; ``whole``: in ascending order, without the items that have it."""
+    """The part of a shard from a sort key on; ``whole``: in ascending order, without the items with that sort key."""
     cut = sort + "\0" if whole else sort
     if descending:
         return evolve(stream, hi=cut if stream.hi is None else min(cut, stream.hi))
@@ -113,10 +113,10 @@ def _is_empty(stream: Stream) -> bool:
 
 
 def window(streams: Sequence[Stream], *, descending: bool) -> tuple[tuple[Stream, ...], tuple[Stream, ...]]:
-    """The part of the shards that can be read now, and the part that waits.
+    """The part of the shards that can be read now, and the part to read later.
 
     Args:
-        streams: those that entries leave read so far that none `Stream.lacks_step`, of the others nothing.
+        streams: the old shards, read until no one `Stream.lacks_step`, and the other shards, not read yet.
         descending: the order.
     """
     edges = [stream.edge for stream in streams if stream.leaving and stream.edge is not None]
@@ -132,7 +132,7 @@ def _is_done(stream: Stream) -> bool:
 
 
 def _parted(stream: Stream, edge: str, *, descending: bool) -> tuple[Stream, Stream]:
-    """A shard before a sort key, and from it on."""
+    """A shard in two parts: before a sort key, and from the sort key on."""
     if stream.leaving:
         before = sum(1 for position in stream.positions if _is_before(_sort(position), edge, descending=descending))
         items, positions = stream.items, stream.positions
@@ -145,7 +145,7 @@ def _parted(stream: Stream, edge: str, *, descending: bool) -> tuple[Stream, Str
     if stream.after is None:
         return now, later
     if _is_before(_sort(stream.after), edge, descending=descending):
-        return now, evolve(later, after=None)  # services refuse a place outside of the range
+        return now, evolve(later, after=None)  # services refuse a position outside of the range
     return evolve(now, lo="", hi=""), later
 
 
@@ -156,12 +156,12 @@ def _is_before(sort: str, edge: str, *, descending: bool) -> bool:
 def merged(
     streams: Sequence[Stream], most: int | None, given: Given = NOTHING, *, descending: bool
 ) -> tuple[Sequence[Item], Sequence[req.Position], tuple[Stream, ...], Given]:
-    """The results that are known without another page: items in order, their positions, the rest, and `Given`.
+    """The results known without another page: items in order, their positions, the streams left, and `Given`.
 
     Args:
-        streams: none of which `lacks` a page.
-        most: how many items are wanted at most.
-        given: what was given before.
+        streams: the shards; `Stream.lacks` is False for each.
+        most: the most items to return; None: no limit.
+        given: the items returned last, before this call.
         descending: the order.
     """
     if len(streams) == 1 and not given.keys:
@@ -195,7 +195,7 @@ def merged(
 
 
 def _rows(at: int, stream: Stream) -> Any:
-    """The rows that were read from this shard, each with its place in the order."""
+    """The items that were read from this shard, each with its place in the order."""
     for item, position in zip(stream.items, stream.positions, strict=False):
         yield (_sort(position), at, position.key), item, position
 

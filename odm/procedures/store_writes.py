@@ -1,6 +1,6 @@
-"""The writes of a store: what each call gives to the pipeline, `odm.procedures.commit`, and what it returns.
+"""The writes of a store: what each call passes to the pipeline, `odm.procedures.commit`, and what it returns.
 
-The first try of an item without companions is sent at once; only if that is refused, the pipeline takes over.
+The first attempt of an item without companions is sent directly. Only if it is refused, the pipeline continues.
 """
 
 from collections.abc import Sequence
@@ -32,12 +32,12 @@ E = TypeVar("E", bound=Entity)
 
 
 def put(context: Context, do: Calls, instance: E, when: Condition | bool | None) -> CoreGen[E]:
-    """Write the entity over whatever is under its key, with its companions' items; returns it as stored."""
+    """Write the entity, with its companions' items; replaces any item under its key. Returns the stored entity."""
     return _stored(context, do, put_write(context, instance, when))
 
 
 def insert(context: Context, do: Calls, instance: E) -> CoreGen[E]:
-    """Write the entity if its key is free, with its companions' items; returns it as stored."""
+    """Write a new entity, with its companions' items; returns the stored entity."""
     return _stored(context, do, insert_write(context, instance))
 
 
@@ -83,7 +83,7 @@ def update(  # the arguments of an update
 
 
 def _returned(context: Context, change: ItemUpdate, plan: Planned, answer: req.Written) -> Any:
-    """The item that an update returns. A put returns none, but its old and new items are known."""
+    """The item that an update returns. The answer to a put has no item, but its plan has the old and the new one."""
     if plan.effect is not None:
         return {"none": None, "old": plan.effect.old, "new": plan.effect.new}[change.returning]
     if isinstance(plan.operation, req.Put):
@@ -99,9 +99,9 @@ def _decoded(context: Context, change: ItemUpdate, item: Item | None) -> Any:
 
 
 def delete(context: Context, do: Calls, which: object, when: Condition | bool | None) -> CoreGen[bool]:
-    """Remove an item, with its companions' items; returns whether it was there.
+    """Remove an item, with its companions' items; returns whether it existed.
 
-    If it was not, neither ``when`` nor a Revision is judged.
+    If it did not exist, neither ``when`` nor a Revision is evaluated.
     """
     write = delete_write(context, which, when, absent_ok=True)
     if concerned(write):
@@ -116,9 +116,9 @@ def delete(context: Context, do: Calls, which: object, when: Condition | bool | 
 
 
 def delete_all(context: Context, do: Calls, reading: Reading | None) -> CoreGen[int]:
-    """Remove everything that a query finds, expired items too, with its companions' items; returns how many items went.
+    """Delete every item that matches a query, expired items too, with its companions' items; returns their number.
 
-    Items without companions are deleted in batches. It is not atomic: after a failure, the same call deletes the rest.
+    Items without companions are deleted in batches. Not atomic: after a failure, the same call deletes the rest.
     """
     deleting = {tag for tag, entity in context.schema.entities.items() if any(one.deletes for one in entity.companions)}
     whose = None if reading is None else reading.plan.entity
@@ -150,7 +150,7 @@ def write_transaction(context: Context, do: Calls, intents: Sequence[WriteIntent
     """Apply the operations of a transaction and the writes of their companions, or nothing.
 
     Raises:
-        TransactionFailed: nothing was written; its reasons, one an operation, say why.
+        TransactionFailed: nothing was written; its ``reasons``, one an operation, say why.
     """
     together = context.transactions or not any(map(concerned, intents))
     sender = InTransaction(context) if together else InSteps(context, do, lone=False)
@@ -160,7 +160,7 @@ def write_transaction(context: Context, do: Calls, intents: Sequence[WriteIntent
 
 
 def marked(context: Context, companion: BaseCompanion, key: object) -> CoreGen[tuple[Any, str | None]]:
-    """An item with the mark that a companion has put on it; None for either that is not there."""
+    """The item under a key, and the mark that a companion stored with it; each None if it does not exist."""
     target = context.schema.key_target(key)
     item = yield req.Get(target.key, pattern=target.entity.primary.full_name)
     if context.living(item) is None:
@@ -172,7 +172,7 @@ def marked(context: Context, companion: BaseCompanion, key: object) -> CoreGen[t
 def _write(
     context: Context, do: Calls, intent: WriteIntent, *, once: bool = False
 ) -> CoreGen[tuple[Planned, req.Written]]:
-    """Apply one operation with its companions' writes, or once however often it is sent."""
+    """Apply one operation with its companions' writes; with ``once``, only once even if it is retried."""
     one = IntentWithCompanions(intent)
     sender: Sender = InTransaction(context, lone=True, once=once)
     if one.companions and not context.transactions:
@@ -196,7 +196,7 @@ def _settle(do: Calls, plan: Planned) -> CoreGen[None]:
 
 
 def _refused(context: Context, intent: WriteIntent, answer: req.Refused) -> CoreGen[tuple[Planned, req.Written]]:
-    """Continue with an operation whose first try was refused."""
+    """Continue with an operation whose first attempt was refused."""
     items = {intent.target.key: answer.item}
     (plan,), written = yield from commit(context, (IntentWithCompanions(intent),), ALONE, items, tried=1)
     return plan, written

@@ -1,4 +1,4 @@
-"""Transactions: operations on several items, collected and checked one by one, then all applied or none."""
+"""Transactions: operations on several items, checked and collected one by one, then all applied or none."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar, overload
@@ -24,11 +24,11 @@ Commit: TypeAlias = Callable[[Sequence[WriteIntent]], CoreGen[None]]
 
 
 class Operations:
-    """The operations of a transaction: one for each item, at most 100, and at most 4 MB of items.
+    """The operations of a transaction: at most one an item, 100 operations, and 4 MB of items.
 
-    Each method checks its arguments at once. What the store has to say comes at the end of the block, as
+    Each method checks its arguments at once. Errors of the backend are raised at the end of the block, as
     `odm.TransactionFailed`: its ``reasons`` hold, for each operation in order, the error that the same call of the
-    store would raise, or None. All conditions are judged on the items as they were before the transaction.
+    store would raise, or None. All conditions are evaluated on the items before the transaction.
     """
 
     def __init__(self, current: Callable[[], Context], commit: Commit) -> None:
@@ -44,10 +44,10 @@ class Operations:
         return self._current()
 
     def put(self, entity: E, *, when: Condition | bool | None = None) -> E:
-        """Write an entity over whatever is under its key; as `odm.Store.put`.
+        """Write an entity; replaces any item under its key; as `odm.Store.put`.
 
         Returns:
-            The entity as it will be stored: the same object, or with a Revision a copy that counts one more.
+            The entity as it will be stored: the same object, or with a Revision a copy whose revision is one higher.
 
         Raises:
             BadValue: a value cannot be stored, the item is in this transaction already, there are 100 operations, or
@@ -76,12 +76,12 @@ class Operations:
         when: Condition | bool | None = None,
         upsert: bool = False,
     ) -> None:
-        """Change attributes of an existing item, with all its index entries; as `odm.Store.update`.
+        """Change attributes of an existing item, and its index entries with them; as `odm.Store.update`.
 
         Raises:
             BadValue: an action does not fit the model, or as for `put`.
         """
-        as_now = which.model_copy() if isinstance(which, Entity) else which  # it may change before the commit
+        as_now = which.model_copy() if isinstance(which, Entity) else which  # user code may change it before the commit
         self._add(item_update(self._context, as_now, actions, when, upsert=upsert))
 
     @overload
@@ -89,11 +89,11 @@ class Operations:
     @overload
     def delete(self, which: Entity | Query[Any], /, *, when: Condition | bool | None = None) -> None: ...
     def delete(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> None:
-        """Remove an item; one that is not there is no failure.
+        """Remove an item; no error if it does not exist.
 
-        Unlike in `odm.Store.delete`, which returns False, conditions are judged on an absent item too, since the rest
-        of the transaction may depend on them: ``when`` as on an item without attributes, and an entity with a Revision
-        must be there as you read it.
+        Unlike in `odm.Store.delete`, which returns False, conditions are evaluated on an absent item too, because the
+        rest of the transaction may depend on them: ``when`` sees an item without attributes, and an entity with a
+        Revision must exist as you read it.
 
         Raises:
             BadValue: as for `put`.
@@ -110,7 +110,7 @@ class Operations:
         Args:
             which: an entity class with its key fields, an entity, or a key. An entity with a Revision must be stored as
                 you read it.
-            when: the condition on the item; an absent one has no attributes. Without it, the item must exist.
+            when: a condition on the stored item; an absent item has no attributes. Without it, the item must exist.
             key: the key fields.
 
         Raises:
@@ -122,7 +122,7 @@ class Operations:
         """Begin the block.
 
         Raises:
-            BadValue: it has begun, and its end would commit what the outer one has so far.
+            BadValue: the block has begun already; the end of an inner block would commit the operations so far.
         """
         if self._open:
             raise BadValue("the block of this transaction has begun already: write with db.transaction() for another")
@@ -147,14 +147,14 @@ class Operations:
         if isinstance(operation, req.Put):
             items, size = [*items, operation.item], size + size_at_most(operation.item)
         if most is not None and size > most:
-            size = sum(map(item_size, items))  # drafts are only read where the limit is near
+            size = sum(map(item_size, items))  # reads every draft, so only near the limit
         check_transaction(len(self._intents) + 1, size, self._context.limits)
         self._intents[intent.target.key] = intent
         self._items, self._size = items, size
         return intent.stored
 
     def _check_supported(self, intent: WriteIntent) -> None:
-        """Refuse an operation on an item that the backend cannot write together with the others."""
+        """Raise Unsupported if the backend cannot write the item in one transaction with the others."""
         if not self._intents:
             return
         reason = self._context.transaction_unsupported_reason((*self._intents, intent.target.key))
@@ -163,7 +163,7 @@ class Operations:
             raise Unsupported(f"{intent.target} cannot be in a transaction with {others}: {reason}")
 
     def _close(self) -> None:
-        """End the block: operations that were not committed are dropped."""
+        """End the block; discards operations that were not committed."""
         self._open = False
         self._intents.clear()
         self._items, self._size = [], 0
@@ -172,15 +172,15 @@ class Operations:
         """Apply all operations, or none.
 
         Raises:
-            TransactionFailed: nothing was written; its reasons say why.
-            ItemTooLarge: the items have more than 4 MB together.
+            TransactionFailed: nothing was written; its ``reasons`` say why.
+            ItemTooLarge: the items have more than 4 MB in total.
         """
         if self._intents:
             yield from self._commit_all(tuple(self._intents.values()))
 
 
 class TransactionSteps(Operations):
-    """The transaction of a procedure, which is committed by `commit`."""
+    """The transaction of a procedure, committed by `commit`."""
 
     def __init__(self, current: Callable[[], Context], commit: Commit) -> None:
         super().__init__(current, commit)
@@ -190,7 +190,7 @@ class TransactionSteps(Operations):
         """Apply all operations, or none.
 
         Raises:
-            TransactionFailed: nothing was written, and its ``reasons`` say why.
+            TransactionFailed: nothing was written; its ``reasons`` say why.
         """
         try:
             yield from self._commit()

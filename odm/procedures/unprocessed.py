@@ -10,14 +10,14 @@ from odm.schema.entity import Key
 
 
 def send_batch(request: req.BatchGet | req.BatchWrite, given: Mapping[Key, Any]) -> CoreGen[Any]:
-    """Send a batch; report what is unprocessed in terms of what was given.
+    """Send a batch; report unprocessed entries as the arguments that the caller passed.
 
     Args:
         request: the batch.
-        given: what the caller gave for each key; what it has nothing for is not reported.
+        given: the caller's argument for each key; a key without one is not reported.
 
     Raises:
-        Throttled: with ``left`` such.
+        Throttled: ``left`` has the arguments of the unprocessed keys.
     """
     try:
         return (yield request)

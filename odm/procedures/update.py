@@ -1,8 +1,8 @@
-"""The intent of an update: change attributes of an existing item and keep every derived key right.
+"""The intent of an update: changes attributes of an existing item and updates every derived key.
 
-An index key is made of field values. Each value that the call itself does not set comes from a read, or from the
-entity passed in, which may be stale; either way it becomes an equality guard of the write. When a guard fails, the
-current item is judged again by the user's condition and the write is tried again.
+An index key is made of field values. Values that the call does not set come from a read, or from the entity passed in,
+which may be stale. So the write has the condition (a guard) that each such value is unchanged. If a guard fails, the
+user's condition is evaluated on the stored item, and the write is retried.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -41,14 +41,14 @@ Returning: TypeAlias = Literal["none", "old", "new"]
 
 @frozen
 class ItemUpdate:
-    """An update, understood once: lowered actions and condition, and what they touch.
+    """An update: its lowered actions and condition, and the index keys that they may change.
 
     Attributes:
-        known: attributes whose new value the call itself gives (None: the attribute goes), by stored name.
+        known: attributes whose new value the call itself sets (None: the attribute is removed), by stored name.
         touched: the patterns whose key may change.
         from_key: attributes whose value is known from the item's key, by stored name.
-        needed: stored names of attributes that touched patterns use and neither the call nor the key gives.
-        base: what the first attempt builds on; None: the item must be read.
+        needed: attributes that ``touched`` uses and that neither the call nor the key sets, as stored names.
+        base: the item from which the first attempt is computed; None: the stored item must be read.
     """
 
     target: Target
@@ -71,39 +71,39 @@ class ItemUpdate:
         return self.base is None
 
     def first(self, context: Context) -> req.Operation | None:
-        """The operation as it is sent first; None if it depends on the stored item."""
+        """The operation of the first attempt; None if it depends on the stored item."""
         return None if self.base is None else attempt(context, self, self.base)
 
     def next(self, context: Context, item: Item | None) -> req.Operation | OdmError:
-        """The operation that is right for the item as it was read or judged, or why there is none."""
+        """The operation for the stored item, or the error to raise."""
         if (stranger := self.stranger(context, item)) is not None:
             return stranger
         base = context.living(item)
         try:
             return _fault(context, self, base) or attempt(context, self, base)
-        except (BadValue, ItemInvalid) as error:  # what comes of it cannot be stored; what is there cannot be read
+        except (BadValue, ItemInvalid) as error:  # the new item cannot be stored, or the stored item cannot be read
             return error
 
     def stranger(self, context: Context, item: Item | None) -> ItemInvalid | None:
-        """The error for an item that is not one of the entity; one that is skipped only prevents an upsert."""
+        """The error for an item that is not one of the entity. An item that the store skips only prevents an upsert."""
         skipped = not self.upsert and context.living(item) is None
         return None if skipped else context.stranger(self.target, item)
 
 
 def new_entry(context: Context, target: Target, pattern: PatternSchema) -> ItemUpdate:
-    """The update that writes an item's entry in an index as the model makes it now; nothing else changes."""
+    """The update that only writes an item's entry in an index, as the current model computes it."""
     from_key = _from_key(target)
     needed = tuple(name for name in dict.fromkeys(_attributes(target.entity, pattern)) if name not in from_key)
     return ItemUpdate(target, (), touched=(pattern,), from_key=from_key, needed=needed)
 
 
 def check_returning(returning: str, *, retry_safe: bool) -> None:
-    """Refuse what an update cannot give back. Raises BadValue."""
+    """Raise BadValue for a ``returning`` that an update cannot return."""
     if returning not in ("none", "old", "new"):
         raise BadValue(f"returning={returning!r}: say 'none', 'old' or 'new'")
     if retry_safe and returning != "none":
         raise BadValue(
-            f"returning={returning!r} does not go with retry_safe=True: a transaction gives no item back; get() it "
+            f"returning={returning!r} is not possible with retry_safe=True: a transaction returns no item; get() it "
             "afterwards"
         )
 
@@ -178,31 +178,31 @@ def _outcome(action: Set | Remove) -> Value:
 
 
 def _attributes(entity: EntitySchema, pattern: PatternSchema) -> list[str]:
-    """Stored names of the attributes that decide an item's entry in the index."""
+    """Stored names of the attributes from which an item's entry in the index is computed."""
     stored = entity.codec.stored
     names = [stored[name] for name in pattern.sources]
     return names if pattern.when is None else [*names, *(path.root for path in paths(pattern.when))]
 
 
 def _from_instance(context: Context, change: ItemUpdate, instance: Entity) -> ItemUpdate:
-    """Begin with the entity passed in. It may be stale: if it does not allow the change, the stored item decides."""
+    """The update computed from the entity passed in; it may be stale, so if its values do not allow it, unchanged."""
     base = change.target.entity.codec.encode(instance)
     if not all(holds(limit, base) for _, limit in limits_of(change.target.entity, change.actions)):
         return change
     try:
         _entries(change, base, context.random)
     except BadValue:
-        return change  # a sum outside of its bounds makes no key
+        return change  # no key can be made from a sum outside of its bounds
     return evolve(change, base=base)
 
 
 def attempt(context: Context, change: ItemUpdate, base: Item | None) -> req.Update | req.Put:
-    """The write that is right if the needed attributes are as in ``base``; all of them, if it is an older item.
+    """The write, if the needed attributes are as in ``base``; if ``base`` is of an older version, all attributes.
 
-    `_fault` must have found ``base`` good, where it was read.
+    If ``base`` was read, call `_fault` first, which must return None.
 
     Raises:
-        BadValue: what the actions make of ``base`` cannot be stored.
+        BadValue: the item after the actions cannot be stored.
     """
     if base is None and change.upsert:
         return _creation(context, change)
@@ -234,7 +234,7 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None) -> req.Upda
 
 
 def _entries(change: ItemUpdate, base: Item, random: Random) -> dict[str, Key | None]:
-    """The index keys after the change, for the patterns that it touches."""
+    """The index keys after the change, for the patterns in ``touched``."""
     if not change.touched:
         return {}
     entity = change.target.entity
@@ -251,13 +251,13 @@ def _entries(change: ItemUpdate, base: Item, random: Random) -> dict[str, Key | 
 
 
 def _as_read(entity: EntitySchema, when: Condition, item: Item) -> dict[str, Value]:
-    """The item as the model reads it: where a field that ``when`` names is absent, its default stands."""
+    """The item as the model reads it: absent fields that ``when`` names have their defaults."""
     filled = _defaults(entity, {path.root for path in paths(when)}.difference(item), item)
     return {TAG: entity.tag, **filled, **item}
 
 
 def _defaults(entity: EntitySchema, names: Collection[str], item: Item) -> dict[str, Value]:
-    """The attributes of these stored names that are not in the item, as their fields' defaults are stored."""
+    """The stored defaults of these attributes, given by stored name; they must be absent from the item."""
     absent = [name for name, stored in entity.codec.stored.items() if stored in names]
     defaults = {name: value for name, value in entity.codec.read(item, absent).items() if value not in (None, set())}
     return {entity.codec.stored[name]: entity.codec.value(name, value) for name, value in defaults.items()}
@@ -276,14 +276,14 @@ def _key_values(target: Target) -> dict[str, Any]:
 
 
 def _creation(context: Context, change: ItemUpdate) -> req.Put:
-    """Upsert of an absent item: insert what the actions make of the model's defaults."""
+    """Upsert of an absent item: inserts the item that the actions make from the model's defaults."""
     target = change.target
     made = {**apply(change.actions, _start(change)), **target.entity.codec.marks}
     return _whole(context, change, made, judged(target.entity, ABSENT, context.now()))
 
 
 def _start(change: ItemUpdate) -> dict[str, Value]:
-    """What an upsert of an absent item begins with: its key, and the defaults of what the actions change."""
+    """The item from which an upsert starts: the key fields, and the defaults of the fields that the actions change."""
     target, codec = change.target, change.target.entity.codec
     start = {codec.stored[name]: codec.value(name, value) for name, value in _key_values(target).items()}
     changed = {action.path.root for action in change.actions}.difference(start, change.known)
@@ -291,14 +291,14 @@ def _start(change: ItemUpdate) -> dict[str, Value]:
 
 
 def _upgrading(context: Context, change: ItemUpdate, base: Item) -> req.Put:
-    """Update of an item of an older version: put what the actions make of it when it is upgraded."""
+    """Update of an item of an older version: puts the upgraded item with the actions applied."""
     target = change.target
     upgraded = up_to_date(context, target.entity, base, target.key)
     return _whole(context, change, apply(change.actions, upgraded), unchanged(target.entity, base))
 
 
 def _whole(context: Context, change: ItemUpdate, made: Item, condition: Condition | None) -> req.Put:
-    """The put of an item that the actions have made."""
+    """The put of the whole item after the actions."""
     target, entity = change.target, change.target.entity
     entity.codec.check(made)
     instance = entity.codec.decode(made)
@@ -310,9 +310,9 @@ def _whole(context: Context, change: ItemUpdate, made: Item, condition: Conditio
 
 
 def _fault(context: Context, change: ItemUpdate, item: Item | None) -> OdmError | None:
-    """What the user must know of a refused attempt; None if only a guard failed, so that it is tried again.
+    """The error to raise for a refused attempt; None if only a guard failed, so that it can be retried.
 
-    ``item`` is the living item as it was judged.
+    ``item`` is the stored item; None if it is absent or expired.
 
     Raises:
         ItemInvalid: the item is of an older version and cannot be upgraded.
@@ -321,7 +321,7 @@ def _fault(context: Context, change: ItemUpdate, item: Item | None) -> OdmError 
     if item is None:
         if change.upsert and change.wanted is None and target.revision in (None, 0):
             return _limit_fault(context, change, _start(change))
-        return ItemNotFound(f"{target} is not there: insert it first, or say upsert=True")
+        return ItemNotFound(f"{target} does not exist: insert it first, or say upsert=True")
     item = up_to_date(context, target.entity, item, target.key)
     if change.wanted is not None and not holds(change.wanted, item):
         return refusal(context, target, item, change.wanted)

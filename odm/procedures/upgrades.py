@@ -1,7 +1,7 @@
-"""Stored items of an older version, upgraded for a write.
+"""Upgrades stored items of an older version for a write.
 
-An update names attributes of the model as it is now, so it never changes an older item in place: it puts the upgraded
-item with the change in it, on the condition that the item is still as it was read.
+An update names attributes of the current model, so it never changes an older item in place: it puts the upgraded and
+changed item, on the condition that the stored item is unchanged since the read.
 """
 
 from attrs import evolve
@@ -14,22 +14,22 @@ from odm.schema.entity import EntitySchema, Key
 
 
 def version_is(entity: EntitySchema) -> Condition:
-    """The item was written by a model of the entity's version."""
+    """The condition that the item was written by a model of the entity's version."""
     path = Path((VERSION,))
     return Missing(path) if entity.version == 1 else Compare("=", path, Const(entity.version))
 
 
 def up_to_date(context: Context, entity: EntitySchema, item: Item, key: Key) -> Item:
-    """The item as the entity's model would have stored it; the same item if it is of this version.
+    """The item as the current model would store it; the same item if it is of the current version.
 
-    Attributes that the model does not know stay.
+    Attributes that the model does not know are kept.
 
     Raises:
-        ItemInvalid: it cannot be upgraded, or has no tag.
+        ItemInvalid: the item cannot be upgraded, or has no tag.
     """
     if entity.codec.upgrades.current(item) and TAG in item:
         return item
-    instance = evolve(context, skip_unknown=False).decode(item, key)  # to pass over it would not change it
+    instance = evolve(context, skip_unknown=False).decode(item, key)  # an unknown item is an error here
     attributes = entity.codec.upgrades.apply(entity.name, item, str(key))
     return unknown(entity, attributes) | entity.codec.encode(instance)
 
@@ -41,6 +41,6 @@ def unknown(entity: EntitySchema, item: Item) -> dict[str, Value]:
 
 
 def unchanged(entity: EntitySchema, item: Item) -> Condition | None:
-    """Every attribute is as in this item, and no other attribute of the model exists."""
+    """The condition that every attribute equals that of this item, and no other attribute of the model exists."""
     absent = [Missing(Path((name,))) for name in (*entity.codec.stored.values(), VERSION) if name not in item]
     return every(*(equals(name, item) for name in item), *absent)

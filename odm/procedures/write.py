@@ -1,6 +1,6 @@
-"""The intents of writing whole items, put, insert and delete, and of a check.
+"""The intents of put, insert, delete and check.
 
-A put carries every index entry that the item has from now on, so no derived key can be stale.
+A put has every index entry of the new item, so no derived key can be stale.
 """
 
 from typing import Any, NamedTuple, TypeVar
@@ -24,8 +24,8 @@ E = TypeVar("E", bound=Entity)
 
 
 def put_request(context: Context, instance: E, *, batched: bool = False) -> tuple[Target, E, req.Put]:
-    """The put of an entity without a condition, and the entity as it will be stored (its revision counted up)."""
-    known = context.schema.by_class.get(type(instance))  # sooner than to ask whether it is an entity
+    """The put of an entity without a condition, and the entity as it will be stored, its revision one higher."""
+    known = context.schema.by_class.get(type(instance))  # faster than isinstance
     if known is None and not isinstance(instance, Entity):
         raise BadValue(f"{instance!r} is not an entity: give an instance of a class declared with table=...")
     entity, values = known or context.schema.entity(type(instance)), vars(instance)
@@ -41,16 +41,16 @@ def put_request(context: Context, instance: E, *, batched: bool = False) -> tupl
 
 
 class Write(NamedTuple):
-    """The intent of a put, insert, delete or check: right whatever is stored, so that only its condition is judged.
+    """The intent of a put, insert, delete or check: the same operation for every stored item, with a condition.
 
     Attributes:
-        name: as the user called it.
-        operation: without a condition.
+        name: the name of the method that was called.
+        operation: the operation without a condition.
         wanted: the user's own condition, lowered.
-        revision: the one that the item must have, where it is checked.
-        present: whether the item must be there, or must not; None where either is right.
-        absent_ok: an absent item is right whatever the conditions are: the delete of a store returns False for it.
-        stored: of a put or insert, the entity as it will be stored.
+        revision: the revision that the stored item must have; None: not checked.
+        present: True: the item must exist; False: it must not; None: not checked.
+        absent_ok: no condition is evaluated on an absent item: the delete of a store returns False for it.
+        stored: for a put or insert, the entity as it will be stored.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Write(NamedTuple):
 
     @property
     def unconditional(self) -> bool:
-        """Whether it is applied whatever is stored."""
+        """Whether it is applied to every stored item."""
         return self.wanted is None and self.revision is None and self.present is None and not self.absent_ok
 
     @property
@@ -73,7 +73,7 @@ class Write(NamedTuple):
         return False
 
     def first(self, context: Context) -> req.Operation:
-        """The operation with all of its conditions, as it is sent first."""
+        """The operation of the first attempt, with all of its conditions."""
         if self.unconditional:
             return self.operation
         entity, now = self.target.entity, context.now()
@@ -86,14 +86,14 @@ class Write(NamedTuple):
         return self.operation if condition is None else evolve(self.operation, condition=condition)
 
     def next(self, context: Context, item: Item | None) -> req.Operation | OdmError:
-        """The operation that is right for the item as it was judged, or why there is none."""
+        """The operation for the stored item after a refusal, or the error to raise."""
         return self._again(context, item) or self._refusal(context, item)
 
     def _again(self, context: Context, item: Item | None) -> req.Operation | None:
-        """The operation for the item as it was judged, if only the form of an older item prevented the first one.
+        """The operation to send next, if the first one was refused only because the stored item is of an older version.
 
-        Such an item has its revision under a name, or with a value, that its upgrades know. Where nothing has to be
-        deleted, it is a check that there is still no item of the entity.
+        The revision of such an item may have another name or value, which its upgrades convert. For a delete or check
+        of an absent item, it is a check that there is still no item of the entity.
         """
         entity, there = self.target.entity, context.living(item)
         if there is None and isinstance(self.operation, req.Delete | req.Check):
@@ -116,22 +116,22 @@ class Write(NamedTuple):
         return evolve(self.operation, condition=unchanged(entity, there))
 
     def stranger(self, context: Context, item: Item | None) -> ItemInvalid | None:
-        """The error for an item that is not one of the entity; one that is skipped only prevents a put."""
+        """The error for an item that is not one of the entity. An item that the store skips only prevents a put."""
         there = isinstance(self.operation, req.Put) or context.living(item) is not None
         return context.stranger(self.target, item) if there else None
 
     def _refusal(self, context: Context, item: Item | None) -> OdmError:
-        """Why it was refused, by the item as it was judged."""
+        """The error for the refused operation, from the stored item."""
         if (stranger := self.stranger(context, item)) is not None:
             return stranger
         item = context.living(item)
         if self.present and context.now().living(item) is None:
-            return ItemNotFound(f"{self.target} is not there")
+            return ItemNotFound(f"{self.target} does not exist")
         return refusal(context, self.target, item, self.wanted, fresh=self.present is False)
 
 
 def put_write(context: Context, instance: Entity, when: Condition | bool | None) -> Write:
-    """The put of an entity. At revision 0 it was never stored: the put is an insert."""
+    """The put of an entity. An entity with revision 0 was never stored, so its put is an insert."""
     target, stored, request = put_request(context, instance)
     wanted, revision = lower_when(target, when), target.revision
     if revision == 0:
@@ -140,7 +140,7 @@ def put_write(context: Context, instance: Entity, when: Condition | bool | None)
 
 
 def insert_write(context: Context, instance: Entity) -> Write:
-    """The put of an entity whose key must be free."""
+    """The put of an entity whose key must not hold an item."""
     target, stored, request = put_request(context, instance)
     return Write("insert", target, request, present=False, stored=stored)
 
@@ -153,7 +153,7 @@ def delete_write(context: Context, which: object, when: Condition | bool | None,
 
 
 def check_write(context: Context, which: object, when: Condition | bool | None) -> Write:
-    """A check: of the condition, or without one that the item is there."""
+    """A check of a condition; without one, that the item exists."""
     target = context.schema.target(which)
     operation = req.Check(target.key, pattern=target.entity.primary.full_name, tag=context.guard(target.entity))
     present = True if when is None else None
@@ -169,17 +169,17 @@ def delete_request(context: Context, target: Target) -> req.Delete:
 def refusal(
     context: Context, target: Target, item: Item | None, wanted: Condition | None, *, fresh: bool = False
 ) -> OdmError:
-    """The error that says why a condition did not hold.
+    """The error that explains why a condition did not hold.
 
-    ``item`` is the item as it was judged, ``wanted`` the user's own condition, lowered; ``fresh``: the write was to
-    create the item.
+    ``item`` is the stored item on which the condition was evaluated, ``wanted`` the user's own condition, lowered;
+    ``fresh``: the write was to create the item.
     """
     there = context.now().living(item)
     was = None if there is None else as_it_was(context, there, target.key)
     if fresh and there is not None:
         return ItemExists(f"{target} exists already: get it, and update it or put what you got", was)
     if wanted is not None and not holds(wanted, there):
-        state = "there is no such item" if there is None else "the error's item is what is stored"
+        state = "there is no such item" if there is None else "the error's item is the stored item"
         return ConditionFailed(f"{target}: the condition {wanted} does not hold; {state}", was)
     return Conflict(
         f"{target} was changed or removed since you read it, by another writer, or by a put() whose result you did not "
@@ -189,7 +189,7 @@ def refusal(
 
 
 def as_it_was(context: Context, item: Item, key: Key) -> Any:
-    """The entity that an error carries; None if it cannot be read, which must not hide the error."""
+    """The entity that an error carries; None if the item cannot be read, so that the error is still raised."""
     try:
         return context.decode(item, key)
     except ItemInvalid:
@@ -197,5 +197,5 @@ def as_it_was(context: Context, item: Item, key: Key) -> Any:
 
 
 def lower_when(target: Target, when: Condition | bool | None) -> Condition | None:
-    """The user's condition of a write, over stored names."""
+    """The user's condition of a write, lowered to stored names."""
     return None if when is None else target.entity.codec.lower(checked(when, "when="))

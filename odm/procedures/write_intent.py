@@ -1,6 +1,6 @@
-"""What a call is to write, and the operation that is right for the stored item.
+"""What a call writes, and its operation for a stored item.
 
-An intent gives the operation. A `Planned` write is made again from the stored item when another writer was faster.
+An intent makes the operation. If another writer changed the item, a new `Planned` write is made from the stored item.
 """
 
 from collections.abc import Mapping
@@ -20,48 +20,48 @@ from odm.schema.target import Target
 WriteIntent: TypeAlias = Write | ItemUpdate
 
 UNREAD: Final = object()
-"""In place of an item: it was not read."""
+"""Stands for an item that was not read."""
 
 KEEP: Final = object()
-"""In place of a mark: the one that the item has."""
+"""Stands for the mark of the stored item, which is left unchanged."""
 
 
 class Plannable(Protocol):
-    """An intent that is planned, with the companions that the write concerns.
+    """An intent that can be planned, with the companions that must write with it.
 
-    `plan` is called again where another writer was faster.
+    `plan` is called again if another writer changed the item.
     """
 
     @property
     def intent(self) -> WriteIntent: ...
 
     @property
-    def companions(self) -> tuple[Any, ...]: ...  # Any: of `odm.procedures.calls`, which stands on this module
+    def companions(self) -> tuple[Any, ...]: ...  # Any: of `odm.procedures.calls`, which imports this module
 
     def reads(self, context: Context, *, in_transaction: bool) -> bool:
         """Whether the item must be read first."""
         ...
 
     def plan(self, context: Context, item: Any) -> "Planned | OdmError":
-        """What is written for the item as it was read or judged (`UNREAD`: neither), or why nothing can be.
+        """The plan for the stored item (`UNREAD`: not known), or the error if nothing can be written.
 
         Raises:
-            BadValue: what comes of it cannot be stored.
-            ItemInvalid: what is stored cannot be read.
+            BadValue: the new item cannot be stored.
+            ItemInvalid: the stored item cannot be read.
         """
         ...
 
 
 @frozen
 class Planned:
-    """An operation as it is written, and what it makes of the item.
+    """An operation to send, and its effect on the item.
 
     Attributes:
-        of: what is planned.
-        base: the item that it was made from; None: it was absent or not read.
-        effect: where it has companions.
-        marks: those that the item has, by stored name.
-        error: why nothing can be written; the operation is a check that never holds.
+        of: the intent.
+        base: the stored item from which it was planned; None: it was absent or not read.
+        effect: how it changes the item, for the companions; None if there are none.
+        marks: the companions' marks on the stored item, by stored name.
+        error: why nothing can be written; then the operation is a check that never holds.
     """
 
     of: Plannable
@@ -77,17 +77,17 @@ class Planned:
 
     @property
     def companions(self) -> tuple[Any, ...]:
-        """Those that write with it; none where nothing is written."""
+        """The companions that must write with it; none if nothing is written."""
         return () if self.effect is None or isinstance(self.operation, req.Check) else self.of.companions
 
     def seen_by(self, companion: BaseCompanion) -> Effect[Any]:
-        """The effect as this companion sees it."""
+        """The effect, with this companion's mark."""
         assert self.effect is not None
         mark = self.marks.get(mark_of(companion))
         return self.effect if mark is None else evolve(self.effect, mark=str(mark))
 
     def marked(self, marks: Mapping[str, Any]) -> req.Operation:
-        """The operation with these marks, by stored name, `KEEP` among them, set on the item."""
+        """The operation, which also sets these marks on the item. They are given by stored name and may be `KEEP`."""
         if not marks and not self.marks:
             return self.operation
         new = {name: mark for name, mark in marks.items() if mark is not KEEP}
@@ -101,5 +101,5 @@ class Planned:
 
 
 def mark_of(companion: BaseCompanion) -> str:
-    """The attribute in which the entity's own item has the mark of a companion."""
+    """The name of the attribute in which the entity's own item holds the mark of a companion."""
     return f"_c_{companion.name}"

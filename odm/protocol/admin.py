@@ -1,4 +1,4 @@
-"""What the command line needs of a backend for a table in a cloud: list the changes to the table, and apply them.
+"""The interface between the command line and a backend: lists the changes to a table in a cloud, and applies them.
 
 These calls are blocking and not part of a store, because people run them, not programs.
 """
@@ -13,7 +13,7 @@ from odm.schema.lockfile import Finding
 Kind = Literal["refused", "create", "change", "add", "problem", "extra"]
 
 ADDITIVE: Final[frozenset[Kind]] = frozenset({"create", "add"})
-"""What takes nothing away and changes nothing that is there."""
+"""Kinds of changes that neither remove nor change an existing part of the table."""
 
 
 @frozen
@@ -21,25 +21,25 @@ class TableChange:
     """One difference between the models and the table.
 
     Attributes:
-        kind: "create" a table, "add" what is missing, "change" what differs; "extra": the table has something that no
-            model asks for, which is removed only on demand; "problem": something is wrong, and its change, if there
-            is one, is applied only on demand; "refused": the change is not possible.
+        kind: "create" a table, "add" a missing part, "change" a part that differs; "extra": a part that no model
+            declares, removed only on demand; "problem": its change, if there is one, is applied only on demand;
+            "refused": the change is not possible.
         what: the affected part of the table, such as ``index 'by_email'``.
         text: its state before and after the change, or why the change is not possible.
-        call: the native request that makes it; None where there is none.
+        call: the native request that makes the change; None if there is no change to make.
     """
 
     kind: Kind
     what: str
     text: str
-    call: Any = None  # a native request of the backend, which alone makes it
+    call: Any = None  # only the backend knows the type of its native requests
 
     def __str__(self) -> str:
         return f"{self.kind:<8}  {self.what}: {self.text}"
 
 
 Tell = Callable[[TableChange], None]
-"""Is called with each change when it begins."""
+"""Called with each change when it begins."""
 
 
 @frozen
@@ -48,7 +48,7 @@ class Survey:
 
     Attributes:
         changes: the changes in order, including those that are refused or extra.
-        findings: what the keys of stored items say about the models.
+        findings: the differences between the keys of stored items and the models.
         read: the number of items that were read; None: no sample was requested.
     """
 

@@ -17,14 +17,14 @@ def apply_update(
     """The item after the update, and its index keys.
 
     Args:
-        request: the update; its condition has been judged.
+        request: the update; its condition was evaluated already.
         before: the stored item; None if it is absent.
         entries: its stored index keys.
         local: the local indexes, see `odm.protocol.limits.check_item`.
 
     Raises:
-        BadValue: an action does not fit the item as it is.
-        ItemTooLarge: the item has become too large.
+        BadValue: an action does not fit the stored item.
+        ItemTooLarge: the new item is too large.
     """
     try:
         after = apply(request.actions, before or {})
@@ -32,6 +32,6 @@ def apply_update(
         raise BadValue(f"the {(before or {}).get(TAG, 'item')} under {request.key}: {error}") from error
     keys = {**entries, **request.entries}
     kept = {index: index_key for index, index_key in keys.items() if index_key is not None}
-    # Only here is it known how large it has become.
+    # The size of the new item is not known before.
     check_item(after, request.key, kept, limits=request.limits, local=local)
     return after, kept

@@ -1,10 +1,10 @@
-"""Capacity units: what DynamoDB charges for reads and writes, by the sizes of items.
+"""Capacity units: the units that DynamoDB charges for reads and writes, by the sizes of items.
 
 The rules are those of
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html, and for indexes of
-https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations. A write that a
-condition refuses, and a transaction that is refused, are charged too, but DynamoDB does not report how much: here they
-count nothing on any backend.
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations. DynamoDB also
+charges for a refused write or transaction, but does not report the units: here such a request counts zero units, on
+every backend.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ READ_BYTES: Final = 4096
 WRITE_BYTES: Final = 1024
 
 TRANSACTION: Final = 2
-"""A transaction costs so many times what its operations cost, a check what a write of its item does."""
+"""The factor between the cost of a transaction and that of its operations. A check costs as much as a write."""
 
 
 @frozen
@@ -28,8 +28,8 @@ class Units:
     """The read and write units that a native request used.
 
     Attributes:
-        read, write: by index; None is the table itself.
-        by_key: by the key of the item, where a backend knows it.
+        read, write: the units by index; None is the table itself.
+        by_key: the units by the key of the item, if the backend reports them.
     """
 
     read: Mapping[str | None, float] = Factory(dict)
@@ -38,7 +38,7 @@ class Units:
 
     @property
     def total(self) -> float:
-        """All of them together."""
+        """The sum of all read and write units."""
         return sum(self.read.values()) + sum(self.write.values())
 
 
@@ -54,7 +54,7 @@ def write_units(size: int) -> float:
 
 
 def summed(parts: Iterable[tuple[str | None, float]], times: int = 1) -> dict[str | None, float]:
-    """Units by index, added up, without the indexes that used none."""
+    """The sums of the units by index, each multiplied by ``times``, without the indexes that used no unit."""
     found: dict[str | None, float] = {}
     for index, units in parts:
         if units:
@@ -65,7 +65,7 @@ def summed(parts: Iterable[tuple[str | None, float]], times: int = 1) -> dict[st
 def computed(request: req.Request, answer: req.Response) -> Units | None:
     """The units of a request, computed from the request and its response, for a backend that does not report them.
 
-    Items that a filter dropped or that a write replaced are not counted. None: no use is known.
+    Items that a filter dropped or that a write replaced are not counted. None: the units are not known.
     """
     match request:
         case req.Get() | req.BatchGet():
@@ -91,8 +91,8 @@ def weights(request: req.Request, answer: req.Response, by_key: Mapping[Key, flo
     request and its response.
 
     Args:
-        request: what was asked.
-        answer: its response, or anything else where it failed.
+        request: the request.
+        answer: its response; any other value if it failed.
         by_key: the units by the keys of the items, as far as the backend reported them.
     """
     match request:
@@ -111,9 +111,9 @@ def weights(request: req.Request, answer: req.Response, by_key: Mapping[Key, flo
 
 
 def _item_reads(request: req.Get | req.BatchGet, answer: req.Response) -> list[float]:
-    """The units for each requested item, by the response."""
+    """The units for each requested item, from the response."""
     keys, items = (request.keys, answer) if isinstance(request, req.BatchGet) else ((request.key,), (answer,))
-    found = items if isinstance(items, tuple) else (None,) * len(keys)  # it failed
+    found = items if isinstance(items, tuple) else (None,) * len(keys)  # the request failed
     sizes = [0 if item is None else stored_size(item, key, {}) for key, item in zip(keys, found, strict=True)]
     return [read_units(size, consistent=request.consistent) for size in sizes]
 
@@ -128,7 +128,7 @@ def _all_writes(operations: Iterable[req.Operation], times: int = 1) -> dict[str
 
 
 def _writes(operation: req.Operation) -> dict[str | None, float]:
-    """The units of a write, from its request: those of the new item, or one if its size is not known."""
+    """The units of a write, from its request: those of the new item, or one unit if its size is not known."""
     match operation:
         case req.Put(key, item, entries):
             units = write_units(stored_size(item, key, entries))

@@ -1,9 +1,9 @@
 """The contract of a backend: `Backend` opens a `Connection`, which answers the requests of the core.
 
-A connection is sans-I/O inside: `Connection.steps` turns a request into a generator of *native* requests, and `call`
-and `acall` are the only places where I/O happens. What only some backends can do is a method or property with a
-default here: a backend overrides what differs, and callers never test for it. `run` and `arun` drive the
-generators of both kinds, the core's and the backends', sync and async.
+A connection separates I/O from logic: `Connection.steps` turns a request into a generator of *native* requests, and
+only `call` and `acall` do I/O. A feature that only some backends have is a method or property with a default here: a
+backend overrides it, and callers never test for it. `run` and `arun` drive the generators of the core and of the
+backends, sync and async.
 """
 
 import time
@@ -33,7 +33,7 @@ Y = TypeVar("Y")
 
 
 NativeResponse: TypeAlias = Any
-"""What a native request brings: the service's own answer, of a type of its client, which may not be installed."""
+"""The response to a native request, of a type of the service's client library, which may not be installed."""
 
 CoreGen: TypeAlias = Generator[Request | Gather | Sleep, Response, R]
 """Steps of the core: yields its requests, is sent their responses, and returns a result. It does no I/O itself."""
@@ -44,11 +44,11 @@ NativeGen: TypeAlias = Generator[N, NativeResponse, R]
 
 @frozen(cache_hash=True)
 class RetryPolicy:
-    """How a store wants requests over a network retried; None: as its backend does by default.
+    """When a store gives up a request over a network or retries it; None: the setting of the backend.
 
     Attributes:
-        timeout: seconds for which the service may be silent: until there is a connection, and until it answers.
-        retries: how often a request is sent again.
+        timeout: seconds to wait for a connection, and for each answer.
+        retries: the number of retries of a request.
     """
 
     timeout: float | None = None
@@ -56,17 +56,17 @@ class RetryPolicy:
 
 
 DEFAULT_POLICY = RetryPolicy()
-"""The policy of a store that sets none."""
+"""The policy of a store without ``timeout=`` and ``retries=``."""
 
 
 @frozen
 class Rehearsal:
-    """What a write would do if no item had its key, without sending it.
+    """What a write would do if there is no item under its key, without sending it.
 
     Attributes:
         sent: its native requests, up to the one that writes the item.
-        most: the maximum number of requests, whatever is stored; None: it depends on what is stored.
-        stored: the rows that they write, as the service's own command line prints them.
+        most: the most requests for any stored item; None: it depends on the stored item.
+        stored: the rows that they write, in the format of the service's command-line tool.
     """
 
     sent: tuple[object, ...]
@@ -109,9 +109,8 @@ async def arun(steps: Generator[Y, Any, R], send: Callable[[Y], Awaitable[Any]])
 class Connection(ABC, Generic[N]):
     """One table on one backend: schema checked, codecs compiled, ready for requests. Thread-safe.
 
-    ``N`` are its native requests: printable values, of which `Store.explain` shows the first. A backend implements the
-    five abstract methods; every other one is optional, with a default for a backend that has nothing of the kind.
-
+    ``N`` is the type of its native requests: printable values, of which `Store.explain` shows the first. A backend
+    implements the five abstract methods. The others are optional: their defaults suit a backend without the feature.
     """
 
     @property
@@ -121,7 +120,7 @@ class Connection(ABC, Generic[N]):
 
     @property
     def in_process(self) -> bool:
-        """Whether requests wait for no network: those of a `Gather` run one after another, without threads."""
+        """Whether no request waits for a network; then those of a `Gather` run one after another, without threads."""
         return False
 
     @abstractmethod
@@ -152,14 +151,14 @@ class Connection(ABC, Generic[N]):
         return run(self.steps(request), self.call)
 
     def encode(self, codec: "EntityCodec", entity: "Entity") -> "Item":
-        """Make the item of an entity for a `Put`, in the form in which it is sent where that saves a step.
+        """Make the item of an entity for a `Put`. A backend may encode it in its native form at once.
 
         Args:
-            codec: of the entity's class.
+            codec: the codec of the entity's class.
             entity: the entity.
 
         Returns:
-            What `EntityCodec.encode` gives, or an `odm.codec.Draft` that reads as the same item.
+            The result of `EntityCodec.encode`, or an `odm.codec.Draft` that reads as the same item.
 
         Raises:
             BadValue: a value cannot be stored.
@@ -177,26 +176,26 @@ class Connection(ABC, Generic[N]):
         """Why the items under these keys cannot be written in one transaction, and what to do; None: they can.
 
         Args:
-            keys: those of a transaction, each time that one joins them, the newest last.
+            keys: the keys of the transaction so far, the newest last; called for each key that is added.
         """
         return None
 
     def with_retry_policy(self, policy: RetryPolicy) -> "Connection[N]":
-        """A twin on the same clients with another policy, closing of which closes both; itself without a network.
+        """A copy with another policy and the same clients: closing one closes both. Without a network, itself.
 
         Raises:
-            Unsupported: requests wait on a network, and the backend has no settings for that.
+            Unsupported: requests use a network, and the backend has no settings for timeouts and retries.
         """
         raise Unsupported(f"{type(self).__name__} takes no timeout= or retries= of a store: leave them out")
 
     def metered(self) -> "Connection[N]":
-        """A twin on the same clients whose requests are measured; by default itself."""
+        """A copy with the same clients whose requests are measured; by default itself."""
         return self
 
     def units(self, native: N, response: NativeResponse) -> Units | None:
-        """The capacity units that a native request has used; None: the response does not report them.
+        """The capacity units that a native request used; None: the response does not report them.
 
-        Without, they are computed from the request and its answer.
+        Then they are computed from the request and its response.
         """
         return None
 
@@ -205,14 +204,14 @@ class Connection(ABC, Generic[N]):
         return request.index if isinstance(request, Query) else None
 
     def calls_of(self, native: N) -> Sequence[N] | None:
-        """The native requests that one stands for which sends several at the same time; None: it is one.
+        """The native requests that a native request sends concurrently; None: it is a single request.
 
-        The response to such a one is a sequence of what each brought: a response, or its failure.
+        The response to several is a sequence with the response, or the exception, of each.
         """
         return None
 
     def failure_of(self, response: NativeResponse) -> Exception | None:
-        """The error that followed a response of which only a part arrived; None: it is whole."""
+        """The error that ended a response of which only a part arrived; None: the response is complete."""
         return None
 
 
@@ -220,8 +219,8 @@ class Connection(ABC, Generic[N]):
 class ForwardingConnection(Connection[N]):
     """A connection that forwards everything to another one: the base of all wrappers.
 
-    A wrapper overrides only what it changes. `answer` goes through the wrapper's own `steps` and
-    `call`, so that it cannot bypass them; a wrapper that changes neither can forward it.
+    A wrapper overrides only what it changes. `answer` uses the wrapper's own `steps` and `call`, so it cannot bypass
+    them; a wrapper that changes neither can forward it.
     """
 
     inner: Connection[N]
@@ -278,12 +277,12 @@ class ForwardingConnection(Connection[N]):
 
 
 class Backend(ABC):
-    """Where tables live: settings only until `connect`.
+    """A service that stores tables. It only holds settings; `connect` opens a connection.
 
     Attributes:
-        name: for messages, and for conformance flags.
-        clock: gives the seconds since the epoch by which its stores judge expiry.
-        limits: those of ``Store(limits="native")``.
+        name: the name in messages and in conformance flags.
+        clock: returns the seconds since the epoch, for the expiry of items.
+        limits: the limits of ``Store(limits="native")``.
     """
 
     name: str
@@ -291,21 +290,21 @@ class Backend(ABC):
     limits: Limits = PORTABLE
 
     @abstractmethod
-    def connect(self, schema: Schema) -> Connection[Any]:  # native requests are the backend's own business
-        """Check what this backend cannot do for this schema and open a connection; no request is sent yet.
+    def connect(self, schema: Schema) -> Connection[Any]:  # only the backend knows the type of its native requests
+        """Check that this backend supports the schema, and open a connection; no request is sent yet.
 
         Raises:
-            Unsupported: it cannot do what the schema asks for.
-            SchemaError: it does not allow a name in the schema.
+            Unsupported: the backend does not support a feature of the schema.
+            SchemaError: the backend does not allow a name in the schema.
         """
 
 
 Watch: TypeAlias = Callable[[Request, NativeGen[Any, Response]], NativeGen[Any, Response]]
-"""Follows the steps of a request, whatever its native requests are: a generator around them, of the same result."""
+"""Observes the steps of a request: a generator around them, with the same native requests and result."""
 
 
 def perform(connection: Connection[Any], request: Request | Gather | Sleep, watch: Watch | None = None) -> Response:
-    """Answer one request of the core; the requests of a `Gather` run in threads. ``watch`` follows its steps."""
+    """Answer one request of the core; the requests of a `Gather` run in threads. ``watch`` observes its steps."""
     if isinstance(request, Gather):
         return _gathered(connection, request, watch)
     if isinstance(request, Sleep):
@@ -325,9 +324,9 @@ def _gathered(connection: Connection[Any], gather: Gather, watch: Watch | None) 
 async def aperform(
     connection: Connection[Any], request: Request | Gather | Sleep, watch: Watch | None = None
 ) -> Response:
-    """Answer one request of the core; the requests of a `Gather` run concurrently. ``watch`` follows its steps."""
+    """Answer one request of the core; the requests of a `Gather` run concurrently. ``watch`` observes its steps."""
     if isinstance(request, Sleep):
-        import asyncio  # slow to import, and few need it
+        import asyncio  # slow to import, and few programs need it
 
         return await asyncio.sleep(request.seconds)
     if isinstance(request, Gather):

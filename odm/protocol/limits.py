@@ -1,9 +1,9 @@
-"""The size limits of items and keys: by default the portable minimum, the same on every backend.
+"""The size limits of items and keys: by default the portable limits, which are the same on every backend.
 
-The core checks every write here before anything is sent. The portable numbers are DynamoDB's, the tightest of the
-backends: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html, and for how sizes are
-counted https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html. Only the bound
-of an index key and its item's key together is Bigtable's, whose index rows hold both in one row key.
+The core checks every write here before it is sent. The portable limits are DynamoDB's, the lowest of all backends:
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html. Sizes are computed as in
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html. Only the limit of an
+index key together with its item's key is Bigtable's, whose index rows hold both in one row key.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,7 +21,7 @@ from odm.schema.entity import EntitySchema, Key
 PARTITION_BYTES: Final = 2048
 SORT_BYTES: Final = 1024
 ENTRY_BYTES: Final = 4090
-"""A row key of 4096 bytes, of which six join the parts."""
+"""A row key has at most 4096 bytes; six of them separate the parts."""
 
 ITEM_BYTES: Final = 400 * 1024
 ACTIONS: Final = 100
@@ -33,13 +33,13 @@ class Limits:
     """The limits of writes. Sizes are in bytes; None means unlimited.
 
     Attributes:
-        partition_bytes, sort_bytes: the parts of a key, of the table or of an index.
+        partition_bytes, sort_bytes: the partition key and the sort key, of the table or of an index.
         entry_bytes: an index key and the key of its item together.
         item_bytes: an item with its names, keys and index keys.
-        actions: the operations of a transaction.
-        transaction_bytes: the items of a transaction together.
-        key_bytes: both parts of an item's key together.
-        copies: the copies in local indexes count as part of the item.
+        actions: the number of operations in a transaction.
+        transaction_bytes: all items of a transaction together.
+        key_bytes: partition key and sort key of an item together.
+        copies: whether the copies in local indexes count as part of the item.
     """
 
     partition_bytes: int | None = PARTITION_BYTES
@@ -53,21 +53,21 @@ class Limits:
 
 
 PORTABLE: Final = Limits()
-"""What every backend can hold: the default of every store."""
+"""The limits that hold on every backend: the default of every store."""
 
 Local: TypeAlias = Mapping[str, Collection[str] | None]
-"""Local indexes, with what each holds of an item on DynamoDB besides keys; None: all."""
+"""Local indexes, each with the attributes that it holds on DynamoDB besides the keys; None: all attributes."""
 
 _NO_LOCAL: Final[Local] = MappingProxyType({})
 _KEY_NAMES: Final = len("pk") + len("sk")
 _CONTAINER: Final = 3
 _ELEMENT: Final = 1
 _SCALAR: Final = 6
-"""A quarter of the bytes of the largest number, 21, and of what a list or map takes for its place."""
+"""A quarter of the bytes of the largest number, 21, with the overhead of a list element, rounded up."""
 
 _SIZED: Final = frozenset({str, bytes, list, dict, frozenset})
 _SHORT_KEY: Final = 256
-"""With so many characters, no part of a key and no two keys together can be over a limit."""
+"""The number of characters up to which a key, or two keys together, cannot exceed a limit."""
 
 
 def check_item(
@@ -78,20 +78,20 @@ def check_item(
     limits: Limits = PORTABLE,
     local: Local = _NO_LOCAL,
 ) -> None:
-    """Refuse an item that a backend would refuse: its keys, its index keys, its size.
+    """Refuse an item that a backend would refuse: checks its key, its index keys and its size.
 
     Args:
         item: the stored attributes.
         key: the item's key.
         entries: index name to index key.
-        entity: whose item it is, for messages.
-        limits: what the store allows.
-        local: the local indexes, which have the partition key of the item, and what each holds of it; None: all.
+        entity: the entity of the item, for messages.
+        limits: the limits of the store.
+        local: the local indexes, each with the attributes that it holds; see `Local`.
 
     Raises:
         KeyValueError: a partition key is empty.
-        ItemTooLarge: a key is over its limit, or the item is (portably 400 KB), names and keys counted, and what local
-            indexes hold of it.
+        ItemTooLarge: a key or the item exceeds its limit. The size of an item (portably 400 KB) includes its names,
+            its keys and its copies in local indexes.
     """
     if _surely_fits(item, key, entries, limits, len(local)):
         return
@@ -111,7 +111,7 @@ def check_item(
 
 
 def _surely_fits(item: Item, key: Key, entries: Mapping[str, Key], limits: Limits, copies: int) -> bool:
-    """Whether no limit can be exceeded: a cheap check that counts each character as 4 bytes."""
+    """Whether the item certainly exceeds no limit: a fast check that counts each character as 4 bytes."""
     written = item.most if type(item) is Draft else 4 * (sum(map(len, item)) + _at_most(item.values()))
     most = 2 * sum(map(len, entries))
     for one in (key, *entries.values()):
@@ -142,13 +142,13 @@ def check_transaction(operations: int, size: int, limits: Limits = PORTABLE) -> 
     """Refuse a transaction that a backend would refuse.
 
     Args:
-        operations: how many it has.
+        operations: the number of its operations.
         size: the bytes of all items that it writes, by `item_size`.
-        limits: what the store allows.
+        limits: the limits of the store.
 
     Raises:
-        BadValue: there are too many (portably 100).
-        ItemTooLarge: the items are too large together (portably 4 MB).
+        BadValue: it has too many operations (portably 100).
+        ItemTooLarge: its items are too large together (portably 4 MB).
     """
     if limits.actions is not None and operations > limits.actions:
         raise BadValue(
@@ -170,13 +170,13 @@ def check_keys(
     Args:
         key: the item's key.
         entries: index name to index key.
-        entity: whose keys they are, for messages.
-        limits: what the store allows.
+        entity: the entity of the item, for messages.
+        limits: the limits of the store.
 
     Raises:
         KeyValueError: a partition key is empty.
-        ItemTooLarge: a partition key is over its limit (portably 2048 bytes), a sort key (1024), or an index key and
-            the item's key together (4090).
+        ItemTooLarge: a partition key exceeds its limit (portably 2048 bytes), or a sort key (1024), or an index key
+            and the item's key together (4090).
     """
     _check_key(key, None, entity, limits)
     if limits.key_bytes is not None and (size := _key_size(key)) > limits.key_bytes:
@@ -208,7 +208,7 @@ def _check_key(key: Key, index: str | None, entity: EntitySchema | None, limits:
 
 
 def _named(index: str | None, entity: EntitySchema | None) -> str:
-    """The name of a key in a message; with its entity, also the fields in it."""
+    """The name of a key for a message; if the entity is known, with the fields of the key."""
     what = "key" if index is None else f"key of index {index!r}"
     if entity is None:
         return what
@@ -257,12 +257,12 @@ def item_size(item: Item) -> int:
 
 
 def size_at_most(item: Item) -> int:
-    """As `item_size`, or an upper bound for a draft that knows one without being read."""
+    """As `item_size`; for a draft, an upper bound that is known without reading it."""
     return item.most if type(item) is Draft else item_size(item)
 
 
 def _value_size(value: Value) -> int:
-    if type(value) is str:  # most values are; the sizes of all are taken at every write
+    if type(value) is str:  # first, as most values are strings and every write computes the size of each
         return _text_size(value)
     match kind_of(value):
         case "string":
@@ -284,8 +284,8 @@ def _value_size(value: Value) -> int:
 
 
 def _number_size(number: Number) -> int:
-    """One byte for two significant digits, one more, and one for a sign."""
-    # A canonical Decimal has no zeros at its end.
+    """One byte for two significant digits, one more byte, and one for a minus sign."""
+    # A canonical Decimal has no trailing zeros.
     digits = str(abs(number)).rstrip("0") if isinstance(number, int) else number.as_tuple().digits
     return (len(digits) + 1) // 2 + 1 + (number < 0)
 

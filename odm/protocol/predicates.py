@@ -1,7 +1,7 @@
-"""Conditions that the core adds to the user's: existence, tag, expiry, revision.
+"""Conditions that the core adds to the user's condition: existence, tag, expiry, revision.
 
-An expired item counts as absent on every backend, whether or not the backend has removed it yet; so each
-condition is rewritten to have the same result for an expired item as for an absent one.
+On every backend, an expired item counts as absent, even if the backend has not removed it yet. So each condition is
+rewritten to have the same result for an expired item as for an absent one.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _EXPIRY = Path((TTL_ATTRIBUTE,))
 
 @frozen
 class Now:
-    """The time, in epoch seconds, at which a call judges expiry."""
+    """The instant, in epoch seconds, at which a call evaluates expiry."""
 
     seconds: int
 
@@ -48,7 +48,7 @@ class Now:
 
 
 def every(*conditions: Condition | None) -> Condition | None:
-    """The conjunction of the conditions that are not None, or None."""
+    """The conjunction of the conditions, without those that are None; None if all are."""
     there: list[Condition] = []
     for condition in conditions:
         if condition is not None:
@@ -57,7 +57,7 @@ def every(*conditions: Condition | None) -> Condition | None:
 
 
 def judged(entity: EntitySchema, condition: Condition | None, now: Now) -> Condition | None:
-    """The condition, with an expired item judged as an absent one."""
+    """The condition, which treats an expired item as an absent one."""
     if entity.ttl is None or condition is None:
         return condition
     if not holds(condition, None):
@@ -87,7 +87,7 @@ def has_tag(tag: str) -> Condition:
 def of_tags(tags: Iterable[str]) -> Condition:
     """The item belongs to one of the entities of these tags."""
     choices = [Const(tag) for tag in sorted(tags)]
-    # DynamoDB takes 100 operands of IN.
+    # DynamoDB allows at most 100 operands of IN.
     lists = [IsIn(Path((TAG,)), tuple(choices[start : start + 100])) for start in range(0, len(choices), 100)]
     return lists[0] if len(lists) == 1 else Or(tuple(lists)) if lists else IsIn(Path((TAG,)), ())
 
@@ -98,12 +98,12 @@ def over_own(tag: str) -> Condition:
 
 
 def requires(condition: Condition | None, part: Condition) -> bool:
-    """Whether a condition is this one, or a conjunction that contains it."""
+    """Whether a condition is ``part``, or a conjunction that contains it."""
     return condition == part or (isinstance(condition, And) and part in condition.conditions)
 
 
 def revision_is(entity: EntitySchema, number: Value) -> Condition:
-    """The item is there, with this revision; one from before its entity had a Revision reads as 0."""
+    """The item exists, with this revision; an item stored before its entity had a Revision has revision 0."""
     assert entity.revision is not None
     path = Path((entity.codec.stored[entity.revision],))
     same = Compare("=", path, Const(number))

@@ -1,9 +1,9 @@
-"""The requests of the core to a backend: nothing else reaches it.
+"""The requests that the core sends to a backend. A backend needs to understand nothing else.
 
-Frozen values: keys are encoded text, conditions and actions are lowered AST nodes over stored names, items are
-plain stored values. A backend turns each into native requests with a pure function and answers with the
-response named in the operation's docstring. The order of keys is that of their UTF-8 bytes, which is also
-the order of Python strings; every range is ``[lo, hi)``.
+They are frozen values: keys are encoded text, conditions and actions are lowered AST nodes with stored names, items are
+plain stored values. A backend turns each request into native requests with a pure function, and returns the response
+that the docstring of the request states. Keys are ordered by their UTF-8 bytes, which is also the order of Python
+strings. Every range is ``[lo, hi)``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class _Patterned(_Printed):
 
 
 class Position(NamedTuple):
-    """The place of one item in a query or scan: its key, and its index key when an index is read."""
+    """The position of one item in a query or scan: its key, and its index key if an index is read."""
 
     key: Key
     index_key: Key | None = None
@@ -58,10 +58,10 @@ class Get(_Patterned):
 
 @frozen
 class BatchGet(_Printed):
-    """Read many items, any number of keys, none twice. Response: ``tuple[Item | None, ...]`` in the keys' order.
+    """Read any number of items, no key twice. Response: ``tuple[Item | None, ...]`` in the order of the keys.
 
-    ``patterns`` are parallel to the keys; see ``pattern`` of a `Get`. ``tags``: only the tags of the items are needed,
-    and the items may hold nothing else.
+    ``patterns`` are parallel to the keys; see ``pattern`` of a `Get`. ``tags``: only the tags of the items are needed;
+    a backend may leave out all other attributes.
     """
 
     keys: tuple[Key, ...]
@@ -72,16 +72,16 @@ class BatchGet(_Printed):
 
 @frozen
 class Put(_Patterned):
-    """Write a whole item over whatever is there. Response: ``Written | Refused``.
+    """Write a whole item; replaces any item under its key. Response: ``Written | Refused``.
 
-    ``tag``: over nothing but an item of this tag; an item of another tag, or without one, is `Refused`. Another program
-    wrote it. None: over any item.
+    ``tag``: only replace an item with this tag; if the stored item has another tag, or no tag, another program wrote
+    it, and the put is `Refused`. None: replace any item.
 
-    ``entries`` are all secondary index entries that the item has from now on: index name to index key; entries of
-    the item that it replaces, and that are not listed, go in the same step.
-    ``condition`` is judged on the item as it is before the write; on an absent item, every path is missing.
-    ``once``: it is never done twice, so where no item was and the answer was lost, it is not sent again: what else is
-    written rests on it.
+    ``entries`` are all secondary index entries of the new item: index name to index key. Other entries of the replaced
+    item are removed in the same step.
+    ``condition`` is evaluated on the item before the write; on an absent item, every path is missing.
+    ``once``: never apply it twice: if the answer was lost and the item was absent before, do not retry, because writes
+    of other items depend on it.
     """
 
     key: Key
@@ -96,11 +96,11 @@ class Put(_Patterned):
 class Update(_Patterned):
     """Change attributes of one item. Response: ``Written | Refused``.
 
-    Only existing items are updated: the condition that the core sends always implies it, and asks for the tag.
-    ``entries`` holds only what changes: index name to the new index key, or to None to leave the index. Right-hand
-    sides see the previous item. ``returning`` says which item `Written` carries. ``limits`` bounds the item that comes
-    of it, where the backend does not do that by itself. ``base`` is the item from which the entries were worked out, as
-    the backend gave it if it was read: one whose write checks that the item is unchanged need not read it
+    Only existing items are updated: the condition that the core sends always requires the entity's tag. ``entries``
+    has only entries that change: index name to the new index key, or to None to remove the entry. Right-hand sides see
+    the previous item. ``returning`` states which item `Written` carries. ``limits`` are the limits of the new item, for
+    a backend that does not enforce its own. ``base`` is the item from which the entries were computed. If it was read,
+    it is the object that the backend returned; a backend whose write checks that the item is unchanged need not read it
     again.
     """
 
@@ -115,7 +115,7 @@ class Update(_Patterned):
 
 @frozen
 class Delete(_Patterned):
-    """Remove one item with its index entries. Response: ``Written | Refused``; ``tag`` as of a `Put`."""
+    """Remove one item with its index entries. Response: ``Written | Refused``. ``tag`` is as for a `Put`."""
 
     key: Key
     condition: Condition | None = None
@@ -124,7 +124,7 @@ class Delete(_Patterned):
 
 @frozen
 class Check(_Patterned):
-    """Judge a condition on one item, and its ``tag``, as those of a `Put` are. Only inside of a `Transact`."""
+    """Check a condition and the ``tag`` of one item, as for a `Put`. Only allowed in a `Transact`."""
 
     key: Key
     condition: Condition | None = None
@@ -132,16 +132,16 @@ class Check(_Patterned):
 
 
 Operation: TypeAlias = Put | Update | Delete | Check
-"""What a `Transact` may hold."""
+"""The operations of a `Transact`."""
 
 
 @frozen
 class Transact(_Printed):
     """Operations that are all applied, or none; no key twice. Response: ``Written | Refusals``.
 
-    Every condition is judged, and every update applied, on the state before the transaction. Nobody sees a part of it.
-    ``returning`` of updates is ignored. ``limits`` bounds the resulting items, as for an `Update`.
-    ``once``: if its response is lost, it is sent again until the outcome is known, and it is applied once.
+    Every condition is evaluated, and every update applied, on the state before the transaction. No reader sees a part
+    of it. ``returning`` of updates is ignored. ``limits`` are the limits of the new items, as for an `Update`.
+    ``once``: if its response is lost, it is retried until the outcome is known, and it is applied only once.
     """
 
     operations: tuple[Operation, ...]
@@ -151,7 +151,7 @@ class Transact(_Printed):
 
 @frozen
 class BatchWrite(_Printed):
-    """Unconditional puts and deletes, any number, no key twice; not atomic. Response: None when all are applied.
+    """Any number of unconditional puts and deletes, no key twice; not atomic. Response: None when all are applied.
 
     They have no ``tag``: the core first reads the tags of the stored items with a `BatchGet`.
     """
@@ -163,10 +163,10 @@ class BatchWrite(_Printed):
 class Query(_Patterned):
     """One page of the items of a partition, by key range. Response: `Page`.
 
-    ``lo``/``hi`` bound the sort key (of the index, when ``index`` is set), ``hi`` None = to the end. ``limit`` is the
-    most items to return *after* the filter, None = as many as the backend likes to send at once. ``after`` continues
-    behind a position, in the direction of reading. ``count``: only the number is wanted; items and positions may be
-    left out.
+    ``lo`` and ``hi`` bound the sort key (of the index, if ``index`` is set); if ``hi`` is None, to the end. ``limit``
+    is the most items to return *after* the filter; None: the backend chooses the size of a page. ``after``: continue
+    after this position, in the order of the query. ``count``: only the number of items is needed; items and positions
+    may be left out.
     """
 
     partition: str
@@ -182,7 +182,7 @@ class Query(_Patterned):
 
 
 class Part(NamedTuple):
-    """A part of a table, between two places that only the backend that made it understands."""
+    """A part of a table. Only the backend that made it understands its two limits."""
 
     start: str
     end: str | None
@@ -192,8 +192,8 @@ class Part(NamedTuple):
 class Split(_Patterned):
     """Divide the table into parts that can be scanned concurrently. Response: ``tuple[Part, ...] | None``.
 
-    The parts, ``parts`` at most, hold every item exactly once, all items of a partition in the same one. None: the
-    backend knows parts by their numbers, as ``segment`` of a `Scan` has them.
+    Every item is in exactly one of at most ``parts`` parts; all items of a partition are in the same one. None: the
+    backend numbers its parts, as ``segment`` of a `Scan` does.
     """
 
     parts: int
@@ -203,9 +203,9 @@ class Split(_Patterned):
 class Scan(_Patterned):
     """One page of all items of the table, in unspecified order. Response: `Page`.
 
-    ``segment`` ``(number, of)``: only that part of the items, 0 <= number < of. The parts of one ``of`` hold every item
-    exactly once, all items of a partition in the same one, for every reader, at any time. ``part``: only that part, of
-    the response to a `Split`. ``entries``: the page has the index entries of each item, too.
+    ``segment`` is ``(number, of)``, 0 <= number < of: return only that part of the items. For one ``of``, every item is
+    in exactly one segment, which never changes; all items of a partition are in the same one. ``part``: return only
+    this part, from the response to a `Split`. ``entries``: the page also has the index entries of each item.
     """
 
     filter: Condition | None = None
@@ -220,12 +220,12 @@ class Scan(_Patterned):
 
 @frozen
 class CreateTables(_Printed):
-    """Create the table with its indexes; what exists is not changed. Response: None."""
+    """Create the table with its indexes; does not change what exists. Response: None."""
 
 
 @frozen
 class DropTables(_Printed):
-    """Delete the table with all its items; no error if it is absent. Response: None."""
+    """Delete the table with all its items; no error if it does not exist. Response: None."""
 
 
 Request: TypeAlias = (
@@ -233,7 +233,7 @@ Request: TypeAlias = (
 )
 
 Response: TypeAlias = Any
-"""What a request brings: its docstring says what. A type cannot depend on a value."""
+"""The response to a request; its docstring states the type, which Python's types cannot express."""
 
 
 def repeatable(request: Request) -> bool:
@@ -258,7 +258,7 @@ def writes(request: Request) -> bool:
 class Gather:
     """Run requests concurrently. Response: the tuple of their responses, in order.
 
-    ``keep``: a request that fails has `Failed` as its response, so that those of the others are known too.
+    ``keep``: the response to a failed request is `Failed`, so that the other responses are not lost.
     """
 
     requests: tuple[Request, ...]
@@ -267,7 +267,7 @@ class Gather:
 
 @frozen
 class Sleep:
-    """A pause before a retry, as a native request or one of the core."""
+    """A pause before a retry, as a native request or as a request of the core."""
 
     seconds: float
 
@@ -284,7 +284,7 @@ class Failed:
 
 @frozen
 class Written:
-    """The write was applied; ``item``: as an `Update` has in ``returning``; ``existed``: a `Delete` found an item."""
+    """The write was applied. ``item``: see ``returning`` of an `Update`. ``existed``: a `Delete` found an item."""
 
     item: Item | None = None
     existed: bool = True
@@ -292,7 +292,7 @@ class Written:
 
 @frozen
 class Refused:
-    """The condition did not hold and nothing was written; ``item`` as it was judged (None: absent)."""
+    """The condition did not hold and nothing was written. ``item``: the stored item; None if it is absent."""
 
     item: Item | None = None
 
@@ -301,8 +301,8 @@ class Refused:
 class Refusals:
     """A transaction was refused and nothing was written.
 
-    ``reasons`` has an entry per operation, in order: None where the operation was not at fault, `Refused` where its
-    condition did not hold, and a `BadValue` where its actions do not fit the item as it is.
+    ``reasons`` has an entry for each operation, in order: `Refused` if its condition did not hold, a `BadValue` if its
+    actions do not fit the stored item, None if it did not cause the refusal.
     """
 
     reasons: tuple[Refused | BadValue | None, ...]
@@ -312,10 +312,10 @@ class Refusals:
 class Page:
     """One page of a query or scan.
 
-    ``positions`` are in the order of ``items``. ``next`` is where to go on: None exactly when the backend knows that
-    nothing follows; a page may be empty and still have a ``next``. ``entries``, in the order of ``items``, if a `Scan`
-    asked for them: index name to stored index key. ``strangers``: how many of the items that a request
-    with ``count`` counted have a tag that no entity of the schema has, or none.
+    ``positions`` are in the order of ``items``. ``next`` is the position after which the next page begins; None exactly
+    if the backend knows that no item follows. An empty page may have a ``next``. ``entries``, if a `Scan` requested
+    them, are in the order of ``items``: index name to stored index key. ``strangers``: the number of items, counted by
+    a request with ``count``, that have a tag that no entity of the schema has, or that have no tag.
     """
 
     items: Sequence[Item] = ()

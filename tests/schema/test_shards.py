@@ -332,7 +332,7 @@ def test_explain_says_what_is_read_together() -> None:
     assert one.note == "one shard of 12"
     grown = declared(AccessPattern("OPEN", "{id}", shards=Shards(12, by="id", was=1)))
     moving = Store(grown.cls.__odm_table__, Memory()).explain(grown.cls.one())
-    assert moving.note == "13 shards read, first those that entries leave, merged"
+    assert moving.note == "13 shards read, first the old shards, merged"
     assert moving.partitions[:2] == ("OPEN", "OPEN#00")
     assert "requests   one a page of results\n" in str(one)
     local = db.explain(order.by_number(customer_id="c"))

@@ -73,7 +73,7 @@ note       no key can match: answered without a request""",
 ]
 
 REQUESTS = "requests   one, or two with a read first, a try\n"
-GUARDED = "guards them in the write, and tries again when they have changed"
+GUARDED = "makes them a condition of the write, and retries if they have changed"
 
 
 def write_of(name: str, rest: str) -> str:

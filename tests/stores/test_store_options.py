@@ -203,7 +203,7 @@ def test_a_lost_race_is_logged_without_values(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.DEBUG, "odm"):
         assert isinstance(steps.send(req.Refused({**stored, "status": "shipped"})), req.Update)
     assert [record.message for record in caplog.records] == [
-        "update of Order: another writer was faster, so it is tried again"
+        "update of Order: another writer changed the item; retrying"
     ]
 
 

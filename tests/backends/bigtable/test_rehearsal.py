@@ -184,7 +184,7 @@ def test_what_explain_shows_of_a_write_with_index_rows() -> None:
         "CheckAndMutateRow",
     ]
     assert explanation.requests is None
-    assert "\nrequests   those shown, where no item is there" in str(explanation)
+    assert "\nrequests   those shown if the item does not exist" in str(explanation)
     assert [line for line in explanation.stored.splitlines() if line and line[0] not in " -"] == [
         "$ cbt read found",
         "a",
