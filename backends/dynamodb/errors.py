@@ -116,6 +116,7 @@ _TABLE = (
     _row(_INVALID, BadValue, "use fewer or smaller values in conditions and actions", "Expression size"),
     _row(_THROTTLED, Throttled, "try again later, or spread the load over more partitions"),
     _row(_INVALID, ItemTooLarge, "split the work into several transactions", "payload size"),
+    _row(_INVALID, ItemTooLarge, "read fewer items at a time", "Payload in response is too large"),
     _row(CONFLICTS, Throttled, "a transaction or another region is writing the same item: try again"),
     _row("TransactionInProgressException", BackendError, "DynamoDB is still processing it", lost=True),
     _row(_REFUSED, BackendError, "check the credentials and their permissions on table {table!r}"),

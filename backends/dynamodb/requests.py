@@ -13,7 +13,7 @@ from odm.backends.dynamodb.projections import entries_of, needs_items, whole_ite
 from odm.backends.dynamodb.ranges import bounds
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import create, drop
-from odm.backends.dynamodb.transactions import transact
+from odm.backends.dynamodb.transactions import transact, transact_get
 from odm.backends.dynamodb.writes import delete, put, update
 from odm.codec import TAG, Lazy
 from odm.expressions.evaluate import holds
@@ -49,6 +49,8 @@ def _steps(layout: Layout, request: req.Request, attempts: int) -> Steps[Any]:
     match request:
         case req.Get():
             return _get(layout, request)
+        case req.BatchGet(atomic=True):
+            return transact_get(layout, request, attempts)
         case req.BatchGet():
             return batch_get(layout, request, attempts)
         case req.Put():

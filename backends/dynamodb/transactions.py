@@ -8,12 +8,15 @@ import time
 from typing import Any, Final, assert_never
 from uuid import uuid4
 
+from odm.backends.dynamodb.codec import write_key
 from odm.backends.dynamodb.errors import did_nothing, is_lost, misfit, reasons_of
+from odm.backends.dynamodb.loading import AttributesItem
 from odm.backends.dynamodb.native import Call, Steps, backoff
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.writes import item_arguments, put_arguments, refused, update_arguments
 from odm.errors import BadValue, Throttled
-from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
+from odm.expressions.nodes import Item
+from odm.protocol.requests import BatchGet, Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 TOKEN_SECONDS: Final = 9 * 60
 """How long a transaction is retried: a token is valid for 10 minutes (AWS: TransactWriteItems, ClientRequestToken)."""
@@ -48,6 +51,32 @@ def transact(layout: Layout, request: Transact, attempts: int) -> Steps[Written 
         if not may_pass or failures == attempts or time.time() >= until:
             # A later failure says nothing about the outcome of the attempt whose response was lost.
             raise lost or _given_up(layout, request, failure)
+        yield backoff(failures)
+
+
+def transact_get(layout: Layout, request: BatchGet, attempts: int) -> Steps[tuple[Item | None, ...]]:
+    """Read the items as they were at one instant: one TransactGetItems, retried while writers change the items.
+
+    Raises:
+        Throttled: every attempt was throttled or conflicted with writers.
+    """
+    gets = [{"Get": {"TableName": layout.table, "Key": write_key(layout.keys, key)}} for key in request.keys]
+    call, failures = Call("transact_get_items", {"TransactItems": gets}), 0
+    while True:
+        try:
+            response = yield call
+        except Exception as error:
+            failures += 1
+            if not _is_busy(error):
+                raise
+            if failures == attempts:
+                raise Throttled(
+                    f"BatchGet on table {layout.table!r}: other writers kept changing the items, or DynamoDB throttled "
+                    "the read: try again later"
+                ) from error
+        else:
+            found = (one.get("Item") for one in response["Responses"])
+            return tuple(one and AttributesItem(one, layout.hidden, layout.loader) for one in found)
         yield backoff(failures)
 
 

@@ -10,7 +10,7 @@ from odm.protocol.capacity import Units, summed
 from odm.protocol.connection import ForwardingConnection
 from odm.protocol.requests import Request
 
-_READS: Final = frozenset({"get_item", "batch_get_item", "query", "scan"})
+_READS: Final = frozenset({"get_item", "batch_get_item", "transact_get_items", "query", "scan"})
 _WRITES: Final = frozenset({"put_item", "update_item", "delete_item", "batch_write_item", "transact_write_items"})
 _INDEXES: Final = ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
 

@@ -40,13 +40,13 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The operations on one table, and the arguments that botocore requires in addition to TableName."""
 
-WRITTEN: Final = (*_NEEDED, "BatchGetItem", "BatchWriteItem", "TransactWriteItems")
+WRITTEN: Final = (*_NEEDED, "BatchGetItem", "BatchWriteItem", "TransactGetItems", "TransactWriteItems")
 """The operations whose requests are written here."""
 
 _BODY: Final = "odm-body"
 
 
-READING: Final = ("GetItem", "Query", "Scan", "BatchGetItem", "PutItem", "UpdateItem", "DeleteItem")
+READING: Final = ("GetItem", "Query", "Scan", "BatchGetItem", "TransactGetItems", "PutItem", "UpdateItem", "DeleteItem")
 """The operations whose responses contain items. Decoded here, binary values in them are base64 text."""
 
 _MARK: Final = "odm-before-parse"
@@ -145,9 +145,10 @@ def _short(operation: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
         return {"RequestItems": {table: {"Keys": [{}]} for table in given["RequestItems"]}}
     if operation == "BatchWriteItem":
         return {"RequestItems": {table: [{"DeleteRequest": {"Key": {}}}] for table in given["RequestItems"]}}
-    if operation == "TransactWriteItems":
+    if operation in {"TransactGetItems", "TransactWriteItems"}:
         [[first]] = [list(one.values()) for one in given["TransactItems"][:1]]
-        return {"TransactItems": [{"Delete": {"TableName": first["TableName"], "Key": {}}}]}
+        kind = "Get" if operation == "TransactGetItems" else "Delete"
+        return {"TransactItems": [{kind: {"TableName": first["TableName"], "Key": {}}}]}
     return None
 
 

@@ -78,8 +78,8 @@ class _Tally:
         if isinstance(request, Query | Scan):
             return Units(self._of_page(request, response))
         consistent = getattr(request, "consistent", True)
-        reads = {key: read_units(size, consistent=consistent) for key, size in self.sizes.items()}
-        times = TRANSACTION if isinstance(request, Transact) else 1
+        times = TRANSACTION if isinstance(request, Transact) or getattr(request, "atomic", False) else 1
+        reads = {key: times * read_units(size, consistent=consistent) for key, size in self.sizes.items()}
         writes = {key: summed(self._written(key, old, new), times) for key, (old, new) in self.writes.items()}
         by_key = {**reads, **{key: sum(parts.values()) for key, parts in writes.items()}}
         written = summed(part for parts in writes.values() for part in parts.items())

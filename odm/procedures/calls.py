@@ -70,7 +70,9 @@ class Calls(Protocol):
         """The item under a key; raises ItemNotFound if it does not exist."""
         ...
 
-    def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> CoreGen[list[E | None]]:
+    def get_many(
+        self, keys: Sequence[Query[E]], *, consistent: bool = True, atomic: bool = False
+    ) -> CoreGen[list[E | None]]:
         """The items under keys, in the order of the keys; None for each key without an item."""
         ...
 

@@ -115,7 +115,8 @@ def _item_reads(request: req.Get | req.BatchGet, answer: req.Response) -> list[f
     keys, items = (request.keys, answer) if isinstance(request, req.BatchGet) else ((request.key,), (answer,))
     found = items if isinstance(items, tuple) else (None,) * len(keys)  # the request failed
     sizes = [0 if item is None else stored_size(item, key, {}) for key, item in zip(keys, found, strict=True)]
-    return [read_units(size, consistent=request.consistent) for size in sizes]
+    times = TRANSACTION if isinstance(request, req.BatchGet) and request.atomic else 1
+    return [times * read_units(size, consistent=request.consistent) for size in sizes]
 
 
 def _page_read(request: req.Query | req.Scan, page: req.Page) -> float:

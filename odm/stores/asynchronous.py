@@ -121,10 +121,19 @@ class AsyncStore(BaseStore):
         calls, send = self._call()
         return await arun(calls.one(which, consistent=consistent, **key), send)
 
-    async def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> list[E | None]:
-        """The items under any number of keys, in the order of the keys; None for each key without an item."""
+    async def get_many(
+        self, keys: Sequence[Query[E]], *, consistent: bool = True, atomic: bool = False
+    ) -> list[E | None]:
+        """The items under any number of keys, in the order of the keys; None for each key without an item.
+
+        Args:
+            keys: such as ``Order.primary(...)``.
+            consistent: False: cheaper, may miss the newest writes.
+            atomic: read all items as they were at one instant, at most 100 of 4 MB together; Unsupported on Bigtable.
+                On DynamoDB it is a transaction, at twice the read units.
+        """
         calls, send = self._call()
-        return await arun(calls.get_many(keys, consistent=consistent), send)
+        return await arun(calls.get_many(keys, consistent=consistent, atomic=atomic), send)
 
     @overload
     async def exists(self, which: type[Entity], /, **key: Any) -> bool: ...

@@ -68,8 +68,10 @@ class StoreCalls(Calls):
             raise ItemNotFound(f"{procedure}: there is no such item in table {self._context.schema.name!r}")
         return found
 
-    def get_many(self, keys: Sequence[Query[Any]], *, consistent: bool = True) -> CoreGen[list[Any]]:
-        return read.get_many(self._context, keys, consistent=consistent)
+    def get_many(
+        self, keys: Sequence[Query[Any]], *, consistent: bool = True, atomic: bool = False
+    ) -> CoreGen[list[Any]]:
+        return read.get_many(self._context, keys, consistent=consistent, atomic=atomic)
 
     def exists(self, which: Any, /, **key: Any) -> CoreGen[bool]:
         return read.exists(self._context, self._context.schema.key_of(which, key))

@@ -67,10 +67,6 @@ class Store(BaseStore):
         if connection is not None:
             connection.close()
 
-    def _send(self, request: req.Request) -> Any:
-        _, send = self._call()
-        return send(request)
-
     def run(self, procedure: Callable[[Calls], CoreGen[R]]) -> R:
         """Run an `odm.procedure`: several calls, written once for sync and async.
 
@@ -88,11 +84,11 @@ class Store(BaseStore):
 
     def create(self) -> None:
         """Create the table with its indexes, column families and TTL; does not change what exists."""
-        self._send(req.CreateTables())
+        self._call()[1](req.CreateTables())
 
     def drop(self) -> None:
         """Delete the table with all its items; no error if it does not exist."""
-        self._send(req.DropTables())
+        self._call()[1](req.DropTables())
 
     @overload
     def get(self, which: type[E], /, **key: Any) -> E | None: ...
@@ -131,10 +127,17 @@ class Store(BaseStore):
         calls, send = self._call()
         return run(calls.one(which, consistent=consistent, **key), send)
 
-    def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True) -> list[E | None]:
-        """The items under any number of keys, in the order of the keys; None for each key without an item."""
+    def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True, atomic: bool = False) -> list[E | None]:
+        """The items under any number of keys, in the order of the keys; None for each key without an item.
+
+        Args:
+            keys: such as ``Order.primary(...)``.
+            consistent: False: cheaper, may miss the newest writes.
+            atomic: read all items as they were at one instant, at most 100 of 4 MB together; Unsupported on Bigtable.
+                On DynamoDB it is a transaction, at twice the read units.
+        """
         calls, send = self._call()
-        return run(calls.get_many(keys, consistent=consistent), send)
+        return run(calls.get_many(keys, consistent=consistent, atomic=atomic), send)
 
     @overload
     def exists(self, which: type[Entity], /, **key: Any) -> bool: ...
@@ -258,10 +261,7 @@ class Store(BaseStore):
     def delete_all(self, query: Query[Any]) -> int:
         """Delete every item that matches a query, such as a whole partition: ``delete_all(collection(...))``.
 
-        Not atomic, but resumable: after a failure, call it again.
-
-        Returns:
-            The number of items removed.
+        Returns the number of items removed. Not atomic, but resumable: after a failure, call it again.
         """
         calls, send = self._call()
         return run(calls.delete_all(query), send)

@@ -178,7 +178,7 @@ def test_a_delete_frees_a_value_that_was_set_again_meanwhile() -> None:
             if len(asked) == 2:  # replaces the item's mark and its claim, which were read
                 db.put(Member(member_id="m0", email="b@x"))
                 db.put(Member(member_id="m0", email="a@x"))
-            return db._send(request)
+            return db._call()[1](request)
 
         assert run(StoreCalls(db._session).delete(key), send)
         check(db)
@@ -235,7 +235,7 @@ def test_a_claim_that_no_item_holds_ends_after_its_lease() -> None:
     with Store(members, OneByOne(Memory()), clock=clock) as db:
         db.create()
         db.put(Member(member_id="ann", email="a@x"))
-        db._send(req.Delete(Key(*db.key_of(Member(member_id="ann")))))  # without the companion, which would free it
+        db._call()[1](req.Delete(Key(*db.key_of(Member(member_id="ann")))))  # without the companion
         clock.advance(LEASE)
         with pytest.raises(Conflict):
             db.insert(Member(member_id="bob", email="a@x"))

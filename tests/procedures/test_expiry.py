@@ -33,7 +33,7 @@ def db(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 def write(db: Store, expiry: Any) -> None:
     """Store an item without the codec."""
-    db._send(Put(db._session.context.schema.key_target(KEY).key, {"_t": "Session", "user": "u", "_ttl": expiry}))
+    db._call()[1](Put(db._session.context.schema.key_target(KEY).key, {"_t": "Session", "user": "u", "_ttl": expiry}))
 
 
 @pytest.mark.parametrize("expiry", ["2020-01-01T00:00:00Z", "", b"0", None, True, [0], {"at": 0}, NOW + 0.5], ids=repr)

@@ -144,7 +144,7 @@ def test_a_stale_entity_does_not_prevent_a_change_that_fits_the_stored_item(db: 
 
 def test_an_unreadable_item_does_not_hide_the_error(db: Store) -> None:
     unreadable = {"_t": "Event", "id": "1", "level": "high"}
-    db._send(req.Put(db._session.context.schema.key_target(Event.primary(id="1"))[1], unreadable))
+    db._call()[1](req.Put(db._session.context.schema.key_target(Event.primary(id="1"))[1], unreadable))
     with pytest.raises(ItemExists) as exists:
         db.insert(Event(id="1", at=NOON))
     assert exists.value.item is None

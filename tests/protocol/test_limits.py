@@ -186,7 +186,7 @@ def test_dynamodb_counts_what_local_indexes_hold(dynamodb_local: str) -> None:
             db.put(larger)
         _, _, unchecked = put_request(Context(table.compile(), limits=Limits(item_bytes=None)), larger)
         with pytest.raises(ItemTooLarge, match="Item size has exceeded"):
-            db._send(unchecked)
+            db._call()[1](unchecked)
 
 
 def _check_largest(entity: Any, table: Table, largest: Any) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from odm import BadValue, ItemInvalid, ItemNotFound, KeyValueError
 from odm.stores.sync import Store
+from odm.testing.capabilities import Capabilities, needs
 from odm.testing.entities import Customer, Order, OrderLine, Setting, Sheet, SheetV2, hashes, plain_v2
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import fill
@@ -99,6 +100,31 @@ class TestGetMany:
         assert [found[0], found[60], found[119]] == orders
         assert sum(order is not None for order in found) == 3
         assert db.get_many([]) == []
+
+    @needs("transactions")
+    def test_atomically_in_the_order_of_the_keys(self, db: Store) -> None:
+        orders = fill(db, [Order(customer_id=f"c{n}", order_id="o") for n in range(3)])
+        customer = db.put(Customer(customer_id="c1", name="Ann"))
+        keys = [Order.primary(customer_id=f"c{n}", order_id="o") for n in (2, 0, 9, 2)]
+        found = db.get_many([*keys, Customer.primary(customer_id="c1")], atomic=True)
+        assert found == [orders[2], orders[0], None, orders[2], customer]
+        assert db.get_many([], atomic=True) == []
+
+    @needs("transactions")
+    def test_atomically_costs_twice_as_much(self, db: Store, capabilities: Capabilities) -> None:
+        fill(db, [Order(customer_id="c", order_id=name) for name in "ab"])
+        keys = [Order.primary(customer_id="c", order_id=name) for name in "abc"]
+        with db.meter() as meter:
+            db.get_many(keys, atomic=True)
+        assert meter.calls == 1
+        assert meter.read_units == 6.0 or not capabilities.units
+
+    def test_atomically_refuses_what_cannot_be_read_so(self, offline: Store) -> None:
+        keys = [Order.primary(customer_id="c", order_id=f"o{n}") for n in range(101)]
+        with pytest.raises(BadValue, match="at most 100"):
+            offline.get_many(keys, atomic=True)
+        with pytest.raises(BadValue, match="consistent"):
+            offline.get_many(keys[:2], atomic=True, consistent=False)
 
     def test_in_a_table_without_sort_key(self, stores: Stores) -> None:
         db = stores.open(hashes)

@@ -14,6 +14,7 @@ from odm.errors import BackendError, BadValue, ItemTooLarge, OdmError, OutcomeUn
 from odm.expressions.nodes import Compare, Const, Exists, Increment, Path
 from odm.protocol.connection import run
 from odm.protocol.requests import (
+    BatchGet,
     Check,
     CreateTables,
     Delete,
@@ -222,3 +223,28 @@ async def test_on_a_server(ask: Ask) -> None:
     assert refused == Refusals((None, Refused({"n": 5}), Refused(None)))
     assert await ask(Transact((Delete(A, is_two), Check(D)))) == Written()
     assert [await ask(Get(key)) for key in (A, B)] == [None, {"n": 5}]
+
+
+def test_an_atomic_read_is_retried_while_writers_change_its_items() -> None:
+    read = BatchGet((A, B), atomic=True)
+    response = {"Responses": [{"Item": {"pk": {"S": "p"}, "sk": {"S": "a"}, "n": {"N": "1"}}}, {}]}
+    calls: list[Call] = []
+    failures: list[Exception] = [CONFLICT, CONFLICT]
+
+    def answer(native: Any) -> Any:
+        if isinstance(native, Sleep):
+            return None
+        calls.append(native)
+        if failures:
+            raise failures.pop()
+        return response
+
+    found = run(DynamoDB().connect(SHOP).steps(read), answer)
+    assert [found[0]["n"], found[1]] == [1, None]
+    assert [call.operation for call in calls] == ["transact_get_items"] * 3
+    failures += [CONFLICT] * ATTEMPTS
+    with pytest.raises(Throttled, match="other writers kept changing the items"):
+        run(DynamoDB().connect(SHOP).steps(read), answer)
+    failures[:] = [answered("AccessDeniedException")]
+    with pytest.raises(BackendError, match="permissions"):
+        run(DynamoDB().connect(SHOP).steps(read), answer)
