@@ -73,6 +73,7 @@ class Pending:
         named = schema.named(which, key)
         self._check_open()
         target = schema.target(named)
+        self._context.check_key(target)
         if target.revision is not None:
             raise BadValue(
                 f"{which!r} has a Revision, which a batch cannot check: delete() it on its own, or give its key"

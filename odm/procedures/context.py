@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 from odm.codec import TAG, TTL_ATTRIBUTE, EntityCodec, NativeItems
 from odm.errors import ItemInvalid
 from odm.expressions.nodes import Condition, Item, Not, Or
-from odm.protocol.limits import PORTABLE, Limits
+from odm.protocol.limits import PORTABLE, SHORT_KEY, Limits, check_keys
 from odm.protocol.predicates import Now, every, has_tag, of_tags, reading_filter, requires
 from odm.protocol.requests import Position
 from odm.schema.entity import EntitySchema, Key
@@ -52,6 +52,11 @@ class Context:
     def now(self) -> Now:
         """The time of a call."""
         return Now(int(self.clock()))
+
+    def check_key(self, target: Target) -> None:
+        """Refuse the key of an item that is longer than this store allows. Raises ItemTooLarge."""
+        if len(target.key.partition) + len(target.key.sort) > SHORT_KEY:
+            check_keys(target.key, {}, target.entity, self.limits)
 
     def guard(self, entity: EntitySchema) -> str | None:
         """The tag that an item must have to be replaced or removed; None in an ``exclusive`` table."""

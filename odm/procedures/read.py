@@ -1,4 +1,4 @@
-"""Reading operations, as generators of requests: get, get_many, pages of queries and scans, counts.
+"""Reading operations, as generators of requests: get, pages of queries and scans, counts.
 
 `chunk` reads one page of a query; the store loops over the pages.
 """
@@ -9,15 +9,14 @@ from typing import Any, Final, NamedTuple
 from attrs import evolve, field, frozen
 
 from odm.entities.query import Query
-from odm.errors import BadValue, ItemNotFound, ItemTooLarge, Unsupported
+from odm.errors import BadValue, ItemNotFound
 from odm.expressions.nodes import Condition, Item
 from odm.planner.plan import Plan, make_plan
 from odm.procedures.context import Context
 from odm.procedures.shard_merge import NOTHING, Given, Stream, given_at, merged, streams_of, window
-from odm.procedures.unprocessed import send_batch
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.protocol.limits import ACTIONS, item_size
+from odm.protocol.limits import SHORT_KEY, check_key
 from odm.protocol.predicates import every, has_tag
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
@@ -107,6 +106,8 @@ class _Read:
 
 def get(context: Context, target: Target, *, consistent: bool = True) -> CoreGen[Any]:
     """The entity under a key, or None."""
+    if len(target.key.partition) + len(target.key.sort) > SHORT_KEY:
+        context.check_key(target)
     item = yield req.Get(target.key, consistent, pattern=target.entity.primary.full_name)
     if item is None:
         return None
@@ -123,6 +124,8 @@ def one(context: Context, target: Target, *, consistent: bool = True) -> CoreGen
 
 def exists(context: Context, target: Target) -> CoreGen[bool]:
     """Whether there is an item under a key; the item is not validated."""
+    if len(target.key.partition) + len(target.key.sort) > SHORT_KEY:
+        context.check_key(target)
     item = context.living((yield req.Get(target.key, pattern=target.entity.primary.full_name)))
     if item is None:
         return False
@@ -130,51 +133,14 @@ def exists(context: Context, target: Target) -> CoreGen[bool]:
     return True
 
 
-def get_many(
-    context: Context, queries: Sequence[Query[Any]], *, consistent: bool = True, atomic: bool = False
-) -> CoreGen[list[Any]]:
-    """The entities under the keys, in the order of the keys; None for a key without an item."""
-    targets = [context.schema.key_target(query) for query in queries]
-    patterns = {target.key: target.entity.primary.full_name for target in targets}
-    distinct = tuple(patterns)
-    if atomic:
-        _check_atomic(context, len(distinct), consistent=consistent)
-    request = req.BatchGet(distinct, consistent, patterns=tuple(patterns.values()), atomic=atomic)
-    given = {target.key: target.query for target in targets}
-    items = (yield from send_batch(request, given)) if distinct else ()
-    if atomic:
-        _check_atomic_size(context, items)
-    found = {
-        key: context.decode(item, key)
-        for key, item in zip(distinct, items, strict=True)
-        if context.living(item) is not None
-    }
-    return [found.get(target.key) for target in targets]
-
-
-def _check_atomic(context: Context, items: int, *, consistent: bool) -> None:
-    if not consistent:
-        raise BadValue("get_many(atomic=True, consistent=False): an atomic read is consistent: leave consistent= out")
-    if items > ACTIONS:
-        raise BadValue(f"get_many(atomic=True) of {items} items: it reads at most {ACTIONS}; read fewer at a time")
-    if not context.transactions:
-        raise Unsupported(
-            "get_many(atomic=True) on a backend that reads one item at a time: leave atomic= out, or keep in one item "
-            "what must be read together"
-        )
-
-
-def _check_atomic_size(context: Context, items: Sequence[Item | None]) -> None:
-    most, size = context.limits.transaction_bytes, sum(item_size(item) for item in items if item is not None)
-    if most is not None and size > most:
-        raise ItemTooLarge(f"get_many(atomic=True) of {size} bytes: it reads at most {most}; read fewer at a time")
-
-
 def begin(context: Context, query: Query[Any], *, consistent: bool = True) -> Reading | None:
     """Plan a query. Returns None if no key can match."""
     plan = make_plan(context.schema, query)
     if plan.empty:
         return None
+    for partition in plan.partitions:
+        if len(partition) > SHORT_KEY:
+            check_key(Key(partition), plan.pattern.index, plan.entity, context.limits)
     return Reading(plan, Place(plan.reading_order[0]), query.most, consistent and plan.pattern.kind != "global")
 
 

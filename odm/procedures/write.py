@@ -148,6 +148,7 @@ def insert_write(context: Context, instance: Entity) -> Write:
 def delete_write(context: Context, which: object, when: Condition | bool | None, *, absent_ok: bool = False) -> Write:
     """The delete of an item."""
     target = context.schema.target(which)
+    context.check_key(target)
     request = delete_request(context, target)
     return Write("delete", target, request, lower_when(target, when), target.revision, absent_ok=absent_ok)
 
@@ -155,6 +156,7 @@ def delete_write(context: Context, which: object, when: Condition | bool | None,
 def check_write(context: Context, which: object, when: Condition | bool | None) -> Write:
     """A check of a condition; without one, that the item exists."""
     target = context.schema.target(which)
+    context.check_key(target)
     operation = req.Check(target.key, pattern=target.entity.primary.full_name, tag=context.guard(target.entity))
     present = True if when is None else None
     return Write("check", target, operation, lower_when(target, when), target.revision, present)

@@ -66,7 +66,7 @@ _SCALAR: Final = 6
 """A quarter of the bytes of the largest number, 21, with the overhead of a list element, rounded up."""
 
 _SIZED: Final = frozenset({str, bytes, list, dict, frozenset})
-_SHORT_KEY: Final = 256
+SHORT_KEY: Final = 256
 """The number of characters up to which a key, or two keys together, cannot exceed a limit."""
 
 
@@ -116,7 +116,7 @@ def _surely_fits(item: Item, key: Key, entries: Mapping[str, Key], limits: Limit
     most = 2 * sum(map(len, entries))
     for one in (key, *entries.values()):
         length = len(one.partition) + len(one.sort)
-        if not one.partition or length > _SHORT_KEY:
+        if not one.partition or length > SHORT_KEY:
             return False
         most += 1 + length
     return limits.item_bytes is None or (written + 4 * most) * (1 + copies) <= limits.item_bytes
@@ -178,14 +178,14 @@ def check_keys(
         ItemTooLarge: a partition key exceeds its limit (portably 2048 bytes), or a sort key (1024), or an index key
             and the item's key together (4090).
     """
-    _check_key(key, None, entity, limits)
+    check_key(key, None, entity, limits)
     if limits.key_bytes is not None and (size := _key_size(key)) > limits.key_bytes:
         raise ItemTooLarge(
             f"both parts of the {_named(None, entity)} have together {size} bytes, and {limits.key_bytes} are the "
             f"most; shorten the values in it: {_short(key.partition)}, {_short(key.sort)}"
         )
     for index, index_key in entries.items():
-        _check_key(index_key, index, entity, limits)
+        check_key(index_key, index, entity, limits)
         size = _key_size(index_key) + _key_size(key)
         if limits.entry_bytes is not None and size > limits.entry_bytes:
             raise ItemTooLarge(
@@ -195,7 +195,8 @@ def check_keys(
             )
 
 
-def _check_key(key: Key, index: str | None, entity: EntitySchema | None, limits: Limits) -> None:
+def check_key(key: Key, index: str | None, entity: EntitySchema | None, limits: Limits = PORTABLE) -> None:
+    """Refuse a key of the table, or of an index, that a backend would refuse; raises as `check_keys`."""
     if not key.partition:
         raise KeyValueError(f"the partition part of the {_named(index, entity)} is empty: give the fields in it values")
     parts = (("partition", key.partition, limits.partition_bytes), ("sort", key.sort, limits.sort_bytes))

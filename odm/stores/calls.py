@@ -17,6 +17,7 @@ from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.concurrent import concurrent, counted
 from odm.procedures.context import Context
+from odm.procedures.get_many import get_many
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.reshard import reshard
 from odm.procedures.session import Page, Session
@@ -71,7 +72,7 @@ class StoreCalls(Calls):
     def get_many(
         self, keys: Sequence[Query[Any]], *, consistent: bool = True, atomic: bool = False
     ) -> CoreGen[list[Any]]:
-        return read.get_many(self._context, keys, consistent=consistent, atomic=atomic)
+        return get_many(self._context, keys, consistent=consistent, atomic=atomic)
 
     def exists(self, which: Any, /, **key: Any) -> CoreGen[bool]:
         return read.exists(self._context, self._context.schema.key_of(which, key))

@@ -14,6 +14,7 @@ from odm import (
     ItemInvalid,
     ItemNotFound,
     ItemTooLarge,
+    Query,
     RequestInfo,
     collection,
 )
@@ -80,6 +81,34 @@ class TestLimits:
             assert store.put(CUSTOMER) == CUSTOMER
         with pytest.raises(ItemTooLarge):
             db.put(Order(customer_id="c", order_id="o" * 1025))
+
+    def test_refuse_keys_that_no_item_can_have(self, offline: Store) -> None:
+        long = [Order(customer_id="c", order_id="o" * 1025), Order(customer_id="c" * 2049, order_id="o")]
+        for order in long:
+            key = Order.primary(customer_id=order.customer_id, order_id=order.order_id)
+            calls: list[Any] = [
+                lambda key=key: offline.get(key),
+                lambda key=key: offline.one(key, consistent=False),
+                lambda key=key: offline.exists(key),
+                lambda key=key: offline.get_many([key]),
+                lambda key=key: offline.delete(key),
+                lambda order=order: offline.delete(order),
+                lambda key=key: self.batch_delete(offline, key),
+                lambda key=key: self.check(offline, key),
+            ]
+            for call in calls:
+                with pytest.raises(ItemTooLarge, match="are the most"):
+                    call()
+        with pytest.raises(ItemTooLarge, match="are the most"):
+            list(offline.query(Order.primary(customer_id="c" * 2049)))
+
+    def batch_delete(self, db: Store, key: Query[Order]) -> None:
+        with db.batch() as batch:
+            batch.delete(key)
+
+    def check(self, db: Store, key: Query[Order]) -> None:
+        with db.transaction() as tx:
+            tx.check(key)
 
     def test_native_ones_are_those_of_the_backend(self, stores: Stores) -> None:
         native = stores.open(plain, limits="native")

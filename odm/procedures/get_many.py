@@ -1,0 +1,55 @@
+"""Reading the items under several keys: one by one as the backend gets to them, or as they were at one instant."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from odm.entities.query import Query
+from odm.errors import BadValue, ItemTooLarge, Unsupported
+from odm.expressions.nodes import Item
+from odm.procedures.context import Context
+from odm.procedures.unprocessed import send_batch
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.limits import ACTIONS, item_size
+
+
+def get_many(
+    context: Context, queries: Sequence[Query[Any]], *, consistent: bool = True, atomic: bool = False
+) -> CoreGen[list[Any]]:
+    """The entities under the keys, in the order of the keys; None for a key without an item."""
+    targets = [context.schema.key_target(query) for query in queries]
+    for target in targets:
+        context.check_key(target)
+    patterns = {target.key: target.entity.primary.full_name for target in targets}
+    distinct = tuple(patterns)
+    if atomic:
+        _check_atomic(context, len(distinct), consistent=consistent)
+    request = req.BatchGet(distinct, consistent, patterns=tuple(patterns.values()), atomic=atomic)
+    given = {target.key: target.query for target in targets}
+    items = (yield from send_batch(request, given)) if distinct else ()
+    if atomic:
+        _check_atomic_size(context, items)
+    found = {
+        key: context.decode(item, key)
+        for key, item in zip(distinct, items, strict=True)
+        if context.living(item) is not None
+    }
+    return [found.get(target.key) for target in targets]
+
+
+def _check_atomic(context: Context, items: int, *, consistent: bool) -> None:
+    if not consistent:
+        raise BadValue("get_many(atomic=True, consistent=False): an atomic read is consistent: leave consistent= out")
+    if items > ACTIONS:
+        raise BadValue(f"get_many(atomic=True) of {items} items: it reads at most {ACTIONS}; read fewer at a time")
+    if not context.transactions:
+        raise Unsupported(
+            "get_many(atomic=True) on a backend that reads one item at a time: leave atomic= out, or keep in one item "
+            "what must be read together"
+        )
+
+
+def _check_atomic_size(context: Context, items: Sequence[Item | None]) -> None:
+    most, size = context.limits.transaction_bytes, sum(item_size(item) for item in items if item is not None)
+    if most is not None and size > most:
+        raise ItemTooLarge(f"get_many(atomic=True) of {size} bytes: it reads at most {most}; read fewer at a time")
