@@ -63,7 +63,7 @@ _KEY_NAMES: Final = len("pk") + len("sk")
 _CONTAINER: Final = 3
 _ELEMENT: Final = 1
 _SCALAR: Final = 6
-"""A quarter of the bytes of the largest number, 21, with the overhead of a list element, rounded up."""
+"""A quarter of the bytes of the largest number, 22, with the overhead of a list element, rounded up."""
 
 _SIZED: Final = frozenset({str, bytes, list, dict, frozenset})
 SHORT_KEY: Final = 256
@@ -285,10 +285,21 @@ def _value_size(value: Value) -> int:
 
 
 def _number_size(number: Number) -> int:
-    """One byte for two significant digits, one more byte, and one for a minus sign."""
-    # A canonical Decimal has no trailing zeros.
-    digits = str(abs(number)).rstrip("0") if isinstance(number, int) else number.as_tuple().digits
-    return (len(digits) + 1) // 2 + 1 + (number < 0)
+    """One byte, one for each pair of digits, and one for a minus sign.
+
+    The pairs are aligned at the decimal point, and zeros at the outer ends do not count: measured on AWS, see
+    tests/protocol/test_limits.py.
+    """
+    if not number:
+        return 1
+    if isinstance(number, int):
+        text = str(abs(number))
+        digits = len(text.rstrip("0"))
+        lowest = len(text) - digits
+    else:
+        _, places, exponent = number.as_tuple()  # a canonical Decimal has no trailing zeros
+        digits, lowest = len(places), int(exponent)
+    return 2 + (lowest + digits - 1) // 2 - lowest // 2 + (number < 0)
 
 
 def _text_size(text: str) -> int:

@@ -246,3 +246,22 @@ def test_nothing_that_is_put_is_read_from_its_text(monkeypatch: pytest.MonkeyPat
         tx.put(row)
     with db.batch() as batch:
         batch.put(row)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "size"),
+    [
+        ("0", 1),
+        ("1 12 100 15 0.15 0.0000001 1E125 1E-100", 2),
+        ("123 1234 1010 1.5 1.2 -42 0.015 110 11000", 3),
+        ("123456 1.234 100.5", 4),
+        ("3.14159", 5),
+        ("12345678901234567890123456789012345678", 20),
+        ("-1.2345678901234567890123456789012345678", 22),
+    ],
+)
+def test_the_size_of_a_number_is_that_of_its_pairs_of_digits(numbers: str, size: int) -> None:
+    """Measured on AWS by a public conformance suite; 0.015, 110 and 11000 on DynamoDB Local."""
+    for number in map(Decimal, numbers.split()):
+        canonical: Any = int(number) if number == number.to_integral_value() and number < 10**38 else number
+        assert item_size({"": canonical}) == size, number
