@@ -20,7 +20,7 @@ from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.protocol import requests as req
 from odm.protocol.apply_update import apply_update
-from odm.protocol.limits import Local, check_transaction, item_size
+from odm.protocol.limits import Local, check_transaction, stored_size
 from odm.schema.entity import Key
 
 PAGE_BYTES: Final = 1 << 20
@@ -109,7 +109,11 @@ class Engine:
         changes = [one for one in judged if isinstance(one, _Change)]
         if len(changes) < len(judged):
             return req.Refusals(tuple(None if isinstance(one, _Change) else one for one in judged))
-        size = sum(item_size(change.item) for change in changes if change.item is not None)
+        size = sum(
+            stored_size(change.item, change.key, change.new.entries, self.local)
+            for change in changes
+            if change.item is not None and change.new is not None
+        )
         check_transaction(len(changes), size, request.limits)
         for change in changes:
             self._apply(view, change)

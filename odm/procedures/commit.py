@@ -22,7 +22,7 @@ from odm.procedures.unprocessed import send_batch
 from odm.procedures.write_intent import UNREAD, Plannable, Planned, mark_of
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.protocol.limits import check_transaction, item_size
+from odm.protocol.limits import check_transaction, stored_size
 from odm.protocol.predicates import ABSENT, EXISTS
 from odm.schema.entity import Key
 from odm.schema.target import Target
@@ -84,7 +84,7 @@ class InTransaction(Sender):
             return found if isinstance(found, req.Written) else self._reasons((), found)
         operations = (*own, *(self._operation(at, side_write) for at, side_write in side_writes))
         if side_writes:
-            size = sum(item_size(one.item) for one in operations if isinstance(one, req.Put))
+            size = sum(stored_size(one.item, one.key, one.entries) for one in operations if isinstance(one, req.Put))
             check_transaction(len(operations), size, self.context.limits)
         answer = yield req.Transact(operations, self.context.limits, once=self.once)
         return answer if isinstance(answer, req.Written) else self._reasons(side_writes, answer.reasons)

@@ -13,7 +13,7 @@ from odm.procedures.write import check_write, delete_write, insert_write, put_wr
 from odm.procedures.write_intent import WriteIntent
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.protocol.limits import check_transaction, item_size, size_at_most
+from odm.protocol.limits import check_transaction, item_size, size_at_most, stored_size
 from odm.schema.entity import Key
 
 E = TypeVar("E", bound=Entity)
@@ -34,7 +34,7 @@ class Operations:
     def __init__(self, current: Callable[[], Context], commit: Commit) -> None:
         self._current, self._commit_all = current, commit
         self._intents: dict[Key, WriteIntent] = {}
-        self._items: list[Item] = []
+        self._items: list[tuple[Item, int]] = []  # with the bytes of its keys
         self._size = 0
         self._open = False
 
@@ -145,9 +145,10 @@ class Operations:
         operation = intent.first(self._context)
         items, size, most = self._items, self._size, self._context.limits.transaction_bytes
         if isinstance(operation, req.Put):
-            items, size = [*items, operation.item], size + size_at_most(operation.item)
+            keys = stored_size({}, operation.key, operation.entries, intent.target.entity.local)
+            items, size = [*items, (operation.item, keys)], size + size_at_most(operation.item) + keys
         if most is not None and size > most:
-            size = sum(map(item_size, items))  # reads every draft, so only near the limit
+            size = sum(item_size(item) + keys for item, keys in items)  # reads every draft, so only near the limit
         check_transaction(len(self._intents) + 1, size, self._context.limits)
         self._intents[intent.target.key] = intent
         self._items, self._size = items, size

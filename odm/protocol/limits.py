@@ -143,7 +143,7 @@ def check_transaction(operations: int, size: int, limits: Limits = PORTABLE) -> 
 
     Args:
         operations: the number of its operations.
-        size: the bytes of all items that it writes, by `item_size`.
+        size: the bytes of all items that it writes, by `stored_size`: AWS counts keys and index keys too.
         limits: the limits of the store.
 
     Raises:

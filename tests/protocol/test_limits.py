@@ -15,7 +15,7 @@ from odm.codec import compile_codec
 from odm.errors import ItemTooLarge, KeyValueError
 from odm.procedures.context import Context
 from odm.procedures.write import put_request
-from odm.protocol.limits import TRANSACTION_BYTES, Limits, check_item, check_keys, item_size
+from odm.protocol.limits import TRANSACTION_BYTES, Limits, check_item, check_keys, item_size, stored_size
 from odm.schema.entity import Key
 from tests.shop import Leaf, Reading, day, leaves, store
 
@@ -230,7 +230,8 @@ class _Stop(Exception):
 @pytest.mark.parametrize("backend", [Memory(), DynamoDB()], ids=lambda backend: str(backend.name))
 def test_a_transaction_is_measured_as_its_items_are_stored(backend: Any) -> None:
     rows = [Row(row_id=number, text="x" * 390_000) for number in range(10, 30)]
-    size = item_size(compile_codec(Row, "Row").encode(rows[0]))
+    item, key = compile_codec(Row, "Row").encode(rows[0]), Key(*Store(_ROWS, Memory()).key_of(rows[0]))
+    size = stored_size(item, key, {})
     fitting = TRANSACTION_BYTES // size
     abandon(Store(_ROWS, backend), rows[:fitting])
     with pytest.raises(ItemTooLarge, match=f"have {(fitting + 1) * size} bytes"):
