@@ -144,4 +144,4 @@ class OutcomeUnknown(OdmError):
 
 
 class BackendError(OdmError):
-    """The store failed, and a write was not applied; the vendor's error is the ``__cause__``."""
+    """The store failed, and a write of one item was not applied; the vendor's error is the ``__cause__``."""

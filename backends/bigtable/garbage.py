@@ -157,14 +157,13 @@ def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) ->
         tell: called with the progress so far after each page.
 
     Raises:
-        BadValue: ``after`` does not name one of these tables.
         Throttled: the server did not answer in time; continue after the ``following`` of the last reported progress.
         OdmError: the server refused a call.
     """
     now = int(rules.clock() * MICROS) if rules.clock is not None else (yield from server_time(writer))
     cutoff = (now - int(rules.lease * MICROS)) // 1000 * 1000  # timestamps must be whole milliseconds
     collector = _Collector(writer, rules, now, cutoff)
-    steps = _begin(collector.tables, rules.after)
+    steps = _begin(_tables(writer.schema), rules.after)
     done = Scrubbed()
     for table, index, span, following in steps:
         left: RowRange | None = span
@@ -178,14 +177,23 @@ def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) ->
     return done
 
 
+def check_after(schema: Schema, after: str | None) -> None:
+    """Refuse an ``after`` of other tables. Raises BadValue."""
+    if after is not None and after.partition(":")[0] not in dict(_tables(schema)):
+        raise BadValue(f"after={after!r} is not of table {schema.name!r}: pass the `following` of an earlier scrub")
+
+
+def _tables(schema: Schema) -> list[tuple[str, str | None]]:
+    """The tables to scrub, with the name of their index; None for the items' table."""
+    return [(schema.name, None), *((index_table(schema.name, index), index) for index in schema.indexes)]
+
+
 def _begin(
     tables: Sequence[tuple[str, str | None]], after: str | None
 ) -> Iterator[tuple[str, str | None, RowRange, str | None]]:
     """The remaining tables: name, index, the range of remaining rows, and the `Scrubbed.following` after the table."""
     names = [table for table, _ in tables]
     table, _, row_key = (f"{names[0]}:" if after is None else after).partition(":")
-    if table not in names:
-        raise BadValue(f"after={after!r} is not of table {names[0]!r}: pass the `following` of an earlier scrub")
     first = names.index(table)
     for number, (name, index) in enumerate(tables[first:], first):
         span = RowRange(row_key, open=True) if number == first and row_key else RowRange()
@@ -241,12 +249,6 @@ class _Collector:
     expiring: Mapping[bytes, str] = field(
         init=False, default=Factory(lambda self: _expiring(self.writer.schema), takes_self=True)
     )
-
-    @property
-    def tables(self) -> list[tuple[str, str | None]]:
-        """The tables to scrub, with the name of their index; None for the items' table."""
-        schema = self.writer.schema
-        return [(schema.name, None), *((index_table(schema.name, index), index) for index in schema.indexes)]
 
     def page(self, table: str, index: str | None, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
         """Scrub the next rows. Returns the progress, and the last row key, or None if there are no more rows."""

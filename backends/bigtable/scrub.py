@@ -23,7 +23,7 @@ from attrs import evolve
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.commit import LEASE_SECONDS
-from odm.backends.bigtable.garbage import Rules, Scrubbed, collect
+from odm.backends.bigtable.garbage import Rules, Scrubbed, check_after, collect
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BadValue
 from odm.protocol.connection import arun, run
@@ -74,7 +74,7 @@ def scrub(  # noqa: PLR0913  # its options
         OdmError: the server refused a call.
     """
     schema, rules = _named(table, prefix), Rules(lease, expired, rate, after, clock, repair)
-    _check(rules)
+    _check(schema, rules)
     connection = backend.connect(schema)
     try:
         return run(collect(Writer(schema), rules, tell or _silent), connection.call)
@@ -97,7 +97,7 @@ async def ascrub(  # noqa: PLR0913  # its options
 ) -> Scrubbed:
     """Remove garbage, without blocking the event loop; see `scrub`."""
     schema, rules = _named(table, prefix), Rules(lease, expired, rate, after, clock, repair)
-    _check(rules)
+    _check(schema, rules)
     connection = backend.connect(schema)
     try:
         return await arun(collect(Writer(schema), rules, tell or _silent), connection.acall)
@@ -110,7 +110,8 @@ def _named(table: Table, prefix: str) -> Schema:
     return evolve(schema, name=prefix + schema.name, prefix=prefix)
 
 
-def _check(rules: Rules) -> None:
+def _check(schema: Schema, rules: Rules) -> None:
+    check_after(schema, rules.after)
     for name, value in (("lease", rules.lease), ("rate", 1 if rules.rate is None else rules.rate)):
         if not value > 0:
             raise BadValue(f"scrub({name}={value!r}): pass a number above 0")

@@ -3,7 +3,7 @@
 import json
 import shlex
 
-from attrs import asdict
+from attrs import asdict, evolve
 from typer import echo
 
 from odm.backends.bigtable import Bigtable
@@ -37,12 +37,15 @@ def scrub(
         as_json: print JSON.
 
     Raises:
-        BadUsage: the models have no such table.
+        BadUsage: the models have no such table, or ``after`` is of another one.
         OdmError: the models do not compile, or the tables cannot be read or changed.
     """
     from odm.backends.bigtable import scrub as procedure  # imports Google's packages
+    from odm.backends.bigtable.garbage import check_after
 
     found = load_target(target)
+    with checked(f"--after {after}: "):
+        check_after(evolve(found.schema, name=prefix + found.schema.name), after)
     far = procedure.Scrubbed(following=after)
 
     def tell(done: procedure.Scrubbed) -> None:
@@ -50,10 +53,9 @@ def scrub(
         far = done
 
     try:
-        with checked(f"--after {after}: "):  # the other arguments are right
-            far = procedure.scrub(
-                backend, found.table, prefix=prefix, expired=expired, repair=repair, rate=rate, after=after, tell=tell
-            )
+        far = procedure.scrub(
+            backend, found.table, prefix=prefix, expired=expired, repair=repair, rate=rate, after=after, tell=tell
+        )
     except BaseException:
         if far.following is not None and far.following != after:
             echo(f"... {far}; to continue, add --after {shlex.quote(far.following)}", err=True)

@@ -98,7 +98,7 @@ def test_a_place_of_another_table(scrub: Run, send: Callable[[Any], Any]) -> Non
     assert "pass the `following` of an earlier scrub" in scrub("--after", "other:").line
 
 
-def test_options_that_cannot_be_used(scrub: Run, send: Callable[[Any], Any]) -> None:
+def test_options_that_cannot_be_used(scrub: Run) -> None:  # no table: nothing is sent
     for option, value in (("--rate", "0"), ("--rate", "nan"), ("--after", "other:")):
         done = scrub(option, value)
         assert done.code == 2
