@@ -121,8 +121,10 @@ def item_update(  # the arguments of an update
 
     Raises:
         BadValue: an action or condition does not fit the model, or would change the primary key.
+        ItemTooLarge: the key is too long.
     """
     target = context.schema.target(which)
+    context.check_key(target)
     entity = target.entity
     _check_call(entity, actions)
     codec = entity.codec

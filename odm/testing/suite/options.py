@@ -17,6 +17,7 @@ from odm import (
     Query,
     RequestInfo,
     collection,
+    set_,
 )
 from odm.stores.sync import Store
 from odm.testing.entities import (
@@ -91,6 +92,7 @@ class TestLimits:
                 lambda key=key: offline.one(key, consistent=False),
                 lambda key=key: offline.exists(key),
                 lambda key=key: offline.get_many([key]),
+                lambda key=key: offline.update(key, set_(Order.status, "shipped")),
                 lambda key=key: offline.delete(key),
                 lambda order=order: offline.delete(order),
                 lambda key=key: self.batch_delete(offline, key),
