@@ -53,6 +53,7 @@ from odm.expressions.nodes import Condition
 from odm.keys import Shards
 from odm.observe.events import RequestInfo
 from odm.observe.meter import Meter, Usage
+from odm.procedures.backfilled import Backfilled, Unfilled
 from odm.procedures.calls import Calls, Companion, Procedure, procedure
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.explain import Explanation
@@ -76,6 +77,7 @@ __all__ = [
     "AsyncTransaction",
     "Backend",
     "BackendError",
+    "Backfilled",
     "BadCursor",
     "BadValue",
     "Batch",
@@ -120,6 +122,7 @@ __all__ = [
     "Throttled",
     "Transaction",
     "TransactionFailed",
+    "Unfilled",
     "Unsupported",
     "Usage",
     "add_to",

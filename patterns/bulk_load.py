@@ -16,20 +16,37 @@ and the load can use the table's whole capacity. Source: AWS, DynamoDB Developer
 "Distributing write activity efficiently during data upload"; Google's "Bigtable schema design best practices" gives the
 same advice for row keys that are written in order (hotspotting).
 
+**New items.** Batches have no conditions, so plain ``bulk_load(items)`` refuses entities that need them: those with a
+Revision, and those with companions (`Unique`, `Versioned`, `Pointer`). With ``new=True`` it loads them too. You promise
+that each item is new (its key is free, or has exactly this content from a load that was interrupted), and that nobody
+else writes these items, or their unique values, meanwhile. It reads before it writes, a thousand items at a time:
+
+1. It writes claims on unique values and first versions, then the items, then pointers. Revisions begin as in an insert.
+2. An item that is stored already stays as it is. So after a crash run the same load again; the end is the same. Until
+   then, values of items that are not stored yet may be claimed, versions stored, and pointers behind.
+3. An item that is not new raises `odm.ItemExists`, as its insert does: its key holds other content, or an item older
+   than the declaration of the companion; or another item, stored or of this load, has the unique value. The thousand
+   items that were read with it are written, no later ones.
+
+An item or claim of another writer that is stored when it reads is never overwritten. One that is written between the
+read and the write is, and then two items may have one value: insert items one at a time while others write.
+
 What it costs: the write units of an `odm.Store.put` for each item. It also reads the tag under each key (half a unit
 on DynamoDB), so that it never replaces an item of another program; it skips this read if the table is ``exclusive``.
+With ``new=True`` it reads the items themselves, and the companions' items (a unit for each), and writes these too: the
+load of an item with a unique value takes 2 read and 2 write units, its insert 4 write units.
 
 | backend | requests |
 |---|---|
 | DynamoDB | 100 tags a request (BatchGetItem), then 25 items a request (BatchWriteItem) |
 | Bigtable | all tags in one request, then up to 4 MB a request (MutateRows); more for index entries, as for a put |
 | Memory, LocalFile | 1,000 items a request; LocalFile makes 500 of them durable in one step |
+| with ``new=True`` | up to two such reads, then up to three such batches: companions' items, items, pointers |
 
 Limits: it reads ``window`` items ahead and holds them in memory, and spreads only these: more than
-``window`` consecutive items of one partition are written one after the other. It refuses entities with a Revision,
-which a batch cannot check, and entities with companions, such as unique values. It is not atomic: after a failure, load
+``window`` consecutive items of one partition are written one after the other. It is not atomic: after a failure, load
 everything again; an item that is put twice is stored once. Items of one partition keep their order, so of two items
-with the same key the later one wins.
+with the same key the later one wins; with ``new=True`` it is refused, unless both are the same.
 """
 
 from collections import deque
@@ -49,28 +66,35 @@ BATCH: Final = 1000
 
 
 @procedure
-def bulk_load(do: Calls, items: Iterable[Entity], *, window: int = WINDOW) -> Gen[int]:
+def bulk_load(do: Calls, items: Iterable[Entity], *, new: bool = False, window: int = WINDOW) -> Gen[int]:
     """Put entities, one of each partition in turn; replaces stored items: ``db.run(bulk_load(items))``.
 
     Args:
         do: the operations of the store.
         items: the entities, in any order; a generator is read lazily.
+        new: every item is new, and nobody else writes it or its unique values meanwhile; see the module.
         window: how many items to read ahead; they are held in memory.
 
     Returns:
         The number of entities.
 
     Raises:
-        BadValue: an entity has a Revision or companions, or cannot be stored; earlier items are written.
+        BadValue: an entity cannot be stored, or has a Revision or companions and ``new`` is False; earlier items are
+            written.
+        ItemExists: with ``new=True``, an item is not new; earlier items are written.
+        Unsupported: with ``new=True``, an entity has a companion of your own that cannot load; see `odm.Companion`.
         Throttled: ``left`` has the unprocessed items of the last request; load everything again, more slowly.
     """
     waiting = spread(items, lambda entity: do.key_of(entity)[0], window=window)
     total = 0
     while some := list(islice(waiting, BATCH)):
-        batch = do.batch()
-        for entity in some:
-            batch.put(entity)
-        yield from batch.send()
+        if new:
+            yield from do.load_new(some)
+        else:
+            batch = do.batch()
+            for entity in some:
+                batch.put(entity)
+            yield from batch.send()
         total += len(some)
     return total
 

@@ -185,7 +185,7 @@ class Claims:
                     return
             raise Conflict(f"other writers changed the claim {TRIES} times in a row")
         except OdmError as error:
-            LOG.warning("%s: %s stays claimed for %s: %s", self.name, shown(values), LEASE, error)
+            LOG.warning("%s: a value stays claimed for %s: %s", self.name, LEASE, type(error).__name__)
 
 
 def shown(values: Values) -> str:

@@ -43,9 +43,10 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 from attrs import define, field, frozen
 
 from odm import AsyncStore, BadValue, Page, RawItem, Store
+from odm.concurrency import Bucket
 from odm.patterns.bulk_load import spread
 from odm.patterns.copy_state import Part, State
-from odm.patterns.two_stores import Bucket, Call, Concurrent, Either, On, Pause, Steps, arun, page, parts, run, write
+from odm.patterns.two_stores import Call, Concurrent, Either, On, Pause, Steps, arun, bucket, page, parts, run, write
 from odm.patterns.verify import Verified, check_pair
 from odm.patterns.verify import steps as verify_steps
 
@@ -140,7 +141,7 @@ class _Job:
     target: Either
     parallel: int = 4
     size: int = 250
-    rate: Bucket = field(default=None, converter=Bucket)
+    rate: Bucket = field(default=None, converter=bucket)
     state: State = field(default=None, converter=State)
     into_existing: bool = False
     check: bool = True

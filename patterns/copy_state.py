@@ -1,14 +1,14 @@
 """The progress of `odm.patterns.copy`, in a file that survives a kill."""
 
 import os
-from pathlib import Path
 from threading import Lock
 from typing import Final
 
 from attrs import define
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from odm import BadValue
+from odm.patterns.state_file import StateFile
 
 FORMAT: Final = 1
 """The version of the file's format."""
@@ -34,7 +34,7 @@ class State:
     """The progress of a copy, in a file that is replaced atomically, or in memory only."""
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
-        self._path = None if path is None else Path(path)
+        self._file = StateFile(path, _Content, "a copy")
         self._lock = Lock()
         self._names: list[str] = []
         self.parts: list[Part] = []
@@ -46,43 +46,20 @@ class State:
             BadValue: the file is not a state, belongs to a copy between other stores, or cannot be read or written.
         """
         self._names = names
-        if self._path is None:
+        found = self._file.load()
+        if found is None:
             return
-        try:
-            new = self._new(self._path)
-            new.touch()
-            new.unlink()
-            if not self._path.exists():
-                return
-            found = _Content.model_validate_json(self._path.read_bytes())
-        except OSError as error:
-            raise BadValue(f"{self._path} cannot be used ({error.strerror}): name another file") from error
-        except ValidationError as error:
-            raise BadValue(f"{self._path} is not the state of a copy: name another file") from error
         if found.format != FORMAT or found.stores != tuple(names):
             kept = " to ".join(found.stores)
-            raise BadValue(f"{self._path} is the state of a copy from {kept}: name another file")
+            raise BadValue(f"{self._file.path} is the state of a copy from {kept}: name another file")
         self.parts = [Part(cursor, items) for cursor, items in found.parts]
-
-    def _new(self, path: Path) -> Path:
-        """The file that is written before it replaces the state: a unique name, in case a second copy runs with it."""
-        return path.parent / f"{path.name}.{os.getpid()}.{id(self)}.new"
 
     def save(self) -> None:
         """Write the state durably."""
-        if self._path is None:
-            return
         with self._lock:
             parts = [(part.cursor, part.items) for part in self.parts]
-            content = _Content(format=FORMAT, stores=tuple(self._names), parts=parts)  # type: ignore[arg-type]
-            new = self._new(self._path)
-            with new.open("w", encoding="utf-8") as file:
-                file.write(content.model_dump_json())
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self._path)
+            self._file.save(_Content(format=FORMAT, stores=tuple(self._names), parts=parts))  # type: ignore[arg-type]
 
     def remove(self) -> None:
         """Delete the file: the copy is complete."""
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
+        self._file.remove()

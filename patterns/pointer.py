@@ -19,14 +19,13 @@ The pointer holds the fields of its key, the tracked value, and the other fields
     db.get(Order.latest(customer_id="c1"))  # the order, or None
     db.run(Order.latest.value(customer_id="c1"))  # "o7" alone, or None
 
-**When.** The newest item is read often, or no pattern sorts the items this way. With such a pattern,
-``db.first(Order.primary(customer_id="c1").reverse())`` finds the newest without a pointer.
+**When.** The newest item is read often, or no pattern sorts items so that ``db.first(query.reverse())`` finds it.
 
 **Guarantees.** Every put, insert, update and transaction that gives an item a higher value than the pointer's moves the
-pointer to it. A lower value leaves it unchanged, without an error: writers may race, be late, and retry. If two items
-have the same value, the pointer stays at the first. None in the tracked field or in the pointer's key moves nothing.
-A pointer never moves back: after an update that lowers the value, ``get`` returns the updated item; after a delete, or
-an update that moves the item to another pointer, None. Batches refuse the entity. Put earlier items again to add them.
+pointer to it. A lower value leaves it unchanged: writers may race, be late, and retry. Of two items with one value, it
+stays at the first. None in the tracked field or the pointer's key moves nothing. A pointer never moves back: after an
+update that lowers the value, ``get`` returns the updated item; after a delete, or an update that moves the item to
+another pointer, None. Batches refuse the entity; ``bulk_load(new=True)`` loads new items, a backfill adds earlier ones.
 
 **Cost** in requests, and in DynamoDB's units for items below 1 KB:
 
@@ -41,8 +40,7 @@ an update that moves the item to another pointer, None. Batches refuse the entit
 **Backends.** DynamoDB and the bundled engine write item and pointer in one transaction. Bigtable writes the item, then
 the pointer. An interrupted write may leave the pointer behind, so reads on Bigtable repair it: they query a pattern
 for higher values, which sorts the items by the tracked field and has partitions by fields of the pointer's key. Without
-such a pattern a store on Bigtable raises `odm.Unsupported` when it connects. All moves of one pointer share the 1,000
-write units a second of its partition on DynamoDB (500 moves), and its row on Bigtable.
+such a pattern a store raises `odm.Unsupported` when it connects. DynamoDB moves a pointer up to 500 times a second.
 
 **Known as** the pointer strategy: https://dev.to/aws-builders/amazon-dynamodb-pointer-strategy-2c4k
 """
@@ -92,6 +90,8 @@ class Pointer(Companion):
         SchemaError: when the table compiles: the declaration is not valid for the entity.
         Unsupported: when a store connects to a backend without transactions: no pattern finds the newest item.
     """
+
+    loads = "after"
 
     def __init__(self, partition: str, sort: str | None = None, *, tracks: str) -> None:
         self.key = PrimaryKey(partition, sort)

@@ -5,16 +5,15 @@ on, a pause, a function to call, or several generators to run concurrently.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from threading import Event, Lock
+from threading import Event
 from typing import Any, TypeAlias, TypeVar
 
 from attrs import frozen
 
 from odm import AsyncStore, BadValue, Calls, Gen, Page, Procedure, RawItem, Store, procedure
-from odm.concurrency import in_tasks, in_threads
+from odm.concurrency import Bucket, in_tasks, in_threads
 
 R = TypeVar("R")
 
@@ -118,38 +117,15 @@ async def _adone(step: Step) -> Any:
             return await in_tasks([arun(one) for one in steps])
 
 
-class Bucket:
-    """A token bucket that limits the items per second.
-
-    Args:
-        rate: items per second; None: no limit.
-        clock: returns monotonic seconds.
+def bucket(rate: float | None) -> Bucket:
+    """A token bucket.
 
     Raises:
         BadValue: the rate is not a positive number.
     """
-
-    def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
-        if rate is not None and not 0 < rate < float("inf"):
-            raise BadValue(f"rate={rate!r}: give items per second, more than 0")
-        self._rate = rate
-        self._clock = clock
-        self._lock = Lock()
-        self._free = clock()
-
-    def page(self, size: int) -> int:
-        """The number of items to read at once: at most those of one second."""
-        return size if self._rate is None else max(1, min(size, int(self._rate)))
-
-    def take(self, items: int) -> float:
-        """Take tokens. Returns the seconds to wait before the items may be written."""
-        if self._rate is None:
-            return 0.0
-        with self._lock:
-            now = self._clock()
-            begin = max(self._free, now)
-            self._free = begin + items / self._rate
-            return begin - now
+    if rate is not None and not 0 < rate < float("inf"):
+        raise BadValue(f"rate={rate!r}: give items per second, more than 0")
+    return Bucket(rate)
 
 
 @procedure

@@ -18,9 +18,10 @@ The second item is the *claim* on a value. It names the item with the value, so 
     db.put(Customer(customer_id="c1", email="ann@x.com"))  # ItemExists, if another customer has it
     db.get(Customer.unique_email(email="ann@x.com"))  # the customer, or None
 
-Every put, insert, update, upsert, delete and `delete_all` claims and frees values, also in a transaction; batches
-refuse the entity. ``Unique("tenant", "name")`` makes a combination unique. If a value is None, nothing is claimed. A
-validator can normalize values: one that converts addresses to lower case makes them unique regardless of case.
+Every put, insert, update, upsert, delete and `delete_all` claims and frees values, also in a transaction. Batches
+refuse the entity; ``bulk_load(customers, new=True)`` loads new items. ``Unique("tenant", "name")`` makes a combination
+unique. If a value is None, nothing is claimed. A validator can normalize values: one that converts addresses to lower
+case makes them unique regardless of case.
 
 **When.** A field other than the key must be unique. A value that never changes can be the primary key of its own
 entity, whose insert is exclusive.
@@ -32,9 +33,9 @@ entity, whose insert is exclusive.
 | ``insert`` | 0 | 4 | 1 | 2: claim, item |
 | ``put`` of a new item | 1 | 4 | 2 | 3: read, claim, item |
 | ``put`` that keeps the value | 1 | 1 | 2 | 2: read, item |
-| ``put`` or ``update`` of the value | 1 | 6 | 2 | 4: read, claim, item, old claim |
+| ``put`` or ``update`` of the value | 1 | 6 | 2 | 5: read, claim, item, read and delete the old claim |
 | ``update`` of other fields | 0 | 1 | 1 | 1 |
-| ``delete`` | 1 | 4 | 2 | 3: read, item, claim |
+| ``delete`` | 1 | 4 | 2 | 4: read, item, read and delete the claim |
 | ``get`` by the value | 2 | 0 | 2 | 2 |
 
 **Backends.** On DynamoDB and the bundled engine the item and its claims change in one transaction, with conditions: the
@@ -45,8 +46,9 @@ hold one value, wherever a writer is interrupted. A value whose writer was inter
 hour; a value that another writer is claiming or freeing may raise it briefly.
 
 **Limits.** Entities whose items expire, or that have ``keep=``, are refused: nothing would free the values. Items from
-before the declaration have no claims: put each again. If another program deletes an item, its claim remains. On
-Bigtable the next writer of the value takes it over; elsewhere, ``db.delete(Customer.unique_email.claim(email=...))``.
+before the declaration have no claims: ``db.backfill(Customer.unique_email)`` makes them, and reports the items whose
+value another one has. If another program deletes an item, its claim remains. On Bigtable the next writer of the value
+takes it over; elsewhere, ``db.delete(Customer.unique_email.claim(email=...))``.
 
 AWS describes the transaction:
 https://aws.amazon.com/blogs/database/simulating-amazon-dynamodb-unique-constraints-using-transactions/
@@ -93,10 +95,12 @@ class Unique(Companion):
 
     reads: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
+    loads = "before"
 
     def __init__(self, *fields: str) -> None:
         self.fields = fields
         self._claims: dict[type[Entity], Claims] = {}
+        self._holders: dict[type[Entity], Holders[Any]] = {}
 
     def __repr__(self) -> str:
         return f"Unique({', '.join(map(repr, self.fields))})"
@@ -107,7 +111,7 @@ class Unique(Companion):
 
     def of(self, entity: type[E]) -> "Holders[E]":
         """The lookup of items by value: ``Customer.unique_email(email=...)``."""
-        return Holders(self, entity)
+        return self._holders.setdefault(entity, Holders(self, entity))
 
     def sources(self, entity: type[Entity]) -> frozenset[str]:
         """The fields that are claimed."""

@@ -43,17 +43,16 @@ is deleted. An interrupted write is applied as a whole or not at all; if not, it
 deleted and created again begins at 1; its *life* distinguishes its versions from those of the deleted document.
 
 **Backends.** DynamoDB and the bundled engine write document and version in one transaction. Bigtable writes the
-document, on the condition of its revision, and then the version. If that is interrupted, the next writer stores the
-version before it changes the document. Until then ``history(...)`` may lack the newest version, or still have the one
-it displaces; ``get`` and ``version`` are correct. A delete removes the document and then its versions: if it is
-interrupted, only ``history(...)`` returns them, until the document is deleted or created again.
+document, if its revision is unchanged, and then the version. If that is interrupted, the next writer stores the version
+before it changes the document. Until then ``history(...)`` may lack the newest version, or have the one it displaces;
+``get`` and ``version`` are correct. A delete removes the document and then its versions: if it is interrupted,
+``history(...)`` returns them, until the document is deleted or created again.
 
-**Limits.** Batches are refused, as with any Revision; so is a TTL, which would remove a document but not its versions.
-A smaller ``keep=`` deletes no old versions; use ``db.delete_all(Document.history(doc_id="d1").limit(5))``. A writer
-that read a document before it was deleted and created again, and puts it at the same number, gets no error.
+**Limits.** Batches are refused, as with any Revision; ``bulk_load(documents, new=True)`` loads new ones. A TTL is
+refused: it would leave versions. A smaller ``keep=`` deletes none; ``delete_all(Document.history(...).limit(5))`` does.
+A writer that read a document before it was deleted and created again, and puts it at the same number, gets no error.
 
-**Known as** version control with a sort key prefix to AWS. Bigtable keeps a number of timestamped cells per column
-instead, without version numbers, conflicts or whole versions:
+**Known as** version control with a sort key prefix to AWS. Bigtable keeps timestamped cells instead, without numbers:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-sort-keys.html
 https://cloud.google.com/bigtable/docs/garbage-collection
 """
@@ -100,12 +99,12 @@ class Versioned(Companion):
     reads: ClassVar[bool] = True
     reads_without_transaction: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
+    loads = "before"
 
     def __init__(self, partition: str, sort: str, *, keep: int | None = None) -> None:
-        self.partition = partition
-        self.sort = sort
-        self.keep = keep
+        self.partition, self.sort, self.keep = partition, sort, keep
         self._kept: dict[type, Kept[Any]] = {}
+        self._histories: dict[type, History[Any]] = {}
 
     def __repr__(self) -> str:
         keep = "" if self.keep is None else f", keep={self.keep!r}"
@@ -117,7 +116,7 @@ class Versioned(Companion):
 
     def of(self, entity: type[E]) -> History[E]:
         """The history of an entity."""
-        return History(self, entity, partial(self._of, entity))
+        return self._histories.setdefault(entity, History(self, entity, partial(self._of, entity)))
 
     def _of(self, entity: type[E]) -> Kept[E]:
         """The compiled declaration of an entity; compiles its table first."""

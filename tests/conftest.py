@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from typing import NoReturn
+from pathlib import Path
 from zlib import crc32
 
 import pytest
@@ -10,7 +10,8 @@ from hypothesis import settings
 from moto.server import ThreadedMotoServer
 
 from tests import dynamodb_local as local
-from tests import effort, emulator
+from tests import dynoxide as oxide
+from tests import effort, emulator, servers
 
 # Without deadlines: a property must not fail because the machine is busy.
 settings.register_profile("odm", deadline=None, print_blob=True)
@@ -63,29 +64,22 @@ def _on_moto(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def bigtable_emulator() -> Iterator[str]:
-    """The "host:port" of a Bigtable emulator that runs for the whole session.
-
-    Without an emulator the test is skipped; with CI=true in the environment it fails.
-    """
-    try:
-        program = emulator.find(os.environ)
-    except emulator.EmulatorMissing as missing:
-        _skip(missing)
-    with emulator.running(program) as address:
+    """The "host:port" of a Bigtable emulator that runs for the whole session."""
+    with emulator.running(_found(emulator.find)) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def dynamodb_local() -> Iterator[str]:
-    """The endpoint of a DynamoDB Local that runs for the whole session; each access key and region has its own tables.
+    """The endpoint of a DynamoDB Local that runs for the whole session; each access key has its own tables."""
+    with local.running(_found(local.find)) as endpoint:
+        yield endpoint
 
-    If it cannot run, the test is skipped; with CI=true in the environment it fails.
-    """
-    try:
-        folder = local.find(os.environ)
-    except local.DynamoDBLocalMissing as missing:
-        _skip(missing)
-    with local.running(folder) as endpoint:
+
+@pytest.fixture(scope="session")
+def dynoxide() -> Iterator[str]:
+    """The endpoint of a Dynoxide that runs for the whole session; all access keys have the same tables."""
+    with oxide.running(_found(oxide.find)) as endpoint:
         yield endpoint
 
 
@@ -99,7 +93,11 @@ def moto_server() -> Iterator[str]:
     server.stop()
 
 
-def _skip(missing: Exception) -> NoReturn:
-    if os.environ.get("CI") == "true":
-        raise missing
-    pytest.skip(str(missing))
+def _found(find: servers.Find) -> Path:
+    """Where the server is. If it cannot run here, the test is skipped; with CI=true in the environment it fails."""
+    try:
+        return find(os.environ)
+    except servers.Missing as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))

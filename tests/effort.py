@@ -4,6 +4,7 @@ The default run is for people who wait for it; CI runs both. What differs:
 
 * properties and random walks try fewer examples and steps (`times`);
 * the conformance suite runs once on each backend, sync or async, not in both (tests/conformance/conftest.py);
+* for DynamoDB, that is one of its stand-ins: Dynoxide if it is installed;
 * a test that runs on several services leaves out moto where DynamoDB Local is installed (tests/conftest.py);
 * of tests marked ``one_of(3)``, which are many of a kind, the checksums of their names choose a third;
 * tests marked ``full`` run only with ``--full``: each takes long, and shows what shorter ones next to it show too.

@@ -1,9 +1,5 @@
-"""Finds and runs Google's Bigtable emulator, for the tests and for `.ci/run`.
+"""Finds, fetches and runs Google's Bigtable emulator, for the tests and for `.ci/run`: see `tests.servers`."""
 
-`python -m tests.emulator` prints the path of the emulator, and exits with 1 if it finds none.
-"""
-
-import os
 import shutil
 import subprocess
 import sys
@@ -11,29 +7,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests import servers
+
 VARIABLE = "ODM_BIGTABLE_EMULATOR"
-BUILT = Path(__file__).parents[1] / ".ci" / "cache" / "bin" / "emulator"  # where `.ci/run` builds one from source
+SOURCE = "cloud.google.com/go/bigtable/cmd/emulator@v1.58.0"
+BUILT = servers.CACHE / "bin" / "emulator"
 IN_SDK = Path("platform", "bigtable-emulator", "cbtemulator")
 
 
-class EmulatorMissing(Exception):
-    """No emulator was found; the message says what to do."""
-
-
 def find(environ: Mapping[str, str]) -> Path:
-    """The emulator's program: in the environment variable, otherwise on PATH, in the gcloud SDK, or built by `.ci/run`.
+    """The emulator's program: in the environment variable, otherwise on PATH, in the gcloud SDK, or built by `fetch`.
 
     Raises:
-        EmulatorMissing: no emulator was found, or the variable does not name a program.
+        Missing: no emulator was found, or the variable does not name a program.
     """
-    if named := environ.get(VARIABLE):
-        if program := shutil.which(named):
-            return Path(program)
-        raise EmulatorMissing(f"{VARIABLE}={named} is not a program")
-    for candidate in _candidates(environ):
-        if program := shutil.which(candidate):
-            return Path(program)
-    raise EmulatorMissing(
+    if program := servers.first_program(VARIABLE, environ, _candidates(environ)):
+        return program
+    raise servers.Missing(
         "no Bigtable emulator: run `gcloud components install bigtable`, or install Go and let .ci/run build it, "
         f"or set {VARIABLE} to the program"
     )
@@ -48,6 +38,11 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
     if home := environ.get("HOME"):
         yield Path(home, "google-cloud-sdk") / IN_SDK
     yield BUILT
+
+
+def fetch() -> None:
+    """Build the emulator from source with Go."""
+    servers.fetched(["go", "install", SOURCE], GOBIN=str(BUILT.parent))
 
 
 @contextmanager
@@ -65,15 +60,5 @@ def running(program: Path) -> Iterator[str]:
             process.terminate()
 
 
-def main() -> int:
-    """Print the emulator's path; returns the exit code, 1 if none was found."""
-    try:
-        print(find(os.environ))  # noqa: T201 - output for a shell
-    except EmulatorMissing as missing:
-        print(missing, file=sys.stderr)  # noqa: T201
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(servers.main(find, fetch, sys.argv[1:]))

@@ -43,6 +43,8 @@ NATIVE: Final = Limits(
     transaction_bytes=None,
     key_bytes=_ROW_KEY,
     copies=False,
+    map_key_bytes=None,
+    expressions=False,
 )
 """Bigtable's own limits."""
 

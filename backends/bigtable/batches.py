@@ -27,11 +27,11 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
         Throttled: ``left`` has the operations that are not known to be applied.
         OdmError: the server refused a row with an error that is not retried.
     """
-    bulk = {writer.row_key(one.key): one for one in operations if _in_bulk(writer, one)}
+    bulk = {writer.row_key(one.key): one for one in operations if writer.unlisted(one)}
     stuck = yield from write_many({writer.table: [_entry(writer, key, one) for key, one in bulk.items()]}, writer.retry)
     reason = None if stuck is None else stuck.reason
     left = [] if stuck is None else [bulk[entry.key] for entry in stuck.left[writer.table]]
-    others = [one for one in operations if not _in_bulk(writer, one)]
+    others = [one for one in operations if not writer.unlisted(one)]
     for start in range(0, len(others), GROUP):
         if reason is not None:
             left += others[start:]
@@ -49,12 +49,6 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
             f"not known to be applied ({reason}): send the operations in the error's `left` again",
             left,
         )
-
-
-def _in_bulk(writer: Writer, operation: Put | Delete) -> bool:
-    if isinstance(operation, Delete):
-        return not writer.schema.indexes
-    return writer.unlisted(operation)
 
 
 def _entry(writer: Writer, row_key: str, operation: Put | Delete) -> Entry:

@@ -45,7 +45,7 @@ from odm.backends.bigtable.codec import (
 )
 from odm.backends.bigtable.counters import set_up
 from odm.backends.bigtable.entries import entry_row, index_table
-from odm.backends.bigtable.errors import is_lost, translate
+from odm.backends.bigtable.errors import is_lost, kind_of, translate
 from odm.backends.bigtable.evaluate import RowChange, evaluate
 from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.filters import chained, interleave, newest
@@ -297,7 +297,7 @@ def _commit(
     answers = yield from all_of(calls)
     for attempt, call, answer in zip(attempts, calls, answers, strict=True):
         if isinstance(answer, Exception) and is_lost(answer):
-            _LOG.warning("row %r: the answer to a write was lost (%s): reading the row", call.key, answer)
+            _LOG.warning("the answer to a write was lost (%s): reading the row", kind_of(answer))
             attempt.work.lost.append(attempt)
         elif isinstance(answer, Exception):
             undone.append(attempt)
@@ -332,10 +332,10 @@ def _clean(writer: Writer, columns: Rows) -> Steps[None]:
     try:
         stuck = yield from write_many(columns, writer.retry)
     except OdmError as error:
-        _LOG.warning("stale index columns of %s stay until odm scrub removes them: %s", writer.table, error)
+        _LOG.warning("stale index columns of %s stay until odm scrub removes them: %s", writer.table, kind_of(error))
     else:
         if stuck is not None:
-            _LOG.warning("stale index columns of %s stay until odm scrub removes them: %s", writer.table, stuck.reason)
+            _LOG.warning("stale index columns of %s stay until odm scrub removes them", writer.table)
 
 
 def _columns(writer: Writer, of: Iterable[tuple[Attempt, tuple[Listed, ...]]], *, claim: bool = False) -> Rows:

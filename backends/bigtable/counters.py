@@ -31,6 +31,7 @@ from attrs import frozen
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.cells import qualifier, read_counter, write, write_counter
 from odm.backends.bigtable.codec import REVISION, TAG, Stored
+from odm.backends.bigtable.errors import kind_of
 from odm.backends.bigtable.expressions import increments, there
 from odm.backends.bigtable.filters import Filter, ValueIs, ValueRange, chain, chained, interleave, newest
 from odm.backends.bigtable.form import Form
@@ -218,7 +219,8 @@ def _remove_ghost(writer: Writer, row_key: str, rules: tuple[Increment, ...], ro
     try:
         yield from _undo(writer, row_key, rules, _held(row))
     except OdmError as error:
-        _LOG.warning("row %r of %s holds counters and no item: odm scrub removes it (%s)", row_key, writer.table, error)
+        kind = kind_of(error)
+        _LOG.warning("a row of %s holds counters and no item: odm scrub removes it (%s)", writer.table, kind)
 
 
 def _undo(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held) -> Steps[None]:

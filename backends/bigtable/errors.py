@@ -121,6 +121,12 @@ def text_of(failure: Exception) -> str:
     return (details() if details is not None else getattr(failure, "message", None)) or str(failure)
 
 
+def kind_of(failure: Exception) -> str:
+    """The kind of a failure, for the log: messages may contain keys."""
+    code = getattr(failure, "code", None) if isinstance(failure, RpcError) else None
+    return type(failure).__name__ if code is None else str(code().name)
+
+
 def status_of(answer: Status) -> StatusCode:
     """The gRPC status of the answer to one entry."""
     return _BY_NUMBER.get(answer.code, StatusCode.UNKNOWN)

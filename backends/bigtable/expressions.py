@@ -169,6 +169,10 @@ def settled(actions: Sequence[Action], condition: Condition | None) -> tuple[Act
         match part:
             case Compare("=", Path((str(name),)), Const(value)):
                 known[name] = value
+            case Or((Compare("=", Path((str(name),)), Const(value)), Missing(Path((other,))))) if (
+                name == other and _starts_from(actions, name) == value
+            ):  # absent, the attribute counts as that value for the action too
+                known[name] = value
     return tuple(_settled(action, known) for action in actions)
 
 
@@ -385,6 +389,11 @@ def _holds_other(column: str, marker: bytes) -> Filter:
 def _all_in_columns(name: str, marker: bytes) -> Filter:
     """Returns a cell if there is an item, and no member of its attribute in Columns is in the plain cell."""
     return _without(_holds_other(qualifier(name), marker))
+
+
+def _starts_from(actions: Iterable[Action], name: str) -> Value:
+    """The number that an increment of the attribute starts from if it is absent; None if no action increments it."""
+    return next((a.start for a in actions if isinstance(a, nodes.Increment) and a.path.segments == (name,)), None)
 
 
 def _settled(action: Action, known: Item) -> Action:

@@ -32,6 +32,7 @@ from odm.backends.bigtable.cells import read, write
 from odm.backends.bigtable.codec import LISTED, REVISION, TAG, UNREADABLE, listed
 from odm.backends.bigtable.commit import LEASE_SECONDS, Work, settle
 from odm.backends.bigtable.entries import claims, index_table, place_of
+from odm.backends.bigtable.errors import kind_of
 from odm.backends.bigtable.filters import (
     Before,
     ColumnRange,
@@ -341,7 +342,7 @@ class _Collector:
             try:
                 yield from settle(self.writer, works)
             except OutcomeUnknown as error:
-                _LOG.warning("an expired item is left to the next scrub: %s", error)
+                _LOG.warning("an expired item is left to the next scrub: %s", kind_of(error))
         return sum(isinstance(work.answer, Written) and work.answer.existed for work in works)
 
 
@@ -352,7 +353,7 @@ def _listed(item: Row | None, index: str, place: Position) -> frozenset[str] | N
     try:
         entries = listed(item)
     except BackendError as error:
-        _LOG.warning("index columns are left alone: %s", error)
+        _LOG.warning("index columns are left alone: %s", kind_of(error))
         return None
     return frozenset(entry.qualifier for entry in entries if (entry.index, entry.key) == (index, place.index_key))
 

@@ -109,9 +109,10 @@ def passes(request: Query | Scan, item: Item) -> bool:
 
 
 def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: Retry) -> Steps[Page]:
-    """Read a page: read rows until the limit is reached; without a limit, read once.
+    """Read a page: read rows until the limit is reached; read once without a limit, or with a number to ``examine``.
 
-    A page never ends because rows did not pass the filter. The next page begins after the last row that was examined.
+    Otherwise a page never ends because rows did not pass the filter. The next page begins after the last row that was
+    examined.
 
     Args:
         request: the query or scan; ``span`` already takes its range and ``after`` into account.
@@ -129,15 +130,15 @@ def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: R
         kept += yield from source.kept(request, rows)
         ended = len(rows) < most
         last = source.place(rows[-1].text) if rows else None
+        seen += len(rows)
         if request.limit is not None and len(kept) >= request.limit:
             kept = kept[: request.limit]
             (position,) = source.positions(kept[-1:])
-            return _answer(request, source, kept, None if ended and position == last else position)
-        if ended or request.limit is None:
-            return _answer(request, source, kept, None if ended else last)
+            return _answer(request, source, kept, None if ended and position == last else position, seen)
+        if ended or request.limit is None or _examine(request) is not None:
+            return _answer(request, source, kept, None if ended else last, seen)
         span = span.beyond(rows[-1].text, reverse=reverse)
-        seen += len(rows)
-    return _answer(request, source, kept, None)
+    return _answer(request, source, kept, None, seen)
 
 
 def _rows(request: Query | Scan, found: int, seen: int) -> int:
@@ -145,10 +146,17 @@ def _rows(request: Query | Scan, found: int, seen: int) -> int:
     if request.limit is None:
         return PAGE_ROWS
     lacking = request.limit - found
-    return min(PAGE_ROWS, lacking if request.filter is None else max(FIRST_ROWS, 2 * lacking, seen))
+    if request.filter is None:
+        return min(PAGE_ROWS, lacking)
+    return min(PAGE_ROWS, max(FIRST_ROWS, 2 * lacking, seen, _examine(request) or 0))
 
 
-def _answer(request: Query | Scan, source: Source[H], kept: list[H], following: Position | None) -> Page:
+def _examine(request: Query | Scan) -> int | None:
+    return request.examine if isinstance(request, Query) else None
+
+
+def _answer(request: Query | Scan, source: Source[H], kept: list[H], following: Position | None, examined: int) -> Page:
     if request.count:
-        return Page(next=following, count=len(kept), strangers=source.loader.strangers(source.items(kept)))
-    return Page(source.items(kept), source.positions(kept), following)
+        strangers = source.loader.strangers(source.items(kept))
+        return Page(next=following, count=len(kept), strangers=strangers, examined=examined)
+    return Page(source.items(kept), source.positions(kept), following, examined=examined)

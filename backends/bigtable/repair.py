@@ -27,6 +27,7 @@ from odm.backends.bigtable.bulk import read_many, write_many
 from odm.backends.bigtable.cells import write
 from odm.backends.bigtable.codec import TAG, listed
 from odm.backends.bigtable.entries import claims, entry_row, index_table, place_of
+from odm.backends.bigtable.errors import kind_of
 from odm.backends.bigtable.filters import Family, Newest, chain
 from odm.backends.bigtable.index_pages import LIST_ONLY
 from odm.backends.bigtable.layout import key_of
@@ -103,7 +104,7 @@ def _listed(writer: Writer, rows: Iterable[Row]) -> Iterator[Lost]:
             entries = () if key is None else listed(row)
             rows_of = [entry_row(entry.key, key) for entry in entries if key is not None]
         except OdmError as error:
-            _LOG.warning("the index entries of an item cannot be checked: %s", error)
+            _LOG.warning("the index entries of an item cannot be checked: %s", kind_of(error))
             continue
         for entry, row_key in zip(entries, rows_of, strict=True):
             if entry.index in writer.schema.indexes and place_of(row_key, writer.layout) == (key, entry.key):

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from odm.backends.bigtable.errors import NATIVE_FAILURES, passing, text_of, translate
+from odm.backends.bigtable.errors import NATIVE_FAILURES, kind_of, passing, translate
 from odm.backends.bigtable.native import Call, Concurrent, Read, ReadRows, Row, Steps
 from odm.protocol.connection import RetryPolicy
 from odm.protocol.requests import Sleep
@@ -123,7 +123,7 @@ def pause(pauses: Iterator[Sleep], failure: Exception, call: Call) -> Steps[None
     wait = next(pauses, None) if passing(failure) else None
     if wait is None:
         raise translate(failure, call) from failure
-    _LOG.warning("Bigtable answered %s: trying again in %.2f s", text_of(failure), wait.seconds)
+    _LOG.warning("Bigtable answered %s: trying again in %.2f s", kind_of(failure), wait.seconds)
     yield wait
 
 

@@ -12,7 +12,7 @@ from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Value
 from odm.protocol.limits import Local
-from odm.protocol.requests import Put
+from odm.protocol.requests import Delete, Put
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 
@@ -85,8 +85,10 @@ class Writer:
         """
         return self.layout.row_key(key)
 
-    def unlisted(self, request: Put) -> bool:
+    def unlisted(self, request: Put | Delete) -> bool:
         """Whether neither this item nor any item that may be stored under its key has index entries."""
+        if isinstance(request, Delete):
+            return request.unindexed or not self.schema.indexes
         if request.entries or not self.schema.indexes:
             return not request.entries
         entity = self.schema.entities.get(request.item[TAG])

@@ -174,7 +174,7 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
 
 def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | None:
     """A delete whose predicate also checks that there is an item, so that the answer shows whether it existed."""
-    asked = None if writer.schema.indexes else predicate(_of_item(request), writer.form)
+    asked = predicate(_of_item(request), writer.form) if writer.unlisted(request) else None
     if asked is None:
         return None
     refused = Written(existed=False) if (request.condition, request.tag) == (None, None) else _absent(request)

@@ -4,8 +4,8 @@ from typing import Any, TypeVar
 
 from odm.backends.dynamodb.codec import read_entries, read_item, read_key
 from odm.backends.dynamodb.driver import DynamoDB
-from odm.backends.dynamodb.errors import translated
 from odm.backends.dynamodb.native import Call, Steps
+from odm.backends.dynamodb.requests import steps_of
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import apply, plan
 from odm.protocol.admin import Survey, Tell
@@ -46,13 +46,9 @@ class Admin:
 
     def _run(self, steps: Steps[R], request: Request) -> R:
         """Run the steps. An error names `request`, so that a failed read is not reported as a failed create."""
-        try:
-            return run(steps, self._connection.call)
-        except Exception as error:
-            fixed = translated(error, request, self._connection.layout.table)
-            if fixed is None:
-                raise
-            raise fixed from error
+        connection = self._connection
+        result: R = run(steps_of(connection.layout, request, connection.attempts, steps), connection.call)
+        return result
 
 
 def _sample(layout: Layout, most: int) -> Steps[list[Stored]]:

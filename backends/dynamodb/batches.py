@@ -12,6 +12,7 @@ from odm.backends.dynamodb.errors import hot_spots, is_conflict, is_throttled
 from odm.backends.dynamodb.expressions import only_tags
 from odm.backends.dynamodb.loading import AttributesItem
 from odm.backends.dynamodb.native import Call, Steps, backoff
+from odm.backends.dynamodb.retry import Attempts
 from odm.backends.dynamodb.schema import Layout
 from odm.errors import Throttled
 from odm.expressions.nodes import Item
@@ -27,11 +28,11 @@ MAX_WRITES = 25
 T = TypeVar("T")
 
 
-def batch_get(layout: Layout, request: BatchGet, attempts: int) -> Steps[tuple[Item | None, ...]]:
+def batch_get(layout: Layout, request: BatchGet, attempts: Attempts) -> Steps[tuple[Item | None, ...]]:
     """Read the keys, 100 per request.
 
     Raises:
-        Throttled: ``attempts`` requests in a row processed no key.
+        Throttled: as many requests in a row as ``attempts`` returns processed no key.
     """
     found: dict[Key, Item] = {}
 
@@ -51,11 +52,11 @@ def batch_get(layout: Layout, request: BatchGet, attempts: int) -> Steps[tuple[I
     return tuple(found.get(key) for key in request.keys)
 
 
-def batch_write(layout: Layout, request: BatchWrite, attempts: int) -> Steps[None]:
+def batch_write(layout: Layout, request: BatchWrite, attempts: Attempts) -> Steps[None]:
     """Write the operations, 25 per request.
 
     Raises:
-        Throttled: ``attempts`` requests in a row processed no operation.
+        Throttled: as many requests in a row as ``attempts`` returns processed no operation.
     """
     by_key = {operation.key: operation for operation in request.operations}
 
@@ -83,7 +84,7 @@ def _until_done(
     layout: Layout,
     work: Sequence[T],
     size: int,
-    attempts: int,
+    attempts: Attempts,
     send: Callable[[Sequence[T]], Steps[list[T]]],
 ) -> Steps[None]:
     """Send the work in chunks. Unprocessed entries move to the end of the queue, and the next request waits.
@@ -94,19 +95,16 @@ def _until_done(
     left, fruitless = list(work), 0
     while left:
         chunk, rest = left[:size], left[size:]
-        failure: Exception | None = None
         try:
             unprocessed = yield from send(chunk)
         except Exception as error:
-            if is_throttled(error):
-                raise Throttled(_given_up(layout, len(left), len(work)) + hot_spots(error), left) from error
-            if not is_conflict(error):
+            if not (is_throttled(error) or is_conflict(error)):
                 raise
-            unprocessed, failure = list(chunk), error
+            raise Throttled(_given_up(layout, len(left), len(work)) + hot_spots(error), left) from error
         left = rest + unprocessed
         fruitless = fruitless + 1 if len(unprocessed) == len(chunk) else 0
-        if fruitless == attempts:
-            raise Throttled(_given_up(layout, len(left), len(work)), left) from failure
+        if fruitless and fruitless >= attempts():
+            raise Throttled(_given_up(layout, len(left), len(work)), left)
         if unprocessed:
             yield backoff(fruitless)
 

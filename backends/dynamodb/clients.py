@@ -1,7 +1,7 @@
 """The boto3 and aiobotocore clients, created at the first call from one set of settings.
 
-botocore configures retries and timeouts per client, not per request. So there is a second client without retries for
-requests that must not be repeated after a lost response, and each `RetryPolicy` has clients of its own.
+botocore configures timeouts per client, not per request, so each timeout of a store has clients of its own. A client
+sends a request once; `odm.backends.dynamodb.retry` sends it again.
 Only this module and `sessions` import boto3 and aiobotocore, and only when a client is needed.
 """
 
@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from io import BytesIO
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from attrs import Factory, define, evolve, frozen
 
+from odm.backends.dynamodb.errors import DamagedAnswer
 from odm.backends.dynamodb.retry import config_of
 from odm.backends.dynamodb.savings import saving
 from odm.backends.dynamodb.wire import Bodies, read_bytes
 from odm.errors import Unsupported
-from odm.protocol.connection import DEFAULT_POLICY, RetryPolicy
 
 if TYPE_CHECKING:
     import boto3
@@ -53,12 +53,8 @@ class Settings:
     profile: str | None = None
 
 
-_Kind: TypeAlias = tuple[bool, RetryPolicy]
-"""The key of a client: whether it sends a request only once, and its retry policy."""
-
-
 class SyncClient:
-    """The boto3 clients of each retry policy, with and without retries. Thread-safe."""
+    """The boto3 clients, one for each timeout. Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -68,24 +64,22 @@ class SyncClient:
     def _begin(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._clients: dict[_Kind, Any] = {}
+        self._clients: dict[float | None, Any] = {}
 
-    def get(self, once: bool = False, policy: RetryPolicy = DEFAULT_POLICY) -> Any:
+    def get(self, timeout: float | None = None) -> Any:
         """The client, created at the first call.
 
         Args:
-            once: the client that never retries by itself.
-            policy: the retry policy of the store.
+            timeout: the seconds to wait for a connection, and for each response; None: as configured.
         """
         if self._process != os.getpid():
             self._begin()  # after a fork: two processes that share a connection read each other's responses
-        kind = (once, policy)
-        client = self._clients.get(kind)
+        client = self._clients.get(timeout)
         if client is None:
             with self._lock:  # in boto3, using a client is thread-safe, creating one is not
-                client = self._clients.get(kind)
+                client = self._clients.get(timeout)
                 if client is None:
-                    client = self._clients[kind] = self._create(kind)
+                    client = self._clients[timeout] = self._create(timeout)
         return client
 
     def close(self) -> None:
@@ -95,9 +89,9 @@ class SyncClient:
         for client in clients.values():
             client.close()
 
-    def _create(self, kind: _Kind) -> Any:
+    def _create(self, timeout: float | None) -> Any:
         settings = self._settings = _resolved(self._settings)
-        client = session_of(settings).client("dynamodb", **_arguments(settings, *kind))
+        client = session_of(settings).client("dynamodb", **_arguments(settings, timeout))
         read_bytes(client)
         self.bodies.register(client)
         return client
@@ -109,7 +103,7 @@ class _Slot:
 
     lock: asyncio.Lock = Factory(asyncio.Lock)
     stack: AsyncExitStack = Factory(AsyncExitStack)
-    clients: dict[_Kind, Any] = Factory(dict)
+    clients: dict[float | None, Any] = Factory(dict)
     session: Any = None
 
     async def close(self) -> None:
@@ -127,24 +121,24 @@ class AsyncClients:
         self.bodies = Bodies()
         self._slots: dict[asyncio.AbstractEventLoop, _Slot] = {}
 
-    async def get(self, once: bool = False, policy: RetryPolicy = DEFAULT_POLICY) -> Any:
-        """The client of the running loop, created at the first call; the arguments are those of `SyncClient.get`."""
-        kind = (once, policy)
+    async def get(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109  # a setting of the client
+        """The client of the running loop, created at the first call; the argument is that of `SyncClient.get`."""
         loop = asyncio.get_running_loop()
         slot = self._slots.get(loop)
         if slot is None:
             await self._close_left()
             slot = self._slots.setdefault(loop, _Slot())
         async with slot.lock:
-            if kind not in slot.clients:
+            if timeout not in slot.clients:
                 # In a thread, because credentials may come from a metadata service, which is I/O.
                 self._settings = await asyncio.to_thread(_resolved, self._settings)
-                client = await slot.stack.enter_async_context(self._create(slot, kind))
+                client = await slot.stack.enter_async_context(self._create(slot, timeout))
                 client.meta.events.register("before-send.dynamodb", _stream_long_body)
+                client.meta.events.register("needs-retry.dynamodb", _refuse_redirected)
                 read_bytes(client)
                 self.bodies.register(client)
-                slot.clients[kind] = client
-            return slot.clients[kind]
+                slot.clients[timeout] = client
+            return slot.clients[timeout]
 
     async def aclose(self) -> None:
         """Close the clients of the running loop; a later `get` creates a new one."""
@@ -160,20 +154,29 @@ class AsyncClients:
                 with suppress(Exception):  # its event loop is closed
                     await slot.stack.aclose()
 
-    def _create(self, slot: _Slot, kind: _Kind) -> Any:
+    def _create(self, slot: _Slot, timeout: float | None) -> Any:
         try:
             from odm.backends.dynamodb.sessions import twin_of
         except ImportError as error:
             raise Unsupported(_missing("aiobotocore", "async")) from error
         if slot.session is None:
             slot.session = twin_of(session_of(self._settings))
-        return slot.session.create_client("dynamodb", **_arguments(self._settings, *kind))
+        return slot.session.create_client("dynamodb", **_arguments(self._settings, timeout))
 
 
 def _stream_long_body(request: Any, **_: Any) -> None:
     """Send a long body as a stream: in one piece it blocks the event loop, and aiohttp logs a warning."""
     if isinstance(request.body, bytes) and len(request.body) > LONG_BODY:
         request.body = BytesIO(request.body)
+
+
+def _refuse_redirected(response: Any, **_: Any) -> None:
+    """Refuse the response of another address: unlike botocore, aiohttp always follows redirects."""
+    if response is None:
+        return
+    raw = response[0].raw
+    if any(earlier is not raw for earlier in getattr(raw, "history", ())):
+        raise DamagedAnswer(f"the request was redirected to {response[0].url}")
 
 
 def session_of(settings: Settings) -> "boto3.Session":
@@ -211,13 +214,13 @@ def _is_on_this_machine(endpoint_url: str | None) -> bool:
         return False
 
 
-def _arguments(settings: Settings, once: bool, policy: RetryPolicy) -> dict[str, Any]:
+def _arguments(settings: Settings, timeout: float | None) -> dict[str, Any]:
     """The arguments that create a sync or async client."""
     session = session_of(settings)
     return {
         "region_name": settings.region,
         "endpoint_url": settings.endpoint_url,
-        "config": config_of(saving(settings.config, session), session, policy, once=once),
+        "config": config_of(saving(settings.config, session), timeout),
         **(settings.keys or {}),
     }
 

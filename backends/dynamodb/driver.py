@@ -5,7 +5,7 @@ import time
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
+from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient, session_of
 from odm.backends.dynamodb.codec import write_item
 from odm.backends.dynamodb.native import Native, Steps
 from odm.backends.dynamodb.options import Billing, Stream, checked_options
@@ -41,10 +41,10 @@ class DynamoDB(Backend):
             machine and no credentials or no region are configured, "local" and "us-east-1" are used. DynamoDB Local
             needs some, and separates the tables by them.
         profile: the profile in the AWS configuration; None: boto3's default.
-        config: timeouts, retries, proxies and so on, for sync and async clients. Its retries do not apply to writes
-            that are not idempotent (updates, deletes, conditional puts): odm retries these only if they certainly had
-            no effect, up to seven attempts in total. If no retries are configured, here or for boto3, all requests
-            have up to seven attempts. A store's own ``timeout`` and ``retries`` take precedence.
+        config: timeouts, retries, proxies and so on, for sync and async clients. odm retries requests in place of
+            botocore, as often as configured here or for boto3; if no retries are configured, up to seven attempts in
+            total. Writes that are not idempotent (updates, deletes, conditional puts) are retried only if they
+            certainly had no effect. A store's own ``timeout`` and ``retries`` take precedence.
         billing: the capacity mode, "on-demand" or ``Provisioned(read=5, write=5)``. ``create()`` uses it for a new
             table; ``odm apply`` also changes that of an existing one. None: a new table is on-demand.
         stream: the StreamViewType of the table's stream: "new_and_old_images", "new_image", "old_image" or
@@ -107,15 +107,21 @@ class DynamoDBConnection(Connection[Native]):
         self.layout = layout
         self._client = SyncClient(settings)
         self._async_clients = AsyncClients(settings)
-        self._retry_policy = DEFAULT_POLICY
-        self._attempts = attempts_of(DEFAULT_POLICY)
+        self._settings = settings
+        self._policy = DEFAULT_POLICY
+        self._attempts: int | None = None
 
     def with_retry_policy(self, policy: RetryPolicy) -> "DynamoDBConnection":
         """A connection with another retry policy. It shares the clients, so closing one closes both."""
         twin = copy(self)
-        twin._retry_policy = policy
-        twin._attempts = attempts_of(policy)
+        twin._policy, twin._attempts = policy, None
         return twin
+
+    def attempts(self) -> int:
+        """The most attempts at a request. The first call, after a failure, may read boto3's configuration."""
+        if self._attempts is None:
+            self._attempts = attempts_of(self._settings.config, session_of(self._settings), self._policy)
+        return self._attempts
 
     def encode(self, codec: EntityCodec, entity: Any) -> Item:
         """The item of an entity, as the JSON text that is sent."""
@@ -123,7 +129,7 @@ class DynamoDBConnection(Connection[Native]):
 
     def steps(self, request: Request) -> Steps[Any]:
         """The native requests (`Call`, `Sleep`) that perform a request."""
-        return steps_of(self.layout, request, self._attempts)
+        return steps_of(self.layout, request, self.attempts)
 
     def metered(self) -> MeteredConnection:
         """A connection that also requests the consumed capacity (ReturnConsumedCapacity)."""
@@ -134,7 +140,7 @@ class DynamoDBConnection(Connection[Native]):
         if isinstance(native, Sleep):
             time.sleep(native.seconds)
             return None
-        client = self._client.get(native.once, self._retry_policy)
+        client = self._client.get(self._policy.timeout)
         return getattr(client, native.operation)(**self._client.bodies.arguments(native.kwargs))
 
     async def acall(self, native: Native) -> Any:
@@ -142,7 +148,7 @@ class DynamoDBConnection(Connection[Native]):
         if isinstance(native, Sleep):
             await asyncio.sleep(native.seconds)
             return None
-        client = await self._async_clients.get(native.once, self._retry_policy)
+        client = await self._async_clients.get(self._policy.timeout)
         return await getattr(client, native.operation)(**self._async_clients.bodies.arguments(native.kwargs))
 
     def close(self) -> None:

@@ -1,11 +1,12 @@
 """botocore's exceptions → `odm.errors`, in one table.
 
-The first matching row decides. If the response to a write was lost, the error is `OutcomeUnknown`. Requests that may be
-retried were retried before an error arrives here.
+The first matching row decides. If the response to a write was lost, the error is `OutcomeUnknown`. `retry` asks here
+which failures may be retried.
 """
 
 from collections.abc import Mapping, Sequence
 from textwrap import shorten
+from traceback import walk_tb
 from typing import Any
 
 from attrs import frozen
@@ -48,7 +49,10 @@ def _row(kinds: str, error: type[OdmError], advice: str, said: str = "", lost: b
 
 
 CONFLICTS = "TransactionConflictException ReplicatedWriteConflictException"
-"""A transaction, or another region, is writing the item. botocore does not retry the first of these codes."""
+"""A transaction, or another region, is writing the item."""
+
+BUSY = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+"""Codes of temporary CancellationReasons of a transaction."""
 
 CONDITION_FAILED = "ConditionalCheckFailedException"
 TABLE_IN_USE = "ResourceInUseException"
@@ -58,7 +62,7 @@ LIMIT_EXCEEDED = "LimitExceededException"
 _INVALID = "ValidationException"
 _THROTTLED = (
     "ProvisionedThroughputExceededException ThrottlingException Throttling ThrottledException "
-    "RequestLimitExceeded RequestThrottledException TooManyRequestsException LimitExceededException"
+    "RequestLimitExceeded RequestThrottledException TooManyRequestsException LimitExceededException 429"
 )
 _REFUSED = (
     "AccessDeniedException AccessDenied UnrecognizedClientException InvalidClientTokenId InvalidSignatureException "
@@ -73,7 +77,9 @@ _NO_ENDPOINT = "BaseEndpointResolverError EndpointProviderError InvalidRegionErr
 
 _SERVER_FAULT, _UNSENT, _FOREIGN = "5xx", "unsent", "foreign"
 
-_NO_CONNECTION = frozenset({"NewConnectionError", "gaierror", "ClientConnectorError"})
+_NO_CONNECTION = frozenset(
+    {"NewConnectionError", "gaierror", "ClientConnectorError", "ClientConnectorCertificateError"}
+)
 """The errors of urllib3, the resolver and aiohttp when a connection cannot be established."""
 
 _OTHER_KEY = (
@@ -116,6 +122,7 @@ _TABLE = (
     _row(_INVALID, BadValue, "use fewer or smaller values in conditions and actions", "Expression size"),
     _row(_THROTTLED, Throttled, "try again later, or spread the load over more partitions"),
     _row(_INVALID, ItemTooLarge, "split the work into several transactions", "payload size"),
+    _row(_INVALID, ItemTooLarge, "split the work into several transactions", "aggregate size of the items"),
     _row(_INVALID, ItemTooLarge, "read fewer items at a time", "Payload in response is too large"),
     _row(CONFLICTS, Throttled, "a transaction or another region is writing the same item: try again"),
     _row("TransactionInProgressException", BackendError, "DynamoDB is still processing it", lost=True),
@@ -127,7 +134,7 @@ _TABLE = (
     _row(
         "ChecksumError IncompleteReadError DamagedAnswer",
         BackendError,
-        "the response arrived damaged: check the network, and any proxy in between",
+        "the response arrived damaged: check the network, endpoint_url, and any proxy in between",
         lost=True,
     ),
     _row(_SERVER_FAULT, BackendError, "try again later", lost=True),
@@ -138,6 +145,10 @@ _ELSE = _row("", BackendError, "DynamoDB rejected it for the reason given here")
 
 class DamagedAnswer(Exception):
     """A response has a success status, but its body is not a complete response of DynamoDB."""
+
+
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What reading a response raises if it lacks a part, or a part has another type."""
 
 
 def code_of(error: BaseException) -> str:
@@ -155,10 +166,16 @@ def is_conflict(error: BaseException) -> bool:
     return code_of(error) in CONFLICTS.split()
 
 
+def is_busy(error: BaseException) -> bool:
+    """Whether the only reasons of a cancelled transaction are throttling, and other writers of the same items."""
+    codes = {reason.get("Code") for reason in reasons_of(error)} - {"None"}
+    return bool(codes) and codes <= BUSY
+
+
 def did_nothing(error: Exception) -> bool:
-    """Whether the request certainly had no effect and may be sent again: it was throttled, or never sent."""
+    """Whether the request certainly had no effect and may be sent again: throttled, in conflict, or never sent."""
     row = _row_of(error)
-    return row.error is Throttled or _UNSENT in row.kinds
+    return row.error is Throttled or _UNSENT in row.kinds or is_busy(error)
 
 
 def is_lost(error: Exception) -> bool:
@@ -213,8 +230,15 @@ def translated(error: Exception, request: Request, table: str) -> OdmError | Non
 
 
 def _said(error: Exception) -> str:
-    """The message of the error; an HTML page is cut to 300 characters."""
-    return shorten(str(error), 300) if code_of(error).isdecimal() else str(error)
+    """The message of the error, with those of invalid operations; an HTML page is cut to 300 characters."""
+    if code_of(error).isdecimal():
+        return shorten(str(error), 300)
+    return "; ".join((str(error), *_invalid(error)))
+
+
+def _invalid(error: BaseException) -> list[str]:
+    """The messages of the operations of a transaction that are not valid."""
+    return [reason.get("Message", "") for reason in reasons_of(error) if reason.get("Code") == "ValidationError"]
 
 
 def hot_spots(error: BaseException) -> str:
@@ -233,18 +257,28 @@ def _row_of(error: Exception) -> _Row:
         kinds.add(_FOREIGN)
     if _is_unsent(error):
         kinds.add(_UNSENT)
-    said = str(error)
+    if _invalid(error):
+        kinds.add(_INVALID)
+    said = _said(error)
     return next((row for row in _TABLE if row.kinds & kinds and row.said in said), _ELSE)
 
 
 def _is_unsent(error: Exception) -> bool:
     """Whether the request was certainly not sent, because no connection was established."""
     kinds = {base.__name__ for base in type(error).__mro__}
-    if "EndpointConnectionError" not in kinds:
-        return not kinds.isdisjoint(("ConnectTimeoutError", "ProxyConnectionError"))
-    # aiobotocore also raises this error when an open connection breaks; the underlying error makes the difference.
     beneath = getattr(error, "kwargs", {}).get("error")
-    return not _NO_CONNECTION.isdisjoint(base.__name__ for base in type(beneath).__mro__)
+    if kinds.isdisjoint(("EndpointConnectionError", "SSLError")):
+        return not kinds.isdisjoint(("ConnectTimeoutError", "ProxyConnectionError"))
+    # aiobotocore also raises the first when an open connection breaks; the underlying error makes the difference.
+    if not _NO_CONNECTION.isdisjoint(base.__name__ for base in type(beneath).__mro__):
+        return True
+    return any(_in_handshake(one) for one in (beneath, *getattr(beneath, "args", ())))
+
+
+def _in_handshake(error: object) -> bool:
+    """Whether an error was raised by Python's TLS handshake, before anything else was sent."""
+    frames = walk_tb(error.__traceback__ if isinstance(error, BaseException) else None)
+    return any(frame.f_code.co_name == "do_handshake" for frame, _ in frames)
 
 
 def _response(error: BaseException) -> dict[str, Any]:

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from odm.backends.dynamodb.attributes import Attributes, from_attribute
+from odm.backends.dynamodb.errors import MALFORMED
 from odm.backends.dynamodb.generate import AttributeReads
 from odm.codec import TAG, EntityCodec, NativeItem, NativeItems
 from odm.codec.loading import Loader as EntityLoader
 from odm.codec.loading import Loads
+from odm.errors import BackendError
 
 
 class AttributesItem(NativeItem):
@@ -32,12 +34,25 @@ class AttributesItem(NativeItem):
 
     def _make(self) -> dict[str, Any]:
         hidden = self._hidden
-        return {name: from_attribute(value) for name, value in self.attributes.items() if name not in hidden}
+        try:
+            return {name: from_attribute(value) for name, value in self.attributes.items() if name not in hidden}
+        except MALFORMED as error:
+            raise _unreadable(error) from error
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an attribute; the others are not decoded."""
         found = None if name in self._hidden else self.attributes.get(name)
-        return default if found is None else from_attribute(found)
+        try:
+            return default if found is None else from_attribute(found)
+        except MALFORMED as error:
+            raise _unreadable(error) from error
+
+
+def _unreadable(error: Exception) -> BackendError:
+    return BackendError(
+        f"an attribute of an item is not as DynamoDB sends it, at {type(error).__name__}: {error}: check endpoint_url, "
+        "and any proxy in between"
+    )
 
 
 class AttributesItems(NativeItems[Attributes]):

@@ -8,7 +8,7 @@ import random
 import re
 import reprlib
 from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from attrs import frozen
 
@@ -21,6 +21,10 @@ _PRINTER.maxstring = _PRINTER.maxother = 120
 _WIDTH = 120
 
 R = TypeVar("R")
+
+WRITES: Final = frozenset({"put_item", "update_item", "delete_item", "batch_write_item", "transact_write_items"})
+"""The operations that write items."""
+
 _PADDING = re.compile("\U0010ffff{4,}")  # the upper bound of a range is padded to 1,024 bytes
 
 
@@ -31,7 +35,7 @@ class Call:
     Attributes:
         operation: the name of the client's method.
         kwargs: its arguments.
-        once: the client must not retry it by itself, because it is not idempotent.
+        once: it must not be sent again if its response was lost, because it is not idempotent.
     """
 
     operation: str
@@ -77,9 +81,14 @@ _LOG = logging.getLogger("odm.dynamodb")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
 
 
-def backoff(failures: int) -> Sleep:
-    """A pause of random length; its upper bound doubles with each consecutive failure."""
+def backoff(failures: int, why: str = "not everything was processed") -> Sleep:
+    """A pause of random length; its upper bound doubles with each consecutive failure.
+
+    Args:
+        failures: the number of consecutive failures.
+        why: the kind of the last one, for the log: an error code without keys and values.
+    """
     # Full jitter: clients that were throttled at the same time retry at different times.
     pause = Sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures, 10))))
-    _LOG.warning("DynamoDB did not process everything (failure %d in a row): retry in %.2f s", failures, pause.seconds)
+    _LOG.warning("%s (failure %d in a row): a request to DynamoDB is retried in %.2f s", why, failures, pause.seconds)
     return pause

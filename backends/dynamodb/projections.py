@@ -9,6 +9,7 @@ from attrs import evolve
 from odm.backends.dynamodb.batches import MAX_GETS, batch_get
 from odm.backends.dynamodb.loading import AttributesItem, AttributesItems
 from odm.backends.dynamodb.native import Steps
+from odm.backends.dynamodb.retry import Attempts
 from odm.backends.dynamodb.schema import Layout
 from odm.codec import TAG
 from odm.expressions.evaluate import holds
@@ -29,25 +30,31 @@ def needs_items(layout: Layout, request: Query) -> bool:
 
 def entries_of(layout: Layout, request: Query) -> Query:
     """The query for the index entries: at most as many as one BatchGetItem reads."""
-    filter_ = request.filter if _decides(layout, request) else None
-    most = MAX_GETS if request.limit is None else min(request.limit, MAX_GETS)
+    decides = _decides(layout, request)
+    filter_, wanted = (request.filter, request.limit) if decides else (None, request.examine or request.limit)
+    most = MAX_GETS if wanted is None else min(wanted, MAX_GETS)
     return evolve(request, filter=filter_, limit=most, count=False)
 
 
-def whole_items(layout: Layout, request: Query, entries: Page, attempts: int) -> Steps[Page]:
+def whole_items(layout: Layout, request: Query, entries: Page, attempts: Attempts) -> Steps[Page]:
     """The page with the items of these index entries, in the same order."""
     keys = tuple(dict.fromkeys(position.key for position in entries.positions))
     # A global index cannot be read consistently, so reading its items consistently would have no benefit.
     wanted = BatchGet(keys, request.consistent and request.index in layout.local)
     found = dict(zip(keys, (yield from batch_get(layout, wanted, attempts)), strict=True))
     kept: list[tuple[AttributesItem, Position]] = []
+    following = entries.next
     for position in entries.positions:
         item = found[position.key]
         if isinstance(item, AttributesItem) and _stands(layout, request, item, position):
+            if len(kept) == request.limit:
+                following = kept[-1][1]
+                break
             kept.append((item, position))
     items = AttributesItems([item.attributes for item, _ in kept], layout.hidden, layout.loader)
     strangers = layout.loader.strangers(items) if request.count else 0
-    return Page(items, tuple(position for _, position in kept), entries.next, strangers=strangers)
+    positions = tuple(position for _, position in kept)
+    return Page(items, positions, following, strangers=strangers, examined=entries.examined)
 
 
 def _stands(layout: Layout, request: Query, item: AttributesItem, position: Position) -> bool:

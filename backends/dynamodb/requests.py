@@ -1,21 +1,24 @@
 """Requests of the core → native requests: one generator per request, which does no I/O and returns the response."""
 
+import time
 from functools import partial
 from typing import Any, Final, Literal, assert_never
 
 from odm.backends.dynamodb.batches import batch_get, batch_write
 from odm.backends.dynamodb.codec import read_entries, read_position, write_position
-from odm.backends.dynamodb.errors import translated
+from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer, translated
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.loading import AttributesItem, AttributesItems
-from odm.backends.dynamodb.native import Call, Steps
+from odm.backends.dynamodb.native import Call, Native, Steps
 from odm.backends.dynamodb.projections import entries_of, needs_items, whole_items
 from odm.backends.dynamodb.ranges import bounds
+from odm.backends.dynamodb.retry import Attempts, sent_again
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import create, drop
 from odm.backends.dynamodb.transactions import transact, transact_get
 from odm.backends.dynamodb.writes import delete, put, update
 from odm.codec import TAG, Lazy
+from odm.errors import OdmError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
 from odm.protocol import requests as req
@@ -25,19 +28,34 @@ MAX_LIMIT: Final = 2**31 - 1
 """The largest Limit that DynamoDB's API accepts; a page ends much earlier, at 1 MB."""
 
 
-def steps_of(layout: Layout, request: req.Request, attempts: int) -> Steps[Any]:
-    """The native requests that perform one request of the core.
+def steps_of(layout: Layout, request: req.Request, attempts: Attempts, steps: Steps[Any] | None = None) -> Steps[Any]:
+    """The native requests that perform one request of the core, with their retries.
 
     Args:
         layout: the layout of the table.
         request: the request.
-        attempts: the total number of attempts for requests that botocore does not retry.
+        attempts: returns the most attempts at each native request.
+        steps: the steps to take instead of the request's; their errors name the request.
 
     Raises:
         OdmError: the translated failure of the service or client.
     """
+    steps = _steps(layout, request, attempts) if steps is None else steps
     try:
-        return (yield from _steps(layout, request, attempts))
+        native = next(steps)
+        while True:
+            started = time.time()
+            try:
+                response = yield native
+            except Exception as error:  # noqa: BLE001  # sent again, or judged by the steps
+                try:
+                    response = yield from sent_again(native, error, started, attempts)
+                except Exception as last:  # noqa: BLE001  # judged by the steps
+                    native = steps.throw(last)
+                    continue
+            native = _next(steps, response)
+    except StopIteration as done:
+        return done.value
     except Exception as error:
         known = translated(error, request, layout.table)
         if known is None:
@@ -45,22 +63,37 @@ def steps_of(layout: Layout, request: req.Request, attempts: int) -> Steps[Any]:
         raise known from error
 
 
-def _steps(layout: Layout, request: req.Request, attempts: int) -> Steps[Any]:
+def _next(steps: Steps[Any], response: Any) -> Native:
+    """The next native request, after a response that the steps read.
+
+    Raises:
+        StopIteration: it was the last response.
+        DamagedAnswer: the response lacks what DynamoDB returns.
+    """
+    try:
+        return steps.send(response)
+    except OdmError:
+        raise
+    except MALFORMED as error:
+        raise DamagedAnswer(f"the response is not as DynamoDB's, at {type(error).__name__}: {error}") from error
+
+
+def _steps(layout: Layout, request: req.Request, attempts: Attempts) -> Steps[Any]:
     match request:
         case req.Get():
             return _get(layout, request)
         case req.BatchGet(atomic=True):
-            return transact_get(layout, request, attempts)
+            return transact_get(layout, request)
         case req.BatchGet():
             return batch_get(layout, request, attempts)
         case req.Put():
-            return put(layout, request, attempts)
+            return put(layout, request)
         case req.Update():
-            return update(layout, request, attempts)
+            return update(layout, request)
         case req.Delete():
-            return delete(layout, request, attempts)
+            return delete(layout, request)
         case req.Transact():
-            return transact(layout, request, attempts)
+            return transact(layout, request)
         case req.BatchWrite():
             return batch_write(layout, request, attempts)
         case req.Query():
@@ -84,10 +117,15 @@ def _get(layout: Layout, request: req.Get) -> Steps[Item | None]:
     if request.consistent:
         arguments["ConsistentRead"] = True
     response = yield Call("get_item", arguments)
-    return AttributesItem(response["Item"], layout.hidden, layout.loader) if "Item" in response else None
+    if "Item" not in response:
+        return None
+    item = response["Item"]
+    if type(item) is not dict:
+        raise TypeError(f"its Item is a {type(item).__name__}")
+    return AttributesItem(item, layout.hidden, layout.loader)
 
 
-def _query(layout: Layout, request: req.Query, attempts: int) -> Steps[req.Page]:
+def _query(layout: Layout, request: req.Query, attempts: Attempts) -> Steps[req.Page]:
     if not needs_items(layout, request):
         return (yield from _entries(layout, request))
     page = yield from _entries(layout, entries_of(layout, request))
@@ -135,8 +173,10 @@ def _paged(layout: Layout, request: req.Query | req.Scan, expressions: Expressio
     if _counts(request) == "tags":
         arguments["ProjectionExpression"] = expressions.name(TAG)
     arguments |= expressions.arguments()
-    if request.limit is not None and request.filter is None:
-        arguments["Limit"] = min(request.limit, MAX_LIMIT)  # DynamoDB applies Limit before the filter
+    # DynamoDB applies Limit before the filter.
+    most = request.limit if request.filter is None else request.examine if isinstance(request, req.Query) else None
+    if most is not None:
+        arguments["Limit"] = min(most, MAX_LIMIT)
     if _counts(request) == "number":
         arguments["Select"] = "COUNT"
     if consistent:
@@ -149,13 +189,18 @@ def _paged(layout: Layout, request: req.Query | req.Scan, expressions: Expressio
 def _page(layout: Layout, request: req.Query | req.Scan, response: Any) -> req.Page:
     index, last = _index(request), response.get("LastEvaluatedKey")
     following = read_position(layout, index, last) if last else None
+    examined = response["ScannedCount"]
     if _counts(request) == "number":
-        strangers = response["ScannedCount"] - response["Count"] if request.filter is None else 0
-        return req.Page(next=following, count=response["Count"] + strangers, strangers=strangers)
+        strangers = examined - response["Count"] if request.filter is None else 0
+        count = response["Count"] + strangers
+        return req.Page(next=following, count=count, strangers=strangers, examined=examined)
     found = response["Items"]
+    if type(found) is not list:
+        raise TypeError(f"its Items are a {type(found).__name__}")
     if _counts(request) == "tags":
         tagged = AttributesItems(found, layout.hidden, layout.loader)
-        return req.Page(next=following, count=len(found), strangers=layout.loader.strangers(tagged))
+        strangers = layout.loader.strangers(tagged)
+        return req.Page(next=following, count=len(found), strangers=strangers, examined=examined)
     kept = found if request.limit is None else found[: request.limit]
     positions = Lazy(kept, partial(read_position, layout, index))
     if len(kept) < len(found):
@@ -163,7 +208,7 @@ def _page(layout: Layout, request: req.Query | req.Scan, response: Any) -> req.P
     items = AttributesItems(kept, layout.hidden, layout.loader)
     entries = Lazy(kept, partial(read_entries, layout)) if isinstance(request, req.Scan) and request.entries else ()
     strangers = layout.loader.strangers(items) if request.count else 0
-    return req.Page(items, positions, following, entries=entries, strangers=strangers)
+    return req.Page(items, positions, following, entries=entries, strangers=strangers, examined=examined)
 
 
 def _filter(layout: Layout, request: req.Query | req.Scan) -> Condition | None:

@@ -6,28 +6,17 @@ local index has only ``<index>sk``; its partition key is that of the table.
 """
 
 from collections.abc import Mapping
-from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from attrs import Factory, field, frozen
 
 from odm.backends.dynamodb.loading import Loader
 from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Options, Provisioned, Stream
-from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.errors import BadValue, SchemaError
 from odm.schema.checks import NAMES, is_name
 from odm.schema.model import Schema
 
 _KEY_TYPES = ("HASH", "RANGE")
-
-MAX_NAME: Final = 255
-"""The maximum characters in the name of a key attribute or projected attribute (AWS: CreateTable)."""
-
-MAX_INCLUDED: Final = 20
-"""The maximum attributes that the projection of an index names (AWS: Service, account, and table quotas)."""
-
-MAX_INCLUDED_TOGETHER: Final = 100
-"""The maximum attributes in the projections of all indexes of a table, counted once per index (same source)."""
 
 
 @frozen
@@ -67,14 +56,13 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
     """Lay out the table of a schema.
 
     Raises:
-        SchemaError: DynamoDB does not allow the name of the table, of an index or of an attribute, or a projection.
+        SchemaError: DynamoDB does not allow the name of the table or of an index.
         BadValue: the options set the capacity of an index that does not exist or is local.
     """
     _check_name("table", schema.name, "rename it in Table(...)")
     for index in schema.indexes:
         _check_name("index", index, f"name it with AccessPattern(..., index=...) in table {schema.name!r}")
     _check_capacity(schema, options)
-    _check_attributes(schema)
     return Layout(
         table=schema.name,
         keys=schema.keys[:1] if schema.hash_only else schema.keys,
@@ -83,30 +71,12 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
             for name, index in schema.indexes.items()
         },
         has_ttl=schema.has_ttl,
-        projections=_projections(schema),
+        projections={name: index.held for name, index in schema.indexes.items() if index.held is not None},
         exclusive=schema.exclusive,
         local=frozenset(name for name, index in schema.indexes.items() if index.local),
         options=options,
         loader=Loader(entity.codec for entity in schema.entities.values()),
     )
-
-
-def _projections(schema: Schema) -> dict[str, tuple[str, ...]]:
-    """The projected attributes of the indexes that do not project all."""
-    found = {name: index.held for name, index in schema.indexes.items() if index.held is not None}
-    for name, held in found.items():
-        if len(held) > MAX_INCLUDED:
-            raise SchemaError(
-                f"index {name!r} of table {schema.name!r} projects {len(held)} attributes in addition to keys "
-                f"(including {TAG} and {TTL_ATTRIBUTE}), but DynamoDB allows {MAX_INCLUDED}: name fewer fields in "
-                "projection="
-            )
-    if sum(map(len, found.values())) > MAX_INCLUDED_TOGETHER:
-        raise SchemaError(
-            f"the indexes of table {schema.name!r} project {sum(map(len, found.values()))} attributes in addition to "
-            f"keys, but DynamoDB allows {MAX_INCLUDED_TOGETHER} together: name fewer fields in projection="
-        )
-    return found
 
 
 def create_table(layout: Layout) -> dict[str, Any]:
@@ -202,16 +172,6 @@ def _check_capacity(schema: Schema, options: Options) -> None:
             raise BadValue(
                 f"billing=Provisioned(indexes=...) names {index!r}, but the global indexes of table {schema.name!r} "
                 f"are {', '.join(paid) or 'none'}; a local index shares the capacity of the table"
-            )
-
-
-def _check_attributes(schema: Schema) -> None:
-    indexes = schema.indexes.values()
-    for name in chain(schema.keys, *(index.keys for index in indexes), *(index.held or () for index in indexes)):
-        if len(name) > MAX_NAME:
-            raise SchemaError(
-                f"table {schema.name!r}: DynamoDB allows {MAX_NAME} characters in the name of a key attribute or "
-                f"projected attribute, but {name[:40]!r}... has {len(name)}: use a shorter name"
             )
 
 

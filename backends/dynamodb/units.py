@@ -5,13 +5,12 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from odm.backends.dynamodb.native import Call, Native, Steps
+from odm.backends.dynamodb.native import WRITES, Call, Native, Steps
 from odm.protocol.capacity import Units, summed
 from odm.protocol.connection import ForwardingConnection
 from odm.protocol.requests import Request
 
 _READS: Final = frozenset({"get_item", "batch_get_item", "transact_get_items", "query", "scan"})
-_WRITES: Final = frozenset({"put_item", "update_item", "delete_item", "batch_write_item", "transact_write_items"})
 _INDEXES: Final = ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
 
 
@@ -40,7 +39,7 @@ class MeteredConnection(ForwardingConnection[Native]):
 
 def asking(native: Native) -> Native:
     """The native request with ReturnConsumedCapacity, if it consumes capacity."""
-    if not isinstance(native, Call) or native.operation not in _READS | _WRITES:
+    if not isinstance(native, Call) or native.operation not in _READS | WRITES:
         return native
     return evolve(native, kwargs={**native.kwargs, "ReturnConsumedCapacity": "INDEXES"})
 

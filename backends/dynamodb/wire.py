@@ -14,8 +14,8 @@ the ``before-parse`` handler decodes the body in one call, and botocore's parser
 response has proved that the event works, botocore's parser does the work.
 
 That parser turns a body that is not from DynamoDB, such as a proxy's error page, into an empty response, which looks
-like a missing item or a successful write. And after the last attempt, only botocore's "legacy" retry mode rejects a
-wrong checksum. So both are checked here.
+like a missing item or a successful write. It ignores a body that was cut off, and in most retry modes a wrong checksum.
+And it fails on error responses of another structure. So all of this is checked here.
 """
 
 import json
@@ -186,12 +186,15 @@ class _Hooks:
     def before_parse(self, operation_model: Any, response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
         """Decode the body of a response that is not an error."""
         if response_dict["status_code"] >= 300:
+            if not _is_readable_error(operation_model.service_model, response_dict["body"]):
+                response_dict["body"] = b""  # then botocore reports the status, and odm a foreign response
             return
-        decoded = _decoded(response_dict)
-        if type(decoded) is not dict:
-            customized_response_dict[_DAMAGED] = True  # raised in after_call, because botocore may retry first
+        decoded, shape = _decoded(response_dict), operation_model.output_shape
+        by_odm = self._proved and operation_model.name in READING
+        if type(decoded) is not dict or not (by_odm or _fits(shape, decoded)) or _is_foreign(shape, decoded):
+            customized_response_dict[_DAMAGED] = True  # raised in after_call: raised here, botocore would not finish
             response_dict["body"] = b""
-        elif operation_model.name in READING and self._proved:
+        elif by_odm:
             customized_response_dict.update(decoded)
             response_dict["body"] = b""
         if not self._proved:
@@ -203,6 +206,59 @@ class _Hooks:
             self._proved = parsed.pop(_MARK, False)
         if parsed.pop(_DAMAGED, False):
             raise DamagedAnswer("the response is not from DynamoDB, or not complete")
+
+
+def _is_foreign(shape: Any, decoded: Mapping[str, Any]) -> bool:
+    """Whether a response has members, but none that DynamoDB returns."""
+    return bool(decoded) and shape.members.keys().isdisjoint(decoded)
+
+
+def _is_readable_error(model: Any, body: bytes) -> bool:
+    """Whether botocore's parser can read an error response: it fails on JSON that is not as its model says."""
+    try:
+        decoded = json.loads(body.decode())
+    except UnicodeDecodeError:
+        return False
+    except ValueError:
+        return True  # no JSON: the whole body becomes the message
+    if type(decoded) is not dict:
+        return False
+    names = ("__type", "message", "Message")
+    if not all(isinstance(decoded.get(name, ""), str) for name in names):
+        return False
+    code = decoded.get("__type", "").rpartition("#")[2].partition(":")[0]
+    shape = model.shape_for_error_code(code)
+    return shape is None or _fits(shape, decoded)
+
+
+_PYTHON: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "blob": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "long": (int,),
+    "float": (int, float),
+    "double": (int, float),
+    "timestamp": (int, float),
+}
+"""The types of decoded JSON, by the type of botocore's model; a blob is base64."""
+
+
+def _fits(shape: Any, value: Any) -> bool:
+    """Whether decoded JSON has the types of botocore's model, as far as it names its members."""
+    if value is None:
+        return True
+    match shape.type_name:
+        case "structure":
+            return type(value) is dict and all(
+                _fits(shape.members[name], part) for name, part in value.items() if name in shape.members
+            )
+        case "list":
+            return type(value) is list and all(_fits(shape.member, part) for part in value)
+        case "map":
+            return type(value) is dict and all(_fits(shape.value, part) for part in value.values())
+        case kind:
+            return isinstance(value, _PYTHON.get(kind, (object,)))
 
 
 def _decoded(response: Any) -> Any:

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from odm.backends.dynamodb.codec import read_item, write_key, write_put
-from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, did_nothing, is_conflict
+from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of
 from odm.backends.dynamodb.expressions import Expressions
-from odm.backends.dynamodb.native import Call, Steps, backoff
+from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
-from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, And, Condition, Missing, Not, Or, Path, Remove, Set
-from odm.protocol.predicates import ABSENT, EXISTS, every, has_tag, over_own, requires
+from odm.protocol.predicates import ABSENT, EXISTS, guarded
 from odm.protocol.requests import Check, Delete, Put, Refused, Update, Written, repeatable
 from odm.schema.entity import Key
 
@@ -21,36 +20,36 @@ _ALWAYS: Final = Or((EXISTS, Not(EXISTS)))
 """A condition that always holds, because a ConditionCheck must have one."""
 
 
-def put(layout: Layout, request: Put, attempts: int) -> Steps[Written | Refused]:
+def put(layout: Layout, request: Put) -> Steps[Written | Refused]:
     """Write a whole item."""
     call = Call("put_item", put_arguments(layout, request), once=not repeatable(request))
-    response = yield from _write(layout, call, attempts)
+    response = yield from _write(layout, call)
     return response if isinstance(response, Refused) else Written()
 
 
-def update(layout: Layout, request: Update, attempts: int) -> Steps[Written | Refused]:
+def update(layout: Layout, request: Update) -> Steps[Written | Refused]:
     """Change attributes of an item."""
     arguments = update_arguments(layout, request)
     if request.returning != "none":
         arguments["ReturnValues"] = f"ALL_{request.returning.upper()}"
-    response = yield from _write(layout, Call("update_item", arguments, once=True), attempts)
+    response = yield from _write(layout, Call("update_item", arguments, once=True))
     if isinstance(response, Refused):
         return response
     return Written(read_item(layout, response["Attributes"]) if "Attributes" in response else None)
 
 
-def delete(layout: Layout, request: Delete, attempts: int) -> Steps[Written | Refused]:
+def delete(layout: Layout, request: Delete) -> Steps[Written | Refused]:
     """Remove an item."""
     arguments = item_arguments(layout, request)
     arguments["ReturnValues"] = "ALL_OLD"  # shows whether the item existed
-    response = yield from _write(layout, Call("delete_item", arguments, once=True), attempts)
+    response = yield from _write(layout, Call("delete_item", arguments, once=True))
     return response if isinstance(response, Refused) else Written(existed="Attributes" in response)
 
 
 def put_arguments(layout: Layout, request: Put) -> Arguments:
     """The arguments of a put, alone or in a transaction."""
     arguments = {"TableName": layout.table, "Item": write_put(layout, request)}
-    condition = _guarded(request)
+    condition = guarded(request.tag, request.condition)
     if condition is None:
         return arguments
     expressions = Expressions()
@@ -70,7 +69,7 @@ def item_arguments(layout: Layout, request: Delete | Check) -> Arguments:
     """The arguments of a delete, alone or in a transaction, and of a condition check."""
     expressions = Expressions()
     arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
-    condition = _guarded(request)
+    condition = guarded(request.tag, request.condition)
     if condition is None and isinstance(request, Check):
         condition = _ALWAYS
     return arguments | _conditioned(layout, expressions, condition) | expressions.arguments()
@@ -80,16 +79,6 @@ def refused(layout: Layout, reason: Mapping[str, Any]) -> Refused:
     """The refusal of a write whose condition failed, with the item if the response contains it."""
     item = reason.get("Item")
     return Refused(read_item(layout, item) if item else None)
-
-
-def _guarded(request: Put | Delete | Check) -> Condition | None:
-    """The condition of a write, extended so that it never overwrites an item with another tag."""
-    tag, condition = request.tag, request.condition
-    if tag is None or condition == ABSENT or requires(condition, has_tag(tag)):
-        return condition
-    if condition is None or holds(condition, None):
-        return every(over_own(tag), condition)
-    return every(has_tag(tag), condition)
 
 
 def _conditioned(layout: Layout, expressions: Expressions, condition: Condition | None) -> Arguments:
@@ -108,21 +97,14 @@ def _of_key(layout: Layout, condition: Condition) -> Condition:
     return condition
 
 
-def _write(layout: Layout, call: Call, attempts: int) -> Steps[Any]:
+def _write(layout: Layout, call: Call) -> Steps[Any]:
     """Perform a write that may have a condition: the native response, or Refused."""
-    failures = 0
-    while True:
-        try:
-            return (yield call)
-        except Exception as error:
-            if code_of(error) == CONDITION_FAILED:
-                return refused(layout, getattr(error, "response", {}))
-            failures += 1
-            # botocore has already retried idempotent writes, except after a conflict.
-            may_pass = did_nothing(error) if call.once else is_conflict(error)
-            if not may_pass or failures == attempts:
-                raise
-        yield backoff(failures)
+    try:
+        return (yield call)
+    except Exception as error:
+        if code_of(error) != CONDITION_FAILED:
+            raise
+        return refused(layout, getattr(error, "response", {}))
 
 
 def _entry_actions(layout: Layout, request: Update) -> list[Action]:

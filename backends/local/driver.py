@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from odm.backends.local.clients import turns_of
 from odm.backends.local.errors import FILE_ERRORS, translated
 from odm.backends.local.fault_connection import FaultConnection
 from odm.backends.local.faults import Faults
@@ -30,9 +31,10 @@ from odm.protocol.capacity import Units
 from odm.protocol.connection import Backend, Connection, ForwardingConnection, NativeGen, RetryPolicy
 from odm.protocol.limits import Limits
 from odm.protocol.requests import Request, Split
+from odm.protocol.turns import Turns
 from odm.schema.model import Schema
 
-UNLIMITED: Final = Limits(None, None, None, None, None, None)
+UNLIMITED: Final = Limits(None, None, None, None, None, None, map_key_bytes=None, expressions=False)
 
 ITEM_BYTES: Final = 128 * 1024 * 1024
 """SQLite stores rows of up to 1e9 bytes (https://sqlite.org/limits.html), and JSON may write one byte as six."""
@@ -50,6 +52,12 @@ class LocalConnection(Connection[Request]):
         self._engine = engine
         self._path = path
         self._closed = False
+        self._turns = None if path is None else turns_of(path)
+
+    @property
+    def turns(self) -> Turns | None:
+        """Those of the file. A call on `Memory` is not interrupted by other tasks, and rarely by other threads."""
+        return self._turns
 
     @property
     def in_process(self) -> bool:
@@ -82,7 +90,11 @@ class LocalConnection(Connection[Request]):
     def call(self, native: Request) -> Any:
         if self._closed:
             raise self._was_closed()
-        return self._engine.perform(native)
+        try:
+            return self._engine.perform(native)
+        except BaseException:
+            self._engine.storage.recover()
+            raise
 
     async def acall(self, native: Request) -> Any:
         return await self.without_blocking(self.call, native)
@@ -134,7 +146,12 @@ class MeteredConnection(ForwardingConnection[Request]):
         return response.units
 
     def call(self, native: Request) -> Measured:
-        return measured(self.inner.engine, native)
+        engine = self.inner.engine
+        try:
+            return measured(engine, native)
+        except BaseException:
+            engine.storage.recover()
+            raise
 
     async def acall(self, native: Request) -> Any:
         return await self.inner.without_blocking(self.call, native)
@@ -195,8 +212,9 @@ class LocalFile(Backend):
     contain the newest writes. The folder must be on a local disk, because locks do not work on network file systems.
 
     Reads never wait. Writers queue, and each gets its turn; a writer that has waited for ``timeout`` seconds raises
-    `Throttled`, which names the process that holds the lock. After a crash, no repair is needed. A process may fork
-    while it has stores open: parent and child use them independently.
+    `Throttled`, which names the process that holds the lock. Tasks and threads of this process that change the same
+    item wait for each other, so that none has to try again and again. After a crash, no repair is needed. A process
+    may fork while it has stores open: parent and child use them independently.
 
     If the file or its folder is read-only, reads work, and writes raise `BackendError`. While no program has such a
     file open, odm assumes that it does not change. If it does change, later reads see the change, and a concurrent

@@ -5,18 +5,19 @@ Readers neither wait nor make others wait; writers and checkpoints wait in turn 
 UTF-8 blobs, which sort in the order of the keys. Each block has a connection of its own.
 """
 
+import sqlite3
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Self
 
 from pydantic_core import from_json, to_json
 
-from odm.backends.local.clients import Connections
-from odm.backends.local.opening import Connection, roll_back
-from odm.backends.local.storage import Record, Rows, not_created, span_of, to_blob
+from odm.backends.local.clients import Connections, Loan
+from odm.backends.local.opening import Connection
+from odm.backends.local.storage import Change, Record, Rows, not_created, span_of, to_blob
 from odm.errors import BackendError
 from odm.protocol.requests import Key, Query
 
@@ -26,29 +27,47 @@ _BASE: Final = ""
 """The name in ``spaces`` of a table's own space; those of indexes have the index name."""
 
 
-class FileTable:
-    """One table on one connection: a `View`, and a context manager for its block.
+class FileTable(Loan):
+    """One table in one block: a `View`, and the context manager of its block.
 
     Args:
-        connection: a connection to the file.
+        connections: the connections to the file.
         table: the table's name.
-        give: gives the connection back to the pool at the end of the block.
+        writes: the block writes: it is a transaction, which holds the writer lock.
+        create: create the file and its tables if it is new.
     """
 
-    def __init__(self, connection: Connection, table: str, give: Callable[[Connection], None] | None = None) -> None:
-        self.connection = connection
-        self._execute = connection.execute
-        self._table = table
-        self._give = give
-        self._looked = False
-        _, self._spaces = connection.spaces.get(table, (0, {}))
+    _execute: Callable[..., sqlite3.Cursor]
+    _facts: dict[str, tuple[int, dict[str, int]]]
+    _spaces: dict[str, int]
 
-    def __enter__(self) -> Self:
+    def __init__(self, connections: Connections, table: str, *, writes: bool = False, create: bool = False) -> None:
+        super().__init__(connections, writes=writes, create=create)
+        self._table = table
+        self._looked = False
+
+    @property
+    def block(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._give is not None:
-            self._give(self.connection)
+    def open(self) -> Connection:
+        connection = super().open()
+        self._execute, self._facts = connection.execute, connection.spaces
+        _, self._spaces = self._facts.get(self._table, (0, {}))
+        if self._writes:
+            self._execute("BEGIN IMMEDIATE")
+            if not self._create:
+                self.look()
+        return connection
+
+    def __exit__(self, kind: type[BaseException] | None = None, *rest: object) -> None:
+        try:
+            if self._writes and kind is None:
+                self._execute("COMMIT")
+            self.close()
+        except BaseException:  # also of a signal handler
+            self.close()
+            raise
 
     @property
     def indexes(self) -> Collection[str]:
@@ -64,10 +83,10 @@ class FileTable:
         if self._looked:
             return
         [version] = self._execute("PRAGMA data_version").fetchone()
-        known = self.connection.spaces.get(self._table)
+        known = self._facts.get(self._table)
         if known is None or known[0] != version:
             spaces = dict(self._execute('SELECT "index", id FROM spaces WHERE "table" = ?', (self._table,)))
-            known = self.connection.spaces[self._table] = version, spaces
+            known = self._facts[self._table] = version, spaces
         self._spaces = known[1]
         if _BASE not in self._spaces:
             raise not_created(self._table)
@@ -76,14 +95,14 @@ class FileTable:
     def create(self, indexes: Collection[str]) -> None:
         for index in (_BASE, *indexes):
             self._execute('INSERT OR IGNORE INTO spaces ("table", "index") VALUES (?, ?)', (self._table, index))
-        self.connection.spaces.pop(self._table, None)
+        self._facts.pop(self._table, None)
 
     def drop(self) -> None:
         ours = '(SELECT id FROM spaces WHERE "table" = ?)'
         self._execute(f"DELETE FROM items WHERE space IN {ours}", (self._table,))
         self._execute(f"DELETE FROM entries WHERE space IN {ours}", (self._table,))
         self._execute('DELETE FROM spaces WHERE "table" = ?', (self._table,))
-        self.connection.spaces.pop(self._table, None)
+        self._facts.pop(self._table, None)
 
     def get(self, key: Key) -> bytes | None:
         row = self._find("SELECT data FROM items WHERE space = ? AND partition = ? AND sort = ?", key)
@@ -112,21 +131,36 @@ class FileTable:
             row = self._execute(sql, (self._spaces[_BASE], *place)).fetchone()
         return row
 
-    def put(self, key: Key, record: Record) -> None:
+    def apply(self, changes: Sequence[Change]) -> None:
+        for key, old, new, *_ in changes:
+            if new is old:
+                continue
+            before = old.entries if old is not None else {}
+            now = new.entries if new is not None else {}
+            for index, index_key in before.items() - now.items():
+                self._unlink(index, index_key, key)
+            for index, index_key in now.items() - before.items():
+                self._link(index, index_key, key)
+            if new is not None:
+                self._put(key, new)
+            else:
+                self._delete(key)
+
+    def _put(self, key: Key, record: Record) -> None:
         sql = (
             "INSERT INTO items VALUES (?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET data = excluded.data, entries = excluded.entries"
         )
         self._execute(sql, (self._spaces[_BASE], *_blobs(*key), record.data, to_json(dict(record.entries))))
 
-    def delete(self, key: Key) -> None:
+    def _delete(self, key: Key) -> None:
         sql = "DELETE FROM items WHERE space = ? AND partition = ? AND sort = ?"
         self._execute(sql, (self._spaces[_BASE], *_blobs(*key)))
 
-    def link(self, index: str, index_key: Key, key: Key) -> None:
+    def _link(self, index: str, index_key: Key, key: Key) -> None:
         self._execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", (self._spaces[index], *_blobs(*index_key, *key)))
 
-    def unlink(self, index: str, index_key: Key, key: Key) -> None:
+    def _unlink(self, index: str, index_key: Key, key: Key) -> None:
         sql = (
             "DELETE FROM entries"
             " WHERE space = ? AND partition = ? AND sort = ? AND item_partition = ? AND item_sort = ?"
@@ -181,36 +215,27 @@ class FileStorage:
         weakref.finalize(self, self._connections.close)
 
     def reading(self) -> FileTable:
-        return FileTable(self._connections.take(), self._table, self._connections.give)
+        return FileTable(self._connections, self._table)
 
-    @contextmanager
-    def writing(self) -> Iterator[FileTable]:
-        with self._transaction() as table:
-            table.look()
-            yield table
+    def writing(self) -> FileTable:
+        return FileTable(self._connections, self._table, writes=True)
 
     def create(self, indexes: Collection[str]) -> None:
-        with self._transaction(create=True) as table:
-            table.create(indexes)
+        view = FileTable(self._connections, self._table, writes=True, create=True)
+        with view.block:
+            view.create(indexes)
 
     def drop(self) -> None:
         if self._connections.path.exists():
-            with self._transaction(create=True) as table:
-                table.drop()
+            view = FileTable(self._connections, self._table, writes=True, create=True)
+            with view.block:
+                view.drop()
+
+    def recover(self) -> None:
+        self._connections.recover()
 
     def close(self) -> None:
         self._connections.close()
-
-    @contextmanager
-    def _transaction(self, *, create: bool = False) -> Iterator[FileTable]:
-        with self._connections.writing(create=create) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield FileTable(connection, self._table)
-                connection.execute("COMMIT")
-            except BaseException:
-                roll_back(connection)
-                raise
 
 
 @cache

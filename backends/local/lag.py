@@ -5,12 +5,11 @@ Queries on an index read entries and items from the copy. Reads by key use the t
 """
 
 from collections import deque
-from collections.abc import Callable, Collection
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
 
 from odm.backends.local.memory import MemoryTable
-from odm.backends.local.storage import Record, Rows
-from odm.protocol.requests import Key, Query
+from odm.backends.local.storage import Change, Rows
+from odm.protocol.requests import Query
 
 
 class LaggingTable(MemoryTable):
@@ -26,42 +25,30 @@ class LaggingTable(MemoryTable):
         self._clock = clock
         self._lag = lag
         self._then = MemoryTable()
-        self._waiting: deque[tuple[float, Callable[[], None]]] = deque()
-        self._due: float | None = None
-
-    def __exit__(self, *_: object) -> None:
-        self._due = None
-        super().__exit__()
+        self._waiting: deque[tuple[float, Sequence[Change]]] = deque()
+        self._due = 0.0
 
     def add_indexes(self, names: Collection[str]) -> None:
         super().add_indexes(names)
         self._then.add_indexes(names)
 
-    def put(self, key: Key, record: Record) -> None:
-        super().put(key, record)
-        self._later(partial(self._then.put, key, record))
+    def apply(self, changes: Sequence[Change]) -> None:
+        self._due = self._clock() + self._lag
+        super().apply(changes)
 
-    def delete(self, key: Key) -> None:
-        super().delete(key)
-        self._later(partial(self._then.delete, key))
-
-    def link(self, index: str, index_key: Key, key: Key) -> None:
-        super().link(index, index_key, key)
-        self._later(partial(self._then.link, index, index_key, key))
-
-    def unlink(self, index: str, index_key: Key, key: Key) -> None:
-        super().unlink(index, index_key, key)
-        self._later(partial(self._then.unlink, index, index_key, key))
+    def _finish(self) -> None:
+        changes = self._journal
+        if not self._waiting or self._waiting[-1][1] is not changes:  # else the queue has them already
+            self._waiting.append((self._due, changes))
+        super()._finish()
 
     def rows(self, query: Query) -> Rows:
         if query.index is None or query.consistent:
             return super().rows(query)
+        if self._journal:
+            self._finish()
         now = self._clock()
         while self._waiting and self._waiting[0][0] <= now:
-            self._waiting.popleft()[1]()
+            self._then.apply(self._waiting[0][1])  # before it leaves the queue: it can be repeated, but not lost
+            self._waiting.popleft()
         return self._then.rows(query)
-
-    def _later(self, change: Callable[[], None]) -> None:
-        if self._due is None:  # one time for all changes of a block: the indexes show them together
-            self._due = self._clock() + self._lag
-        self._waiting.append((self._due, change))

@@ -12,10 +12,11 @@ first take two locks of the process in the same way.
 import os
 import sys
 from contextlib import suppress
+from itertools import repeat
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from time import monotonic, sleep
-from typing import Final
+from typing import Any, Final
 
 from odm.errors import Throttled
 
@@ -68,8 +69,21 @@ DEFAULT_POLICY: Final = 100
 """The number of short sleeps."""
 
 
+def _owned(lock: Any) -> bool:
+    owned: bool = lock._is_owned()  # `threading.Condition` needs it of a lock too
+    return owned
+
+
+def _release(lock: Any) -> None:
+    while _owned(lock):
+        lock.release()
+
+
 class WriterLock:
     """A context manager that holds the lock. It creates the side files at its first use and never removes them.
+
+    An exception out of a signal handler can end any step, so `release` does not depend on which steps were taken: the
+    two locks of the process know their thread, and unlocking a file that is not locked does nothing.
 
     Args:
         path: the path of the file to write.
@@ -82,32 +96,38 @@ class WriterLock:
     def __init__(self, path: Path, timeout: float) -> None:
         self._path = path
         self._timeout = timeout
-        self._turn = Lock()
-        self._thread = Lock()
-        self._descriptors: tuple[int, int] | None = None
+        self._turn = RLock()
+        self._thread = RLock()
+        self._descriptors: list[int] = []
         self._closed = False
 
     def __enter__(self) -> None:
-        end = monotonic() + self._timeout
-        if not self._turn.acquire(timeout=self._timeout):
-            raise self._kept("another thread of this process")
         try:
-            if not self._thread.acquire(timeout=max(0.0, end - monotonic())):
-                raise self._kept("another thread of this process")
-        finally:
-            self._turn.release()
-        try:
-            self._lock_files(end)
+            self._acquire()
         except BaseException:
-            self._thread.release()
+            self.release()
             raise
 
     def __exit__(self, *_: object) -> None:
         try:
-            if self._descriptors is not None:
-                _unlock(self._descriptors[1])
-        finally:
-            self._thread.release()
+            self.release()
+        except BaseException:  # of a signal handler
+            self.release()
+            raise
+
+    @property
+    def owned(self) -> bool:
+        """Whether this thread holds the lock, or did and was interrupted when it released it."""
+        return _owned(self._thread)
+
+    def release(self) -> None:
+        """Release what this thread holds. Idempotent; if it is interrupted, it can be called again."""
+        if _owned(self._thread):
+            for descriptor in self._descriptors:
+                with suppress(OSError):  # Windows refuses to unlock what is not locked
+                    _unlock(descriptor)
+        _release(self._turn)
+        _release(self._thread)  # only now: without it, the descriptors would stay locked
         if self._closed:
             self.close()
 
@@ -115,23 +135,39 @@ class WriterLock:
         """Close the side files; if a thread holds the lock, it closes them on release. Idempotent."""
         self._closed = True
         if self._thread.acquire(blocking=False):
-            self._close_files()
-            self._thread.release()
+            try:
+                self._close_files()
+            finally:
+                self._thread.release()
 
     def after_fork(self) -> None:
         """Reset the lock in a child process: the parent's threads do not exist here, and the parent keeps its locks."""
-        self._turn = Lock()
-        self._thread = Lock()
+        self._turn = RLock()
+        self._thread = RLock()
         self._close_files()
 
+    def _acquire(self) -> None:
+        end = monotonic() + self._timeout
+        if not self._turn.acquire(timeout=self._timeout):
+            raise self._kept("another thread of this process")
+        if not self._thread.acquire(timeout=max(0.0, end - monotonic())):
+            raise self._kept("another thread of this process")
+        _release(self._turn)
+        self._lock_files(end)
+
     def _close_files(self) -> None:
-        descriptors, self._descriptors = self._descriptors, None
-        for descriptor in descriptors or ():
-            os.close(descriptor)
+        # Each is removed from the list and closed by the same call of C, which no signal handler interrupts.
+        with suppress(IndexError):
+            any(map(os.close, iter(self._descriptors.pop, None)))
+
+    def _open_files(self) -> None:
+        self._close_files()  # an interrupted call may have opened one
+        paths = [f"{self._path}-turn", f"{self._path}-lock"]
+        self._descriptors.extend(map(os.open, paths, repeat(os.O_RDWR | os.O_CREAT), repeat(0o666)))
 
     def _lock_files(self, end: float) -> None:
-        if self._descriptors is None:
-            self._descriptors = self._open("-turn"), self._open("-lock")
+        if len(self._descriptors) != 2:
+            self._open_files()
         turn, lock = self._descriptors
         self._wait(turn, end)
         try:
@@ -140,9 +176,6 @@ class WriterLock:
             _unlock(turn)
         with suppress(OSError):  # a full disk must not prevent a delete
             _note(lock, b"%-20d" % os.getpid())
-
-    def _open(self, suffix: str) -> int:
-        return os.open(f"{self._path}{suffix}", os.O_RDWR | os.O_CREAT, 0o666)
 
     def _wait(self, descriptor: int, end: float) -> None:
         sleeps = 0

@@ -4,18 +4,21 @@ A view is the table itself while its lock is held. So a block costs one lock ope
 together.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from threading import Lock
-from typing import Self, TypeAlias
-
-from sortedcontainers import SortedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from threading import RLock
+from typing import Any, Final, TypeAlias, cast
 
 from odm.backends.local.ordered import Ordered
-from odm.backends.local.storage import Record, Rows, not_created, segment_of, span_of
+from odm.backends.local.storage import Change, Record, Rows, not_created, refuse_within, segment_of, span_of
+from odm.errors import BackendError
 from odm.protocol.requests import Key, Position, Query
 
 _Kept: TypeAlias = bytes | tuple[bytes, *tuple[str, ...]]
 """A record in compact form: its data, followed by index name, partition and sort of each entry, if it has any."""
+
+
+_NONE: Final[Mapping[str, Key]] = {}
 
 
 class _Partition:
@@ -42,20 +45,34 @@ class _IndexPartition:
 class MemoryTable:
     """One table, and a `View` of itself while its lock is held.
 
+    An exception out of a signal handler, such as Ctrl-C in a notebook, can end any call between two steps of Python.
+    So `apply` first stores its changes as a journal, which is one step, and then makes them. If it was interrupted, the
+    next block makes them again from the start: each of its steps can be repeated.
+
     Text that many keys share, such as the name of a partition, is stored once.
+
+    Attributes:
+        block: the lock. It is the context manager itself, because no signal handler runs between its C code and the
+            ``with`` statement; a method in Python could be interrupted when it has the lock already.
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._partitions: SortedDict[str, _Partition] = SortedDict()
+        self.block = RLock()
+        self.owned: Callable[[], bool] = cast(Any, self.block)._is_owned  # `threading.Condition` needs it of a lock too
+        self._partitions: dict[str, _Partition] = {}
+        self._names: Ordered[str] = Ordered()
         self._indexes: dict[str, dict[str, _IndexPartition]] = {}
+        self._journal: Sequence[Change] = ()
 
-    def __enter__(self) -> Self:
-        self._lock.acquire()
-        return self
+    def free(self) -> None:
+        """Release the lock that an interrupted block of this thread kept.
 
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        Raises:
+            BackendError: the block is not at its end: a signal handler or finalizer interrupted it and uses the table.
+        """
+        refuse_within(self.block)
+        while self.owned():
+            self.block.release()
 
     @property
     def indexes(self) -> Collection[str]:
@@ -76,40 +93,73 @@ class MemoryTable:
         kept = self._kept(key)
         return None if kept is None else Record(_data(kept), _entries(kept))
 
-    def put(self, key: Key, record: Record) -> None:
-        partition = self._partition(key.partition)
-        if key.sort not in partition.records:
-            partition.order.add(key.sort)
-        partition.records[key.sort] = self._compact(record)
+    def apply(self, changes: Sequence[Change]) -> None:
+        if self._journal:
+            self._finish()
+        self._journal = changes
+        self._finish()
 
-    def delete(self, key: Key) -> None:
-        partition = self._partitions[key.partition]
-        del partition.records[key.sort]
-        partition.order.remove(key.sort)
+    def _finish(self) -> None:
+        """Make the changes of the journal. Every step can be repeated, so it does not matter how many were made."""
+        for key, old, new, _, _ in self._journal:
+            before = old.entries if old is not None else _NONE
+            now = new.entries if new is not None else _NONE
+            if before != now:
+                self._relink(key, before, now)
+            if new is old:
+                continue
+            if new is None:
+                self._delete(key)
+                continue
+            partition = self._partition(key.partition)
+            if key.sort not in partition.records:
+                partition.order.add(key.sort)
+            partition.records[key.sort] = self._compact(new)
+        self._journal = ()
+
+    def _delete(self, key: Key) -> None:
+        partition = self._partitions.get(key.partition)
+        if partition is None:
+            return
+        partition.order.discard(key.sort)
+        partition.records.pop(key.sort, None)
         if not partition.records:
+            self._names.discard(key.partition)
             del self._partitions[key.partition]
 
-    def link(self, index: str, index_key: Key, key: Key) -> None:
+    def _relink(self, key: Key, before: Mapping[str, Key], now: Mapping[str, Key]) -> None:
+        for index, index_key in before.items() - now.items():
+            self._unlink(index, index_key, key)
+        for index, index_key in now.items() - before.items():
+            self._link(index, index_key, key)
+
+    def _link(self, index: str, index_key: Key, key: Key) -> None:
         partitions = self._indexes[index]
         partition = partitions.get(index_key.partition)
         if partition is None:
             partition = partitions[index_key.partition] = _IndexPartition(index_key.partition)
-        # A missing record is put in the same block, so its partition can be created here.
+        # A missing record is put by the same change, so its partition can be created here.
         partition.order.add((index_key.sort, self._partition(key.partition).name, key.sort))
 
-    def unlink(self, index: str, index_key: Key, key: Key) -> None:
+    def _unlink(self, index: str, index_key: Key, key: Key) -> None:
         partitions = self._indexes[index]
-        order = partitions[index_key.partition].order
-        order.remove((index_key.sort, *key))
-        if not order:
+        partition = partitions.get(index_key.partition)
+        if partition is None:
+            return
+        partition.order.discard((index_key.sort, *key))
+        if not partition.order:
             del partitions[index_key.partition]
 
     def rows(self, query: Query) -> Rows:
+        if self._journal:
+            self._finish()
         return self._items(query) if query.index is None else self._entries(query, query.index)
 
     def scan(self, after: Key | None, segment: tuple[int, int] | None = None) -> Rows:
+        if self._journal:
+            self._finish()
         number, of = segment or (0, 1)
-        for name in self._partitions.irange(None if after is None else after.partition):
+        for name in self._names.between("" if after is None else after.partition, None, behind=False, reverse=False):
             if of > 1 and segment_of(name, of) != number:
                 continue
             begun = after is not None and after.partition == name
@@ -138,12 +188,15 @@ class MemoryTable:
             yield _data(partitions[partition].records[sort]), index_sort, partition, sort
 
     def _kept(self, key: Key) -> _Kept | None:
+        if self._journal:
+            self._finish()
         partition = self._partitions.get(key.partition)
         return None if partition is None else partition.records.get(key.sort)
 
     def _partition(self, name: str) -> _Partition:
         partition = self._partitions.get(name)
         if partition is None:
+            self._names.add(name)
             partition = self._partitions[name] = _Partition(name)
         return partition
 
@@ -186,19 +239,30 @@ class MemoryStorage:
 
     def reading(self) -> MemoryTable:
         try:
-            return self._tables[self._name]
+            table = self._tables[self._name]
         except KeyError:
             raise not_created(self._name) from None
+        if table.owned():
+            table.free()
+        return table
 
     def writing(self) -> MemoryTable:
         return self.reading()
 
     def create(self, indexes: Collection[str]) -> None:
-        with self._tables.setdefault(self._name, self._make()) as table:
-            table.add_indexes(indexes)
+        self._tables.setdefault(self._name, self._make())
+        view = self.writing()
+        with view.block:
+            view.add_indexes(indexes)
 
     def drop(self) -> None:
         self._tables.pop(self._name, None)
+
+    def recover(self) -> None:
+        table = self._tables.get(self._name)
+        if table is not None and table.owned():
+            with suppress(BackendError):
+                table.free()
 
     def close(self) -> None:
         """Does nothing: the data stays in the `Memory()`."""

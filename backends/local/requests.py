@@ -1,19 +1,20 @@
 """The semantics of the bundled engine: performs each request of the core on a `Storage`.
 
-Every write reads the record, checks the condition, builds the new record, and only then changes the storage: no step
-that can fail comes after the first change. A page ends after about a megabyte, as on the clouds, so that a long query
-streams. The engine reads one more row, so it knows exactly whether another page follows.
+Every write reads the records, checks the conditions, builds the new records, and only then changes the storage, with
+one call of `View.apply`: no step that can fail comes after the first change. A page ends after a megabyte of items as
+DynamoDB counts them, so that a long query streams. The engine reads one more row, so it knows exactly whether another
+page follows.
 """
 
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from functools import partial
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Any, Final, assert_never
 
 from attrs import Factory, evolve, frozen
 
 from odm.backends.local.codec import decode, encode
-from odm.backends.local.storage import Record, Row, Rows, Storage, View, not_created, position_of
+from odm.backends.local.storage import Change, Record, Row, Rows, Storage, View, not_created, position_of
 from odm.codec import ItemText, ItemTexts, Lazy, TextLoader, tag_of
 from odm.errors import BadValue
 from odm.expressions.evaluate import holds
@@ -24,7 +25,15 @@ from odm.protocol.limits import Local, check_transaction, stored_size
 from odm.schema.entity import Key
 
 PAGE_BYTES: Final = 1 << 20
-"""A page ends after reading this many bytes, as on DynamoDB."""
+"""A page ends after reading this many bytes, as on DynamoDB, with the item that reaches them."""
+
+ESTIMATED: Final = 2048
+"""The size of a row of up to so many bytes is estimated from its JSON, which is faster than reading it."""
+
+KEY_BYTES: Final = 256
+"""Twice the JSON of an item and so many bytes are more than the size of an item with its keys."""
+
+_SIGNS: Final = b'"{}[]:,'
 
 CHUNK: Final = 500
 """The number of operations of a batch that become durable in one step."""
@@ -64,26 +73,32 @@ class Engine:
         """
         match request:
             case req.Get(key):
-                with self.storage.reading() as view:
+                view = self.storage.reading()
+                with view.block:
                     return self._item(view.get(key))
             case req.BatchGet(keys):
-                with self.storage.reading() as view:
+                view = self.storage.reading()
+                with view.block:
                     return tuple(map(self._item, view.get_many(keys)))
             case req.Put() | req.Update() | req.Delete():
-                with self.storage.writing() as view:
+                view = self.storage.writing()
+                with view.block:
                     return self._write(view, request)
             case req.Transact():
-                with self.storage.writing() as view:
+                view = self.storage.writing()
+                with view.block:
                     return self._transact(view, request)
             case req.BatchWrite(operations):
                 return self._write_all(operations)
             case req.Query(index=index):
-                with self.storage.reading() as view:
+                view = self.storage.reading()
+                with view.block:
                     self._require(view, () if index is None else (index,))
                     with closing(view.rows(request)) as rows:
                         return _page(rows, request, self)
             case req.Scan(after=after, segment=segment):
-                with self.storage.reading() as view, closing(view.scan(after and after.key, segment)) as rows:
+                view = self.storage.reading()
+                with view.block, closing(view.scan(after and after.key, segment)) as rows:
                     page = _page(rows, request, self)
                     return evolve(page, entries=_entries(view, page)) if request.entries else page
             case req.Split():
@@ -100,42 +115,48 @@ class Engine:
 
     def _write_all(self, operations: tuple[req.Put | req.Delete, ...]) -> None:
         for start in range(0, len(operations), CHUNK):
-            with self.storage.writing() as view:
+            view = self.storage.writing()
+            with view.block:
+                changes: list[Change] = []
+                newest: dict[Key, Record | None] = {}
                 for operation in operations[start : start + CHUNK]:
-                    self._write(view, operation)
+                    key = operation.key
+                    change = self._judge(operation, view, newest[key] if key in newest else view.record(key))
+                    if isinstance(change, Change):
+                        newest[key] = change.new
+                        changes.append(change)
+                view.apply(changes)
 
     def _transact(self, view: View, request: req.Transact) -> req.Written | req.Refusals:
         judged = [self._verdict(view, operation) for operation in request.operations]
-        changes = [one for one in judged if isinstance(one, _Change)]
+        changes = [one for one in judged if isinstance(one, Change)]
         if len(changes) < len(judged):
-            return req.Refusals(tuple(None if isinstance(one, _Change) else one for one in judged))
+            return req.Refusals(tuple(None if isinstance(one, Change) else one for one in judged))
         size = sum(
             stored_size(change.item, change.key, change.new.entries, self.local)
             for change in changes
             if change.item is not None and change.new is not None
         )
         check_transaction(len(changes), size, request.limits)
-        for change in changes:
-            self._apply(view, change)
+        view.apply(changes)
         return req.Written()
 
-    def _verdict(self, view: View, operation: req.Operation) -> "_Change | req.Refused | BadValue":
+    def _verdict(self, view: View, operation: req.Operation) -> Change | req.Refused | BadValue:
         try:
-            return self._judge(view, operation)
+            return self._judge(operation, view, view.record(operation.key))
         except BadValue as error:
             return error
 
     def _write(self, view: View, request: req.Put | req.Update | req.Delete) -> req.Written | req.Refused:
-        change = self._judge(view, request)
+        change = self._judge(request, view, view.record(request.key))
         if isinstance(change, req.Refused):
             return change
-        self._apply(view, change)
+        view.apply((change,))
         return change.answer
 
-    def _judge(self, view: View, request: req.Operation) -> "_Change | req.Refused":
+    def _judge(self, request: req.Operation, view: View, old: Record | None) -> Change | req.Refused:
         """The change that a write makes, or its refusal. Changes nothing; to apply the change later cannot fail."""
         key = request.key
-        old = view.record(key)
         guard = None if isinstance(request, req.Update) else request.tag
         if guard is not None and old is not None and tag_of(old.data) != guard:
             return req.Refused(decode(old.data))
@@ -145,38 +166,18 @@ class Engine:
             return req.Refused(before)
         match request:
             case req.Put():
-                change = _Change(key, old, Record(encode(request.item), request.entries), request.item)
+                change = Change(key, old, Record(encode(request.item), request.entries), request.item)
             case req.Update():
                 change = _updated(request, old, before, self.local)
             case req.Delete():
-                change = _Change(key, old, None, answer=req.Written(existed=old is not None))
+                change = Change(key, old, None, answer=req.Written(existed=old is not None))
             case req.Check():
-                change = _Change(key, old, old)
+                change = Change(key, old, old)
             case _:
                 assert_never(request)
         if change.new is not None and (old is None or old.entries != change.new.entries):
             self._require(view, change.new.entries.keys())
         return change
-
-    def _apply(self, view: View, change: "_Change") -> None:
-        """Write the record and the index entries that differ."""
-        key, old, new = change.key, change.old, change.new
-        if new is old:
-            return
-        before = old.entries if old is not None else {}
-        now = new.entries if new is not None else {}
-        if before != now:
-            self._relink(view, key, before, now)
-        if new is not None:
-            view.put(key, new)
-        elif old is not None:
-            view.delete(key)
-
-    def _relink(self, view: View, key: Key, before: Mapping[str, Key], now: Mapping[str, Key]) -> None:
-        for index, index_key in before.items() - now.items():
-            view.unlink(index, index_key, key)
-        for index, index_key in now.items() - before.items():
-            view.link(index, index_key, key)
 
     def _require(self, view: View, indexes: Collection[str]) -> None:
         for index in indexes:
@@ -184,20 +185,23 @@ class Engine:
                 raise not_created(self.table, index)
 
 
-class _Change(NamedTuple):
-    """The change of a record from ``old`` to ``new`` (encoded from ``item``); None means no record."""
-
-    key: Key
-    old: Record | None
-    new: Record | None
-    item: Item | None = None
-    answer: req.Written = req.Written()
-
-
-def _updated(request: req.Update, old: Record | None, before: Item | None, local: Local) -> _Change:
+def _updated(request: req.Update, old: Record | None, before: Item | None, local: Local) -> Change:
     after, kept = apply_update(request, before, old.entries if old is not None else {}, local)
     returned = {"none": None, "old": before, "new": after}[request.returning]
-    return _Change(request.key, old, Record(encode(after), kept), after, req.Written(returned))
+    return Change(request.key, old, Record(encode(after), kept), after, req.Written(returned))
+
+
+def read_size(engine: Engine, request: req.Query | req.Scan, row: Row) -> int:
+    """The bytes of a row that DynamoDB counts for a page: the item with its key and the index key that is read.
+
+    Numbers, bytes and signs have other sizes there than in JSON. Up to `ESTIMATED` bytes the result is an estimate.
+    """
+    data, position = row[0], position_of(request, row)
+    index = request.index if isinstance(request, req.Query) else None
+    entries = {} if index is None or position.index_key is None else {index: position.index_key}
+    small = len(data) <= ESTIMATED
+    size = stored_size({} if small else decode(data), position.key, entries, engine.local)
+    return size + len(data.translate(None, _SIGNS)) if small else size
 
 
 def _entries(view: View, page: req.Page) -> list[Mapping[str, Key]]:
@@ -208,23 +212,35 @@ def _entries(view: View, page: req.Page) -> list[Mapping[str, Key]]:
 
 def _page(rows: Rows, request: req.Query | req.Scan, engine: Engine) -> req.Page:
     filter_, limit = request.filter, request.limit
+    examine = request.examine if isinstance(request, req.Query) else None
     found: list[Row] = []
-    read = 0
+    seen = found if filter_ is None else []
+    most = read = counted = examined = 0  # bytes: at most, and of the rows that were counted; rows
     last: Row | None = None
     for row in rows:
-        if read >= engine.page_bytes:
-            break
+        if most >= engine.page_bytes:
+            read += sum(read_size(engine, request, one) for one in seen[counted:])
+            counted, most = len(seen), read
+            if read >= engine.page_bytes:
+                break
+        if filter_ is not None:
+            if examined == examine:
+                break
+            examined += 1
         if filter_ is None or holds(filter_, decode(row[0])):
             if len(found) == limit:
                 break
             found.append(row)
-        read += len(row[0])
+        if seen is not found:
+            seen.append(row)
+        most += 2 * len(row[0]) + KEY_BYTES
         last = row
     else:
         last = None
+    examined = examined or len(found)
     following = None if last is None else position_of(request, last)
     if request.count:
         strangers = sum(tag_of(row[0]) not in engine.tags for row in found)
-        return req.Page(next=following, count=len(found), strangers=strangers)
+        return req.Page(next=following, count=len(found), strangers=strangers, examined=examined)
     texts = ItemTexts([row[0] for row in found], decode, engine.loader)
-    return req.Page(texts, Lazy(found, partial(position_of, request)), following)
+    return req.Page(texts, Lazy(found, partial(position_of, request)), following, examined=examined)

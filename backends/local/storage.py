@@ -1,17 +1,20 @@
 """The protocol between the engine and a storage: ordered spaces of one table, without the semantics of requests.
 
 A table has one space of records, ordered by key within a partition, and one space of entries per index, ordered by
-index key and then by item key. An entry points to its record and contains no copy. The engine keeps the two
-consistent: it links and unlinks entries in the same `writing` block that changes the record.
+index key and then by item key. An entry points to its record and contains no copy. The storage keeps the two
+consistent: `View.apply` changes records and their entries together, and each request calls it once.
 """
 
-from collections.abc import Collection, Generator, Iterable, Mapping
+import sys
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import FrameType
 from typing import NamedTuple, Protocol, TypeAlias
 from zlib import crc32
 
 from odm.errors import BackendError
-from odm.protocol.requests import Key, Position, Query, Scan
+from odm.expressions.nodes import Item
+from odm.protocol.requests import Key, Position, Query, Scan, Written
 
 
 class Record(NamedTuple):
@@ -19,6 +22,24 @@ class Record(NamedTuple):
 
     data: bytes
     entries: Mapping[str, Key]
+
+
+class Change(NamedTuple):
+    """The change of a record from ``old`` to ``new``; None means no record, and the same object no change.
+
+    Attributes:
+        key: the key of the record.
+        old: the record before.
+        new: the record after.
+        item: the item that ``new`` encodes.
+        answer: the response to the request that makes the change.
+    """
+
+    key: Key
+    old: Record | None
+    new: Record | None
+    item: Item | None = None
+    answer: Written = Written()
 
 
 Row: TypeAlias = tuple[bytes, str, *tuple[str, ...]]
@@ -29,7 +50,12 @@ Rows: TypeAlias = Generator[Row, None, None]
 
 
 class View(Protocol):
-    """A table within one `Storage.reading` or `Storage.writing` block; invalid outside of it."""
+    """A table within its ``block``; invalid outside of it."""
+
+    @property
+    def block(self) -> AbstractContextManager[object]:
+        """Opens and closes the view; enter it once, with a ``with`` statement."""
+        ...
 
     @property
     def indexes(self) -> Collection[str]:
@@ -47,17 +73,11 @@ class View(Protocol):
         """The item with the key and its index entries, to be changed."""
         ...
 
-    def put(self, key: Key, record: Record) -> None:
-        """Store the record under the key, and replace an existing one."""
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Make all changes, in order, or none, wherever an exception comes from, a signal handler included.
 
-    def delete(self, key: Key) -> None:
-        """Remove the record, which must exist."""
-
-    def link(self, index: str, index_key: Key, key: Key) -> None:
-        """Add an entry of the index that points to the record under ``key``."""
-
-    def unlink(self, index: str, index_key: Key, key: Key) -> None:
-        """Remove an entry, which must exist."""
+        The ``old`` record of each is the stored one, or that of an earlier change. Call it at most once in a block.
+        """
 
     def rows(self, query: Query) -> Rows:
         """The rows in ``[lo, hi)`` of the query's partition, in the table or its index, after position ``after``.
@@ -77,18 +97,16 @@ class View(Protocol):
 class Storage(Protocol):
     """The storage of one table. Thread-safe."""
 
-    def reading(self) -> AbstractContextManager[View]:
-        """A block that reads the table.
+    def reading(self) -> View:
+        """A view to read the table.
 
         Raises:
             BackendError: the table was not created; with a file, the first use of the view raises this.
         """
         ...
 
-    def writing(self) -> AbstractContextManager[View]:
-        """A block with exclusive write access to the table; its changes are stored when it ends.
-
-        If the block raises, a file discards its changes, but memory keeps them: raise before the first change.
+    def writing(self) -> View:
+        """A view with exclusive write access to the table; its changes are stored when its block ends.
 
         Raises:
             BackendError: the table was not created.
@@ -100,6 +118,9 @@ class Storage(Protocol):
 
     def drop(self) -> None:
         """Remove the table, its records and entries; a missing table is not an error."""
+
+    def recover(self) -> None:
+        """Release what a block of this thread kept, because an exception of a signal handler interrupted its end."""
 
     def close(self) -> None:
         """Release open resources. Idempotent."""
@@ -153,3 +174,27 @@ def not_created(table: str, index: str | None = None) -> BackendError:
     """The error for a request on a table or index that does not exist."""
     what = f"table {table!r}" if index is None else f"index {index!r} of table {table!r}"
     return BackendError(f"{what} does not exist: call store.create() first")
+
+
+def open_blocks() -> Iterator[object]:
+    """The blocks that callers of this function have entered.
+
+    They are read from the stack, because a call that an exception ended has certainly left that.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        yield getattr(frame.f_locals.get("view"), "block", None)
+        frame = frame.f_back
+
+
+def refuse_within(block: object) -> None:
+    """Check that no caller of this function has entered a block, which then cannot be entered again.
+
+    Raises:
+        BackendError: a caller has.
+    """
+    if any(one is block for one in open_blocks()):
+        raise BackendError(
+            "a signal handler or finalizer called the store while it interrupted another call of the same thread "
+            "on this table: let it only set a flag, and call the store later"
+        )

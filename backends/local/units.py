@@ -3,16 +3,16 @@
 The engine works as usual, on a storage that records which items it reads, and each item before and after a write.
 """
 
-from collections.abc import Collection, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
-from itertools import chain
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from attrs import define, evolve, field, frozen
 
 from odm.backends.local.codec import decode
-from odm.backends.local.requests import Engine
-from odm.backends.local.storage import Record, Row, Rows, Storage, View, position_of
+from odm.backends.local.requests import Engine, read_size
+from odm.backends.local.storage import Change, Record, Row, Rows, Storage, View, position_of
 from odm.expressions.nodes import Item, Value, paths
 from odm.protocol.capacity import TRANSACTION, Units, read_units, summed, write_units
 from odm.protocol.limits import stored_size
@@ -116,8 +116,10 @@ class _Tally:
                 yield index, after.units
 
     def _copy(self, key: Key, record: Record | None, index: str) -> _Copy:
-        held = self.engine.held.get(index)
-        content = record if record is None or held is None else _part(decode(record.data), held)
+        if record is None:
+            return _Copy(None, write_units(0))
+        held, item = self.engine.held.get(index), decode(record.data)  # equal in any order of maps and sets
+        content = (item, record.entries) if held is None else _part(item, held)
         return _Copy(content, write_units(self._size(key, record, index)))
 
     def _size(self, key: Key, record: Record | None, index: str | None = None) -> int:
@@ -143,6 +145,10 @@ class _TalliedView:
     tally: _Tally
 
     @property
+    def block(self) -> AbstractContextManager[object]:
+        return self.view.block
+
+    @property
     def indexes(self) -> Collection[str]:
         return self.view.indexes
 
@@ -163,19 +169,10 @@ class _TalliedView:
         self.tally.writes[key] = found, found
         return found
 
-    def put(self, key: Key, record: Record) -> None:
-        self.view.put(key, record)
-        self.tally.writes[key] = self.tally.writes[key][0], record
-
-    def delete(self, key: Key) -> None:
-        self.view.delete(key)
-        self.tally.writes[key] = self.tally.writes[key][0], None
-
-    def link(self, index: str, index_key: Key, key: Key) -> None:
-        self.view.link(index, index_key, key)
-
-    def unlink(self, index: str, index_key: Key, key: Key) -> None:
-        self.view.unlink(index, index_key, key)
+    def apply(self, changes: Sequence[Change]) -> None:
+        self.view.apply(changes)
+        for change in changes:
+            self.tally.writes[change.key] = self.tally.writes[change.key][0], change.new
 
     def rows(self, query: Query) -> Rows:
         return self._read(self.view.rows(query), query)
@@ -186,25 +183,38 @@ class _TalliedView:
 
     def _read(self, rows: Rows, request: Query | Scan) -> Generator[Row, None, None]:
         """The rows. A row counts as read when the engine continues after it."""
-        read = 0
+        read = examined = 0
         with closing(rows):
             for row in rows:
                 try:
                     yield row
                 except GeneratorExit:
                     if request.filter is not None and request.limit is not None and not self.tally.needs_items:
-                        self._read_on(row, rows, request, self.tally.engine.page_bytes - read)
+                        examine = request.examine if isinstance(request, Query) else None
+                        rest = chain((row,), rows)
+                        self._read_on(
+                            rest if examine is None else islice(rest, examine - examined),
+                            request,
+                            self.tally.engine.page_bytes - read,
+                        )
                     raise
-                read += len(row[0])
+                read += read_size(self.tally.engine, request, row)
+                examined += 1
                 self._tell(row, request)
 
-    def _read_on(self, row: Row, rows: Rows, request: Query | Scan, left: int) -> None:
-        """Read the rest of the page: DynamoDB applies Limit before the filter, so odm sends no Limit with a filter."""
-        for one in chain((row,), rows):
+    def _read_on(self, rows: Iterable[Row], request: Query | Scan, left: int) -> None:
+        """Read the rest of the page: DynamoDB applies Limit before the filter, so it does not stop at the last match.
+
+        Args:
+            rows: those that are not read yet, at most as many as the request examines.
+            request: the request.
+            left: the bytes that still fit on the page.
+        """
+        for row in rows:
             if left <= 0:
                 break
-            left -= len(one[0])
-            self._tell(one, request)
+            left -= read_size(self.tally.engine, request, row)
+            self._tell(row, request)
 
     def _tell(self, row: Row, request: Query | Scan) -> None:
         key = position_of(request, row).key
@@ -225,22 +235,20 @@ class _TalliedStorage:
     storage: Storage
     tally: _Tally
 
-    def reading(self) -> AbstractContextManager[View]:
-        return self._tallied(self.storage.reading())
+    def reading(self) -> View:
+        return _TalliedView(self.storage.reading(), self.tally)
 
-    def writing(self) -> AbstractContextManager[View]:
-        return self._tallied(self.storage.writing())
-
-    @contextmanager
-    def _tallied(self, block: AbstractContextManager[View]) -> Iterator[View]:
-        with block as view:
-            yield _TalliedView(view, self.tally)
+    def writing(self) -> View:
+        return _TalliedView(self.storage.writing(), self.tally)
 
     def create(self, indexes: Collection[str]) -> None:
         self.storage.create(indexes)
 
     def drop(self) -> None:
         self.storage.drop()
+
+    def recover(self) -> None:
+        self.storage.recover()
 
     def close(self) -> None:
         self.storage.close()

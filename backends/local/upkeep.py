@@ -11,9 +11,8 @@ from typing import Final
 
 from attrs import frozen
 
-from odm.backends.local.clients import Connections
+from odm.backends.local.clients import Connections, Loan
 from odm.backends.local.errors import translating
-from odm.backends.local.opening import roll_back
 from odm.errors import BackendError
 
 STEP_PAGES: Final = 1024
@@ -35,7 +34,11 @@ class Compaction:
 
 def compact(path: Path, timeout: float) -> Compaction:
     """Rewrite the file without the space of deleted items; see `LocalFile.compact`."""
-    with translating(path), closing(Connections(path, timeout)) as connections, connections.writing() as connection:
+    with (
+        translating(path),
+        closing(Connections(path, timeout)) as connections,
+        Loan(connections, writes=True) as connection,
+    ):
         before = _bytes_of(path)
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -49,17 +52,17 @@ def copy(path: Path, to: Path, timeout: float) -> None:
             raise _taken(to.with_name(to.name + suffix))
     if not to.parent.is_dir():
         raise BackendError(f"file {to}: there is no folder {to.parent}; create it first")
-    with translating(path), closing(Connections(path, timeout)) as connections:
-        source = connections.take()
-        try:
-            with translating(to), _beside(to) as part:
-                _back_up(source, part)
-                _sync(part)
-                shutil.copymode(path, part)
-                _put_in_place(part, to)
-        finally:
-            roll_back(source)
-            connections.give(source)
+    with (
+        translating(path),
+        closing(Connections(path, timeout)) as connections,
+        Loan(connections) as source,
+        translating(to),
+        _beside(to) as part,
+    ):
+        _back_up(source, part)
+        _sync(part)
+        shutil.copymode(path, part)
+        _put_in_place(part, to)
 
 
 def _back_up(source: sqlite3.Connection, part: Path) -> None:

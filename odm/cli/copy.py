@@ -1,28 +1,21 @@
 """`odm copy`: copy a table from one location to another, with a progress bar."""
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import parse_qsl
 
 from attrs import asdict, frozen
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from typer import echo
 
-from odm.backends.local import LocalFile
-from odm.cli.clouds import Cloud
+from odm.cli.bars import bars
+from odm.cli.locations import store_at
 from odm.cli.target import load_target
-from odm.cli.usage import BadUsage, checked
+from odm.cli.usage import checked
 from odm.patterns.copy import Copied, Tell, names_of
 from odm.patterns.copy import Progress as Far
 from odm.patterns.copy import copy as run_copy
 from odm.patterns.copy_state import State
-from odm.protocol.connection import Backend
-from odm.schema.table import Table
-from odm.stores.sync import Store
 
 
 @frozen
@@ -86,66 +79,10 @@ def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) 
     return 0 if done.verified is None or done.verified.same else 1
 
 
-def store_at(text: str, table: Table) -> Store:
-    """The store at a location: ``shop.db``, ``dynamodb:eu-west-1?prefix=prod-``, ``bigtable:project/instance``.
-
-    Raises:
-        BadUsage: the location is not valid.
-    """
-    kind, colon, rest = text.partition(":")
-    if kind not in _KINDS or not colon:
-        if colon and re.fullmatch(r"\w\w+", kind):
-            raise BadUsage(
-                f"{text!r}: there is no kind of location {kind!r}: write shop.db, dynamodb:REGION or "
-                f"bigtable:PROJECT/INSTANCE; for a file of that name write file:{text}"
-            )
-        kind, rest = "file", text
-    place, _, query = rest.partition("?")
-    given = dict(parse_qsl(query))
-    if (unknown := given.keys() - _KINDS[kind]) or (query and not given):
-        options = ", ".join(f"{name}=" for name in _KINDS[kind])
-        unfit = min(unknown, default=query)
-        raise BadUsage(f"{text!r}: there is no option {unfit!r} of such a location; it has {options}")
-    prefix = given.pop("prefix", "")
-    return Store(table, _backend(kind, place, given, text), prefix=prefix)
-
-
-_KINDS = {
-    "file": ("prefix",),
-    "dynamodb": ("prefix", "profile", "endpoint_url"),
-    "bigtable": ("prefix", "app_profile", "endpoint"),
-}
-"""The options of each kind of location."""
-
-
-def _backend(kind: str, place: str, given: dict[str, str], text: str) -> Backend:
-    if kind == "file":
-        with checked():
-            return LocalFile(place)
-    if kind == "dynamodb":
-        profile, endpoint_url = given.get("profile"), given.get("endpoint_url")
-        return Cloud(backend="dynamodb", region=place or None, profile=profile, endpoint_url=endpoint_url).settings()
-    project, slash, instance = place.partition("/")
-    if not (slash and project and instance):
-        raise BadUsage(f"{text!r}: write bigtable:PROJECT/INSTANCE")
-    profile, endpoint = given.get("app_profile"), given.get("endpoint")
-    cloud = Cloud(backend="bigtable", project=project, instance=instance, app_profile=profile, endpoint=endpoint)
-    return cloud.settings()
-
-
 @contextmanager
 def _bar(*, shown: bool) -> Iterator[Tell]:
-    """A progress bar on the error output, if that is a terminal; yields the function that updates it."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[items]}"),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not (shown and console.is_terminal)) as progress:
+    """A progress bar; yields the function that updates it."""
+    with bars(shown=shown) as progress:
         copied = progress.add_task("copied, parts", total=None, items="")
         compared = progress.add_task("compared, items", total=None, items="", visible=False)
 

@@ -1,4 +1,4 @@
-"""The commands on existing tables: `odm plan`, `odm apply`, `odm scrub` and `odm copy`."""
+"""The commands on existing tables: `odm plan`, `odm apply`, `odm backfill`, `odm scrub` and `odm copy`."""
 
 from math import inf
 from pathlib import Path
@@ -53,6 +53,7 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command(epilog="Example: odm plan shop.models:shop --backend dynamodb")(plan)
     app.command(epilog="Example: odm apply shop.models:shop --backend dynamodb")(apply)
+    app.command(epilog="Example: odm backfill shop.models:shop Order.by_status dynamodb:eu-west-1")(backfill)
     app.command(epilog="Example: odm copy shop.models:shop shop.db dynamodb:eu-west-1")(copy)
     app.command(epilog="Example: odm scrub shop.models:shop --project my-project --instance shop")(scrub)
 
@@ -147,6 +148,37 @@ def apply(
     )
     options = Options(cloud, prefix, drop, accept, sample, file)
     raise typer.Exit(apply(target, options, as_json=json, yes=yes))
+
+
+def backfill(
+    target: Target,
+    what: Annotated[
+        str, typer.Argument(metavar="ENTITY[.NAME]", help="Order.by_status: an access pattern or another declaration.")
+    ],
+    place: Annotated[str, typer.Argument(metavar="PLACE", help="Where the table is: a location, see above.")],
+    rate: Annotated[float | None, typer.Option("--rate", callback=_rate, help="Maximum items read per second.")] = None,
+    state: Annotated[Path, typer.Option("--state", metavar="PATH", help="The file that records the progress.")] = Path(
+        "odm-backfill.state"
+    ),
+    json: Json = False,
+) -> None:
+    """Write what a changed model makes of stored items, while other programs write.
+
+    Order.by_status fills an access pattern, Customer.unique_email the items of a
+    declaration such as a pointer or a unique value, Order whole items, such as
+    those of an older version. An item that is right costs no write, and no
+    write of another program is lost.
+
+    A location is the path of a LocalFile, dynamodb:REGION, or
+    bigtable:PROJECT/INSTANCE, with options as for odm copy. In a cloud, add new
+    indexes with odm apply first.
+
+    If it is interrupted, run it again: it continues where it stopped. Exit code
+    1: it names items that it could not write, and why.
+    """
+    from odm.cli.backfill import Options, backfill
+
+    raise typer.Exit(backfill(target, what, place, Options(rate, state), as_json=json))
 
 
 def scrub(

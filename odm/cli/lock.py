@@ -36,7 +36,7 @@ def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
     old, new = read_file(file), describe(found.schema)
     tables = {} if old is None else dict(old.tables)
     before = tables.get(found.table.name)
-    findings = compare(found.table.name, before, new, gone_tables(found, tables))
+    findings = _compared(found, before, new, tables)
     if before is None:  # a new table is expected here, not a finding
         findings = tuple(finding for finding in findings if finding.level != "safe")
     refused = any(finding.level == "orphans" for finding in findings) and not accept
@@ -53,6 +53,14 @@ def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
         what = f"written to {file}: commit it" if changed else f"is already in {file}"
         echo(f"table {found.table.name} {what}")
     return int(refused)
+
+
+def _compared(
+    found: Target, old: TableLock | None, new: TableLock, locked: Mapping[str, TableLock]
+) -> tuple[Finding, ...]:
+    """The changes of the table, with commands that name it."""
+    findings = compare(found.table.name, old, new, gone_tables(found, locked))
+    return tuple(finding.named(found.text) for finding in findings)
 
 
 def gone_tables(found: Target, locked: Mapping[str, TableLock]) -> dict[str, TableLock]:
@@ -79,7 +87,7 @@ def check(target: str, file: Path, *, as_json: bool) -> int:
     old, new = read_file(file), describe(found.schema)
     if old is None:
         raise BadValue(f"there is no file {file}: write it with odm lock {target}, and commit it")
-    findings = compare(found.table.name, old.tables.get(found.table.name), new, gone_tables(found, old.tables))
+    findings = _compared(found, old.tables.get(found.table.name), new, old.tables)
     if as_json:
         _print_json(found, file, findings, ok=not findings)
     elif findings:

@@ -143,7 +143,8 @@ def _look(target: str, options: Options) -> tuple[Admin, Plan]:
     admin = options.cloud.admin(schema)
     survey = admin.survey(options.sample)
     findings = (*_locked(found, options.file, survey), *survey.findings)
-    return admin, Plan(schema.name, survey.changes, findings, survey.read, options.accept, options.drop)
+    named = tuple(finding.named(found.text) for finding in findings)
+    return admin, Plan(schema.name, survey.changes, named, survey.read, options.accept, options.drop)
 
 
 def _locked(found: Target, file: Path, survey: Survey) -> tuple[Finding, ...]:
@@ -179,7 +180,7 @@ def _next(made: Plan) -> str:
         return "fix the stored items first" if _only_orphaned(made) else "fix what is refused first"
     if made.to_make:
         return "odm apply with the same options makes the changes"
-    return "fix the problems" if made.problems else "write the items again"
+    return "fix the problems" if made.problems else "backfill the items"
 
 
 def _print(made: Plan) -> None:

@@ -81,9 +81,9 @@ class ActionLowering:
             case Increment():
                 return self._increment(action, place)
             case Append():
-                return Append(place.path, self._elements(action, place))
+                return Append(place.path, self._elements(action, place), tuple(self._default(action, place, list)))
             case Prepend():
-                return Prepend(place.path, self._elements(action, place))
+                return Prepend(place.path, self._elements(action, place), tuple(self._default(action, place, list)))
             case AddTo():
                 return AddTo(place.path, self._members(action, place))
             case DiscardFrom():
@@ -122,17 +122,16 @@ class ActionLowering:
             )
         convert = type_.dump if isinstance(type_, IntType) else type_.loose
         by = self.resolver.convert(action.path, convert, action.by)
-        return Increment(place.path, _number(self.resolver, action.path, by), self._start(action, place))
+        start = self._default(action, place, (int, Decimal))
+        return Increment(place.path, _number(self.resolver, action.path, by), start)
 
-    def _start(self, action: Increment, place: Place) -> Number:
-        """The number to start from if the field is absent: its default, which reads return."""
-        default = place.default
-        if default is NOTHING and place.factory is not None:
-            default = place.factory()
-        if default is NOTHING or default is None:
-            return 0
-        start = self.resolver.convert(action.path, place.type.dump, default)
-        return start if isinstance(start, int | Decimal) and not isinstance(start, bool) else 0
+    def _default(self, action: Action, place: Place, kind: Any) -> Any:
+        """The number or list to start from if the field is absent: its default, which reads return; else 0 or []."""
+        default = place.default if place.factory is None else place.factory()
+        start = None if default is NOTHING else default
+        if start is not None:
+            start = self.resolver.convert(action.path, place.type.dump, start)
+        return start if isinstance(start, kind) and not isinstance(start, bool) else kind() if kind is list else 0
 
     def _elements(self, action: Append | Prepend, place: Place) -> tuple[Value, ...]:
         found = member_of(place.type, (ListType, AnyType))

@@ -5,7 +5,6 @@ equal raises `SchemaError`, which names class, field, fault and fix.
 """
 
 import ipaddress
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
@@ -49,7 +48,7 @@ from odm.codec.scalars import TextType
 from odm.codec.stored import EVERY, LIST, ORDERED, SET, TEXT, StoredType
 from odm.codec.unions import AliasType, NullableType, RootType, UnionType, can_stand_together, nullable, union
 from odm.codec.validation import ModelSchema, runs_early
-from odm.entities.markers import ALIASES, CounterMarker, Stored, find_marker
+from odm.entities.markers import ALIASES, CounterMarker, Stored, alias_value, find_marker
 from odm.errors import SchemaError
 
 _Factory: TypeAlias = Callable[[], Any]
@@ -272,11 +271,9 @@ def _default(info: FieldInfo, place: Place, schema: ModelSchema | None) -> Any:
 
 
 def _meaning(alias: TypeAliasType, place: Place) -> Any:
-    """The value of an alias. It may be or contain strings that name the alias itself."""
-    holder = type("_Holder", (), {"__annotations__": {"value": alias.__value__}})
-    module = sys.modules.get(alias.__module__ or "", None)
+    """The value of an alias."""
     try:
-        return get_type_hints(holder, vars(module) if module else {}, include_extras=True)["value"]
+        return alias_value(alias)
     except NameError as error:
         raise place.fault(alias, f"refers to {error.name!r}, which is not defined", "define it first") from error
 

@@ -1,30 +1,30 @@
 """Lowers conditions: from fields and Python values to stored names and stored values.
 
-Values are checked for the type only: ``Order.level < 1000`` is valid even if no level can be 1000.
+Values are checked for the type only: ``Order.level < 1000`` is valid even if no level can be 1000. An absent attribute
+counts as what the entity shows, see `odm.codec.absence`; ``exists`` and ``missing`` ask about the attribute itself.
 """
 
-from collections.abc import Callable, Mapping
 from datetime import time
-from operator import eq, ge, gt, le, lt, ne
-from typing import Any, Final, assert_never, cast
+from typing import Final, assert_never, cast
 from uuid import UUID
 
 from attrs import frozen
 
+from odm.codec.absence import Absence, Test, as_shown, either, forms, grows, same
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.containers import SetType
-from odm.codec.faults import show
+from odm.codec.faults import NOTHING, show
 from odm.codec.paths import Resolver
 from odm.codec.plain import AnyType
 from odm.codec.scalars import INT, TextType
 from odm.codec.stored import BINARY, LIST, MAP, ORDERED, SET, TEXT, StoredType, kind_of
 from odm.codec.unions import UnionType, bare, text_of
 from odm.errors import BadValue
+from odm.expressions.evaluate import equal
 from odm.expressions.nodes import (
     And,
     AnyCondition,
     Between,
-    Comparator,
     Compare,
     Condition,
     Const,
@@ -39,16 +39,9 @@ from odm.expressions.nodes import (
     Size,
     StartsWith,
     Value,
+    paths,
 )
 
-_OPERATORS: Final[Mapping[Comparator, Callable[[Any, Any], Any]]] = {
-    "=": eq,
-    "<>": ne,
-    "<": lt,
-    "<=": le,
-    ">": gt,
-    ">=": ge,
-}
 _SIZED: Final = TEXT | BINARY | LIST | MAP | SET
 
 
@@ -95,13 +88,47 @@ def lower_condition(resolver: Resolver, condition: Condition) -> Condition:
 def _compare(resolver: Resolver, node: Compare) -> Condition:
     subject = _subject(resolver, node, node.left, node.right)
     if node.op in {"=", "<>"}:
+        if _is_none(node.left) or _is_none(node.right):
+            equal = _equals_none(resolver, subject.path, _is_size(node.left) or _is_size(node.right))
+            return equal if node.op == "=" else Not(equal)
         if _is_empty_set(node.left) or _is_empty_set(node.right):
             return _compare_with_empty_set(resolver, node, subject)
         _check_members(resolver, subject, node.left, node.right)
     else:
         _check_ordered(resolver, subject, node.left, node.right)
     left, right = _operand(resolver, subject, node.left), _operand(resolver, subject, node.right)
-    return _or_absent_set(resolver, node, Compare(node.op, left, right))
+    by_parts = _by_parts(resolver, node, left, right)
+    return _as_shown(resolver, node, Compare(node.op, left, right)) if by_parts is None else by_parts
+
+
+def _equals_none(resolver: Resolver, path: Path, size: bool) -> Condition:
+    """None may be stored as absence; but an absent field whose default is not None does not show None."""
+    place = resolver.resolve(path)
+    if size:
+        raise resolver.fault(path, "a size is a number: compare it with one")
+    found: Condition = Compare("=", place.path, Const(None))
+    others = [way for way in resolver.absences(path) if way.value is not None and way.value is not NOTHING]
+    if any(way.missing == Missing(place.path) for way in others):
+        return found
+    found = Or((found, Missing(place.path)))
+    return And((*(way.there for way in others), found)) if others else found
+
+
+def _by_parts(resolver: Resolver, node: Compare, left: Operand, right: Operand) -> Condition | None:
+    """A comparison with a whole record, part by part, if its parts may be absent from a stored record."""
+    path, value = (left, right) if isinstance(left, Path) else (right, left)
+    if node.op not in {"=", "<>"} or not isinstance(path, Path) or not isinstance(value, Const):
+        return None
+    written = node.left if isinstance(node.left, Path) else node.right
+    assert isinstance(written, Path)
+    type_ = resolver.resolve(written).type
+    if not resolver.defaults or not grows(type_):
+        return None
+    found = same(path, type_, value.value)
+    for way in resolver.absences(written):
+        if way.value is not NOTHING and equal(way.value, value.value):
+            found = either(found, way.missing)
+    return found if node.op == "=" else Not(found)
 
 
 def _compare_with_empty_set(resolver: Resolver, node: Compare, subject: _Subject) -> Condition:
@@ -116,7 +143,7 @@ def _between(resolver: Resolver, node: Between) -> Condition:
     operands = node.operand, node.low, node.high
     subject = _subject(resolver, node, *operands)
     _check_ordered(resolver, subject, *operands)
-    return _or_absent_set(resolver, node, Between(*(_operand(resolver, subject, operand) for operand in operands)))
+    return _as_shown(resolver, node, Between(*(_operand(resolver, subject, operand) for operand in operands)))
 
 
 def _is_in(resolver: Resolver, node: IsIn) -> Condition:
@@ -128,12 +155,15 @@ def _is_in(resolver: Resolver, node: IsIn) -> Condition:
     parts: list[Condition] = []
     if isinstance(operand, Path):  # None and the empty set may be stored as absence
         if any(choice.value is None for choice in stored):
-            parts.append(Missing(operand))
+            none = _equals_none(resolver, subject.path, size=False)
+            parts.extend([none.conditions[1] if isinstance(none, Or) else none] * (not isinstance(none, Compare)))
         empty = [Compare("=", subject.path, choice) for choice in node.choices if _is_empty_set(choice)]
         parts.extend(_compare_with_empty_set(resolver, node, subject) for node in empty)
     if choices:
-        parts.append(_or_absent_set(resolver, node, IsIn(operand, choices)))
-    return parts[0] if len(parts) == 1 else Or(tuple(dict.fromkeys(parts)))
+        found = _as_shown(resolver, node, IsIn(operand, choices))
+        parts.extend(found.conditions if isinstance(found, Or) else (found,))
+    parts = [part for at, part in enumerate(parts) if part not in parts[:at]]  # values may have no hash
+    return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 
 def _starts_with(resolver: Resolver, node: StartsWith) -> Condition:
@@ -145,7 +175,7 @@ def _starts_with(resolver: Resolver, node: StartsWith) -> Condition:
     prefix = resolver.convert(node.path, text.dump, node.prefix.value)
     if kind_of(prefix) not in {"S", "B"}:
         raise resolver.fault(node.path, f"{show(node.prefix.value)} is not a prefix: give str or bytes")
-    return StartsWith(place.path, Const(prefix))
+    return _as_shown(resolver, node, StartsWith(place.path, Const(prefix)))
 
 
 def _contains(resolver: Resolver, node: Contains) -> Condition:
@@ -154,7 +184,11 @@ def _contains(resolver: Resolver, node: Contains) -> Condition:
     if element is None:
         why = f"is of type {place.type.text}, and only str, bytes, lists and sets contain something"
         raise resolver.fault(node.path, why)
-    return Contains(place.path, Const(resolver.convert(node.path, element.loose, node.value.value)))
+    value = resolver.convert(node.path, element.loose, node.value.value)
+    found = _as_shown(resolver, node, Contains(place.path, Const(value)))
+    for form in forms(element, value)[1:] if resolver.defaults else ():
+        found = either(found, Contains(place.path, Const(form)))
+    return found
 
 
 def _subject(resolver: Resolver, node: Condition, *operands: Operand) -> _Subject:
@@ -234,41 +268,17 @@ def _is_empty_set(operand: Operand) -> bool:
     return isinstance(operand, Const) and isinstance(operand.value, set | frozenset) and not operand.value
 
 
-def _or_absent_set(resolver: Resolver, node: Compare | Between | IsIn, lowered: Condition) -> Condition:
-    """An absent set has size 0, but backends evaluate a comparison with it as false, and ``<>`` as true."""
-    sizes = [operand for operand in _operands(node) if isinstance(operand, Size)]
-    if len(sizes) != 1:
-        return lowered
-    place = resolver.resolve(sizes[0].path)
-    if not isinstance(place.type, SetType):
-        return lowered
-    if _holds_for_zero(node):
-        return Or((Missing(place.path), lowered))
-    is_unequal = isinstance(node, Compare) and node.op == "<>"
-    return And((Exists(place.path), lowered)) if is_unequal else lowered
+def _is_none(operand: Operand) -> bool:
+    return isinstance(operand, Const) and operand.value is None
 
 
-def _operands(node: Compare | Between | IsIn) -> tuple[Operand, ...]:
-    match node:
-        case Compare():
-            return node.left, node.right
-        case Between():
-            return node.operand, node.low, node.high
-        case IsIn():
-            return (node.operand,)
-        case _:
-            assert_never(node)
+def _is_size(operand: Operand) -> bool:
+    return isinstance(operand, Size)
 
 
-def _holds_for_zero(node: Compare | Between | IsIn) -> bool:
-    match node:
-        case Compare(op, Size(), Const(value)):
-            return bool(_OPERATORS[op](0, value))
-        case Compare(op, Const(value), Size()):
-            return bool(_OPERATORS[op](value, 0))
-        case Between(Size(), Const(low), Const(high)):
-            return bool(low <= 0 <= high)
-        case IsIn():
-            return any(choice.value == 0 for choice in node.choices)
-        case _:
-            return False
+def _as_shown(resolver: Resolver, node: Test, lowered: Test) -> Condition:
+    """The lowered test, in which an absent attribute counts as what the entity shows."""
+    ways: list[Absence] = []
+    for path in dict.fromkeys(paths(node)):
+        ways += resolver.absences(path)
+    return as_shown(lowered, ways)

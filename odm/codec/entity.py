@@ -6,6 +6,7 @@ its model in ``_v``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -30,9 +31,12 @@ from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, validated
 from odm.entities.markers import TTLMarker, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
-from odm.expressions.nodes import Action, Condition, Item, Path, Value
+from odm.expressions.evaluate import holds
+from odm.expressions.nodes import Action, And, Condition, Exists, Item, Missing, Or, Path, Value, paths
 
 F = TypeVar("F")
+
+_TAG = Path((TAG,))
 
 
 @frozen(eq=False, slots=False)
@@ -71,10 +75,17 @@ class EntityCodec:
         init=False,
         default=Factory(lambda self: _nesting_fields(self._record), takes_self=True),
     )
+    # Whether a field can hold a list or a dict.
+    nests: bool = field(
+        init=False, default=Factory(lambda self: levels_of(self._record) > 1, takes_self=True), repr=False
+    )
     # Fields whose validation returns every value of a type unchanged; of text, only ASCII: pydantic refuses surrogates.
     as_they_are: Mapping[str, type] = field(
         init=False,
         default=Factory(lambda self: self._schema.as_they_are, takes_self=True),
+    )
+    _stored_resolver: Resolver = field(
+        init=False, default=Factory(lambda self: Resolver(self._record, defaults=False), takes_self=True)
     )
     # Compiled at first use: most fields are never validated alone.
     _validators: dict[str, SchemaValidator] = Factory(dict)
@@ -200,12 +211,32 @@ class EntityCodec:
         return found.omits_none or "NULL" in found.type.kinds
 
     def lower(self, condition: Condition) -> Condition:
-        """The condition over stored names and values; values are checked for the type only.
+        """The condition over stored names and values, for a stored item: an absent field counts as its default.
+
+        Values are checked for the type only.
 
         Raises:
-            BadValue: a path leads nowhere or belongs to another entity, or a value is of a wrong type.
+            BadValue: a path leads nowhere or belongs to another entity, a value is of a wrong type, or the condition is
+                nested too deep to traverse.
         """
-        return lower_condition(self._actions.resolver, condition)
+        try:
+            return lower_condition(self._actions.resolver, condition)
+        except RecursionError:
+            raise BadValue(f"a condition of {self.cls.__name__} is nested too deep: combine fewer conditions") from None
+
+    def lower_when(self, condition: Condition) -> Condition:
+        """As `lower`, for an item that may be absent: an absent item has no fields, and so no defaults."""
+        lowered = self.lower(condition)
+        if not any(self._actions.resolver.absences(path) for path in paths(condition)):
+            return lowered
+        of_none = holds(self.lower_stored(condition), None)
+        if holds(lowered, None) == of_none:
+            return lowered
+        return Or((Missing(_TAG), lowered)) if of_none else And((Exists(_TAG), lowered))
+
+    def lower_stored(self, condition: Condition) -> Condition:
+        """As `lower`, for the stored attributes: an absent field is None, an empty set, or nothing."""
+        return lower_condition(self._stored_resolver, condition)
 
     def lower_action(self, action: Action) -> Action:
         """The action over stored names and values, without the action on ``_ttl`` that the TTL field needs.
@@ -281,6 +312,11 @@ class EntityCodec:
     def _default(self, found: RecordField) -> Any:
         if found.is_set:
             return found.type.load(frozenset())
+        info = self.cls.model_fields.get(found.name)
+        validates = None if info is None else info.validate_default
+        if validates or (validates is None and self.cls.model_config.get("validate_default")):
+            with suppress(ValidationError, KeyError):  # a required field; a validator that needs other fields
+                return validated(self._validator(found.name), {})[found.name]
         if found.default is not NOTHING:
             return found.default
         return None if found.factory is None else found.factory()

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import Factory, frozen
 
+from odm.codec.absence import Absence, absences
 from odm.codec.depth import LEVELS, converted
-from odm.codec.faults import NOTHING, Unfit
+from odm.codec.faults import NOTHING, Unfit, show
 from odm.codec.records import RecordType
 from odm.codec.stored import StoredType
 from odm.errors import BadValue
@@ -14,6 +15,16 @@ from odm.expressions.nodes import Path, Value
 
 LAST_POSITION: Final = 2**31 - 1
 """The largest list position in a path: DynamoDB's expressions take no larger one."""
+
+
+KEY_BYTES: Final = 65_535
+"""The most bytes of a key in a dict, which is DynamoDB's limit on attribute names in a map."""
+
+
+def _leads_somewhere(segment: str | int) -> bool:
+    if isinstance(segment, int):
+        return segment <= LAST_POSITION
+    return segment != "" and (4 * len(segment) <= KEY_BYTES or len(segment.encode(errors="replace")) <= KEY_BYTES)
 
 
 @frozen
@@ -37,9 +48,17 @@ class Place:
 
 @frozen
 class Resolver:
-    """Resolves paths of one entity."""
+    """Resolves paths of one entity.
+
+    Attributes:
+        record: the type of the entity.
+        defaults: conditions count an absent attribute as the field's default.
+    """
 
     record: RecordType
+    defaults: bool = True
+    # The absences of whole fields: most conditions are on these.
+    _of_fields: dict[str, list[Absence]] = Factory(dict)
 
     @property
     def entity(self) -> str:
@@ -51,7 +70,7 @@ class Resolver:
 
         Raises:
             BadValue: the path is of another entity, names a part that does not exist, has more than 32 segments, or has
-                a position that is too large.
+                a key or position that is too large.
         """
         if path.owner is not None and not issubclass(self.record.cls, path.owner):
             raise BadValue(
@@ -68,8 +87,11 @@ class Resolver:
         factory: Callable[[], Any] | None = None
         segments: list[str | int] = []
         for position, segment in enumerate(path.segments):
-            if segment == "" or (isinstance(segment, int) and segment > LAST_POSITION):
-                why = f"[{segment!r}] leads nowhere: a key is not empty, and a position is at most {LAST_POSITION}"
+            if not _leads_somewhere(segment):
+                why = (
+                    f"[{show(segment)}] leads nowhere: a key has 1 to {KEY_BYTES} bytes, and a position is at most "
+                    f"{LAST_POSITION}"
+                )
                 raise self.fault(Path(path.segments[:position]), why)
             try:
                 part = type_.child(segment)
@@ -79,6 +101,17 @@ class Resolver:
             segments.append(part.segment)
             type_, default, required, factory = part.type, part.default, part.required, part.factory
         return Place(Path(tuple(segments)), type_, default, required, factory)
+
+    def absences(self, path: Path) -> list[Absence]:
+        """The ways in which the value at a path can be absent while the entity shows one."""
+        known = self._of_fields.get(path.root) if len(path.segments) == 1 else None
+        if known is not None:
+            return known
+        place = self.resolve(path)
+        found = absences(self.record, path, place.path, place.type, defaults=self.defaults)
+        if len(path.segments) == 1 and self.record.fields[path.root].factory is None:
+            self._of_fields[path.root] = found
+        return found
 
     def convert(self, path: Path, convert: Callable[[Any], Value], value: Any, *, below: int = 0) -> Value:
         """The stored form of a value for the path, or for ``below`` levels under it.

@@ -9,7 +9,7 @@ This module holds what the compiler needs of a companion. `odm.procedures.calls`
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import getattr_static
 from types import new_class
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from attrs import frozen
 
@@ -54,6 +54,7 @@ class BaseCompanion:
     reads: ClassVar[bool] = False
     reads_without_transaction: ClassVar[bool] = False
     deletes: ClassVar[bool] = False
+    loads: ClassVar[Literal["before", "after"] | None] = None
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name

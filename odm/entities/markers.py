@@ -5,9 +5,22 @@ A marker is found in ``Annotated[X | None, M]`` and in ``Annotated[X, M] | None`
 and NewTypes.
 """
 
+import sys
 import typing
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NewType, NoReturn, TypeVar, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    NewType,
+    NoReturn,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from attrs import frozen
 from pydantic import GetCoreSchemaHandler
@@ -117,6 +130,17 @@ def meaning(annotation: Any) -> Any:
     if isinstance(annotation, NewType):
         return meaning(annotation.__supertype__)
     return meaning(holder.__value__) if isinstance(holder, ALIASES) else annotation
+
+
+def alias_value(alias: Any) -> Any:
+    """The type behind an alias, which may be or contain strings that name the alias itself.
+
+    Raises:
+        NameError: a name in it is not defined.
+    """
+    holder = type("_Holder", (), {"__annotations__": {"value": alias.__value__}})
+    module = sys.modules.get(alias.__module__ or "", None)
+    return get_type_hints(holder, vars(module) if module else {}, include_extras=True)["value"]
 
 
 def _annotated(annotation: Any) -> Iterator[Any]:

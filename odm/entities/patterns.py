@@ -106,11 +106,16 @@ class AccessPattern(Pattern):
 
 
 class BoundPattern(Generic[E]):
-    """A pattern of one entity class; call it with values to make a query."""
+    """A pattern of one entity class; call it with values to make a query.
+
+    Attributes:
+        entity: the class.
+        name: the attribute name.
+    """
 
     def __init__(self, entity: type[E], name: str) -> None:
-        self._entity = entity
-        self._name = name
+        self.entity = entity
+        self.name = name
 
     def __call__(self, /, *unnamed: Never, **values: Any) -> Query[E]:
         """The query for these values: all partition fields, then leading sort fields.
@@ -124,20 +129,20 @@ class BoundPattern(Generic[E]):
             KeyValueError: a field is missing, unknown or out of order, or its value does not validate.
             SchemaError: the models do not compile.
         """
-        table: Any = getattr(self._entity, "__odm_table__", None)
+        table: Any = getattr(self.entity, "__odm_table__", None)
         if table is None:
             raise SchemaError(
-                f"{self._entity.__name__} is not an entity: it has no table of its own. "
-                f"Declare class {self._entity.__name__}(..., table=...), or use a subclass that has one"
+                f"{self.entity.__name__} is not an entity: it has no table of its own. "
+                f"Declare class {self.entity.__name__}(..., table=...), or use a subclass that has one"
             )
-        schema = table.compile().entity(self._entity)
+        schema = table.compile().entity(self.entity)
         if unnamed:
-            call = ", ".join(f"{field}=..." for field in schema.pattern(self._name).fields)
+            call = ", ".join(f"{field}=..." for field in schema.pattern(self.name).fields)
             raise TypeError(f"{self!r}() takes its values by name: {self!r}({call})")
-        return Query(self._entity, self._name, schema.call_values(self._name, values))
+        return Query(self.entity, self.name, schema.call_values(self.name, values))
 
     def __repr__(self) -> str:
-        return f"{self._entity.__name__}.{self._name}"
+        return f"{self.entity.__name__}.{self.name}"
 
 
 def patterns_of(cls: type) -> dict[str, Pattern]:

@@ -124,12 +124,12 @@ def increment(reference: float | Decimal | None, by: int | Decimal = 1) -> Actio
 
 
 def append(reference: Sequence[T] | None, *values: T) -> Action:
-    """Put values at the end of a list."""
+    """Put values at the end of a list; an absent field counts as its default, or empty."""
     return Append(path_of(reference), values)
 
 
 def prepend(reference: Sequence[T] | None, *values: T) -> Action:
-    """Put values at the front of a list."""
+    """Put values at the front of a list; an absent field counts as its default, or empty."""
     return Prepend(path_of(reference), values)
 
 

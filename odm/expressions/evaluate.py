@@ -117,6 +117,14 @@ def equal(left: Value, right: Value) -> bool:
     return bool(left == right)
 
 
+def size_of(value: Value) -> int | None:
+    """The size of a stored value: UTF-16 units of text, bytes, or elements; None if it has no size."""
+    kind = kind_of(value)
+    if kind == "string":
+        return len(value.encode("utf-16-le")) // 2  # as DynamoDB counts
+    return len(value) if kind in {"bytes", "list", "map", "set"} else None
+
+
 def kind_of(value: Value) -> Kind:
     """The type of a stored value; int and Decimal are one type.
 
@@ -167,7 +175,8 @@ def _operand(operand: Operand, item: Item) -> Value:
         case Path(segments):
             return _find(segments, item)
         case Size(path):
-            return _size(_find(path.segments, item))
+            size = size_of(_find(path.segments, item))
+            return _ABSENT if size is None else size
         case _:
             assert_never(operand)
 
@@ -182,13 +191,6 @@ def _find(segments: Sequence[str | int], item: Item) -> Value:
         if value is _ABSENT:
             break
     return value
-
-
-def _size(value: Value) -> Value:
-    kind = kind_of(value)
-    if kind == "string":
-        return len(value.encode("utf-16-le")) // 2  # as DynamoDB counts
-    return len(value) if kind in {"bytes", "list", "map", "set"} else _ABSENT
 
 
 def _compare(op: Comparator, left: Value, right: Value) -> bool:
@@ -234,10 +236,10 @@ def _result(action: Action, item: Item) -> Value:
             return _ABSENT
         case Increment(_, by, start):
             return _sum(start if old is _ABSENT else _expect("number", old, path), by, path)
-        case Append(_, values):
-            return [*_expect("list", [] if old is _ABSENT else old, path), *values]
-        case Prepend(_, values):
-            return [*values, *_expect("list", [] if old is _ABSENT else old, path)]
+        case Append(_, values, start):
+            return [*_expect("list", list(start) if old is _ABSENT else old, path), *values]
+        case Prepend(_, values, start):
+            return [*values, *_expect("list", list(start) if old is _ABSENT else old, path)]
         case AddTo(_, members):
             return _members(old, members, path) | members
         case DiscardFrom(_, members):

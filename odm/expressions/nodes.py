@@ -266,10 +266,11 @@ class Increment(_Readable):
 
 @frozen(repr=False)
 class Append(_Readable):
-    """Put elements at the end of a list; an absent list counts as empty."""
+    """Put elements at the end of a list; an absent list counts as ``start``."""
 
     path: Path
     values: tuple[Value, ...]
+    start: tuple[Value, ...] = ()
 
     def __str__(self) -> str:
         return _call("append", self.path, *self.values)
@@ -277,10 +278,11 @@ class Append(_Readable):
 
 @frozen(repr=False)
 class Prepend(_Readable):
-    """Put elements at the front of a list; an absent list counts as empty."""
+    """Put elements at the front of a list; an absent list counts as ``start``."""
 
     path: Path
     values: tuple[Value, ...]
+    start: tuple[Value, ...] = ()
 
     def __str__(self) -> str:
         return _call("prepend", self.path, *self.values)
@@ -313,7 +315,7 @@ Action: TypeAlias = Set | SetIfMissing | Remove | Increment | Append | Prepend |
 
 def shown(value: object) -> str:
     """A value for messages: datetimes and numbers as text, other values as their repr."""
-    if isinstance(value, frozenset):  # in an order that does not change from run to run
+    if isinstance(value, set | frozenset):  # in an order that does not change from run to run
         return f"{{{', '.join(sorted(map(shown, value)))}}}"
     return str(value) if isinstance(value, date | Decimal) else repr(value)
 

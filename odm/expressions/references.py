@@ -6,7 +6,7 @@ condition. `path_of` is how the rest of odm looks inside.
 
 from typing import NoReturn
 
-from odm.expressions.nodes import Comparator, Compare, Condition, Const, Missing, Not, Operand, Or, Path, Size
+from odm.expressions.nodes import Comparator, Compare, Condition, Const, Operand, Path, Size
 
 _FUNCTIONS = {
     "add": "add_to",
@@ -37,12 +37,10 @@ class _Comparable:
         return type(self), (self._odm_operand,)
 
     def __eq__(self, other: object) -> Condition:  # type: ignore[override]
-        if other is None:
-            return Or((Missing(path_of(self)), Compare("=", self._odm_operand, Const(None))))
         return self._odm_compare("=", other)
 
     def __ne__(self, other: object) -> Condition:  # type: ignore[override]
-        return Not(self == None) if other is None else self._odm_compare("<>", other)  # noqa: E711
+        return self._odm_compare("<>", other)
 
     def __lt__(self, other: object) -> Condition:
         return self._odm_compare("<", other)
@@ -57,7 +55,10 @@ class _Comparable:
         return self._odm_compare(">=", other)
 
     def _odm_compare(self, op: Comparator, other: object) -> Condition:
-        return Compare(op, self._odm_operand, operand_of(other))
+        operand = operand_of(other)
+        if other is None:
+            path_of(self)  # a size is never None
+        return Compare(op, self._odm_operand, operand)
 
     def __bool__(self) -> NoReturn:
         raise TypeError(f"{self!r} is a reference to a field and has no truth value: compare it, or use exists(...)")

@@ -25,7 +25,7 @@ LOG: Final = logging.getLogger("odm")
 
 @frozen
 class RequestInfo:
-    """One native request that was sent, as ``Store(on_request=...)`` gets it.
+    """One native request that was sent, as ``Store(on_request=...)`` gets it. A retry is a request of its own.
 
     Attributes:
         operation: the operation that it belongs to: "Get", "BatchGet", "Put", "Update", "Delete", "Transact",

@@ -66,7 +66,7 @@ class Meter:
 
     @property
     def calls(self) -> int:
-        """The number of native requests sent; retries by the service's own client library are not counted."""
+        """The number of native requests sent; each retry counts as one."""
         return self._total.calls
 
     @property

@@ -11,10 +11,10 @@ from attrs import evolve, field, frozen
 from odm.codec import EntityCodec
 from odm.entities.query import Query
 from odm.errors import BadValue, NoAccessPattern, SchemaError
-from odm.expressions.nodes import Condition
+from odm.expressions.nodes import And, Condition, Not, Or
 from odm.keys import Template, compile_template, next_prefix, suffixes_leaving, suffixes_of, suffixes_read
 from odm.planner.key_conditions import Bound, KeyCondition, flatten, key_condition_of, owner_of
-from odm.protocol.predicates import every, has_tag
+from odm.protocol.predicates import every, has_tag, of_tags
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.model import Schema
 
@@ -54,6 +54,11 @@ class Plan:
     def empty(self) -> bool:
         """Whether no key can match, so that the query is answered without a request."""
         return not self.partitions or (self.hi is not None and self.lo >= self.hi)
+
+    @property
+    def single(self) -> bool:
+        """Whether each partition key has at most one item in the range: the range is one key of the table."""
+        return self.hi is not None and self.hi == self.lo + "\0" and self.pattern.index is None
 
     @property
     def name(self) -> str:
@@ -110,7 +115,7 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
     if query.pattern is not None:
         fit = _fit(entity, entity.pattern(query.pattern), query.values, key_conditions)
     else:
-        fit = _best(entity, key_conditions, lowered)
+        fit = _best(entity, key_conditions, [entity.codec.lower_stored(condition) for condition in conditions])
     if fit.lack is not None:
         raise BadValue(f"{query} lacks {fit.lack}, which names the partition")
     shards, leaving = _shards(entity.codec, fit, key_conditions)
@@ -118,10 +123,10 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
     return evolve(plan, leaving=leaving) if leaving else plan
 
 
-def _best(entity: EntitySchema, key_conditions: Sequence[KeyCondition], lowered: Sequence[Condition]) -> _Fit:
+def _best(entity: EntitySchema, key_conditions: Sequence[KeyCondition], stored: Sequence[Condition]) -> _Fit:
     fits = [_fit(entity, pattern, {}, key_conditions) for pattern in (entity.primary, *entity.patterns.values())]
     usable = [
-        fit for fit in fits if fit.lack is None and not _may_leave_out(entity, fit.pattern, key_conditions, lowered)
+        fit for fit in fits if fit.lack is None and not _may_leave_out(entity, fit.pattern, key_conditions, stored)
     ]
     if not usable:
         raise NoAccessPattern(_no_pattern(entity, fits, key_conditions))
@@ -129,13 +134,13 @@ def _best(entity: EntitySchema, key_conditions: Sequence[KeyCondition], lowered:
 
 
 def _may_leave_out(
-    entity: EntitySchema, pattern: PatternSchema, key_conditions: Sequence[KeyCondition], lowered: Sequence[Condition]
+    entity: EntitySchema, pattern: PatternSchema, key_conditions: Sequence[KeyCondition], stored: Sequence[Condition]
 ) -> bool:
     """Whether the pattern's sparse index may lack an item that the conditions match."""
     when = () if pattern.when is None else tuple(flatten([pattern.when]))
     optional = entity.optional.intersection(pattern.fields)
     asked = {one.field for one in key_conditions}  # no condition holds for None
-    return bool(optional - asked) or not all(condition in lowered for condition in when)
+    return bool(optional - asked) or not all(condition in stored for condition in when)
 
 
 def _fit(
@@ -323,9 +328,13 @@ def _lower_for_owner(schema: Schema, condition: Condition) -> Condition:
     owner = owner_of(condition)
     if owner is None:
         raise BadValue(f"the condition {condition} does not say whose field it means: write it as Entity.field")
-    heirs = [entity for entity in schema.entities.values() if issubclass(entity.cls, owner)]
-    codec: EntityCodec = (heirs[0] if heirs else schema.entity(owner)).codec
-    return codec.lower(condition)
+    heirs = [entity for entity in schema.entities.values() if issubclass(entity.cls, owner)] or [schema.entity(owner)]
+    stored = heirs[0].codec.lower_stored(condition)
+    # A default is shown only by the items of the entity that has the field.
+    shown = {entity.tag: lowered for entity in heirs if (lowered := entity.codec.lower(condition)) != stored}
+    if not shown:
+        return stored
+    return Or((*(And((has_tag(tag), lowered)) for tag, lowered in shown.items()), And((Not(of_tags(shown)), stored))))
 
 
 def _no_pattern(entity: EntitySchema, fits: Sequence[_Fit], key_conditions: Sequence[KeyCondition]) -> str:

@@ -14,7 +14,7 @@ from odm.errors import BadValue, Throttled
 from odm.procedures.context import Context
 from odm.procedures.retention import trim_after
 from odm.procedures.unprocessed import send_batch
-from odm.procedures.write import put_request
+from odm.procedures.write import delete_request, put_request
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.schema.entity import EntitySchema, Key
@@ -54,12 +54,13 @@ class Pending:
         if target.entity.revision is not None:
             raise BadValue(
                 f"{target.entity.name} has a Revision, and a batch cannot check it, so it could overwrite another "
-                "writer's change: put() it on its own"
+                "writer's change: put() it on its own; new ones can be loaded with bulk_load(items, new=True)"
             )
         if target.entity.companions:
             raise BadValue(
                 f"{target.entity.name} has {_names(target.entity)}, which is written on conditions that a batch does "
-                "not have: put() it on its own, or in a transaction"
+                "not have: put() it on its own, or in a transaction; new ones can be loaded with bulk_load(items, "
+                "new=True)"
             )
         self._add(request, target, entity)
 
@@ -83,7 +84,7 @@ class Pending:
                 f"{target.entity.name} has {_names(target.entity)}, which is deleted with it on conditions that a "
                 "batch does not have: delete() it on its own, or in a transaction"
             )
-        self._add(req.Delete(target.key, pattern=target.entity.primary.full_name), target, target.query)
+        self._add(delete_request(target), target, target.query)
 
     def _check_open(self) -> None:
         if not self.open:

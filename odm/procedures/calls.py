@@ -4,7 +4,7 @@ A procedure is a generator function that makes its calls with ``yield from do.ge
 ``db.run(...)`` of an `odm.Store` and ``await db.run(...)`` of an `odm.AsyncStore` can run it.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import wraps
 from random import Random
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
@@ -16,6 +16,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
+from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.raw import PAGE, RawItem
@@ -88,6 +89,26 @@ class Calls(Protocol):
         """Write a new entity; raises ItemExists if there is an item under its key."""
         ...
 
+    def load_new(self, entities: Iterable[Entity]) -> CoreGen[None]:
+        """Write entities that are new, with the items of their companions, in few requests: `insert` without its guard.
+
+        The caller says that each is absent or is stored with exactly this content, and that nobody else writes them or
+        their companions' items meanwhile: what another writer changes between the reads and the writes is overwritten.
+        What is stored already stays as it is, so after a failure the same load can run again. An entity that is not
+        new, because of what its key holds or because a companion's write is refused, is inserted by itself in the end.
+        Items that the companions' `settle` would remove stay.
+
+        Args:
+            entities: at most some thousands; all are held in memory.
+
+        Raises:
+            Unsupported: an entity has a companion without ``loads``, or one that updates its items; nothing is written.
+            BadValue: an entity cannot be stored; nothing is written.
+            ItemExists: a key holds other content, or a companion refuses, as in an insert; all new ones are written.
+            Throttled: ``left`` has all the entities; load them again.
+        """
+        ...
+
     def update(
         self,
         which: Entity | Query[Any],
@@ -114,12 +135,30 @@ class Calls(Protocol):
         """Move index entries from the old shards to the current ones; returns the number of entries moved."""
         ...
 
+    def backfill(
+        self,
+        target: object,
+        *,
+        rate: float | None = None,
+        after: str | None = None,
+        size: int = PAGE,
+        on_progress: Callable[[Backfilled], object] | None = None,
+    ) -> CoreGen[Backfilled]:
+        """Bring stored items up to date with the models, while other programs read and write."""
+        ...
+
     def query(self, query: Query[E], *, consistent: bool = True) -> CoreGen[list[E]]:
         """All results of a query, as a list in memory; `page` reads them page by page."""
         ...
 
     def page(
-        self, query: Query[E], *, size: int = 25, after: str | None = None, consistent: bool = True
+        self,
+        query: Query[E],
+        *,
+        size: int = 25,
+        after: str | None = None,
+        consistent: bool = True,
+        max_requests: int | None = None,
     ) -> CoreGen[Page[E]]:
         """One page of a query's results, with the cursor of the next page."""
         ...
@@ -203,7 +242,8 @@ class Companion(BaseCompanion):
     """A declaration in an entity's body that updates items of its own with every write of the entity.
 
     Its items are written with every put, insert, update or delete by a store or in a transaction. A batch has no
-    conditions, so it refuses entities with companions. On the class, ``Order.latest`` is the result of `of`.
+    conditions, so it refuses entities with companions; `Calls.load_new` writes new ones. On the class, ``Order.latest``
+    is the result of `of`.
 
     Attributes:
         name: the attribute name.
@@ -211,10 +251,16 @@ class Companion(BaseCompanion):
             writes again. Updates and deletes always do this, inserts never.
         reads_without_transaction: the same, on backends that write one item at a time.
         deletes: the companion also writes when the entity is deleted.
+        loads: whether `Calls.load_new` writes its items "before" or "after" the entity's own item; None: it refuses the
+            entity. Its writes for a new item must then be puts and deletes that are right when they are collected and
+            applied again: "before", while the item is not stored; "after", also when it is.
     """
 
     def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
         """Collect the writes for an item: ``tx.put(...)``, as in a transaction.
+
+        `odm.Store.backfill` calls it for stored items, and sends what differs from the stored items: with the effect of
+        an insert if the item does not have the companion's mark, otherwise with ``old`` and ``new`` the same.
 
         Raises:
             BadValue: a value does not fit the model; nothing is sent.

@@ -24,6 +24,7 @@ from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_transaction, stored_size
 from odm.protocol.predicates import ABSENT, EXISTS
+from odm.protocol.turns import Turn
 from odm.schema.entity import Key
 from odm.schema.target import Target
 
@@ -173,19 +174,22 @@ def commit(
     yield from _read(context, intents, sender, known)
     plans = [_plan(context, one, known.get(one.intent.target.key, UNREAD)) for one in intents]
     reasons: Reasons = ()
-    for _ in range(tried, ATTEMPTS):
-        if sender.lone and plans[0].error is not None:
-            raise plans[0].error
-        answer = yield from sender.send(plans)
-        if isinstance(answer, req.Written):
-            yield from trim_after(context, [plan.operation for plan in plans])
-            return plans, answer
-        reasons = answer
-        for at, reason in enumerate(reasons):
-            if isinstance(reason, req.Refused):
-                plans[at] = _plan(context, intents[at], reason.item)
-        _check(plans, list(_errors(plans, reasons)), sender)
-        LOG.debug("%s: another writer changed the item; retrying", ", ".join(_name(plan) for plan in plans))
+    with Turn(context.turns) as turn:
+        for attempt in range(tried, ATTEMPTS):
+            if sender.lone and plans[0].error is not None:
+                raise plans[0].error
+            if attempt and turn.open:  # another writer was faster
+                yield turn
+            answer = yield from sender.send(plans)
+            if isinstance(answer, req.Written):
+                yield from trim_after(context, [plan.operation for plan in plans])
+                return plans, answer
+            reasons = answer
+            for at, reason in enumerate(reasons):
+                if isinstance(reason, req.Refused):
+                    plans[at] = _plan(context, intents[at], reason.item)
+            _check(plans, list(_errors(plans, reasons)), sender)
+            LOG.debug("%s: another writer changed the item; retrying", ", ".join(_name(plan) for plan in plans))
     busy = [None if reason is None else _contended(plan.target) for plan, reason in zip(plans, reasons, strict=True)]
     _check(plans, busy, sender)
     raise AssertionError("no operation has an error")

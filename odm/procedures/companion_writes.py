@@ -172,6 +172,11 @@ class CompanionWrites:
         return self._mark
 
     @property
+    def sets_mark(self) -> bool:
+        """Whether the mark of the stored item is set or removed."""
+        return self._mark is not KEEP
+
+    @property
     def side_writes(self) -> tuple[SideWrite, ...]:
         """All writes, in order."""
         return tuple(self._side_writes)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
+from odm.protocol.turns import Turn
 
 R = TypeVar("R")
 
@@ -47,7 +48,8 @@ def counted(steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
                 request = steps.send(answer) if failure is None else steps.throw(failure)
             except StopIteration as done:
                 return done.value, total
-            total += len(request.requests) if isinstance(request, req.Gather) else 1
+            if not isinstance(request, req.Wait):
+                total += len(request.requests) if isinstance(request, req.Gather) else 1
             try:
                 answer, failure = (yield request), None
             except Exception as error:  # noqa: BLE001  # the generator decides what a failure means
@@ -57,7 +59,10 @@ def counted(steps: CoreGen[R]) -> CoreGen[tuple[R, int]]:
 def _advance(at: int, steps: CoreGen[R], answer: Any, asked: dict[int, Any], results: dict[int, R]) -> None:
     """Send a generator its response; store its next request or its result."""
     try:
-        asked[at] = steps.throw(answer.error) if isinstance(answer, req.Failed) else steps.send(answer)
+        request = steps.throw(answer.error) if isinstance(answer, req.Failed) else steps.send(answer)
+        while isinstance(request, Turn):  # the generators advance together, so none can wait for another one's turn
+            request = steps.send(None)
+        asked[at] = request
     except StopIteration as done:
         results[at] = done.value
 
@@ -73,4 +78,12 @@ def _answers(requests: Sequence[req.Request | req.Gather]) -> CoreGen[Sequence[A
         kept = isinstance(one, req.Gather) and one.keep  # its own generators get their failures
         failed = None if kept else next((answer for answer in part if isinstance(answer, req.Failed)), None)
         answers.append(failed or (part if isinstance(one, req.Gather) else part[0]))
+    return answers
+
+
+def sent_together(requests: Sequence[req.Request]) -> CoreGen[Sequence[Any]]:
+    """The responses to requests that are sent concurrently."""
+    if len(requests) == 1:
+        return [(yield requests[0])]
+    answers: tuple[Any, ...] = yield req.Gather(tuple(requests))
     return answers

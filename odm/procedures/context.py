@@ -10,9 +10,11 @@ from attrs import Factory, field, frozen
 from odm.codec import TAG, TTL_ATTRIBUTE, EntityCodec, NativeItems
 from odm.errors import ItemInvalid
 from odm.expressions.nodes import Condition, Item, Not, Or
+from odm.protocol.expressions import check_condition, surely_fits
 from odm.protocol.limits import PORTABLE, SHORT_KEY, Limits, check_keys
 from odm.protocol.predicates import Now, every, has_tag, of_tags, reading_filter, requires
 from odm.protocol.requests import Position
+from odm.protocol.turns import Turns
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.faults import unknown_item
 from odm.schema.model import Schema
@@ -34,6 +36,7 @@ class Context:
         skip_unknown: reads skip items whose tag no entity has; otherwise such an item is an error.
         encode: makes the item of an entity, see `Connection.encode`.
         transaction_unsupported_reason: why items cannot be written in one transaction; see `Connection`.
+        turns: the turns of writers that change the same items, see `Connection.turns`.
     """
 
     schema: Schema
@@ -43,6 +46,7 @@ class Context:
     skip_unknown: bool = False
     encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
     transaction_unsupported_reason: Callable[[Sequence[Key]], str | None] = _always_supported
+    turns: Turns | None = field(default=None, repr=False)
 
     @property
     def transactions(self) -> bool:
@@ -57,6 +61,15 @@ class Context:
         """Refuse the key of an item that is longer than this store allows. Raises ItemTooLarge."""
         if len(target.key.partition) + len(target.key.sort) > SHORT_KEY:
             check_keys(target.key, {}, target.entity, self.limits)
+
+    def check_filter(self, entity: EntitySchema | None, condition: Condition | None) -> None:
+        """Refuse the filter of a read that is too large for this store's limits; the arguments are as for `filter`.
+
+        Raises:
+            BadValue: as `odm.protocol.expressions.check_condition`.
+        """
+        if self.limits.expressions and not surely_fits(condition):
+            check_condition(self.filter(entity, condition))
 
     def guard(self, entity: EntitySchema) -> str | None:
         """The tag that an item must have to be replaced or removed; None in an ``exclusive`` table."""

@@ -1,8 +1,9 @@
 """Cursors: the position of a query, or of a part of a scan, as an opaque text.
 
 Only the same query accepts its cursor: table, pattern, partition, direction, limit and filter must be equal. The bounds
-of the range may differ, if the position is inside the new range. A cursor holds the position and what is left of the
-limit. A checksum detects damage; with a secret it is an HMAC, which also detects forgery.
+of the range may differ, if the position is inside the new range. A cursor holds the position, what is left of the
+limit, and how many items matched the filter so far. A checksum detects damage; with a secret it is an HMAC, which also
+detects forgery.
 """
 
 import base64
@@ -14,19 +15,24 @@ from typing import Any
 from attrs import astuple, evolve, has
 
 from odm.errors import BadCursor
-from odm.procedures.read import Place, Reading, Segment
+from odm.procedures.pace import Pace
+from odm.procedures.read import Place, Reading
+from odm.procedures.scan import Segment
 from odm.protocol.requests import Part, Position
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 
 _MAC_BYTES = 16
+_MOST_EXAMINED = 2**31
 _DAMAGED = "the cursor is damaged: pass page.cursor back unchanged"
 
 
 def encode_cursor(schema: Schema, reading: Reading, secret: bytes | None) -> str:
     """The cursor of a reading's position."""
-    position = reading.place.position
-    body = [_binding(schema, reading), reading.place.partition, reading.left, position]
+    place, pace = reading.place, reading.place.pace
+    body: list[Any] = [_binding(schema, reading), place.partition, reading.left, place.position]
+    if pace.matched < pace.last:
+        body.append(astuple(pace))
     return _sealed(body, secret)
 
 
@@ -105,8 +111,8 @@ def _part(parts: Any) -> Part:
 def _content(payload: bytes) -> tuple[str, Place, int | None]:
     """The content of a cursor, validated in full: without a secret, any client can make a cursor."""
     try:
-        binding, partition, left, position = _parsed(payload)
-        place = Place(_text(partition), None if position is None else _position(position))
+        binding, partition, left, position, *paces = _parsed(payload)
+        place = Place(_text(partition), None if position is None else _position(position), pace=_pace(*paces))
         if left is not None and (type(left) is not int or left < 1):
             raise ValueError(left)
     except (ValueError, TypeError) as error:
@@ -143,6 +149,13 @@ def _mac(payload: bytes, secret: bytes | None) -> bytes:
 def _position(parts: Any) -> Position:
     key, index_key = parts
     return Position(_key(key), None if index_key is None else _key(index_key))
+
+
+def _pace(parts: Any = (0, 0, 0)) -> Pace:
+    examined, last, matched = parts
+    if any(type(number) is not int or not 0 <= number <= _MOST_EXAMINED for number in (examined, last, matched)):
+        raise ValueError(parts)
+    return Pace(examined, last, min(matched, last))
 
 
 def _key(parts: Any) -> Key:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from odm.entities.query import Query
 from odm.errors import BadValue
@@ -48,6 +48,8 @@ class Explanation:
         shards: the number of shards of each partition that are read concurrently and merged.
         companions: the companions whose items are written with the entity.
         in_transaction: whether the companions' items are written in one transaction with the entity.
+        best, worst: what a query with a filter costs if the items that are read first match, and if none does. The
+            filter may be one of odm's own: for the tag of the entity, or for expired items.
     """
 
     call: str
@@ -69,6 +71,8 @@ class Explanation:
     local: bool = False
     shards: int = 1
     in_transaction: bool = True
+    best: str = ""
+    worst: str = ""
 
     def rows(self) -> list[tuple[str, str]]:
         """The lines to print, each a name and a text."""
@@ -82,6 +86,8 @@ class Explanation:
             ("order", "descending" if self.descending else ""),
             ("limit", "" if self.limit is None else f"{self.limit} results"),
             ("requests", self._requests()),
+            ("best case", self.best),
+            ("worst case", self.worst),
             ("keep", "" if self.keep is None else f"the newest {self.keep} items of the entity in the partition"),
             ("companions", self._companions()),
             ("note", self.note),
@@ -124,7 +130,9 @@ def explain(
     if isinstance(what, Query) and not actions and write_ is None:
         plan, reading = make_plan(context.schema, what), read.begin(context, what)
         native = None if reading is None else first_native(connection, read.first_request(context, reading))
-        return explain_plan(plan, native, connection)
+        explanation = explain_plan(plan, native, connection)
+        filtered = reading is not None and not plan.single and context.filter(plan.entity, plan.filter) is not None
+        return evolve(explanation, best=_best_case(plan), worst=_worst_case(plan)) if filtered else explanation
     return _explain_write(session, _intent(context, what, actions, write_, when))
 
 
@@ -176,6 +184,33 @@ def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explan
     )
 
 
+def _best_case(plan: Plan) -> str:
+    """The cost of a query with a filter if it drops no item."""
+    units = f"on DynamoDB {'1 read unit' if _consistent(plan) else '0.5 read units'} for each 4 KB"
+    shards = len(plan.shards)
+    if plan.query.most is None:
+        return f"all items match: page(size=25) reads 26{_of_each(shards)}, and first() one{_of_each(shards)}, {units}"
+    items = "1 item is" if plan.query.most == 1 else f"{plan.query.most} items{_of_each(shards)} are"
+    return f"the first items match: {items} read, {units}"
+
+
+def _worst_case(plan: Plan) -> str:
+    """The cost of a query with a filter that no item matches."""
+    units = 256 if _consistent(plan) else 128
+    many = "" if len(plan.partition_keys) == 1 else f" of {len(plan.partition_keys)} partitions"
+    bound = "" if plan.leaving else "; page(max_requests=n) reads at most n MB"
+    return f"no item matches: the whole range{many} is read, on DynamoDB {units} read units for each MB{bound}"
+
+
+def _of_each(shards: int) -> str:
+    return "" if shards == 1 else f" of each of {shards} shards"
+
+
+def _consistent(plan: Plan) -> bool:
+    """Whether the query is read consistently, unless the call has ``consistent=False``."""
+    return plan.pattern.kind != "global"
+
+
 def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
     """What a write would do, with its first request, without sending it."""
     target, companions = intent.target, concerned(intent)
@@ -220,8 +255,7 @@ def first_native(connection: Connection[Any], request: req.Request) -> Any:
 
 def _most_requests(plan: Plan) -> int | None:
     """The number of requests if a query reads single keys; otherwise None, as a backend may end any page early."""
-    single = plan.hi is not None and plan.hi == plan.lo + "\0"
-    return len(plan.partition_keys) if single and plan.pattern.index is None else None
+    return len(plan.partition_keys) if plan.single else None
 
 
 def _few(texts: Sequence[str]) -> str:

@@ -22,7 +22,6 @@ from odm.expressions.nodes import (
     Const,
     Contains,
     DiscardFrom,
-    Exists,
     Increment,
     Missing,
     Not,
@@ -54,8 +53,6 @@ def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple
         Each condition with the reason for an error message, for a write that it refuses.
     """
     for action in actions:
-        if isinstance(action, Append | Prepend) and _default_of(entity, action.path):
-            yield f"{action.path} is absent and reads as its default, which is not empty: set it", Exists(action.path)
         if isinstance(action, Increment):
             said, limit = f"adding {action.by} to {action.path}", _within_bounds(entity, action)
         elif isinstance(action, Sized):
@@ -147,18 +144,12 @@ def _within_length(entity: EntitySchema, action: Sized) -> Condition | None:
     path = action.path
     if isinstance(action, Append | Prepend):
         fits = Compare("<=", Size(path), Const(length - len(action.values)))
-        return Or((Missing(path), fits)) if len(action.values) <= length else fits
+        return Or((Missing(path), fits)) if len(action.start) + len(action.values) <= length else fits
     there = Contains(path, Const(next(iter(action.members))))
     if isinstance(action, DiscardFrom):
         return Or((Not(there), Compare(">", Size(path), Const(length))))
     absent = (Missing(path),) if length else ()
     return Or((*absent, there, Compare("<", Size(path), Const(length))))
-
-
-def _default_of(entity: EntitySchema, path: Path) -> Any:
-    """The value of an absent field; None for a path inside a field."""
-    name = next((field for field, stored in entity.codec.stored.items() if stored == path.root), None)
-    return None if name is None or len(path.segments) > 1 else entity.codec.read({}, [name])[name]
 
 
 def _length(entity: EntitySchema, action: Sized) -> int | None:

@@ -15,7 +15,7 @@ from odm.errors import BadValue, ItemInvalid
 from odm.expressions.nodes import Item
 from odm.procedures.batch import check_strangers
 from odm.procedures.context import Context
-from odm.procedures.read import MOST_CONCURRENT, Segment
+from odm.procedures.scan import MOST_CONCURRENT, Segment
 from odm.procedures.unprocessed import send_batch
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen

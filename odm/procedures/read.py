@@ -1,31 +1,38 @@
-"""Reading operations, as generators of requests: get, pages of queries and scans, counts.
+"""Reading operations, as generators of requests: get, pages of queries, counts.
 
 `chunk` reads one page of a query; the store loops over the pages.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from attrs import evolve, field, frozen
 
 from odm.entities.query import Query
-from odm.errors import BadValue, ItemNotFound
-from odm.expressions.nodes import Condition, Item
+from odm.errors import ItemNotFound
+from odm.expressions.nodes import Item
 from odm.planner.plan import Plan, make_plan
+from odm.procedures.concurrent import sent_together
 from odm.procedures.context import Context
-from odm.procedures.shard_merge import NOTHING, Given, Stream, given_at, merged, streams_of, window
+from odm.procedures.pace import START, Pace
+from odm.procedures.shard_merge import (
+    NOTHING,
+    Given,
+    Stream,
+    blocking,
+    given_at,
+    merged,
+    pace_of,
+    settled,
+    streams_of,
+    window,
+)
+from odm.procedures.upgrades import judged, passing_older
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import SHORT_KEY, check_key
-from odm.protocol.predicates import every, has_tag
-from odm.schema.entity import EntitySchema, Key
+from odm.schema.entity import Key
 from odm.schema.target import Target
-
-MOST_SEGMENTS: Final = 1_000_000
-"""The most segments of a scan (AWS: Scan, TotalSegments)."""
-
-MOST_CONCURRENT: Final = 1000
-"""The most segments of a scan that are read concurrently."""
 
 
 @frozen
@@ -34,9 +41,11 @@ class Place:
 
     Attributes:
         partition: the partition key, without shard.
+        position: every result up to it was returned; the item there need not be a result.
         streams: its shards, with their items that were read but not returned; empty: computed from the position.
         waiting: the ranges of shards to read after ``streams``, see `odm.procedures.shard_merge.window`.
         given: the items returned last.
+        pace: how many items the next requests read, if the query has a filter.
     """
 
     partition: str
@@ -44,47 +53,21 @@ class Place:
     streams: tuple[Stream, ...] = field(default=(), repr=False)
     waiting: tuple[Stream, ...] = field(default=(), repr=False)
     given: Given = field(default=NOTHING, repr=False)
+    pace: Pace = field(default=START, repr=False)
 
 
 @frozen
 class Reading:
-    """A query in progress: its plan, the next place, how many more results to return, and the consistency."""
+    """A query in progress: its plan, the next place, how many more results to return, and the consistency.
+
+    ``bounded``: the number of requests is limited, so that each of them must be one of the service's.
+    """
 
     plan: Plan
     place: Place
     left: int | None = None
     consistent: bool = True
-
-
-@frozen
-class Segment:
-    """A part of a scan, by its number ``(number, of)`` or by its limits, and the position before its next page.
-
-    Without number and limits, it is the whole table.
-    """
-
-    number: tuple[int, int] | None = None
-    part: req.Part | None = None
-    after: req.Position | None = None
-
-
-@frozen
-class Scanning:
-    """A scan in progress: the entity (None: all), the filter, and the segments that are not finished.
-
-    ``uncut``: the backend has not been asked yet for the limits of the segments.
-    """
-
-    entity: EntitySchema | None
-    filter: Condition | None
-    segments: tuple[Segment, ...]
-    consistent: bool
-    uncut: bool = False
-
-    @property
-    def pattern(self) -> str:
-        """The name that stands for a pattern, since a scan does not use one."""
-        return f"scan({'' if self.entity is None else self.entity.name})"
+    bounded: bool = False
 
 
 class Found(NamedTuple):
@@ -102,6 +85,7 @@ class _Read:
     items: Sequence[Item] = ()
     positions: Sequence[req.Position] = ()
     next: Place | None = None
+    pace: Pace = START
 
 
 def get(context: Context, target: Target, *, consistent: bool = True) -> CoreGen[Any]:
@@ -141,6 +125,7 @@ def begin(context: Context, query: Query[Any], *, consistent: bool = True) -> Re
     for partition in plan.partitions:
         if len(partition) > SHORT_KEY:
             check_key(Key(partition), plan.pattern.index, plan.entity, context.limits)
+    context.check_filter(plan.entity, plan.filter)
     return Reading(plan, Place(plan.reading_order[0]), query.most, consistent and plan.pattern.kind != "global")
 
 
@@ -159,41 +144,60 @@ def first(context: Context, reading: Reading | None) -> CoreGen[Any]:
     return None
 
 
-def page(context: Context, reading: Reading, size: int) -> CoreGen[tuple[list[Any], Reading | None]]:
-    """Up to ``size`` results, and the reading that continues: None exactly if no result follows."""
+def page(
+    context: Context, reading: Reading, size: int, max_requests: int | None = None
+) -> CoreGen[tuple[list[Any], Reading | None]]:
+    """Up to ``size`` results, and the reading that continues.
+
+    It is None exactly if no result follows. After ``max_requests`` requests, there are fewer results, and the reading
+    may find none.
+    """
     last = reading.left is not None and reading.left <= size
     want = size if not last else int(reading.left or 0)
     look = want + (not last)  # one more, to see whether a result follows
     entities: list[Any] = []
-    places: list[Place] = []
-    going: Reading | None = reading
+    sent = 0
+    place: Place | None = reading.place
+    going: Reading | None = reading if max_requests is None else evolve(reading, bounded=True)
     while going is not None and len(entities) < look:
+        if max_requests is not None and (sent := sent + _due(going)) > max_requests:
+            break
         found = yield from _read(context, going, look - len(entities))
+        lacking = want - len(entities)
         entities += _decoded(context, found)
-        places += [Place(found.partition, position) for position in found.positions]
+        if len(found.items) <= lacking:
+            place = found.next
+        elif lacking:
+            place = Place(found.partition, found.positions[lacking - 1], pace=found.pace)
         going = None if found.next is None else evolve(going, place=found.next)
-    more = len(entities) > want
-    return entities[:want], _further(reading, places[want - 1], want) if more else None
+    return entities[:want], _further(reading, place, min(len(entities), want))
+
+
+def _due(reading: Reading) -> int:
+    """The number of requests that the next step of a reading sends."""
+    return len(blocking(_streams(reading, reading.place), descending=reading.plan.query.descending))
 
 
 def count(context: Context, reading: Reading) -> CoreGen[int]:
     """The number of results of the query."""
-    if reading.plan.leaving:
-        return (yield from _count_moving(context, reading))
+    plan = reading.plan
+    if plan.leaving or passing_older(context, plan.entity, plan.filter) is not plan.filter:
+        return (yield from _count_read(context, reading))
     total, place = 0, reading.place
     streams = _streams(reading, place)
     while streams:
         left = None if reading.left is None else reading.left - total
-        requests = [request_of(context, reading, stream, left, counting=True) for stream in streams]
-        answers = yield from _concurrently(requests)
+        requests = [request_of(context, reading, stream, left, len(streams), counting=True) for stream in streams]
+        answers = yield from sent_together(requests)
         for stream, answer in zip(streams, answers, strict=True):
             if answer.strangers:
                 yield from _refuse_strangers(context, reading, stream)
         total += sum(answer.count for answer in answers)
         if reading.left is not None and total >= reading.left:
             return reading.left
-        streams = tuple(stream.fed(answer) for stream, answer in zip(streams, answers, strict=True) if answer.next)
-        if not streams and (following := _following(reading.plan, place)) is not None:
+        read = [stream.fed(answer) for stream, answer in zip(streams, answers, strict=True)]
+        streams = tuple(stream for stream in read if not stream.ended)
+        if not streams and (following := _following(reading.plan, place, pace_of(read))) is not None:
             place = following
             streams = _streams(reading, place)
     return total
@@ -209,8 +213,8 @@ def _refuse_strangers(context: Context, reading: Reading, stream: Stream) -> Cor
         going = None if page.next is None else evolve(going, after=page.next)
 
 
-def _count_moving(context: Context, reading: Reading) -> CoreGen[int]:
-    """Count results while entries move between shards: an entry can be found twice, so results are counted by key."""
+def _count_read(context: Context, reading: Reading) -> CoreGen[int]:
+    """Count results by reading them: some need upgrades, or entries move between shards and can be found twice."""
     total = 0
     going: Reading | None = reading
     while going is not None:
@@ -247,72 +251,6 @@ def rows_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[tuple[K
     return rows, _further(reading, found.next, len(rows))
 
 
-def begin_scan(
-    context: Context,
-    cls: type | None,
-    conditions: Sequence[Condition],
-    *,
-    consistent: bool,
-    segments: int | None = None,
-    segment: tuple[int, int] | None = None,
-) -> Scanning:
-    """Plan a scan.
-
-    Raises:
-        BadValue: conditions without an entity, or the segments are out of range.
-    """
-    parts = tuple(map(Segment, _segments(segments, segment)))
-    entity = None if cls is None else context.schema.entity(cls)
-    if entity is None:
-        if conditions:
-            raise BadValue("scan() with conditions needs their entity first: scan(Order, Order.total > 100)")
-        return Scanning(None, None, parts, consistent, len(parts) > 1)
-    lowered = [entity.codec.lower(condition) for condition in conditions]
-    return Scanning(entity, every(*lowered, has_tag(entity.tag)), parts, consistent, len(parts) > 1)
-
-
-def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tuple[int, int] | None, ...]:
-    """The segments to scan: all of ``segments``, only ``segment``, or the whole table (None)."""
-    if segments is not None and segment is not None:
-        raise BadValue("scan() takes segments=4, to read all parts together, or segment=(0, 4), to read one: not both")
-    if segment is not None:
-        if not isinstance(segment, tuple) or len(segment) != 2 or not all(type(number) is int for number in segment):
-            raise BadValue(f"scan(segment={segment!r}): give the number of the part and how many there are: (0, 4)")
-        number, of = segment
-        if not 0 <= number < of <= MOST_SEGMENTS:
-            raise BadValue(
-                f"scan(segment={segment!r}): parts are numbered from 0, and there are at most {MOST_SEGMENTS}: "
-                "(0, 4) to (3, 4) are the four quarters"
-            )
-        return (segment if of > 1 else None,)
-    if segments is None:
-        return (None,)
-    if type(segments) is not int or not 1 <= segments <= MOST_CONCURRENT:
-        raise BadValue(f"scan(segments={segments!r}): give the number of parts to read, 1 to {MOST_CONCURRENT}")
-    return tuple((number, segments) for number in range(segments)) if segments > 1 else (None,)
-
-
-def scan_chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any], Scanning | None]]:
-    """One page of each segment of a scan, and the scan that continues, or None at the end."""
-    if scanning.uncut:
-        scanning = yield from _cut(scanning)
-    filter_ = context.filter(scanning.entity, scanning.filter)
-    scan = req.Scan(filter_, consistent=scanning.consistent, pattern=scanning.pattern)
-    requests = [evolve(scan, after=s.after, segment=s.number, part=s.part) for s in scanning.segments]
-    pages = yield from _concurrently(requests)
-    items = [entity for answer in pages for entity in context.decode_all(answer.items, answer.positions)]
-    left = [evolve(s, after=a.next) for s, a in zip(scanning.segments, pages, strict=True) if a.next is not None]
-    return items, evolve(scanning, segments=tuple(left)) if left else None
-
-
-def _cut(scanning: Scanning) -> CoreGen[Scanning]:
-    """The scan, with the limits of its segments from the backend; they stay the same for all pages."""
-    parts: tuple[req.Part, ...] | None = yield req.Split(len(scanning.segments), pattern=scanning.pattern)
-    if parts is None:
-        return evolve(scanning, uncut=False)
-    return evolve(scanning, uncut=False, segments=tuple(Segment(part=part) for part in parts))
-
-
 def first_request(context: Context, reading: Reading) -> req.Query:
     """The first request of a reading; with several shards, that of the first shard."""
     return request_of(context, reading, _streams(reading, reading.place)[0], reading.left)
@@ -323,13 +261,19 @@ def request_of(
     reading: Reading,
     stream: Stream,
     most: int | None,
+    shards: int = 1,
     *,
     counting: bool = False,
     expired: bool = False,
 ) -> req.Query:
-    """The request for the next page of a shard."""
+    """The request for the next page of a shard, for at most ``most`` results, which ``shards`` shards have together."""
     plan = reading.plan
-    filter_ = context.filter(plan.entity, plan.filter, expired=expired)
+    filter_ = context.filter(plan.entity, passing_older(context, plan.entity, plan.filter), expired=expired)
+    examine = None
+    if most is not None and filter_ is not None and not plan.single:
+        examine = stream.pace.items(most, shards)
+    elif reading.bounded:
+        examine = most
     return req.Query(
         stream.partition,
         stream.lo,
@@ -342,27 +286,31 @@ def request_of(
         consistent=reading.consistent,
         count=counting,
         pattern=plan.name,
+        examine=examine,
     )
 
 
 def _read(context: Context, reading: Reading, most: int | None, *, expired: bool = False) -> CoreGen[_Read]:
-    """The next results in order, after reading a page of each shard that has no items waiting to be returned."""
-    place, plan = reading.place, reading.plan
+    """The next results in order, maybe none, after reading a page of each shard that is needed to know the next one."""
+    place, plan, descending = reading.place, reading.plan, reading.plan.query.descending
     streams, waiting = list(_streams(reading, place)), place.waiting
-    given = given_at(plan, place.position) if place.given == NOTHING else place.given
+    given = place.given if place.streams or place.waiting else given_at(plan, place.position)
     if plan.leaving and not place.streams:
         while lacking := [at for at, stream in enumerate(streams) if stream.leaving and stream.lacks_step]:
             yield from _feed(context, reading, streams, lacking, most, expired=expired)
-        now, waiting = window(streams, descending=plan.query.descending)
+        now, waiting = window(streams, descending=descending)
         streams = list(now)
-    while lacking := [at for at, stream in enumerate(streams) if stream.lacks]:
+    if lacking := blocking(streams, descending=descending):
         yield from _feed(context, reading, streams, lacking, most, expired=expired)
-        if len(streams) == 1:
-            break  # no other shard to merge with, so even an empty page is returned
-    items, positions, rest, given = merged(streams, most, given, descending=plan.query.descending)
-    if rest or waiting:
-        return _Read(place.partition, items, positions, Place(place.partition, None, rest, waiting, given))
-    return _Read(place.partition, items, positions, _following(plan, place))
+    items, positions, rest, given = merged(streams, most, given, descending=descending)
+    pace, last = pace_of(streams), positions[-1] if positions else place.position
+    items, positions = judged(context, plan.entity, plan.filter, items, positions)
+    if not rest and not waiting:
+        return _Read(place.partition, items, positions, _following(plan, place, pace), pace)
+    reached = None if plan.leaving else settled(rest, descending=descending)
+    if reached is None:
+        reached = last
+    return _Read(place.partition, items, positions, Place(place.partition, reached, rest, waiting, given, pace), pace)
 
 
 def _feed(
@@ -375,29 +323,22 @@ def _feed(
     expired: bool,
 ) -> CoreGen[None]:
     """Read a page of the shards at the indexes ``lacking``."""
-    requests = [request_of(context, reading, streams[at], most, expired=expired) for at in lacking]
-    answers = yield from _concurrently(requests)
+    shards = sum(not stream.ended for stream in streams)
+    requests = [request_of(context, reading, streams[at], most, shards, expired=expired) for at in lacking]
+    answers = yield from sent_together(requests)
     for at, answer in zip(lacking, answers, strict=True):
         streams[at] = streams[at].fed(answer)
 
 
-def _concurrently(requests: Sequence[req.Request]) -> CoreGen[Sequence[Any]]:
-    """The responses to requests that are sent concurrently."""
-    if len(requests) == 1:
-        return [(yield requests[0])]
-    answers: tuple[Any, ...] = yield req.Gather(tuple(requests))
-    return answers
-
-
 def _streams(reading: Reading, place: Place) -> tuple[Stream, ...]:
-    return place.streams or place.waiting or streams_of(reading.plan, place.partition, place.position)
+    return place.streams or place.waiting or streams_of(reading.plan, place.partition, place.position, place.pace)
 
 
-def _following(plan: Plan, place: Place) -> Place | None:
+def _following(plan: Plan, place: Place, pace: Pace) -> Place | None:
     """The next partition."""
     order = plan.reading_order
     later = order[order.index(place.partition) + 1 :]
-    return Place(later[0]) if later else None
+    return Place(later[0], pace=pace) if later else None
 
 
 def _check_known(context: Context, found: _Read) -> None:

@@ -17,7 +17,7 @@ from odm.procedures.companion_intent import IntentWithCompanions
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
 from odm.procedures.read import Found, begin, stored_chunk
-from odm.procedures.update import new_entry
+from odm.procedures.update import new_entries
 from odm.protocol.connection import CoreGen
 from odm.schema.target import Target
 
@@ -66,7 +66,7 @@ def _move(context: Context, plan: Plan, found: Found) -> CoreGen[int]:
     if made is None or (home == position.index_key and plan.pattern.hashed is not None):
         return 0
     try:
-        change = new_entry(context, Target(entity, position.key, vars(made)), plan.pattern)
+        change = new_entries(Target(entity, position.key, vars(made)), [plan.pattern])
         yield from commit(context, (IntentWithCompanions(change),), ALONE, {position.key: item})
     except ItemNotFound:
         return 0  # the item was removed meanwhile, with its entry

@@ -15,6 +15,7 @@ from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.keys.base import Descending
 from odm.observe.events import LOG
 from odm.procedures.context import Context
+from odm.procedures.pace import START
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.predicates import has_tag
@@ -47,6 +48,7 @@ class _Heap:
             limit=self.keep,
             count=True,
             pattern=self.entity.primary.full_name,
+            examine=None if filter_ is None else self.keep,
         )
 
 
@@ -60,9 +62,10 @@ def trim_after(context: Context, writes: Iterable[req.Operation]) -> CoreGen[Non
         return
     try:
         yield from _trim(context, heaps)
-    except (Throttled, OutcomeUnknown, BackendError):
+    except (Throttled, OutcomeUnknown, BackendError) as error:
         names = ", ".join(sorted({heap.entity.name for heap in heaps}))
-        LOG.warning("%s: not trimmed to keep=; the next write does", names, exc_info=True)
+        # Without the message of the error, which has keys.
+        LOG.warning("%s: not trimmed to keep=; the next write does: %s", names, type(error).__name__)
 
 
 def _heaps(context: Context, writes: Iterable[req.Operation]) -> Sequence[_Heap]:
@@ -88,10 +91,11 @@ def _trim(context: Context, heaps: Sequence[_Heap]) -> CoreGen[None]:
 
 def _last_kept(count: req.Query, page: req.Page) -> CoreGen[req.Position | None]:
     """The position of the last item to keep; None if no item follows it."""
-    left, strangers = (count.limit or 0) - page.count, page.strangers
+    left, strangers, pace = (count.limit or 0) - page.count, page.strangers, START.after(page)
     while page.next is not None and left > 0:
-        page = yield evolve(count, after=page.next, limit=left)
-        left, strangers = left - page.count, strangers + page.strangers
+        examine = None if count.filter is None else pace.items(left)
+        page = yield evolve(count, after=page.next, limit=left, examine=examine)
+        left, strangers, pace = left - page.count, strangers + page.strangers, pace.after(page)
     if strangers:
         LOG.warning("%s: not trimmed to keep=, as another program has items among them", count.pattern)
         return None
@@ -100,10 +104,11 @@ def _last_kept(count: req.Query, page: req.Page) -> CoreGen[req.Position | None]
 
 def _remove(heap: _Heap, behind: req.Query) -> CoreGen[None]:
     """Delete the entity's items after a position, including expired ones."""
-    going: req.Query | None = evolve(behind, filter=has_tag(heap.entity.tag), limit=None, count=False)
+    going: req.Query | None = evolve(behind, filter=has_tag(heap.entity.tag), limit=None, count=False, examine=None)
     while going is not None:
         page: req.Page = yield going
         if page.positions:
-            pattern = going.pattern
-            yield req.BatchWrite(tuple(req.Delete(position.key, pattern=pattern) for position in page.positions))
+            pattern, unindexed = going.pattern, not heap.entity.patterns
+            deletes = (req.Delete(position.key, pattern=pattern, unindexed=unindexed) for position in page.positions)
+            yield req.BatchWrite(tuple(deletes))
         going = None if page.next is None else evolve(going, after=page.next)

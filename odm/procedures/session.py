@@ -7,14 +7,15 @@ from attrs import evolve, frozen
 
 from odm.entities.patterns import BoundPattern
 from odm.entities.query import Finding, Query
-from odm.errors import BadCursor, BadValue
+from odm.errors import BadCursor, BadValue, Unsupported
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
 from odm.planner.key_conditions import owner_of
-from odm.procedures import cursor, raw, read
+from odm.procedures import cursor, raw, read, scan
 from odm.procedures.context import Context
 from odm.procedures.raw import RawItem
-from odm.procedures.read import Reading, Scanning, Segment
+from odm.procedures.read import Reading
+from odm.procedures.scan import Scanning, Segment
 from odm.protocol.connection import Connection, CoreGen
 
 T_co = TypeVar("T_co", covariant=True)
@@ -25,8 +26,9 @@ class Page(Generic[T_co]):
     """One page of results.
 
     Attributes:
-        items: the results; fewer than requested only at the end.
-        cursor: pass it as ``after=`` to get the next page; None exactly if no result follows.
+        items: the results; fewer than requested only at the end, or after ``max_requests``.
+        cursor: pass it as ``after=`` to get the next page; None exactly if no result follows. After ``max_requests``,
+            it is None only if no result follows.
     """
 
     items: Sequence[T_co]
@@ -86,13 +88,20 @@ class Session:
             return reading
         return cursor.decode_cursor(self.context.schema, reading, after, self.secret)
 
-    def page(self, reading: Reading | None, size: int) -> CoreGen[Page[Any]]:
-        """A page of a reading, with the cursor of the next page."""
+    def page(self, reading: Reading | None, size: int, max_requests: int | None = None) -> CoreGen[Page[Any]]:
+        """A page of a reading, with the cursor of the next page.
+
+        Raises:
+            BadValue: the size or the number of requests is out of range.
+            Unsupported: the number of requests cannot be limited.
+        """
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise BadValue(f"page(size={size!r}): give the number of items a page, an int of 1 or more")
+        if max_requests is not None:
+            _check_requests(reading, max_requests)
         if reading is None:
             return Page([])
-        items, further = yield from read.page(self.context, reading, size)
+        items, further = yield from read.page(self.context, reading, size, max_requests)
         if further is None:
             return Page(items)
         return Page(items, cursor.encode_cursor(self.context.schema, further, self.secret))
@@ -118,26 +127,49 @@ class Session:
         if entity is not None and not isinstance(entity, type):
             raise BadValue(f"scan() takes an entity class, not {entity!r}")
         wanted = [checked(condition, "scan()") for condition in conditions]
-        return read.begin_scan(self.context, entity, wanted, consistent=consistent, segments=segments, segment=segment)
+        return scan.begin(self.context, entity, wanted, consistent=consistent, segments=segments, segment=segment)
 
     def parts(self, parts: int) -> CoreGen[list[str]]:
         """The cursors at which parts of the table begin."""
         found = yield from raw.cut(parts)
-        return [self._place(segment) for segment in found]
+        return [self.place(segment) for segment in found]
 
     def scan_page(self, after: object, size: int, *, expired: bool, consistent: bool) -> CoreGen[Page[RawItem]]:
         """A page of a part of the table, with the cursor of the next page."""
-        segment = self._segment(after)
+        segment = self.segment(after)
         items, further = yield from raw.scan_page(self.context, segment, size, expired=expired, consistent=consistent)
-        return Page(items, None if further is None else self._place(evolve(segment, after=further)))
+        return Page(items, None if further is None else self.place(evolve(segment, after=further)))
 
-    def _segment(self, after: object) -> Segment:
-        """The segment to read: from a cursor, or the whole table from its beginning."""
+    def segment(self, after: object) -> Segment:
+        """The segment to read: from a cursor, or the whole table from its beginning.
+
+        Raises:
+            BadCursor: the cursor is damaged or belongs to another table or backend.
+        """
         if after is None:
             return Segment()
         if not isinstance(after, str) or not after:
             raise BadCursor(f"{after!r} is not a cursor: pass None, one of parts(), or the cursor of the page before")
         return cursor.decode_segment(self.context.schema, self.backend, after, self.secret)
 
-    def _place(self, segment: Segment) -> str:
+    def place(self, segment: Segment) -> str:
+        """The cursor of a position in a scan."""
         return cursor.encode_segment(self.context.schema, self.backend, segment, self.secret)
+
+
+def _check_requests(reading: Reading | None, most: object) -> None:
+    """Raise an error if a page cannot be read with at most so many requests."""
+    if type(most) is not int or most < 1:
+        raise BadValue(f"page(max_requests={most!r}): give the most requests to send, an int of 1 or more, or None")
+    plan = None if reading is None else reading.plan
+    if plan is not None and plan.leaving:
+        raise Unsupported(
+            f"page(max_requests={most}): while the entries of {plan.pattern.full_name} move to other shards, their old "
+            "shards are read first, as far as it takes: leave max_requests= out until reshard() has moved all of them "
+            "and was= is removed"
+        )
+    if plan is not None and most < len(plan.shards):
+        raise BadValue(
+            f"page(max_requests={most}): {plan.query} reads {len(plan.shards)} shards, each with a request of its own: "
+            f"give {len(plan.shards)} or more"
+        )

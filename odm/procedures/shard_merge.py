@@ -1,14 +1,15 @@
 """Merges the shards of a partition: what each shard still has to read, and which result comes next.
 
-No I/O: `odm.procedures.read` fetches a page of each shard whose items were all returned. A merged reading is ordered by
-(sort key, shard), then as the service orders. So from the position of one item, every shard can continue.
+No I/O: `odm.procedures.read` fetches a page of each shard that is `blocking`. A merged reading is ordered by (sort key,
+shard), then as the service orders. So from the position of one item, every shard can continue. A result is known when
+every other shard was read up to it, whether or not an item there passed the filter.
 
 While entries move to another number of shards, a query could miss an entry: it reads the new shard before the entry
 arrives there, and the old shard after the entry has left it. So the old shards are read first, and the others only as
 far as the old ones were read: `window` makes this cut. An entry found in both is returned once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import merge
 from operator import itemgetter
 from typing import Any
@@ -17,6 +18,7 @@ from attrs import evolve, frozen
 
 from odm.expressions.nodes import Item
 from odm.planner.plan import Plan
+from odm.procedures.pace import START, Pace, common
 from odm.protocol import requests as req
 from odm.schema.entity import Key
 
@@ -32,6 +34,7 @@ class Stream:
         items, positions: the items that were read and not returned yet.
         ended: the shard was read to the end of the range.
         leaving: an old shard, from which entries move to other shards.
+        pace: how many items its next page reads, if the query has a filter.
     """
 
     partition: str
@@ -42,6 +45,7 @@ class Stream:
     positions: Sequence[req.Position] = ()
     ended: bool = False
     leaving: bool = False
+    pace: Pace = START
 
     @property
     def lacks(self) -> bool:
@@ -64,7 +68,8 @@ class Stream:
             items, positions = page.items, page.positions
         else:
             items, positions = [*self.items, *page.items], [*self.positions, *page.positions]
-        return evolve(self, items=items, positions=positions, after=page.next, ended=page.next is None)
+        pace = self.pace.after(page)
+        return evolve(self, items=items, positions=positions, after=page.next, ended=page.next is None, pace=pace)
 
 
 @frozen
@@ -78,9 +83,11 @@ class Given:
 NOTHING = Given()
 
 
-def streams_of(plan: Plan, partition: str, position: req.Position | None) -> tuple[Stream, ...]:
+def streams_of(plan: Plan, partition: str, position: req.Position | None, pace: Pace = START) -> tuple[Stream, ...]:
     """The shards of a partition, from the start or after a position in one of them, without shards read to the end."""
-    streams = [Stream(partition + shard, plan.lo, plan.hi, leaving=shard in plan.leaving) for shard in plan.shards]
+    streams = [
+        Stream(partition + shard, plan.lo, plan.hi, leaving=shard in plan.leaving, pace=pace) for shard in plan.shards
+    ]
     if position is None:
         return tuple(streams)
     read = position.index_key or position.key
@@ -153,13 +160,51 @@ def _is_before(sort: str, edge: str, *, descending: bool) -> bool:
     return sort > edge if descending else sort < edge
 
 
+def blocking(streams: Sequence[Stream], *, descending: bool) -> list[int]:
+    """The indexes of the shards of which another page must be read to know the next result."""
+    lacking = [at for at, stream in enumerate(streams) if stream.lacks]
+    if len(lacking) in (0, len(streams)):
+        return lacking
+    heads = [(_sort(stream.positions[0]), at) for at, stream in enumerate(streams) if stream.positions]
+    if not heads:
+        return lacking
+    next_result = max(heads) if descending else min(heads)
+    return [
+        at
+        for at in lacking
+        if (edge := streams[at].edge) is None or ((edge, at) > next_result if descending else (edge, at) < next_result)
+    ]
+
+
+def pace_of(streams: Iterable[Stream]) -> Pace:
+    """The pace at which the shards were read."""
+    return common(stream.pace for stream in streams)
+
+
+def settled(streams: Sequence[Stream], *, descending: bool) -> req.Position | None:
+    """The position up to which every shard was read and every result returned, so that all can continue after it.
+
+    None: no such position is behind the last result.
+
+    Args:
+        streams: the shards, after `merged`.
+        descending: the order.
+    """
+    reached = [(streams[at].edge, at) for at in blocking(streams, descending=descending)]
+    known = [(edge, at) for edge, at in reached if edge is not None]
+    if not known or len(known) < len(reached):
+        return None
+    _, at = max(known) if descending else min(known)
+    return streams[at].after
+
+
 def merged(
     streams: Sequence[Stream], most: int | None, given: Given = NOTHING, *, descending: bool
 ) -> tuple[Sequence[Item], Sequence[req.Position], tuple[Stream, ...], Given]:
     """The results known without another page: items in order, their positions, the streams left, and `Given`.
 
     Args:
-        streams: the shards; `Stream.lacks` is False for each.
+        streams: the shards; none that was not read at all.
         most: the most items to return; None: no limit.
         given: the items returned last, before this call.
         descending: the order.
@@ -175,7 +220,7 @@ def merged(
     for (sort, at, key), item, position in merge(
         *map(_rows, range(len(streams)), streams), key=itemgetter(0), reverse=descending
     ):
-        if len(items) == most:
+        if position is None or len(items) == most:
             break
         if sort != last:
             last, keys = sort, set()
@@ -184,8 +229,6 @@ def merged(
             items.append(item)
             positions.append(position)
         taken[at] += 1
-        if taken[at] == len(streams[at].positions) and not streams[at].ended:
-            break
     left = [
         evolve(stream, items=stream.items[gone:], positions=stream.positions[gone:])
         for gone, stream in zip(taken, streams, strict=True)
@@ -195,9 +238,11 @@ def merged(
 
 
 def _rows(at: int, stream: Stream) -> Any:
-    """The items that were read from this shard, each with its place in the order."""
+    """The items that were read from this shard, each with its place in the order, then the place that was reached."""
     for item, position in zip(stream.items, stream.positions, strict=False):
         yield (_sort(position), at, position.key), item, position
+    if not stream.ended and stream.after is not None:
+        yield (_sort(stream.after), at, stream.after.key), None, None
 
 
 def _sort(position: req.Position) -> str:

@@ -123,6 +123,7 @@ def delete_all(context: Context, do: Calls, reading: Reading | None) -> CoreGen[
     deleting = {tag for tag, entity in context.schema.entities.items() if any(one.deletes for one in entity.companions)}
     whose = None if reading is None else reading.plan.entity
     plain = not deleting or (whose is not None and whose.tag not in deleting)
+    unindexed = whose is not None and not whose.patterns
     total = 0
     while reading is not None:
         pattern = reading.plan.name
@@ -135,7 +136,8 @@ def delete_all(context: Context, do: Calls, reading: Reading | None) -> CoreGen[
             kept = {key for key, _ in going}
             keys = [key for key, _ in rows if key not in kept]
         if keys:
-            yield from send_batch(req.BatchWrite(tuple(req.Delete(key, pattern=pattern) for key in keys)), {})
+            deletes = (req.Delete(key, pattern=pattern, unindexed=unindexed) for key in keys)
+            yield from send_batch(req.BatchWrite(tuple(deletes)), {})
         targets = [_key(context, context.decode(item, key)) for key, item in going]
         total += len(keys) + sum((yield from concurrent([delete(context, do, one, None) for one in targets])))
     return total

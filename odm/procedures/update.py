@@ -5,7 +5,7 @@ which may be stale. So the write has the condition (a guard) that each such valu
 user's condition is evaluated on the stored item, and the write is retried.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -14,12 +14,14 @@ from attrs import evolve, field, frozen
 from odm.codec import TAG
 from odm.entities.entity import Entity
 from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError
+from odm.expressions.build import checked
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import (
     Action,
     Condition,
     Increment,
     Item,
+    Missing,
     Path,
     Remove,
     Set,
@@ -28,11 +30,12 @@ from odm.expressions.nodes import (
 )
 from odm.procedures.context import Context
 from odm.procedures.field_bounds import check_steps, limits_of
-from odm.procedures.upgrades import unchanged, unknown, up_to_date, version_is
-from odm.procedures.write import as_it_was, lower_when, refusal
+from odm.procedures.upgrades import unchanged, unknown, up_to_date
+from odm.procedures.write import as_it_was, refusal
 from odm.protocol import requests as req
-from odm.protocol.limits import check_item, check_keys
-from odm.protocol.predicates import ABSENT, equals, every, has_tag, judged, revision_is
+from odm.protocol.expressions import are_few, check_update, surely_fits
+from odm.protocol.limits import check_item, check_keys, check_written
+from odm.protocol.predicates import ABSENT, equals, every, has_tag, judged, revision_is, version_is
 from odm.schema.entity import EntitySchema, Key, PatternSchema
 from odm.schema.target import Target
 
@@ -90,11 +93,12 @@ class ItemUpdate:
         return None if skipped else context.stranger(self.target, item)
 
 
-def new_entry(context: Context, target: Target, pattern: PatternSchema) -> ItemUpdate:
-    """The update that only writes an item's entry in an index, as the current model computes it."""
+def new_entries(target: Target, patterns: Sequence[PatternSchema]) -> ItemUpdate:
+    """The update that only writes an item's entries of some patterns, as the current model computes them."""
     from_key = _from_key(target)
-    needed = tuple(name for name in dict.fromkeys(_attributes(target.entity, pattern)) if name not in from_key)
-    return ItemUpdate(target, (), touched=(pattern,), from_key=from_key, needed=needed)
+    names = dict.fromkeys(name for pattern in patterns for name in _attributes(target.entity, pattern))
+    needed = tuple(name for name in names if name not in from_key)
+    return ItemUpdate(target, (), touched=tuple(patterns), from_key=from_key, needed=needed)
 
 
 def check_returning(returning: str, *, retry_safe: bool) -> None:
@@ -121,7 +125,7 @@ def item_update(  # the arguments of an update
 
     Raises:
         BadValue: an action or condition does not fit the model, or would change the primary key.
-        ItemTooLarge: the key is too long.
+        ItemTooLarge: the key is too long, or the update writes more than an item can hold.
     """
     target = context.schema.target(which)
     context.check_key(target)
@@ -140,9 +144,12 @@ def item_update(  # the arguments of an update
         _check_upsert(entity, known, target)
     if entity.revision is not None:
         lowered = (*lowered, Increment(Path((codec.stored[entity.revision],)), 1))
-    wanted = lower_when(target, when)
+    wanted = None if when is None else codec.lower(checked(when, "when="))
+    check_written(lowered, {}, target, context.limits)
     base: Item | None = None if needed else {}
     change = ItemUpdate(target, lowered, wanted, returning, upsert, known, touched, from_key, tuple(needed), base)
+    if context.limits.expressions and not (are_few(lowered) and surely_fits(wanted)):
+        _check_expressions(context, change)
     return change if base is not None or target.instance is None else _from_instance(context, change, target.instance)
 
 
@@ -162,6 +169,13 @@ def _check_call(entity: EntitySchema, actions: Sequence[Action]) -> None:
             )
         if root == entity.revision:
             raise BadValue(f"{entity.name}.{root} is the Revision, which odm counts by itself: leave it out")
+
+
+def _check_expressions(context: Context, change: ItemUpdate) -> None:
+    """Refuse an update that DynamoDB would refuse; the guards are written in their longest form."""
+    keys = [Set(Path((f"{pattern.index} {part}",)), "") for pattern in change.touched for part in ("pk", "sk")]
+    guards = [Missing(Path((name,))) for name in change.needed]
+    check_update((*change.actions, *keys), _condition(context, change, guards))
 
 
 def _check_upsert(entity: EntitySchema, known: Mapping[str, Value], target: Target) -> None:
@@ -211,18 +225,13 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None) -> req.Upda
     if base and not change.target.entity.codec.upgrades.current(base):
         return _upgrading(context, change, base)
     item = {} if base is None else base
-    target, now = change.target, context.now()
-    guards = [equals(name, item) for name in change.needed]
-    limits = [limit for _, limit in limits_of(change.target.entity, change.actions)]
-    revision = target.revision
-    locked = None if revision is None else revision_is(target.entity, revision)
-    alive = now.alive if target.entity.ttl is not None else None
-    condition = every(
-        has_tag(target.entity.tag), version_is(target.entity), alive, locked, change.wanted, *limits, *guards
-    )
+    target = change.target
+    condition = _condition(context, change, [equals(name, item) for name in change.needed])
     entries = _entries(change, item, context.random)
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)
+    if changed:
+        check_written(change.actions, changed, target, context.limits)
     return req.Update(
         target.key,
         change.actions,
@@ -233,6 +242,15 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None) -> req.Upda
         pattern=target.entity.primary.full_name,
         base=base,
     )
+
+
+def _condition(context: Context, change: ItemUpdate, guards: Iterable[Condition]) -> Condition | None:
+    """The condition of the update; the guards check that the needed attributes are unchanged."""
+    entity, revision = change.target.entity, change.target.revision
+    limits = [limit for _, limit in limits_of(entity, change.actions)]
+    locked = None if revision is None else revision_is(entity, revision)
+    alive = context.now().alive if entity.ttl is not None else None
+    return every(has_tag(entity.tag), version_is(entity), alive, locked, change.wanted, *limits, *guards)
 
 
 def _entries(change: ItemUpdate, base: Item, random: Random) -> dict[str, Key | None]:
@@ -281,7 +299,7 @@ def _creation(context: Context, change: ItemUpdate) -> req.Put:
     """Upsert of an absent item: inserts the item that the actions make from the model's defaults."""
     target = change.target
     made = {**apply(change.actions, _start(change)), **target.entity.codec.marks}
-    return _whole(context, change, made, judged(target.entity, ABSENT, context.now()))
+    return whole_put(context, target, made, judged(target.entity, ABSENT, context.now()))
 
 
 def _start(change: ItemUpdate) -> dict[str, Value]:
@@ -296,12 +314,22 @@ def _upgrading(context: Context, change: ItemUpdate, base: Item) -> req.Put:
     """Update of an item of an older version: puts the upgraded item with the actions applied."""
     target = change.target
     upgraded = up_to_date(context, target.entity, base, target.key)
-    return _whole(context, change, apply(change.actions, upgraded), unchanged(target.entity, base))
+    return whole_put(context, target, apply(change.actions, upgraded), unchanged(target.entity, base))
 
 
-def _whole(context: Context, change: ItemUpdate, made: Item, condition: Condition | None) -> req.Put:
-    """The put of the whole item after the actions."""
-    target, entity = change.target, change.target.entity
+def whole_put(context: Context, target: Target, made: Item, condition: Condition | None) -> req.Put:
+    """The put of a whole item as the current model stores it; attributes that the model does not know are kept.
+
+    Args:
+        context: the context of the store.
+        target: the item.
+        made: its attributes, such as the stored item after an upgrade or after actions.
+        condition: the condition on the stored item.
+
+    Raises:
+        BadValue: the item cannot be stored.
+    """
+    entity = target.entity
     entity.codec.check(made)
     instance = entity.codec.decode(made)
     item = unknown(entity, made) | entity.codec.encode(instance)

@@ -1,22 +1,20 @@
-"""Upgrades stored items of an older version for a write.
+"""Upgrades stored items of an older version, to judge a condition on them or for a write.
 
 An update names attributes of the current model, so it never changes an older item in place: it puts the upgraded and
 changed item, on the condition that the stored item is unchanged since the read.
 """
 
+from collections.abc import Sequence
+
 from attrs import evolve
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
-from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path, Value
+from odm.expressions.evaluate import holds
+from odm.expressions.nodes import And, Condition, Item, Missing, Not, Or, Path, Value
 from odm.procedures.context import Context
-from odm.protocol.predicates import equals, every
+from odm.protocol.predicates import equals, every, has_tag, version_is
+from odm.protocol.requests import Position
 from odm.schema.entity import EntitySchema, Key
-
-
-def version_is(entity: EntitySchema) -> Condition:
-    """The condition that the item was written by a model of the entity's version."""
-    path = Path((VERSION,))
-    return Missing(path) if entity.version == 1 else Compare("=", path, Const(entity.version))
 
 
 def up_to_date(context: Context, entity: EntitySchema, item: Item, key: Key) -> Item:
@@ -32,6 +30,56 @@ def up_to_date(context: Context, entity: EntitySchema, item: Item, key: Key) -> 
     instance = evolve(context, skip_unknown=False).decode(item, key)  # an unknown item is an error here
     attributes = entity.codec.upgrades.apply(entity.name, item, str(key))
     return unknown(entity, attributes) | entity.codec.encode(instance)
+
+
+def passing_older(context: Context, entity: EntitySchema | None, condition: Condition | None) -> Condition | None:
+    """The filter of a read that items of an older version pass; `judged` evaluates it on them after their upgrade.
+
+    Args:
+        context: of the store.
+        entity: the entity whose items are read; None: those of any entity.
+        condition: the filter, lowered.
+    """
+    if condition is None or (entity is not None and entity.version == 1):
+        return condition
+    changed = _changed(context, entity)
+    if not changed or (entity is not None and condition == has_tag(entity.tag)):
+        return condition
+    return Or((condition, *(And((has_tag(one.tag), Not(version_is(one)))) for one in changed)))
+
+
+def judged(
+    context: Context,
+    entity: EntitySchema | None,
+    condition: Condition | None,
+    items: Sequence[Item],
+    positions: Sequence[Position],
+) -> tuple[Sequence[Item], Sequence[Position]]:
+    """The items of a page without those of an older version that do not pass the filter after their upgrade.
+
+    Raises:
+        ItemInvalid: an item cannot be upgraded.
+    """
+    if condition is None or (entity is not None and entity.version == 1):
+        return items, positions
+    tags = {one.tag: one for one in _changed(context, entity)}
+    if not tags:
+        return items, positions
+    kept: list[tuple[Item, Position]] = []
+    for item, position in zip(items, positions, strict=True):
+        of = tags.get(str(item.get(TAG)))
+        if (
+            of is None
+            or of.codec.upgrades.current(item)
+            or holds(condition, up_to_date(context, of, item, position.key))
+        ):
+            kept.append((item, position))
+    return [item for item, _ in kept], [position for _, position in kept]
+
+
+def _changed(context: Context, entity: EntitySchema | None) -> list[EntitySchema]:
+    """The entities of a read whose items may be of an older version."""
+    return [one for one in (context.schema.entities.values() if entity is None else (entity,)) if one.version > 1]
 
 
 def unknown(entity: EntitySchema, item: Item) -> dict[str, Value]:

@@ -11,12 +11,13 @@ from odm.entities.entity import Entity
 from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInvalid, ItemNotFound, OdmError
 from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Condition, Item, Not
+from odm.expressions.nodes import Condition, Item, Not, Or
 from odm.procedures.context import Context
 from odm.procedures.upgrades import unchanged, up_to_date
 from odm.protocol import requests as req
+from odm.protocol.expressions import check_condition, surely_fits
 from odm.protocol.limits import check_item
-from odm.protocol.predicates import ABSENT, every, has_tag, judged, revision_is
+from odm.protocol.predicates import ABSENT, every, has_tag, judged, revision_is, version_is
 from odm.schema.entity import Key
 from odm.schema.target import Target
 
@@ -78,11 +79,17 @@ class Write(NamedTuple):
             return self.operation
         entity, now = self.target.entity, context.now()
         locked = None if self.revision is None else revision_is(entity, self.revision)
+        wanted = self.wanted
+        if wanted is not None and entity.version > 1:  # on an item of an older version, after its upgrade
+            wanted = every(wanted, Or((ABSENT, version_is(entity))))
         if self.absent_ok:
-            condition = every(locked, self.wanted, now.alive if entity.ttl is not None else None)
+            condition = every(locked, wanted, now.alive if entity.ttl is not None else None)
         else:
             presence = None if self.present is None else has_tag(entity.tag) if self.present else ABSENT
-            condition = judged(entity, every(presence, locked, self.wanted), now)
+            condition = judged(entity, every(presence, locked, wanted), now)
+        if context.limits.expressions and not surely_fits(self.wanted):
+            assert not isinstance(self.operation, req.Update)  # of `ItemUpdate` only
+            check_condition(condition, tag=self.operation.tag)
         return self.operation if condition is None else evolve(self.operation, condition=condition)
 
     def next(self, context: Context, item: Item | None) -> req.Operation | OdmError:
@@ -92,8 +99,8 @@ class Write(NamedTuple):
     def _again(self, context: Context, item: Item | None) -> req.Operation | None:
         """The operation to send next, if the first one was refused only because the stored item is of an older version.
 
-        The revision of such an item may have another name or value, which its upgrades convert. For a delete or check
-        of an absent item, it is a check that there is still no item of the entity.
+        The fields of such an item may have other names or values, which its upgrades convert. For a delete or check of
+        an absent item, it is a check that there is still no item of the entity.
         """
         entity, there = self.target.entity, context.living(item)
         if there is None and isinstance(self.operation, req.Delete | req.Check):
@@ -101,19 +108,18 @@ class Write(NamedTuple):
             absent = absent and (self.wanted is None or holds(self.wanted, None))
             if self.absent_ok or (absent and context.stranger(self.target, item) is not None):
                 return req.Check(self.target.key, Not(has_tag(entity.tag)), pattern=self.operation.pattern)
-        if there is None or self.revision is None or entity.codec.upgrades.current(there):
+        if there is None or (self.revision is None and self.wanted is None) or entity.codec.upgrades.current(there):
             return None
         if self.stranger(context, item) is not None:
-            return None
-        if self.wanted is not None and not holds(self.wanted, there):
             return None
         try:
             upgraded = up_to_date(context, entity, there, self.target.key)
         except ItemInvalid:
             return None
-        if not holds(revision_is(entity, self.revision), upgraded):
-            return None
-        return evolve(self.operation, condition=unchanged(entity, there))
+        locked = None if self.revision is None else revision_is(entity, self.revision)
+        asked = every(self.wanted, locked)
+        assert asked is not None
+        return evolve(self.operation, condition=unchanged(entity, there)) if holds(asked, upgraded) else None
 
     def stranger(self, context: Context, item: Item | None) -> ItemInvalid | None:
         """The error for an item that is not one of the entity. An item that the store skips only prevents a put."""
@@ -127,6 +133,11 @@ class Write(NamedTuple):
         item = context.living(item)
         if self.present and context.now().living(item) is None:
             return ItemNotFound(f"{self.target} does not exist")
+        if item is not None and self.wanted is not None:
+            try:
+                item = up_to_date(context, self.target.entity, item, self.target.key)
+            except ItemInvalid as unreadable:
+                return unreadable
         return refusal(context, self.target, item, self.wanted, fresh=self.present is False)
 
 
@@ -149,7 +160,7 @@ def delete_write(context: Context, which: object, when: Condition | bool | None,
     """The delete of an item."""
     target = context.schema.target(which)
     context.check_key(target)
-    request = delete_request(context, target)
+    request = delete_request(target, context.guard(target.entity))
     return Write("delete", target, request, lower_when(target, when), target.revision, absent_ok=absent_ok)
 
 
@@ -162,10 +173,10 @@ def check_write(context: Context, which: object, when: Condition | bool | None) 
     return Write("check", target, operation, lower_when(target, when), target.revision, present)
 
 
-def delete_request(context: Context, target: Target) -> req.Delete:
-    """The delete of an item, without a condition."""
+def delete_request(target: Target, tag: str | None = None) -> req.Delete:
+    """The delete of an item, without a condition; ``tag`` is the guard of a table that others share."""
     entity = target.entity
-    return req.Delete(target.key, pattern=entity.primary.full_name, tag=context.guard(entity))
+    return req.Delete(target.key, pattern=entity.primary.full_name, tag=tag, unindexed=not entity.patterns)
 
 
 def refusal(
@@ -200,4 +211,4 @@ def as_it_was(context: Context, item: Item, key: Key) -> Any:
 
 def lower_when(target: Target, when: Condition | bool | None) -> Condition | None:
     """The user's condition of a write, lowered to stored names."""
-    return None if when is None else target.entity.codec.lower(checked(when, "when="))
+    return None if when is None else target.entity.codec.lower_when(checked(when, "when="))

@@ -18,7 +18,8 @@ from odm.concurrency import in_tasks, in_threads
 from odm.errors import Unsupported
 from odm.protocol.capacity import Units
 from odm.protocol.limits import PORTABLE, Limits
-from odm.protocol.requests import Failed, Gather, Query, Request, Response, Sleep
+from odm.protocol.requests import Failed, Gather, Query, Request, Response, Wait
+from odm.protocol.turns import Turns
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 
@@ -35,7 +36,7 @@ Y = TypeVar("Y")
 NativeResponse: TypeAlias = Any
 """The response to a native request, of a type of the service's client library, which may not be installed."""
 
-CoreGen: TypeAlias = Generator[Request | Gather | Sleep, Response, R]
+CoreGen: TypeAlias = Generator[Request | Gather | Wait, Response, R]
 """Steps of the core: yields its requests, is sent their responses, and returns a result. It does no I/O itself."""
 
 NativeGen: TypeAlias = Generator[N, NativeResponse, R]
@@ -88,6 +89,9 @@ def run(steps: Generator[Y, Any, R], send: Callable[[Y], Any]) -> R:
     except StopIteration as done:
         result: R = done.value
         return result
+    except BaseException:  # such as Ctrl-C or a cancellation: a debugger may keep the generator, but not its turn
+        steps.close()
+        raise
 
 
 async def arun(steps: Generator[Y, Any, R], send: Callable[[Y], Awaitable[Any]]) -> R:
@@ -104,6 +108,9 @@ async def arun(steps: Generator[Y, Any, R], send: Callable[[Y], Awaitable[Any]])
     except StopIteration as done:
         result: R = done.value
         return result
+    except BaseException:  # such as Ctrl-C or a cancellation: a debugger may keep the generator, but not its turn
+        steps.close()
+        raise
 
 
 class Connection(ABC, Generic[N]):
@@ -122,6 +129,11 @@ class Connection(ABC, Generic[N]):
     def in_process(self) -> bool:
         """Whether no request waits for a network; then those of a `Gather` run one after another, without threads."""
         return False
+
+    @property
+    def turns(self) -> Turns | None:
+        """The turns of writers that change the same items; None: its service needs none."""
+        return None
 
     @abstractmethod
     def steps(self, request: Request) -> NativeGen[N, Response]:
@@ -233,6 +245,10 @@ class ForwardingConnection(Connection[N]):
     def in_process(self) -> bool:
         return self.inner.in_process
 
+    @property
+    def turns(self) -> Turns | None:
+        return self.inner.turns
+
     def steps(self, request: Request) -> NativeGen[N, Response]:
         return self.inner.steps(request)
 
@@ -303,12 +319,12 @@ Watch: TypeAlias = Callable[[Request, NativeGen[Any, Response]], NativeGen[Any, 
 """Observes the steps of a request: a generator around them, with the same native requests and result."""
 
 
-def perform(connection: Connection[Any], request: Request | Gather | Sleep, watch: Watch | None = None) -> Response:
+def perform(connection: Connection[Any], request: Request | Gather | Wait, watch: Watch | None = None) -> Response:
     """Answer one request of the core; the requests of a `Gather` run in threads. ``watch`` observes its steps."""
     if isinstance(request, Gather):
         return _gathered(connection, request, watch)
-    if isinstance(request, Sleep):
-        return time.sleep(request.seconds)
+    if isinstance(request, Wait):
+        return request.wait()
     if watch is None:
         return connection.answer(request)
     return run(watch(request, connection.steps(request)), connection.call)
@@ -322,13 +338,11 @@ def _gathered(connection: Connection[Any], gather: Gather, watch: Watch | None) 
 
 
 async def aperform(
-    connection: Connection[Any], request: Request | Gather | Sleep, watch: Watch | None = None
+    connection: Connection[Any], request: Request | Gather | Wait, watch: Watch | None = None
 ) -> Response:
     """Answer one request of the core; the requests of a `Gather` run concurrently. ``watch`` observes its steps."""
-    if isinstance(request, Sleep):
-        import asyncio  # slow to import, and few programs need it
-
-        return await asyncio.sleep(request.seconds)
+    if isinstance(request, Wait):
+        return await request.wait_async()
     if isinstance(request, Gather):
         send = _akept if request.keep else aperform
         return tuple(await in_tasks([send(connection, one, watch) for one in request.requests]))

@@ -6,7 +6,7 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCal
 index key together with its item's key is Bigtable's, whose index rows hold both in one row key.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias, assert_never
 
@@ -15,7 +15,21 @@ from attrs import frozen
 from odm.codec import TAG, Draft
 from odm.errors import BadValue, ItemTooLarge, KeyValueError
 from odm.expressions.evaluate import kind_of
-from odm.expressions.nodes import Item, Number, Value
+from odm.expressions.nodes import (
+    Action,
+    AddTo,
+    Append,
+    DiscardFrom,
+    Increment,
+    Item,
+    Number,
+    Path,
+    Prepend,
+    Remove,
+    Set,
+    SetIfMissing,
+    Value,
+)
 from odm.schema.entity import EntitySchema, Key
 
 PARTITION_BYTES: Final = 2048
@@ -24,6 +38,7 @@ ENTRY_BYTES: Final = 4090
 """A row key has at most 4096 bytes; six of them separate the parts."""
 
 ITEM_BYTES: Final = 400 * 1024
+MAP_KEY_BYTES: Final = 65_535
 ACTIONS: Final = 100
 TRANSACTION_BYTES: Final = 4 * 1024 * 1024
 
@@ -40,6 +55,8 @@ class Limits:
         transaction_bytes: all items of a transaction together.
         key_bytes: partition key and sort key of an item together.
         copies: whether the copies in local indexes count as part of the item.
+        map_key_bytes: a key in a dict.
+        expressions: whether conditions and updates are held to the limits of DynamoDB's expressions.
     """
 
     partition_bytes: int | None = PARTITION_BYTES
@@ -50,6 +67,8 @@ class Limits:
     transaction_bytes: int | None = TRANSACTION_BYTES
     key_bytes: int | None = None
     copies: bool = True
+    map_key_bytes: int | None = MAP_KEY_BYTES
+    expressions: bool = True
 
 
 PORTABLE: Final = Limits()
@@ -64,6 +83,9 @@ _CONTAINER: Final = 3
 _ELEMENT: Final = 1
 _SCALAR: Final = 6
 """A quarter of the bytes of the largest number, 22, with the overhead of a list element, rounded up."""
+
+_ACTION: Final = 22
+"""The bytes of an action of an update, besides its path and operands; measured on AWS, in the stricter regions."""
 
 _SIZED: Final = frozenset({str, bytes, list, dict, frozenset})
 SHORT_KEY: Final = 256
@@ -89,11 +111,15 @@ def check_item(
         local: the local indexes, each with the attributes that it holds; see `Local`.
 
     Raises:
+        BadValue: a key in a dict exceeds its limit (portably 65,535 bytes).
         KeyValueError: a partition key is empty.
         ItemTooLarge: a key or the item exceeds its limit. The size of an item (portably 400 KB) includes its names,
             its keys and its copies in local indexes.
     """
-    if _surely_fits(item, key, entries, limits, len(local)):
+    written = _written_at_most(item)
+    if written > MAP_KEY_BYTES and (entity is None or entity.codec.nests):
+        check_map_keys(item.values(), f"the {item.get(TAG, 'item')} under {key}", limits)
+    if _surely_fits(written, key, entries, limits, len(local)):
         return
     check_keys(key, entries, entity, limits)
     if limits.item_bytes is None:
@@ -110,9 +136,41 @@ def check_item(
         )
 
 
-def _surely_fits(item: Item, key: Key, entries: Mapping[str, Key], limits: Limits, copies: int) -> bool:
+def check_map_keys(values: Iterable[Value], where: object, limits: Limits = PORTABLE) -> None:
+    """Refuse dicts in these values that have a key over the limit.
+
+    Args:
+        values: lists and dicts are searched, other values are not.
+        where: the item or call, for the message.
+        limits: the limits of the store.
+
+    Raises:
+        BadValue: a key exceeds its limit (portably 65,535 bytes).
+    """
+    most = limits.map_key_bytes
+    if most is None:
+        return
+    for value in values:
+        kind = type(value)
+        if kind is dict:
+            for key in value:
+                if 4 * len(key) > most and (size := _text_size(key)) > most:
+                    raise BadValue(
+                        f"a dict in {where} has a key of {size} bytes, and {most} are the most; shorten "
+                        f"it: {_short(key)}"
+                    )
+            check_map_keys(value.values(), where, limits)
+        elif kind is list:
+            check_map_keys(value, where, limits)
+
+
+def _written_at_most(item: Item) -> int:
+    """The maximum number of bytes of an item without its keys: a fast estimate that counts each character as 4."""
+    return item.most if type(item) is Draft else 4 * (sum(map(len, item)) + _at_most(item.values()))
+
+
+def _surely_fits(written: int, key: Key, entries: Mapping[str, Key], limits: Limits, copies: int) -> bool:
     """Whether the item certainly exceeds no limit: a fast check that counts each character as 4 bytes."""
-    written = item.most if type(item) is Draft else 4 * (sum(map(len, item)) + _at_most(item.values()))
     most = 2 * sum(map(len, entries))
     for one in (key, *entries.values()):
         length = len(one.partition) + len(one.sort)
@@ -232,6 +290,61 @@ def stored_size(item: Item, key: Key, entries: Mapping[str, Key], local: Collect
         if index not in local:
             size += _text_size(index) + len("pk") + _text_size(index_key.partition)
     return size
+
+
+def check_written(
+    actions: Iterable[Action], entries: Mapping[str, Key | None], target: object, limits: Limits = PORTABLE
+) -> None:
+    """Refuse an update that writes too much, even if the item would stay small.
+
+    In most regions DynamoDB holds what an update expression writes to the limit of an item, also the operands of
+    `SetIfMissing` that are not stored. Measured on AWS: each action costs about 22 bytes besides its operands.
+
+    Args:
+        actions: the lowered actions.
+        entries: the index keys that the update writes; None removes an entry.
+        target: the item, for messages.
+        limits: the limits of the store.
+
+    Raises:
+        ItemTooLarge: the names and values that the update writes exceed the limit of an item (portably 400 KB).
+    """
+    most = limits.item_bytes
+    if most is None or not limits.expressions:
+        return
+    written = [(action.path, _operands(action)) for action in actions]
+    written += [(Path((index,)), list(key)) for index, key in entries.items() if key is not None]
+    names = sum(_ACTION + sum([len(str(part)) for part in path.segments]) for path, _ in written)
+    at_most = 4 * (names + _at_most([value for _, value in written]))
+    if at_most > MAP_KEY_BYTES:
+        check_map_keys([value for _, value in written], target, limits)
+    if at_most <= most:
+        return
+    sizes = [_ACTION + _text_size("".join(map(str, path.segments))) + _value_size(value) for path, value in written]
+    if (size := sum(sizes)) > most:
+        largest = written[sizes.index(max(sizes))][0]
+        raise ItemTooLarge(
+            f"the update of {target} writes {size} bytes with its names and index keys, and {most} are the most, also "
+            f"if they replace others or are not stored; the largest part is {largest}: change less in one call, or put "
+            "the whole item"
+        )
+
+
+def _operands(action: Action) -> Value:
+    """The values that an action writes."""
+    match action:
+        case Set(_, value) | SetIfMissing(_, value):
+            return value
+        case Append(_, values, start) | Prepend(_, values, start):
+            return [*start, *values]
+        case AddTo(_, members) | DiscardFrom(_, members):
+            return members
+        case Increment(_, by, start):
+            return [by, start]
+        case Remove():
+            return None
+        case _:
+            assert_never(action)
 
 
 def _copied_size(item: Item, key: Key, entries: Mapping[str, Key], local: Local, whole: int) -> int:

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from attrs import frozen
 
-from odm.codec import TAG, TTL_ATTRIBUTE
+from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Item, Missing, Not, Or, Path, Value
 from odm.schema.entity import EntitySchema
@@ -84,6 +84,12 @@ def has_tag(tag: str) -> Condition:
     return Compare("=", Path((TAG,)), Const(tag))
 
 
+def version_is(entity: EntitySchema) -> Condition:
+    """The item was written by a model of the entity's version."""
+    path = Path((VERSION,))
+    return Missing(path) if entity.version == 1 else Compare("=", path, Const(entity.version))
+
+
 def of_tags(tags: Iterable[str]) -> Condition:
     """The item belongs to one of the entities of these tags."""
     choices = [Const(tag) for tag in sorted(tags)]
@@ -95,6 +101,15 @@ def of_tags(tags: Iterable[str]) -> Condition:
 def over_own(tag: str) -> Condition:
     """The item is absent or has this tag: the condition of a write with a ``tag``."""
     return Or((ABSENT, has_tag(tag)))
+
+
+def guarded(tag: str | None, condition: Condition | None) -> Condition | None:
+    """The condition of a write, extended so that it never overwrites an item without this tag; see `requests.Put`."""
+    if tag is None or condition == ABSENT or requires(condition, has_tag(tag)):
+        return condition
+    if condition is None or holds(condition, None):
+        return every(over_own(tag), condition)
+    return every(has_tag(tag), condition)
 
 
 def requires(condition: Condition | None, part: Condition) -> bool:

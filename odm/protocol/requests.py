@@ -6,6 +6,8 @@ that the docstring of the request states. Keys are ordered by their UTF-8 bytes,
 strings. Every range is ``[lo, hi)``.
 """
 
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, assert_never, cast
 
@@ -116,11 +118,15 @@ class Update(_Patterned):
 
 @frozen
 class Delete(_Patterned):
-    """Remove one item with its index entries. Response: ``Written | Refused``. ``tag`` is as for a `Put`."""
+    """Remove one item with its index entries. Response: ``Written | Refused``. ``tag`` is as for a `Put`.
+
+    ``unindexed``: items with such a key never have index entries, because their entity has no access patterns.
+    """
 
     key: Key
     condition: Condition | None = None
     tag: str | None = field(default=None, kw_only=True, repr=False)
+    unindexed: bool = field(default=False, kw_only=True, eq=False, repr=False)
 
 
 @frozen
@@ -165,9 +171,10 @@ class Query(_Patterned):
     """One page of the items of a partition, by key range. Response: `Page`.
 
     ``lo`` and ``hi`` bound the sort key (of the index, if ``index`` is set); if ``hi`` is None, to the end. ``limit``
-    is the most items to return *after* the filter; None: the backend chooses the size of a page. ``after``: continue
-    after this position, in the order of the query. ``count``: only the number of items is needed; items and positions
-    may be left out.
+    is the most items to return *after* the filter; None: the backend chooses the size of a page. ``examine``: the page
+    ends after about as many items were read *before* the filter, which bounds its cost; None: it ends where the limit
+    or the backend ends it. ``after``: continue after this position, in the order of the query. ``count``: only the
+    number of items is needed; items and positions may be left out.
     """
 
     partition: str
@@ -180,6 +187,7 @@ class Query(_Patterned):
     after: Position | None = None
     consistent: bool = True
     count: bool = False
+    examine: int | None = None
 
 
 class Part(NamedTuple):
@@ -266,11 +274,33 @@ class Gather:
     keep: bool = False
 
 
+class Wait(ABC):
+    """A request of the core that no backend gets: the caller waits."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait, blocking."""
+
+    @abstractmethod
+    async def wait_async(self) -> None:
+        """Wait without blocking the event loop."""
+
+
 @frozen
-class Sleep:
+class Sleep(Wait):
     """A pause before a retry, as a native request or as a request of the core."""
 
     seconds: float
+
+    def wait(self) -> None:
+        time.sleep(self.seconds)
+
+    async def wait_async(self) -> None:
+        import asyncio  # slow to import, and few programs need it
+
+        await asyncio.sleep(self.seconds)
 
     def __str__(self) -> str:
         return f"sleep {self.seconds:.3f}s"
@@ -316,7 +346,8 @@ class Page:
     ``positions`` are in the order of ``items``. ``next`` is the position after which the next page begins; None exactly
     if the backend knows that no item follows. An empty page may have a ``next``. ``entries``, if a `Scan` requested
     them, are in the order of ``items``: index name to stored index key. ``strangers``: the number of items, counted by
-    a request with ``count``, that have a tag that no entity of the schema has, or that have no tag.
+    a request with ``count``, that have a tag that no entity of the schema has, or that have no tag. ``examined``: the
+    number of items that were read before the filter.
     """
 
     items: Sequence[Item] = ()
@@ -325,6 +356,7 @@ class Page:
     count: int = field(default=Factory(lambda self: len(self.items), takes_self=True))
     entries: Sequence[Mapping[str, Key]] = ()
     strangers: int = 0
+    examined: int = field(default=Factory(lambda self: self.count, takes_self=True), eq=False)
 
 
 __all__ = [

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from itertools import combinations
+from itertools import chain, combinations
 
-from odm.codec.attributes import is_attribute_name
+from odm.codec.attributes import TAG, TTL_ATTRIBUTE, is_attribute_name
 from odm.entities.patterns import Pattern
 from odm.errors import SchemaError
 from odm.keys import Template, can_equal, can_overlap
@@ -16,6 +16,15 @@ MAX_INDEXES = 20
 
 MAX_LOCAL_INDEXES = 5
 """Maximum local secondary indexes of a DynamoDB table (AWS: Service quotas)."""
+
+MAX_PROJECTED = 20
+"""Maximum attributes that the projection of an index names (AWS: Service quotas)."""
+
+MAX_PROJECTED_TOGETHER = 100
+"""Maximum attributes in the projections of all indexes of a table, counted once per index (same source)."""
+
+MAX_KEY_NAME = 255
+"""Maximum characters in the name of a key attribute or projected attribute (AWS: CreateTable)."""
 
 NAMES = "3 to 255 characters, each a letter of A-Z, a digit, '_', '.' or '-'"
 """DynamoDB's rule for names of tables and indexes, the strictest of the backends."""
@@ -111,6 +120,8 @@ def check_indexes(schema: Schema) -> None:
                 f"{pattern.entity}.{pattern.name}: {index.name!r} cannot name an index; a name has {NAMES}: "
                 'give it one with index="..."'
             )
+    _check_projections(schema)
+    _check_attribute_names(schema)
     of_indexes = {key for index in schema.indexes.values() for key in index.keys}
     for key in schema.keys:
         if key.startswith("_") or key in of_indexes:
@@ -126,6 +137,36 @@ def check_indexes(schema: Schema) -> None:
                     f"{entity.name}.{field}: the stored name {stored!r} is already a key attribute of table "
                     f'{schema.name!r}; store the field under another name with Annotated[..., Stored("...")]'
                 )
+
+
+def _check_projections(schema: Schema) -> None:
+    """Check the number of attributes that indexes project, which is limited on DynamoDB."""
+    together = 0
+    for index in schema.indexes.values():
+        held = index.held or ()
+        together += len(held)
+        if len(held) > MAX_PROJECTED:
+            raise SchemaError(
+                f"index {index.name!r} of table {schema.name!r} projects {len(held)} attributes in addition to keys "
+                f"(including {TAG} and {TTL_ATTRIBUTE}), but DynamoDB allows {MAX_PROJECTED}: name fewer fields in "
+                "projection="
+            )
+    if together > MAX_PROJECTED_TOGETHER:
+        raise SchemaError(
+            f"the indexes of table {schema.name!r} project {together} attributes in addition to keys, but DynamoDB "
+            f"allows {MAX_PROJECTED_TOGETHER} together: name fewer fields in projection="
+        )
+
+
+def _check_attribute_names(schema: Schema) -> None:
+    """Check the names of key attributes and projected attributes, which are shorter than others on DynamoDB."""
+    indexes = schema.indexes.values()
+    for name in chain(schema.keys, *(index.keys for index in indexes), *(index.held or () for index in indexes)):
+        if len(name) > MAX_KEY_NAME:
+            raise SchemaError(
+                f"table {schema.name!r}: DynamoDB allows {MAX_KEY_NAME} characters in the name of a key attribute or "
+                f"projected attribute, but {name[:40]!r}... has {len(name)}: use a shorter name"
+            )
 
 
 def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mapping[str, tuple[str, str]]) -> None:

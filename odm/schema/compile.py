@@ -98,7 +98,7 @@ def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern],
     lowered = {}
     for name, pattern in others.items():
         try:
-            when = None if pattern.when is None else codec.lower(pattern.when)
+            when = None if pattern.when is None else codec.lower_stored(pattern.when)
         except BadValue as error:
             raise SchemaError(f"{cls.__name__}.{name}: when= {error}") from error
         lowered[name] = evolve(pattern, when=when, projection=_projection(cls, codec, patterns[name]))

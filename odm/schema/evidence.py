@@ -14,7 +14,7 @@ from odm.errors import OdmError
 from odm.expressions.nodes import Item
 from odm.keys import suffixes, suffixes_leaving
 from odm.schema.entity import EntitySchema, Key, PatternSchema
-from odm.schema.lockfile import Finding, Level
+from odm.schema.lockfile import Finding, Level, backfill_of
 from odm.schema.model import Schema
 
 
@@ -104,7 +104,7 @@ def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> 
         yield _Tally("backfill", _where(pattern), "entry to move", effect, fix, _text(found), _text(made))
         return
     states: dict[str, Any] = {"was": _text(found), "now": _text(made)}
-    again = f"put() every stored {pattern.entity} again"
+    again = backfill_of(_where(pattern))
     if found is None:
         effect = f"are not in index {pattern.index!r} (such as {_text(stored.key)})"
         yield _Tally("backfill", _where(pattern), "lacking entry", effect, again, **states)

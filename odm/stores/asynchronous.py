@@ -1,28 +1,24 @@
 """`AsyncStore`: the interface of odm for asyncio: the methods of `Store`, with ``await`` and ``async for``."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.procedures import read
+from odm.procedures import read, scan
 from odm.procedures.calls import Calls, Procedure, started
-from odm.procedures.raw import PAGE, RawItem
-from odm.procedures.read import Reading, Scanning
 from odm.procedures.session import Page
-from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, aperform, arun
-from odm.stores.base import BaseStore
 from odm.stores.batches import AsyncBatch
+from odm.stores.maintenance import AsyncMaintenance
 from odm.stores.transactions import AsyncTransaction
 
 E = TypeVar("E", bound=Entity)
 R = TypeVar("R")
 
 
-class AsyncStore(BaseStore):
+class AsyncStore(AsyncMaintenance):
     """A table on a backend, for asyncio. As an async context manager it closes its connections.
 
     Args:
@@ -31,7 +27,7 @@ class AsyncStore(BaseStore):
         prefix: prepended to the table's name on the backend, as in ``prefix="prod-"``; a cursor of a store with another
             prefix is refused.
         cursor_secret: the key that signs cursors, so that a client cannot forge one.
-        limits: "portable": the key and item limits that hold on every backend; "native": those of this backend, so that
+        limits: "portable": the limits that hold on every backend; "native": those of this backend, so that
             its items may not fit on another one.
         on_unknown: what every call does with a stored item whose tag no entity of the table has: "raise" ItemInvalid,
             or "skip" it as if it did not exist. In both cases no call changes or removes the item: a put, insert or
@@ -56,9 +52,7 @@ class AsyncStore(BaseStore):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -67,22 +61,10 @@ class AsyncStore(BaseStore):
         if connection is not None:
             await connection.aclose()
 
-    async def _send(self, request: req.Request) -> Any:
-        _, send = self._call()
-        return await send(request)
-
     async def run(self, procedure: Callable[[Calls], CoreGen[R]]) -> R:
         """Run an `odm.procedure`; as `odm.Store.run`."""
         _, send = self._call()
         return await arun(started(procedure, self._current_calls()), send)
-
-    async def create(self) -> None:
-        """Create the table with its indexes, column families and TTL; does not change what exists."""
-        await self._send(req.CreateTables())
-
-    async def drop(self) -> None:
-        """Delete the table with all its items; no error if it does not exist."""
-        await self._send(req.DropTables())
 
     @overload
     async def get(self, which: type[E], /, **key: Any) -> E | None: ...
@@ -265,26 +247,6 @@ class AsyncStore(BaseStore):
         calls, send = self._call()
         return await arun(calls.delete_all(query), send)
 
-    async def reshard(self, query: Query[Any]) -> int:
-        """Move index entries from the old shards to the current ones, for a pattern with ``Shards(..., was=...)``.
-
-        Programs with this model can read and write meanwhile and find every entry once, except for the few cases that
-        `odm.patterns.write_sharding` describes. Not atomic, but resumable: after a failure, call it again. Remove
-        ``was=`` when no program with the older model writes any more and this returns 0 for every partition. Moving an
-        entry is one update, which changes nothing else of the item, not even its Revision.
-
-        Args:
-            query: a call of the pattern, as for `query`: the partition, or the part of it, to move.
-
-        Returns:
-            The number of entries moved.
-
-        Raises:
-            BadValue: the pattern has no ``was=``.
-        """
-        calls, send = self._call()
-        return await arun(calls.reshard(query), send)
-
     def query(self, query: Query[E], *, consistent: bool = True) -> AsyncIterator[E]:
         """The results of a query, read page by page while you iterate.
 
@@ -296,16 +258,22 @@ class AsyncStore(BaseStore):
             NoAccessPattern: no declared pattern serves a ``select``.
             BadValue: a value or condition does not fit the model.
         """
-        return self._chunks(self._session.begin(query, consistent=consistent))
+        return self._results(read.chunk, self._session.begin(query, consistent=consistent))
 
-    async def _chunks(self, reading: Reading | None) -> AsyncIterator[Any]:
-        while reading is not None:
-            items, reading = await arun(read.chunk(self._session.context, reading), self._call()[1])
+    async def _results(self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any) -> AsyncIterator[Any]:
+        while going is not None:
+            items, going = await arun(chunk(self._session.context, going), self._call()[1])
             for item in items:
                 yield item
 
     async def page(
-        self, query: Query[E], *, size: int = 25, after: str | None = None, consistent: bool = True
+        self,
+        query: Query[E],
+        *,
+        size: int = 25,
+        after: str | None = None,
+        consistent: bool = True,
+        max_requests: int | None = None,
     ) -> Page[E]:
         """One page of a query's results.
 
@@ -314,12 +282,16 @@ class AsyncStore(BaseStore):
             size: number of results, 1 or more.
             after: the cursor of the previous page.
             consistent: as for `query`.
+            max_requests: the most requests to send: the page may then be short, even empty, and its cursor continues
+                after what was read. A query of several shards needs at least one for each.
 
         Raises:
             BadCursor: the cursor is damaged or belongs to another query.
+            Unsupported: ``max_requests`` while entries move to other shards (``was=``).
         """
         calls, send = self._call()
-        return await arun(calls.page(query, size=size, after=after, consistent=consistent), send)
+        read_page = calls.page(query, size=size, after=after, consistent=consistent, max_requests=max_requests)
+        return await arun(read_page, send)
 
     async def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
         """The first result of a query, or None."""
@@ -343,12 +315,7 @@ class AsyncStore(BaseStore):
     ) -> AsyncIterator[E]: ...
     @overload
     def scan(
-        self,
-        /,
-        *,
-        consistent: bool = True,
-        segments: int | None = None,
-        segment: tuple[int, int] | None = None,
+        self, /, *, consistent: bool = True, segments: int | None = None, segment: tuple[int, int] | None = None
     ) -> AsyncIterator[Entity]: ...
     def scan(
         self,
@@ -374,30 +341,7 @@ class AsyncStore(BaseStore):
             Unsupported: ``segment`` on Bigtable, which divides a table differently each time: use ``segments``.
         """
         chunks = self._session.begin_scan(entity, conditions, consistent=consistent, segments=segments, segment=segment)
-        return self._scan_chunks(chunks)
-
-    async def _scan_chunks(self, scanning: Scanning | None) -> AsyncIterator[Any]:
-        while scanning is not None:
-            items, scanning = await arun(read.scan_chunk(self._session.context, scanning), self._call()[1])
-            for item in items:
-                yield item
-
-    async def parts(self, parts: int) -> list[str]:
-        """Divide the table into parts that several workers read in parallel; as `odm.Store.parts`."""
-        calls, send = self._call()
-        return await arun(calls.parts(parts), send)
-
-    async def scan_page(
-        self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
-    ) -> Page[RawItem]:
-        """A page of the whole table, or of a part of it, as raw items; as `odm.Store.scan_page`."""
-        calls, send = self._call()
-        return await arun(calls.scan_page(after, size=size, expired=expired, consistent=consistent), send)
-
-    async def put_raw(self, items: Sequence[RawItem]) -> None:
-        """Write raw items unchanged; replaces items under their keys; as `odm.Store.put_raw`."""
-        calls, send = self._call()
-        await arun(calls.put_raw(items), send)
+        return self._results(scan.chunk, chunks)
 
     def batch(self) -> AsyncBatch:
         """Many unconditional puts and deletes in few requests: ``async with db.batch() as b: await b.put(...)``.

@@ -110,8 +110,8 @@ class BaseStore:
     ) -> Self:
         """A copy of this store with other options, for some calls: ``db.with_options(timeout=0.5).get(...)``.
 
-        It shares everything else with this store, also the connections: closing one closes both. Each pair of timeout
-        and retries has its own pool of connections, so use few different pairs.
+        It shares everything else with this store, also the connections: closing one closes both. On DynamoDB
+        each timeout has its own pool of connections, so use few different ones.
 
         Args:
             timeout: as for the store, in seconds; None: the value of this store.
@@ -179,6 +179,7 @@ class BaseStore:
                     **self._settings,
                     encode=connection.encode,
                     transaction_unsupported_reason=connection.transaction_unsupported_reason,
+                    turns=connection.turns,
                 )
                 if not context.transactions:
                     check_companions(named, transactions=False)
@@ -234,7 +235,7 @@ class BaseStore:
         write: "Literal['put', 'insert', 'delete'] | None" = None,
         when: Condition | bool | None = None,
     ) -> Explanation:
-        """What a call would do, without sending it: pattern, index, partitions and range, filter, requests.
+        """What a call would do, without sending it: pattern, index, key range, filter with its cost, requests.
 
         ``explain(query)`` explains a read, ``explain(entity)`` its put, ``explain(entity_or_key, set_(...))`` an
         update, ``explain(entity_or_key, write="delete")`` a delete.

@@ -1,6 +1,6 @@
 """`StoreCalls`: the calls of a store as generators, on its session."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
@@ -10,6 +10,8 @@ from odm.entities.query import Query
 from odm.errors import ItemNotFound
 from odm.expressions.nodes import Action, Condition
 from odm.procedures import raw, read, store_writes
+from odm.procedures.backfill import backfill
+from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
 from odm.procedures.calls import Calls, Companion, Procedure, whole_procedure
 from odm.procedures.companion_commit import write_each
@@ -18,6 +20,7 @@ from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.concurrent import concurrent, counted
 from odm.procedures.context import Context
 from odm.procedures.get_many import get_many
+from odm.procedures.load_new import load_new
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.reshard import reshard
 from odm.procedures.session import Page, Session
@@ -83,6 +86,9 @@ class StoreCalls(Calls):
     def insert(self, entity: Any) -> CoreGen[Any]:
         return store_writes.insert(self._context, self, entity)
 
+    def load_new(self, entities: Iterable[Entity]) -> CoreGen[None]:
+        return load_new(self._context, self, entities)
+
     def update(
         self,
         which: Entity | Query[Any],
@@ -105,6 +111,17 @@ class StoreCalls(Calls):
     def reshard(self, query: Query[Any]) -> CoreGen[int]:
         return reshard(self._context, self._session.query(query))
 
+    def backfill(
+        self,
+        target: object,
+        *,
+        rate: float | None = None,
+        after: str | None = None,
+        size: int = PAGE,
+        on_progress: Callable[[Backfilled], object] | None = None,
+    ) -> CoreGen[Backfilled]:
+        return backfill(self._session, self, target, rate=rate, after=after, size=size, on_progress=on_progress)
+
     def query(self, query: Query[Any], *, consistent: bool = True) -> CoreGen[list[Any]]:
         reading = self._session.begin(query, consistent=consistent)
         found: list[Any] = []
@@ -114,9 +131,15 @@ class StoreCalls(Calls):
         return found
 
     def page(
-        self, query: Query[Any], *, size: int = 25, after: str | None = None, consistent: bool = True
+        self,
+        query: Query[Any],
+        *,
+        size: int = 25,
+        after: str | None = None,
+        consistent: bool = True,
+        max_requests: int | None = None,
     ) -> CoreGen[Page[Any]]:
-        return self._session.page(self._session.begin(query, consistent=consistent, after=after), size)
+        return self._session.page(self._session.begin(query, consistent=consistent, after=after), size, max_requests)
 
     def first(self, query: Query[Any], *, consistent: bool = True) -> CoreGen[Any]:
         return read.first(

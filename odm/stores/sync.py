@@ -1,28 +1,24 @@
 """`Store`: the sync interface of odm. Each method runs one operation. `AsyncStore` is the async one."""
 
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.procedures import read
+from odm.procedures import read, scan
 from odm.procedures.calls import Calls, Procedure, started
-from odm.procedures.raw import PAGE, RawItem
-from odm.procedures.read import Reading, Scanning
 from odm.procedures.session import Page
-from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, perform, run
-from odm.stores.base import BaseStore
 from odm.stores.batches import Batch
+from odm.stores.maintenance import Maintenance
 from odm.stores.transactions import Transaction
 
 E = TypeVar("E", bound=Entity)
 R = TypeVar("R")
 
 
-class Store(BaseStore):
+class Store(Maintenance):
     """A table on a backend. Thread-safe; as a context manager it closes its connections.
 
     Args:
@@ -31,7 +27,7 @@ class Store(BaseStore):
         prefix: prepended to the table's name on the backend, as in ``prefix="prod-"``; a cursor of a store with another
             prefix is refused.
         cursor_secret: the key that signs cursors, so that a client cannot forge one.
-        limits: "portable": the key and item limits that hold on every backend; "native": those of this backend, so that
+        limits: "portable": the limits that hold on every backend; "native": those of this backend, so that
             its items may not fit on another one.
         on_unknown: what every call does with a stored item whose tag no entity of the table has: "raise" ItemInvalid,
             or "skip" it as if it did not exist. In both cases no call changes or removes the item: a put, insert or
@@ -56,9 +52,7 @@ class Store(BaseStore):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -81,14 +75,6 @@ class Store(BaseStore):
         """
         _, send = self._call()
         return run(started(procedure, self._current_calls()), send)
-
-    def create(self) -> None:
-        """Create the table with its indexes, column families and TTL; does not change what exists."""
-        self._call()[1](req.CreateTables())
-
-    def drop(self) -> None:
-        """Delete the table with all its items; no error if it does not exist."""
-        self._call()[1](req.DropTables())
 
     @overload
     def get(self, which: type[E], /, **key: Any) -> E | None: ...
@@ -266,26 +252,6 @@ class Store(BaseStore):
         calls, send = self._call()
         return run(calls.delete_all(query), send)
 
-    def reshard(self, query: Query[Any]) -> int:
-        """Move index entries from the old shards to the current ones, for a pattern with ``Shards(..., was=...)``.
-
-        Programs with this model can read and write meanwhile and find every entry once, except for the few cases that
-        `odm.patterns.write_sharding` describes. Not atomic, but resumable: after a failure, call it again. Remove
-        ``was=`` when no program with the older model writes any more and this returns 0 for every partition. Moving an
-        entry is one update, which changes nothing else of the item, not even its Revision.
-
-        Args:
-            query: a call of the pattern, as for `query`: the partition, or the part of it, to move.
-
-        Returns:
-            The number of entries moved.
-
-        Raises:
-            BadValue: the pattern has no ``was=``.
-        """
-        calls, send = self._call()
-        return run(calls.reshard(query), send)
-
     def query(self, query: Query[E], *, consistent: bool = True) -> Iterator[E]:
         """The results of a query, read page by page while you iterate.
 
@@ -297,14 +263,22 @@ class Store(BaseStore):
             NoAccessPattern: no declared pattern serves a ``select``.
             BadValue: a value or condition does not fit the model.
         """
-        return self._chunks(self._session.begin(query, consistent=consistent))
+        return self._results(read.chunk, self._session.begin(query, consistent=consistent))
 
-    def _chunks(self, reading: Reading | None) -> Iterator[Any]:
-        while reading is not None:
-            items, reading = run(read.chunk(self._session.context, reading), self._call()[1])
+    def _results(self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any) -> Iterator[Any]:
+        while going is not None:
+            items, going = run(chunk(self._session.context, going), self._call()[1])
             yield from items
 
-    def page(self, query: Query[E], *, size: int = 25, after: str | None = None, consistent: bool = True) -> Page[E]:
+    def page(
+        self,
+        query: Query[E],
+        *,
+        size: int = 25,
+        after: str | None = None,
+        consistent: bool = True,
+        max_requests: int | None = None,
+    ) -> Page[E]:
         """One page of a query's results.
 
         Args:
@@ -312,12 +286,15 @@ class Store(BaseStore):
             size: number of results, 1 or more.
             after: the cursor of the previous page.
             consistent: as for `query`.
+            max_requests: the most requests to send: the page may then be short, even empty, and its cursor continues
+                after what was read. A query of several shards needs at least one for each.
 
         Raises:
             BadCursor: the cursor is damaged or belongs to another query.
+            Unsupported: ``max_requests`` while entries move to other shards (``was=``).
         """
         calls, send = self._call()
-        return run(calls.page(query, size=size, after=after, consistent=consistent), send)
+        return run(calls.page(query, size=size, after=after, consistent=consistent, max_requests=max_requests), send)
 
     def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
         """The first result of a query, or None."""
@@ -341,12 +318,7 @@ class Store(BaseStore):
     ) -> Iterator[E]: ...
     @overload
     def scan(
-        self,
-        /,
-        *,
-        consistent: bool = True,
-        segments: int | None = None,
-        segment: tuple[int, int] | None = None,
+        self, /, *, consistent: bool = True, segments: int | None = None, segment: tuple[int, int] | None = None
     ) -> Iterator[Entity]: ...
     def scan(
         self,
@@ -372,64 +344,7 @@ class Store(BaseStore):
             Unsupported: ``segment`` on Bigtable, which divides a table differently each time: use ``segments``.
         """
         chunks = self._session.begin_scan(entity, conditions, consistent=consistent, segments=segments, segment=segment)
-        return self._scan_chunks(chunks)
-
-    def _scan_chunks(self, scanning: Scanning | None) -> Iterator[Any]:
-        while scanning is not None:
-            items, scanning = run(read.scan_chunk(self._session.context, scanning), self._call()[1])
-            yield from items
-
-    def parts(self, parts: int) -> list[str]:
-        """Divide the table into parts that several workers read in parallel, each with `scan_page`.
-
-        Args:
-            parts: how many, 1 to 1000; Bigtable may return fewer.
-
-        Returns:
-            The cursor at which each part begins. The limits of a part never change, whatever is written; all items of a
-            partition are in one part.
-        """
-        calls, send = self._call()
-        return run(calls.parts(parts), send)
-
-    def scan_page(
-        self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
-    ) -> Page[RawItem]:
-        """A page of the whole table, or of a part of it, as raw items.
-
-        Args:
-            after: the cursor of the previous page, or one of `parts`; None: start of the table. A cursor can be saved.
-                It shows the position of the scan and the key stored there, so protect it like the data.
-            size: the most items to read, 1 or more; the backend may end a page sooner.
-            expired: include expired items that are still stored.
-            consistent: False: cheaper, may miss the newest writes.
-
-        Returns:
-            The page. It may have fewer items, even none, and still a cursor; the cursor is None only at the end of the
-            table or part. Each ``item.entity`` is what `scan` returns.
-
-        Raises:
-            BadCursor: the cursor is damaged or belongs to another table or backend.
-            ItemInvalid: an item does not fit its model.
-        """
-        calls, send = self._call()
-        return run(calls.scan_page(after, size=size, expired=expired, consistent=consistent), send)
-
-    def put_raw(self, items: Sequence[RawItem]) -> None:
-        """Write raw items unchanged, in few requests; replaces items under their keys. Not atomic.
-
-        It does not check or increment a Revision, trim (``keep=``) or write companions. It computes the index entries
-        again, by the current models.
-
-        Args:
-            items: from `scan_page`, of this store or of another one of the same table.
-
-        Raises:
-            ItemTooLarge: an item is larger than this store allows; nothing was sent.
-            Throttled: ``left`` has the items that were not written.
-        """
-        calls, send = self._call()
-        run(calls.put_raw(items), send)
+        return self._results(scan.chunk, chunks)
 
     def batch(self) -> Batch:
         """Many unconditional puts and deletes in few requests: ``with db.batch() as batch: batch.put(...)``.

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from odm import TTL, AccessPattern, Entity, PrimaryKey, Revision, Stored, Table, field, upgrade
 
@@ -17,6 +17,8 @@ parcels = Table("parcels")
 parcels_v2 = Table("parcels")
 memos = Table("memos")
 memos_locked = Table("memos")
+gadgets = Table("gadgets")
+gadgets_grown = Table("gadgets")
 bags = Table("bags")
 bags_v2 = Table("bags")
 kept = Table("kept")
@@ -162,6 +164,42 @@ class BagV2(Entity, table=bags_v2, tag="Bag", version=2):
     def count(item: dict[str, Any]) -> dict[str, Any]:
         """Version 1 had no size."""
         return {**item, "size": len(item["contents"])}
+
+
+class Gadget(Entity, table=gadgets):
+    """Before the fields of `GrownGadget` were added; of the same version."""
+
+    gadget_id: str
+    kind: str = "a"
+
+    primary = PrimaryKey("GADGETS", "{gadget_id}")
+
+
+class Made(BaseModel):
+    """How a gadget is made."""
+
+    size: str = "M"
+
+
+class GrownGadget(Entity, table=gadgets_grown, tag="Gadget"):
+    """Has more fields, which have defaults."""
+
+    gadget_id: str
+    kind: str = "a"
+    n: int = 5
+    top: int | None = 5
+    words: list[str] = ["x"]
+    made: Made = Made()
+
+    primary = PrimaryKey("GADGETS", "{gadget_id}")
+
+
+class Screw(Entity, table=gadgets_grown):
+    """Shares its partition with gadgets, and has none of their fields."""
+
+    gadget_id: str
+
+    primary = PrimaryKey("GADGETS", "SCREW#{gadget_id}")
 
 
 # --- entities of which the newest are kept

@@ -164,8 +164,8 @@ class Stores:
 
     def rival_deletes(self, entity: Entity) -> None:
         """Another writer deletes this entity just before the next write."""
-        context = _context(entity)
-        self._watched.rivals.append(delete_request(context, context.schema.target(entity)))
+        target = _context(entity).schema.target(entity)
+        self._watched.rivals.append(delete_request(target, target.entity.tag))
 
 
 def _context(entity: Entity) -> Context:

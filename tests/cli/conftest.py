@@ -68,6 +68,7 @@ class Application:
         path = self.folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(source, encoding="utf-8")
+        _forget(self.folder)
 
     def change(self, *changes: tuple[str, str]) -> None:
         """Replace texts in shop.py."""

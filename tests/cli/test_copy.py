@@ -17,7 +17,7 @@ from odm import Store
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile
-from odm.cli.copy import store_at
+from odm.cli.locations import store_at
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage
 from odm.protocol.connection import Backend

@@ -31,8 +31,8 @@ def test_the_day_of_a_developer(run: Run, application: Application) -> None:
     assert checked.code == 1
     assert checked.out == (
         'orphans   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}": entries of '
-        "stored items stay under the old template, where queries do not look; put() every stored Customer again, or "
-        "give the pattern a new index name and backfill it\n"
+        "stored items stay under the old template, where queries do not look; odm backfill shop:shop Customer.by_email "
+        "PLACE, or give the pattern a new index name and backfill it\n"
     )
     assert checked.line == (
         "odm: table shop does not match odm.lock: 1 orphans stored data; "
@@ -61,6 +61,9 @@ def test_what_orphans_nothing_must_be_locked_too(
     checked = run("check", "shop")
     assert checked.code == 1
     assert checked.out.startswith(f"{level:<8}  ")
+    assert ("create() the index, then odm backfill shop Order.by_status PLACE\n" in checked.out) is (
+        level == "backfill"
+    )
     assert checked.line.endswith("run odm lock shop\n")
     locked = run("lock", "shop")
     assert (locked.code, locked.err) == (0, "")
@@ -100,6 +103,35 @@ def test_several_tables_in_one_file(run: Run, application: Application) -> None:
     assert sorted(json.loads((application.folder / "keys.json").read_text())["tables"]) == ["archive", "shop"]
     assert run("check", "shop", "--file", "keys.json").code == 0
     assert run("check", "archive", "--file", "keys.json").code == 0
+
+
+def test_a_file_of_an_earlier_format(run: Run, application: Application) -> None:
+    """The tables in a file are locked one by one, so each has its own format."""
+    application.change(WITH_NOTE)
+    application.write(SHOP.replace('Table("shop")', 'Table("archive")'), "archive.py")
+    for module in ("shop", "archive"):
+        run("lock", module)
+    path = application.folder / "odm.lock"
+    whole = json.loads(path.read_text())
+    assert whole["format"] == 2
+    for table in whole["tables"].values():
+        assert table.pop("format") == 2
+        for entity in table["entities"].values():
+            for field in entity["fields"].values():
+                field.pop("default", None)
+    path.write_text(json.dumps({**whole, "format": 1}))
+    effect = "was locked by an odm that did not record defaults, configuration, validators and narrow types"
+    checked = run("check", "shop")
+    assert checked.code == 1
+    assert checked.out.startswith(f"backfill  table shop: format 1 → 2: the table {effect}, so that a change of ")
+    assert "Customer.note" in checked.out
+    assert run("lock", "shop").code == 0
+    assert json.loads(path.read_text())["format"] == 2
+    assert run("check", "shop").code == 0
+    checked = run("check", "archive")
+    assert checked.code == 1
+    assert checked.out.startswith(f"backfill  table archive: format 1 → 2: the table {effect}, so that a change of ")
+    assert checked.out.count("\n") == 1
 
 
 def test_a_table_that_is_not_locked_yet(run: Run, application: Application) -> None:

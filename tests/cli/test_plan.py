@@ -117,7 +117,7 @@ def test_a_key_that_changed_under_data_is_refused(
     assert "orphans   Customer.primary: stored key" in refused.out
     assert "orphans   Customer.by_email: stored entry" in refused.out
     assert "2 of 2 items read have an entry in index 'by_email'" in refused.out
-    assert "put() every stored Customer again" in refused.out
+    assert "odm backfill shop:shop Customer.by_email PLACE" in refused.out
     assert ('orphans   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}"' in refused.out) is locked
     orphans = 4 if locked else 2
     backfill = ", 1 needs a backfill" * locked
@@ -160,7 +160,7 @@ def test_entries_that_lack_are_named_until_they_are_written(
     assert planned.code == 1
     assert planned.out.startswith("backfill  Customer.by_email: lacking entry (")
     assert "2 of 2 items read are not in index 'by_email'" in planned.out
-    assert planned.line.endswith("does not match the models: 1 needs a backfill; write the items again\n")
+    assert planned.line.endswith("does not match the models: 1 needs a backfill; backfill the items\n")
     fill()
     assert cloud("plan").code == 0
 

@@ -8,7 +8,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from tests.conformance import bigtable_probes, moto
+from tests.conformance import bigtable_probes, dynoxide, moto
 from tests.conformance import dynamodb_local as local
 from tests.conformance.probes import PROBES, Service, outcome
 
@@ -24,9 +24,9 @@ def table(first: str) -> list[dict[str, str]]:
     return [dict(zip(titles, row, strict=True)) for row in rows]
 
 
-@pytest.fixture(scope="module", params=["moto", "DynamoDB Local"])
+@pytest.fixture(scope="module", params=["moto", "DynamoDB Local", "Dynoxide"])
 def service(request: pytest.FixtureRequest) -> Iterator[tuple[str, Service]]:
-    fixture = {"moto": "moto_server", "DynamoDB Local": "dynamodb_local"}[request.param]
+    fixture = {"moto": "moto_server", "DynamoDB Local": "dynamodb_local", "Dynoxide": "dynoxide"}[request.param]
     session = boto3.Session("differences", "secret", region_name="eu-west-1")
     config = Config(parameter_validation=False, retries={"total_max_attempts": 1})
     client = session.client("dynamodb", endpoint_url=request.getfixturevalue(fixture), config=config)
@@ -48,7 +48,9 @@ def test_every_request_of_the_page_is_sent() -> None:
     assert [row["request"] for row in table("request")] == list(PROBES)
 
 
-@pytest.mark.parametrize(("name", "faults"), [("moto", moto.FAULTS), ("DynamoDB Local", local.FAULTS)])
+@pytest.mark.parametrize(
+    ("name", "faults"), [("moto", moto.FAULTS), ("DynamoDB Local", local.FAULTS), ("Dynoxide", dynoxide.FAULTS)]
+)
 def test_the_page_names_what_a_service_fails(name: str, faults: Mapping[str, str]) -> None:
     said = {row["test"].strip("`"): row[name] for row in table("test") if row[name] != "passes"}
     assert said == {test: re.sub(rf"^{name} [\d.]+ ", "", reason) for test, reason in faults.items()}

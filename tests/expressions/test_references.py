@@ -115,10 +115,11 @@ def test_two_references_can_be_compared() -> None:
     )
 
 
-def test_equal_to_none_also_holds_for_what_is_not_stored() -> None:
-    is_none = Or((Missing(NOTE), Compare("=", NOTE, Const(None))))
-    assert (Order.note == None) == is_none  # type: ignore[comparison-overlap]  # noqa: E711
-    assert (Order.note != None) == Not(is_none)  # type: ignore[comparison-overlap]  # noqa: E711
+def test_comparisons_with_none() -> None:
+    assert (Order.note == None) == Compare("=", NOTE, Const(None))  # type: ignore[comparison-overlap]  # noqa: E711
+    assert (Order.note != None) == Compare("<>", NOTE, Const(None))  # type: ignore[comparison-overlap]  # noqa: E711
+    with pytest.raises(TypeError, match="not a field"):
+        assert size(Order.note) == None  # noqa: E711
 
 
 PATHS: list[tuple[object, tuple[str | int, ...]]] = [
@@ -194,6 +195,11 @@ def test_and_and_or_combine_flat_and_grouped() -> None:
     assert every == And((A, B, C))
     assert either == Or((A, B, C))
     assert str((A | B) & not_(A & C)) == "(total = 0 or total = 1) and not (total = 0 and total = 2)"
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_the_text_of_a_set_is_sorted(kind: type) -> None:
+    assert str(Order.tags == kind(["d", "b", "a", "c"])) == "tags = {'a', 'b', 'c', 'd'}"
 
 
 def test_conditions_combine_only_with_conditions() -> None:

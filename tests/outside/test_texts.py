@@ -20,7 +20,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.streams import decode, decode_all
 from odm.backends.local import LocalFile, Memory
-from odm.cli.copy import store_at
+from odm.cli.locations import store_at
 from odm.patterns.copy_state import State
 from odm.procedures.cursor import _sealed
 from odm.schema.lockfile import FORMAT, LockFile, TableLock, compare, describe, read_lock, write_lock

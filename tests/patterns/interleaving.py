@@ -72,7 +72,7 @@ class Writer:
             self.done, self.result = True, ended.value
             return
         self._together = isinstance(asked, req.Gather)
-        assert not isinstance(asked, req.Sleep)  # these programs do not wait
+        assert not isinstance(asked, req.Wait)  # these programs do not wait
         self._asked = asked.requests if isinstance(asked, req.Gather) else (asked,)
         if not self._asked:
             self._go_on(())

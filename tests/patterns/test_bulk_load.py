@@ -12,6 +12,7 @@ from odm.patterns.bulk_load import bulk_load, spread
 from odm.protocol import requests as req
 from odm.testing.entities import Document, Order, plain
 from odm.testing.stores import Stores
+from odm.testing.suite.unique import Member, check, members
 
 
 def orders(customers: int, each: int) -> Iterator[Order]:
@@ -71,6 +72,30 @@ class TestBulkLoad:
     def test_refuses_what_a_batch_cannot_check(self) -> None:
         with Stores(Memory(), "sync") as stores, pytest.raises(BadValue, match="Revision"):
             stores.open(plain).run(bulk_load([Document(document_id="d")]))
+
+    def test_loads_new_items_that_a_batch_cannot_check_and_costs_what_it_says(self) -> None:
+        with Stores(Memory(), "sync") as stores:
+            db = stores.open(members)
+            new = [Member(member_id=f"m{n}", email=f"{n}@x") for n in range(50)]
+            with db.meter() as meter:
+                assert db.run(bulk_load(new, new=True)) == 50
+            assert (meter.calls, meter.read_units, meter.write_units) == (4, 100, 100)
+            check(db)
+            stores.open(plain).run(bulk_load([Document(document_id="d")], new=True))
+            assert stores.open(plain).one(Document, document_id="d").revision == 1
+
+    def test_of_new_items_writes_one_of_each_partition_in_turn(self) -> None:
+        with Stores(Memory(), "sync") as stores:
+            stores.open(plain).run(bulk_load(orders(20, 60), new=True))
+            assert longest_run(sent(stores)) == 1
+            assert len(sent(stores)) == 1200
+
+    async def test_of_new_items_in_an_async_program(self, tmp_path: Any) -> None:
+        async with AsyncStore(members, LocalFile(tmp_path / "a.db")) as db:
+            await db.create()
+            new = [Member(member_id=f"m{n}", email=f"{n}@x") for n in range(5)]
+            assert await db.run(bulk_load(new, new=True)) == 5
+            assert await db.get(Member.unique_email(email="3@x")) == new[3]
 
     def test_reports_what_is_left(self) -> None:
         faults = Faults()

@@ -33,9 +33,9 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Faults, LocalFile, Memory
+from odm.concurrency import Bucket
 from odm.patterns.copy import Progress, acopy, copy
 from odm.patterns.pointer import Pointer
-from odm.patterns.two_stores import Bucket
 from odm.patterns.unique import Unique
 from odm.patterns.verify import BUCKETS, NAMED, averify, verify
 from odm.patterns.versioned import Versioned
@@ -45,7 +45,6 @@ from odm.testing import Clock
 from odm.testing.stores import Stores
 from tests.patterns.portability import prove
 from tests.patterns.zoo import Animal, Keeper, Ticket, fill, zoo, zoo_v1
-from tests.readme import blocks
 
 BACKENDS = ["memory", "file", "dynamodb_local", "bigtable"]
 Open = Callable[[str], Backend]
@@ -463,12 +462,6 @@ class Account(Entity, table=accounts):
     unique_email = Unique("email")
     history = Versioned("ACCOUNT#{name}", "v{revision}")
     newest = Pointer("NEWEST", tracks="name")
-
-
-def test_the_page_shows_what_runs() -> None:
-    page = Path(__file__).parents[2] / "docs" / "copy.md"
-    (shown,) = [block.text for block in blocks(page) if block.language == "python"]
-    exec(compile(shown, str(page), "exec"), {"__name__": "shown"})
 
 
 remarks = Table("notes")

@@ -221,7 +221,10 @@ FILTERS: list[Any] = [
     (exists(Order.placed_at), "exists(placed_at)"),
     (missing(Order.opened_at), "missing(opened_at)"),
     (Order.tags[0] == "a", "tags[0] = 'a'"),
-    (Order.placed_at > some(Order.opened_at), "placed_at > opened_at"),
+    (
+        Order.placed_at > some(Order.opened_at),
+        f"placed_at > opened_at or (missing(placed_at) and '{AT.format(1)}' > opened_at)",
+    ),
 ]
 
 

@@ -17,8 +17,7 @@ from odm import (
 )
 from odm.backends.local import Memory
 from odm.procedures.companion_intent import concerned
-from odm.procedures.context import Context
-from odm.procedures.update import new_entry
+from odm.procedures.update import new_entries
 from odm.protocol import requests as req
 from odm.stores.calls import StoreCalls
 
@@ -84,5 +83,5 @@ def test_a_move_between_shards_concerns_no_companion() -> None:
     """The item does not change, so the move depends only on the fields of the index key."""
     schema = queue.compile()
     target = schema.target(Job(job_id="j"))
-    change = new_entry(Context(schema), target, schema.entity(Job).pattern("by_state"))
+    change = new_entries(target, [schema.entity(Job).pattern("by_state")])
     assert concerned(change) == ()

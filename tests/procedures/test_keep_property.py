@@ -5,6 +5,7 @@ Also trimming that fails, and trimming by several writers at once.
 
 import logging
 from collections.abc import Generator
+from datetime import datetime
 from threading import Barrier, Thread
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from odm import AccessPattern, BackendError, Entity, PrimaryKey, Store, Table
+from odm import TTL, AccessPattern, BackendError, Entity, PrimaryKey, Store, Table
 from odm.backends.local import Memory
 from odm.procedures.context import Context
 from odm.procedures.retention import trim_after
@@ -22,6 +23,7 @@ from odm.protocol import requests as req
 from odm.schema.entity import Key
 
 table = Table("keeping")
+visits = Table("visits")
 KEEP = 3
 
 
@@ -31,6 +33,16 @@ class Entry(Entity, table=table, keep=KEEP):
 
     primary = PrimaryKey("LOG#{log}", "ENTRY#{number}")
     by_number = AccessPattern("ALL", "{number}#{log}")
+
+
+class Visit(Entity, table=visits, keep=KEEP):
+    """Expires, so a count has a filter."""
+
+    log: str
+    number: Annotated[int, Field(ge=0, lt=100)]
+    until: Annotated[datetime | None, TTL] = None
+
+    primary = PrimaryKey("LOG#{log}", "{number}")
 
 
 class Latest(Entity, table=table, keep=KEEP):
@@ -106,6 +118,7 @@ def test_writers_at_once_leave_no_more_than_are_kept() -> None:
 
 CONTEXT = Context(table.compile())
 PUT = put_request(CONTEXT, Entry(log="a", number=1))[2]
+VISIT = put_request(Context(visits.compile()), Visit(log="a", number=1))[2]
 
 
 def test_a_count_that_comes_in_pieces_goes_on() -> None:
@@ -126,9 +139,24 @@ def test_a_count_that_comes_in_pieces_goes_on() -> None:
         trim.send(req.Page())
 
 
+def test_a_count_with_a_filter_reads_as_many_items_as_it_needs() -> None:
+    trim: Generator[Any, Any, None] = trim_after(Context(visits.compile()), [VISIT])
+    place = req.Position(Key("LOG#a", "05"))
+    count = next(trim)
+    assert (count.limit, count.examine, count.filter is None) == (KEEP, KEEP, False)
+    rest = trim.send(req.Page(next=place, count=0, examined=KEEP))
+    assert (rest.limit, rest.examine) == (KEEP, 4 * KEEP)
+    rest = trim.send(req.Page(next=place, count=2, examined=4 * KEEP))
+    assert (rest.limit, rest.examine) == (1, 8)
+    behind = trim.send(req.Page(next=place, count=1, examined=8))
+    assert (behind.limit, behind.examine) == (None, None)
+    trim.close()
+
+
 def test_a_failure_is_logged_and_the_write_stands(caplog: pytest.LogCaptureFixture) -> None:
     trim = trim_after(CONTEXT, [PUT])
     next(trim)
     with caplog.at_level(logging.WARNING, "odm"), pytest.raises(StopIteration):
-        trim.throw(BackendError("down"))
-    assert "Entry: not trimmed" in caplog.text
+        trim.throw(BackendError("Query on table 'log', of 'secret': down"))
+    assert "Entry: not trimmed to keep=; the next write does: BackendError" in caplog.text
+    assert "secret" not in caplog.text

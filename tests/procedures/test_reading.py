@@ -20,7 +20,7 @@ from odm import (
 )
 from odm.backends.local import Memory
 from odm.procedures.cursor import encode_segment
-from odm.procedures.read import Segment
+from odm.procedures.scan import Segment
 from tests.shop import Counting, Customer, Item, Order, Reading, day, shop, store
 
 CUSTOMER = Customer(customer_id="c1")

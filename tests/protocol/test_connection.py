@@ -15,12 +15,14 @@ from odm.expressions.nodes import Item
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Backend, Connection, ForwardingConnection, NativeGen, Rehearsal, RetryPolicy
 from odm.protocol.requests import Get, Query, Request
+from odm.protocol.turns import Turns
 from odm.schema.entity import Key
 from odm.stores.sync import Store
 from odm.testing.stores import Stores, Watched
 from tests.shop import Customer, shop
 
 GET = Get(Key("p", "s"))
+TURNS = Turns()
 
 
 class Plain(Connection[str]):
@@ -53,6 +55,10 @@ class Able(Plain):
     @property
     def in_process(self) -> bool:
         return True
+
+    @property
+    def turns(self) -> Turns:
+        return TURNS
 
     def encode(self, codec: EntityCodec, entity: Any) -> Item:
         return {"made by": "Able"}
@@ -91,6 +97,7 @@ def seen(connection: Connection[str]) -> dict[str, Any]:
     return {
         "fetches": connection.fetches,
         "in_process": connection.in_process,
+        "turns": connection.turns,
         "encode": connection.encode(nothing, nothing),
         "rehearse": connection.rehearse(GET),
         "transaction_unsupported_reason": connection.transaction_unsupported_reason([]),
@@ -129,7 +136,7 @@ def test_what_a_wrapper_overrides_is_not_bypassed() -> None:
 
 def test_the_defaults() -> None:
     connection = Plain()
-    assert (connection.fetches, connection.in_process) == (False, False)
+    assert (connection.fetches, connection.in_process, connection.turns) == (False, False, None)
     assert connection.answer(GET) == "answer to native Get"
     assert connection.rehearse(GET) == Rehearsal(("native Get",), 1)
     assert connection.transaction_unsupported_reason([Key("a"), Key("b")]) is None

@@ -8,12 +8,17 @@ from typing import Any, NamedTuple
 from odm import Entity, Table
 
 HEAD = """
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum, Flag
-from typing import Annotated, Literal, NamedTuple
+from enum import KEEP, STRICT, Enum, Flag
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
-from pydantic import UUID4, BaseModel, Field, RootModel, StringConstraints
+from annotated_types import Not, Predicate
+from pydantic import UUID4, AfterValidator, AliasChoices, AnyUrl, BaseModel, BeforeValidator, ByteSize, ConfigDict
+from pydantic import Field, FilePath, FutureDate, FutureDatetime, PastDate, PastDatetime, RootModel, SkipValidation
+from pydantic import Strict, StringConstraints, field_validator, model_validator
+from pydantic.dataclasses import dataclass
+from pathlib import Path
 from odm import upgrade, TTL, AccessPattern, Columns, Counter, Entity, PrimaryKey, Revision, Shards, Stored, Table
 from odm import field
 """
@@ -95,12 +100,16 @@ def model(*changes: tuple[str, str], source: str = MODEL) -> Model:
 
 
 class Change(NamedTuple):
-    """A change from one model to another, and the findings it must give: level, where, change."""
+    """A change from one model to another, and the findings it must give: level, where, change.
+
+    ``stored``: the model that put the items, if an earlier one than the old one did.
+    """
 
     name: str
     new: list[tuple[str, str]]
     findings: list[tuple[str, str, str]]
     old: list[tuple[str, str]] = []
+    stored: list[tuple[str, str]] | None = None
 
 
 ORDER = MODEL[MODEL.index("class Order") : MODEL.index("class Visit")]
@@ -128,6 +137,53 @@ PAIR = """\
 
     pair: Pair | None = None
 """
+LINE = "class Line(BaseModel):\n"
+PRIMARY = '    primary = PrimaryKey("CUSTOMER#{customer_id}", "PROFILE")\n'
+CUSTOMER = "class Customer(Entity, table=shop):\n"
+
+
+def configured(head: str, options: str) -> tuple[str, str]:
+    """A class with a configuration."""
+    return (head, f"{head}    model_config = ConfigDict({options})\n")
+
+
+def defaulted(default: str, type_: str = "int") -> tuple[str, str]:
+    """The customer with one more field, which has a default."""
+    return (NOTE, f"    more: {type_} = {default}\n{NOTE}")
+
+
+def other(type_: str, value: str = "") -> list[tuple[str, str]]:
+    """The customer with one more field that may be None; and a value of it."""
+    given = [("level=7", f"level=7, other={value}")] if value else []
+    return [(NOTE, f"    other: {type_} | None = None\n{NOTE}"), *given]
+
+
+RICH = [
+    (
+        NOTE,
+        f"""\
+    raw: bytes = b""
+    wait: timedelta = timedelta(0)
+    share: float = 0.5
+    price: Decimal = Decimal("0.5")
+    day: date = date(2001, 1, 1)
+    token: UUID = UUID(int=0)
+    pair: tuple[int, str] = (1, "a")
+    site: AnyUrl = AnyUrl("http://a.example")
+    either: int | str | Line = 5
+    tags: set[date] = set()
+    any: Any = None
+    times: dict[str, list[time]] = {{}}
+{NOTE}""",
+    ),
+    (
+        "level=7",
+        """level=7, raw=b"b", wait=timedelta(1), share=0.1, day=date(2002, 2, 2), token=UUID(int=1), pair=(2, "b"),
+        either=Line(sku="s"), tags={date(2003, 3, 3)}, any=["1", 1, Decimal("1.5")], times={"a": [time(1)]}""",
+    ),
+]
+"""A field of each kind."""
+
 WITH_TTL = ("ends_at: datetime | None", "ends_at: Annotated[datetime | None, TTL]")
 BY_NICK = ("    by_level", '    by_nick = AccessPattern("NICK#{nick}", "{customer_id}")\n    by_level')
 
@@ -223,17 +279,80 @@ SAFE = [
         "one more allowed value", [('"closed"]', '"closed", "new"]')], [("safe", "Customer.status", "allowed values")]
     ),
     Change("any text allowed", [('Literal["open", "closed"]', "str")], [("safe", "Customer.status", "allowed values")]),
+    Change(
+        "a longer text in the configuration",
+        [configured(CUSTOMER, "str_max_length=80")],
+        [("safe", "Customer", "limits")],
+        [configured(CUSTOMER, "str_max_length=50")],
+    ),
+    Change(
+        "a shorter minimum in the configuration of a nested model",
+        [configured(LINE, "str_min_length=1")],
+        [("safe", "Customer.lines", "limits")],
+        [configured(LINE, "str_min_length=2")],
+    ),
+    Change(
+        "values of enums",
+        [configured(CUSTOMER, "use_enum_values=True")],
+        [("safe", "Customer", "limits")],
+    ),
+    Change(
+        "numbers as text",
+        [configured(CUSTOMER, "coerce_numbers_to_str=True")],
+        [("safe", "Customer", "limits")],
+    ),
+    Change(
+        "any date",
+        other("date", "date(2001, 1, 1)"),
+        [("safe", "Customer.other", "limits")],
+        other("PastDate", "date(2001, 1, 1)"),
+    ),
+    Change(
+        "a predicate taken away",
+        other("str", "'ABC'"),
+        [("safe", "Customer.other", "limits")],
+        other("Annotated[str, Predicate(str.isupper)]", "'ABC'"),
+    ),
+    Change("an alias", [(f'{NOTE} = ""', f'{NOTE} = Field("", validation_alias=AliasChoices("note", "n"))')], []),
+    Change("strict numbers", [("visits: int", "visits: Annotated[int, Strict()]")], []),
+    *(
+        Change(
+            f"{option} in the configuration",
+            [*RICH, configured(CUSTOMER, option), configured(LINE, option)],
+            [],
+            RICH,
+        )
+        for option in [
+            *("extra='forbid'", "extra='allow'", "strict=True", "frozen=True", "validate_assignment=True"),
+            *("revalidate_instances='always'", "from_attributes=True", "allow_inf_nan=False", "validate_by_name=True"),
+            *("ser_json_bytes='hex'", "val_json_bytes='base64'", "ser_json_timedelta='float'", "validate_default=True"),
+            *("ser_json_inf_nan='strings'", "validate_return=True", "defer_build=True", "title='Ann'"),
+            *("val_temporal_unit='milliseconds'", "ser_json_temporal='seconds'", "loc_by_alias=False"),
+            *("serialize_by_alias=True", "cache_strings=False", "protected_namespaces=()", "hide_input_in_errors=True"),
+            *("alias_generator=str.upper, validate_by_name=True", "arbitrary_types_allowed=True"),
+        ]
+    ),
     Change("None allowed", [("note: str = ", "note: str | None = ")], [("safe", "Customer", "details")]),
     Change("an int as a Decimal", [("size: int", "size: Decimal")], [("safe", "Customer.size", "type")]),
     Change(
         "a text of a known form as any text",
-        [('"late"', "str(UUID(int=1))"), ('"b@example.com"', '"b@example.com", note=str(UUID(int=2))')],
+        [
+            ('note: str = ""', "note: str = str(UUID(int=0))"),
+            ('"late"', "str(UUID(int=1))"),
+            ('"b@example.com"', '"b@example.com", note=str(UUID(int=2))'),
+        ],
         [("safe", "Customer.note", "type")],
         [
             ('note: str = ""', "note: UUID = UUID(int=0)"),
             ('"late"', "UUID(int=1)"),
             ('"b@example.com"', '"b@example.com", note=UUID(int=2)'),
         ],
+    ),
+    Change(
+        "plain values as Any",
+        other("Any", "{'a': [1, 'b']}"),
+        [("safe", "Customer.other", "type")],
+        other("dict[str, list[int | str]]", "{'a': [1, 'b']}"),
     ),
     Change("anything as Any", [("visits: int", "visits: object")], [("safe", "Customer.visits", "type")]),
     Change(
@@ -343,7 +462,330 @@ BACKFILL = [
     ),
 ]
 
+BACKFILL += [
+    Change(
+        "text no longer made small",
+        [],
+        [("backfill", "Customer", "limits")],
+        [configured(CUSTOMER, "str_to_lower=True")],
+        stored=[],
+    ),
+    Change(
+        "a text no longer stripped",
+        [('"late"', '"late "')],
+        [("backfill", "Customer.note", "limits")],
+        [("note: str", "note: Annotated[str, StringConstraints(strip_whitespace=True)]")],
+        stored=[('"late"', '"late "')],
+    ),
+    Change(
+        "new field with a default in a pattern",
+        [defaulted("5"), ("    by_level", '    by_more = AccessPattern("MORE#{more}", "{customer_id}")\n    by_level')],
+        [("backfill", "Customer.by_more", "new pattern")],
+        [defaulted("5")],
+        stored=[],
+    ),
+    Change(
+        "a changed default",
+        [defaulted("6")],
+        [("backfill", "Customer.more", "default")],
+        [defaulted("5")],
+        stored=[],
+    ),
+    Change(
+        "a changed default of a nested model",
+        [("sku: str", "sku: str\n    more: str = 'b'")],
+        [("backfill", "Customer.lines.more", "default")],
+        [("sku: str", "sku: str\n    more: str = 'a'")],
+        stored=[],
+    ),
+    Change(
+        "a default that becomes None",
+        [defaulted("None", "int | None")],
+        [("backfill", "Customer.more", "default")],
+        [defaulted("5", "int | None")],
+        stored=[],
+    ),
+    Change(
+        "a default that validation changes",
+        [
+            configured(CUSTOMER, "validate_default=True"),
+            defaulted("'A'", "Annotated[str, StringConstraints(to_lower=True)]"),
+        ],
+        [("backfill", "Customer.more", "default")],
+        [defaulted("'A'", "Annotated[str, StringConstraints(to_lower=True)]")],
+        stored=[],
+    ),
+    Change(
+        "a default that is made",
+        [defaulted("Field(default_factory=lambda: 6)")],
+        [("backfill", "Customer.more", "default")],
+        [defaulted("5")],
+        stored=[],
+    ),
+    Change(
+        "a default that is made and then validated",
+        [configured(CUSTOMER, "validate_default=True"), defaulted("Field(default_factory=lambda: '5')")],
+        [("backfill", "Customer.more", "default")],
+        [defaulted("Field(default_factory=lambda: '5')")],
+        stored=[],
+    ),
+    Change(
+        "another default that is made",
+        [(LINE, f"def six() -> int:\n    return 6\n\n{LINE}"), defaulted("Field(default_factory=six)")],
+        [("backfill", "Customer.more", "default")],
+        [(LINE, f"def five() -> int:\n    return 5\n\n{LINE}"), defaulted("Field(default_factory=five)")],
+        stored=[],
+    ),
+]
+
 ORPHANS = [
+    Change(
+        "two stored names swapped",
+        [
+            ("visits: int = 0", 'visits: Annotated[int, Stored("size")] = 0'),
+            ("size: int = 0", 'size: Annotated[int, Stored("visits")] = 0'),
+        ],
+        [("orphans", "Customer.visits", "stored name"), ("orphans", "Customer.size", "stored name")],
+    ),
+    Change(
+        "the stored name of another field",
+        [
+            ("visits: int = 0", 'visits: Annotated[int, Stored("size")] = 0'),
+            ("    size: int = 0\n", ""),
+            ("size=4,", ""),
+        ],
+        [("orphans", "Customer.visits", "stored name")],
+    ),
+    Change(
+        "text that is made small by the configuration",
+        [configured(CUSTOMER, "str_to_lower=True")],
+        [("orphans", "Customer", "limits")],
+        [('"late"', '"LATE"')],
+    ),
+    Change(
+        "text that is made large by the configuration",
+        [configured(CUSTOMER, "str_to_upper=True")],
+        [("orphans", "Customer", "limits")],
+    ),
+    Change(
+        "text that is stripped by the configuration",
+        [configured(CUSTOMER, "str_strip_whitespace=True")],
+        [("orphans", "Customer", "limits")],
+        [('"late"', '" late "')],
+    ),
+    Change(
+        "a maximum in the configuration",
+        [configured(CUSTOMER, "str_max_length=14")],
+        [("orphans", "Customer", "limits")],
+        [('"late"', '"later than never"')],
+    ),
+    Change(
+        "a minimum in the configuration",
+        [configured(CUSTOMER, "str_min_length=2"), ('    note: str = ""', "    note: str | None = None")],
+        [("orphans", "Customer", "limits")],
+        [('    note: str = ""', "    note: str | None = None"), ('"late"', '"l"')],
+    ),
+    Change(
+        "numbers no longer read as text",
+        [("visits: int = 0", 'visits: str = ""'), ("visits=3", 'visits="3"')],
+        [("orphans", "Customer", "limits")],
+        [
+            configured(CUSTOMER, "coerce_numbers_to_str=True"),
+            ("visits: int = 0", 'visits: str = ""'),
+            ("visits=3", 'visits="3"'),
+        ],
+        stored=[],
+    ),
+    Change(
+        "the configuration of a nested model",
+        [configured(LINE, "str_to_upper=True")],
+        [("orphans", "Customer.lines", "limits")],
+    ),
+    Change(
+        "the configuration of a root model",
+        [
+            (LINE, f"class Root(RootModel):\n    root: str\n    model_config = ConfigDict(str_max_length=2)\n\n{LINE}"),
+            *other("Root"),
+        ],
+        [("orphans", "Customer.other", "limits")],
+        [(LINE, f"class Root(RootModel):\n    root: str\n\n{LINE}"), *other("Root", "Root('long')")],
+    ),
+    Change(
+        "the configuration of a dataclass",
+        [(LINE, f"@dataclass(config=ConfigDict(str_max_length=2))\nclass Data:\n    a: str\n\n{LINE}"), *other("Data")],
+        [("orphans", "Customer.other", "limits")],
+        [(LINE, f"@dataclass\nclass Data:\n    a: str\n\n{LINE}"), *other("Data", "Data('long')")],
+    ),
+    *(
+        Change(
+            f"{narrow} instead of {wide}",
+            other(new),
+            [("orphans", "Customer.other", "limits")],
+            other(old, value),
+        )
+        for narrow, wide, new, old, value in [
+            ("a past date", "any", "PastDate", "date", "date(9000, 1, 1)"),
+            ("a future date", "any", "FutureDate", "date", "date(2001, 1, 1)"),
+            ("past dates", "any", "list[PastDate]", "list[date]", "[date(9000, 1, 1)]"),
+            ("a past timestamp", "any", "PastDatetime", "datetime", "datetime(9000, 1, 1, tzinfo=UTC)"),
+            ("a future timestamp", "any", "FutureDatetime", "datetime", "datetime(2001, 1, 1, tzinfo=UTC)"),
+            ("a size", "any int", "ByteSize", "int", "-1"),
+            ("a file", "any path", "FilePath", "Path", "Path('/no/such/file')"),
+            ("a predicate", "any text", "Annotated[str, Predicate(str.isupper)]", "str", "'abc'"),
+            ("a negation", "any text", "list[Annotated[str, Not(str.islower)]]", "list[str]", "['abc']"),
+            ("the left first", "smart", "Annotated[int | str, Field(union_mode='left_to_right')]", "int | str", "'1'"),
+            ("smart", "the left first", "int | str", "Annotated[str | int, Field(union_mode='left_to_right')]", "1"),
+        ]
+    ),
+    *(
+        Change(f"Any instead of {old}", other("Any"), [("orphans", "Customer.other", "type")], other(old, value))
+        for old, value in [
+            ("float", "1.5"),
+            ("UUID", "UUID(int=1)"),
+            ("list[date]", "[date(2001, 1, 1)]"),
+            ("Line", "Line(sku='s')"),
+            ("Literal['a', 5] | Line", "Line(sku='s')"),
+        ]
+    ),
+    Change(
+        "a UUID as text that the configuration makes large",
+        [configured(CUSTOMER, "str_to_upper=True"), *other("str")],
+        [("orphans", "Customer.other", "type")],
+        [configured(CUSTOMER, "str_to_upper=True"), *other("UUID", "UUID(int=10)")],
+    ),
+    Change(
+        "a date as text of too few characters in a nested model",
+        [
+            configured(LINE, "str_max_length=5"),
+            ("amount: int = 1", "amount: str = '2001-01-01'"),
+            ("amount=2", "amount='2002'"),
+        ],
+        [("orphans", "Customer.lines.amount", "type")],
+        [
+            configured(LINE, "str_max_length=5"),
+            ("amount: int = 1", "amount: date = date(2001, 1, 1)"),
+            ("amount=2", "amount=date(2002, 2, 2)"),
+        ],
+    ),
+    Change(
+        "a limit in a named tuple",
+        [(NOTE, PAIR.format("a: Annotated[int, Field(le=5)]; b: int") + NOTE)],
+        [("orphans", "Customer.pair", "limits")],
+        [(NOTE, PAIR.format("a: int; b: int") + NOTE), ("level=7", "level=7, pair=(9, 2)")],
+    ),
+    Change(
+        "a flag removed in a list",
+        [(NOTE, FLAGS.format("ONE = 1").replace("flags: Flags = Flags(0)", "flags: list[Flags] = []") + NOTE)],
+        [("orphans", "Customer.flags", "limits")],
+        [
+            (
+                NOTE,
+                FLAGS.format("ONE, TWO = 1, 2").replace("flags: Flags = Flags(0)", "flags: list[Flags] = []") + NOTE,
+            ),
+            ("level=7", "level=7, flags=[3]"),
+        ],
+    ),
+    Change(
+        "unknown flags no longer allowed",
+        [(NOTE, FLAGS.format("ONE = 1").replace("(Flag)", "(Flag, boundary=STRICT)") + NOTE)],
+        [("orphans", "Customer.flags", "limits")],
+        [
+            (NOTE, FLAGS.format("ONE = 1").replace("(Flag)", "(Flag, boundary=KEEP)") + NOTE),
+            ("level=7", "level=7, flags=Customer.Flags(9)"),
+        ],
+    ),
+    Change(
+        "an enum that reads unknown values",
+        [
+            (LINE, f"class Kind(Enum):\n    A = 'a'\n    B = 'b'\n\n{LINE}"),
+            *other("Kind"),
+        ],
+        [("orphans", "Customer.other", "validators")],
+        [
+            (
+                LINE,
+                f"""\
+class Kind(Enum):
+    A = "a"
+    B = "b"
+
+    @classmethod
+    def _missing_(cls, value):
+        return cls.A
+
+{LINE}""",
+            ),
+            *other("Kind", "Kind.A"),
+        ],
+    ),
+    Change(
+        "a validator of an annotation",
+        other("Annotated[str, AfterValidator(str.lower)]"),
+        [("orphans", "Customer.other", "validators")],
+        other("str", "'ABC'"),
+    ),
+    Change(
+        "a validator that is gone",
+        other("int"),
+        [("orphans", "Customer.other", "validators")],
+        other("Annotated[int, BeforeValidator(abs)]", "5"),
+        stored=other("int", "-5"),
+    ),
+    Change(
+        "a validator within a list",
+        other("list[Annotated[str, AfterValidator(str.lower)]]"),
+        [("orphans", "Customer.other", "validators")],
+        other("list[str]", "['ABC']"),
+    ),
+    Change(
+        "a field validator",
+        [
+            (
+                PRIMARY,
+                f"""\
+    @field_validator("note")
+    @classmethod
+    def small(cls, value):
+        return value.lower()
+
+{PRIMARY}""",
+            )
+        ],
+        [("orphans", "Customer.note", "validators")],
+        [('"late"', '"LATE"')],
+    ),
+    Change(
+        "a model validator",
+        [
+            (
+                PRIMARY,
+                f"""\
+    @model_validator(mode="before")
+    @classmethod
+    def noted(cls, values):
+        return {{**values, "note": "x"}}
+
+{PRIMARY}""",
+            )
+        ],
+        [("orphans", "Customer", "validators")],
+    ),
+    Change(
+        "what happens after validation of a nested model",
+        [
+            (
+                "    amount: int = 1",
+                "    amount: int = 1\n\n    def model_post_init(self, context):\n        self.amount = 5",
+            )
+        ],
+        [("orphans", "Customer.lines", "validators")],
+    ),
+    Change(
+        "validation that is no longer skipped",
+        other("Annotated[int, Field(le=5)]"),
+        [("orphans", "Customer.other", "validators")],
+        other("SkipValidation[Annotated[int, Field(le=5)]]", "9"),
+    ),
     Change("version taken back", [], [("orphans", "Customer", "version")], VERSION_2),
     Change(
         "primary template",

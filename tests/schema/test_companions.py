@@ -113,6 +113,6 @@ def test_the_lock_file_tells_that_it_has_nothing_of_what_is_stored() -> None:
     bare, kept = describe(declared().compile()), describe(declared(kept=Copy()).compile())
     (finding,) = compare("notes", bare, kept)
     assert (finding.level, finding.where, finding.change) == ("backfill", "Note.kept", "new companion")
-    assert "read each stored item and put it again" in finding.fix
+    assert finding.fix == "odm backfill MODULE:TABLE Note.kept PLACE"
     together = compare("notes", bare.model_copy(update={"entities": {}}), kept)
     assert {(one.level, one.where) for one in together} == {("safe", "Note"), ("safe", "Note.kept")}

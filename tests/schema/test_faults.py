@@ -12,6 +12,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from odm import TTL, AccessPattern, Columns, Counter, Entity, PrimaryKey, Revision, SchemaError, Stored, Table, field
+from odm.schema.checks import check_indexes
+from odm.schema.model import IndexSchema, Schema
 
 Declare = Callable[[Table], object]
 
@@ -441,6 +443,51 @@ TABLES: dict[str, Callable[[], object]] = {
     "same index keys": lambda: Table("shop", index_keys={"gsi": ("GSI1PK", "GSI1PK")}),
     "join": lambda: Table("shop", row_key_join="/"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 }
+
+
+def projecting(*fields: int) -> Table:
+    """A table whose indexes project so many fields, and with them the tag and the expiry."""
+    table, names = Table("shop"), [f"f{n}" for n in range(20)]
+    patterns = {f"by_{n}": AccessPattern("F#{f0}", projection=names[:count]) for n, count in enumerate(fields)}
+    annotations = dict.fromkeys(["id", *names], str)
+    body: dict[str, Any] = {"primary": PrimaryKey("ORDER#{id}"), **patterns}
+    declare_entity(table, annotations, **body)
+    return table
+
+
+def test_limits_on_projected_attributes() -> None:
+    projecting(18, 18, 18, 18, 18).compile()
+    with pytest.raises(
+        SchemaError,
+        match=r"'by_1' .* projects 21 attributes in addition to keys \(including _t and _ttl\), but DynamoDB allows 20",
+    ):
+        projecting(1, 19).compile()
+    with pytest.raises(
+        SchemaError, match="project 103 attributes in addition to keys, but DynamoDB allows 100 together"
+    ):
+        projecting(18, 18, 18, 18, 18, 1).compile()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Schema(name="old", entities={}, indexes={}, keys=("P" * 256, "SK")),
+        Schema(name="old", entities={}, indexes={"gsi": IndexSchema("gsi", (), keys=("G" * 256, "GSK"))}),
+        Schema(name="old", entities={}, indexes={"i" * 254: IndexSchema("i" * 254, ())}),
+        Schema(name="old", entities={}, indexes={"gsi": IndexSchema("gsi", (), projection=("f" * 256,))}),
+    ],
+)
+def test_limits_on_names_of_key_attributes_and_projected_attributes(schema: Schema) -> None:
+    with pytest.raises(SchemaError, match=r"'old': DynamoDB allows 255 characters .* has 256"):
+        check_indexes(schema)
+
+
+def test_a_table_is_checked_for_names_that_are_too_long() -> None:
+    table = Table("shop", index_keys={"by_f": ("k" * 256, "sk")})
+    pattern = AccessPattern("F#{f}", index="by_f")
+    declare_entity(table, {"id": str, "f": str}, primary=PrimaryKey("ORDER#{id}"), pattern=pattern)
+    with pytest.raises(SchemaError, match=r"255 characters in the name of a key attribute .* has 256"):
+        table.compile()
 
 
 @pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)

@@ -6,27 +6,53 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Flag
+from functools import partial
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Optional
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Optional, Self, TypeVar
 from uuid import UUID
 
 import pytest
+from annotated_types import Predicate
 from attrs import AttrsInstance, fields
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
+from pydantic import (
+    UUID4,
+    AfterValidator,
+    AnyUrl,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    EmailStr,
+    Field,
+    PastDate,
+    PlainSerializer,
+    RootModel,
+    SkipValidation,
+    StringConstraints,
+    Tag,
+    UrlConstraints,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+    field_validator,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
 from odm import BadValue, Entity, PrimaryKey, Table
 from odm.keys import compile_template
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lockfile import FORMAT, LockFile, TableLock, compare, describe, plain, read_lock, write_lock
+from odm.schema.lockfile.limits import limits_of
 from odm.schema.model import Schema
-from tests.schema.lock_models import MODEL, Model, model
+from tests.schema.lock_models import CUSTOMER, LINE, MODEL, Model, configured, model
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +67,9 @@ def test_text_and_back() -> None:
     assert read_lock(text, "odm.lock") == lock
     assert write_lock(read_lock(text, "odm.lock")) == text
     assert text.endswith("}\n")
-    assert json.loads(text)["format"] == 1
+    flagged = write_lock(lock_of(model(configured(CUSTOMER, "str_to_lower=True"))))
+    assert '"str_to_lower": true' in write_lock(read_lock(flagged, "odm.lock"))
+    assert json.loads(text)["format"] == FORMAT
 
 
 def test_the_text_is_the_same_in_every_run(tmp_path: Path) -> None:
@@ -102,6 +130,12 @@ def test_no_difference_is_overlooked() -> None:
     rich = model(
         ("ends_at: datetime | None", "ends_at: Annotated[datetime | None, TTL]"),
         ("visits: int", "visits: Annotated[int, Counter]"),
+        ("    email: str", '    mail: Annotated[str, Stored("email"), AfterValidator(str.lower)]'),
+        ("{email}", "{mail}"),
+        ("email=", "mail="),
+        configured(LINE, "str_max_length=40"),
+        configured(CUSTOMER, "str_strip_whitespace=True, use_enum_values=True"),
+        ("    lines: list", "    past: PastDate | None = None\n    lines: list"),
         ("    gone_at:", "    tags: Annotated[set[str], Columns] = set()\n    gone_at:"),
         ("    note: str", '    revision: Annotated[int, Revision] = 0\n    note: Annotated[str, Stored("n")]'),
     )
@@ -139,8 +173,8 @@ def test_what_is_no_lock_file_is_refused(text: str, why: str) -> None:
 
 
 def test_a_newer_lock_file_is_refused_whatever_is_in_it() -> None:
-    with pytest.raises(BadValue, match=r"the.lock was written by a newer odm: it has format 2, and this odm reads 1"):
-        read_lock('{"format": 2, "shards": []}', "the.lock")
+    with pytest.raises(BadValue, match=r"the.lock was written by a newer odm: it has format 3, and this odm reads 2"):
+        read_lock('{"format": 3, "shards": []}', "the.lock")
 
 
 class Color(Flag):
@@ -207,20 +241,43 @@ class Keyed(Entity):
     primary = PrimaryKey("{id}")
 
 
-def described_as(annotation: Any) -> Any:
+def described_as(annotation: Any, default: Any = ...) -> Any:
     table = Table("shop")
-    create_model("Thing", __base__=Keyed, __cls_kwargs__={"table": table}, value=(annotation, ...))
+    create_model("Thing", __base__=Keyed, __cls_kwargs__={"table": table}, value=(annotation, default))
     return describe(table.compile()).entities["Thing"].model_dump(exclude_defaults=True)["fields"]["value"]
 
 
 def test_a_model_within_itself_is_described_once() -> None:
     [node] = described_as(Node)["models"]
-    assert node == {"name": {"type": "str"}, "children": {"type": "list[model, as 1 above]", "absent": "default"}}
+    assert node == {
+        "name": {"type": "str"},
+        "children": {"type": "list[model, as 1 above]", "absent": "default", "default": "[]"},
+    }
 
 
 def test_values_of_an_enum_are_described_and_sorted() -> None:
     assert described_as(Literal["b", "a"] | None)["values"] == ("a", "b")
     assert described_as(Literal["b", "a"] | None)["optional"] is True
+
+
+T = TypeVar("T", bound=Annotated[int, Field(le=9)])
+
+
+class Short(RootModel[str]):
+    model_config = ConfigDict(str_max_length=3, str_min_length=0, title="Short")
+
+
+class Fine(NamedTuple):
+    name: str
+    size: Annotated[int, Field(gt=0)]
+
+
+class Bounded(RootModel[T], Generic[T]):
+    pass
+
+
+class Web(AnyUrl):
+    _constraints = UrlConstraints(allowed_schemes=["http"])
 
 
 Tree = TypeAliasType("Tree", "list[Tree] | Annotated[int, Field(le=9)]")
@@ -242,11 +299,112 @@ Tree = TypeAliasType("Tree", "list[Tree] | Annotated[int, Field(le=9)]")
         ),
         (Annotated[float, Field(ge=float("-inf"), le=float("nan"))], {"ge": "-inf", "le": "nan"}),
         (Literal["a"], None),
-        (Tree, None),
+        (Tree, {"[1].le": 9}),
+        (Annotated[str, StringConstraints(to_lower=True)], {"to_lower": True}),
+        (Annotated[int, Predicate(bool)], {"predicate": "bool"}),
+        (dict[str, PastDate | None], {"[1].past": True}),
+        (Short, {"str_max_length": 3}),
+        (list[Short], {"[0].str_max_length": 3}),
+        (Fine, {"[1].gt": 0}),
+        (Bounded, {"le": 9}),
+        (Color, {"boundary": "strict"}),
+        (list[Color], {"[0].boundary": "strict", "[0].flags": 3}),
+        (Annotated[str | int, Field(union_mode="left_to_right")], {"union_mode": "left_to_right of str, int"}),
+        (Annotated[list[int], Field(fail_fast=True, strict=True)], None),
     ],
 )
 def test_limits_are_described_with_their_places(annotation: Any, limits: Any) -> None:
     assert described_as(annotation).get("limits") == limits
+
+
+def test_types_that_narrow_a_type_of_the_same_form() -> None:
+    """Without the package that an address needs."""
+    address: Any = EmailStr
+    assert limits_of(FieldInfo.from_annotation(address)) == {"email": True}
+
+
+def test_the_constraints_of_a_class_of_urls() -> None:
+    assert "allowed_schemes=['http']" in described_as(Web)["limits"]["url"]
+
+
+def small(value: str) -> str:
+    return value.lower()
+
+
+class Pet(BaseModel):
+    names: list[Annotated[str, AfterValidator(small)]]
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def listed(cls, value: Any) -> Any:
+        return value
+
+    @model_validator(mode="after")
+    def complete(self) -> Self:
+        return self
+
+    def model_post_init(self, context: Any) -> None:
+        pass
+
+
+class Name(RootModel[str]):
+    @field_validator("root")
+    @classmethod
+    def short(cls, value: str) -> str:
+        return value[:9]
+
+
+class Hook:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return handler(source)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "validators"),
+    [
+        (str, None),
+        (Annotated[str, AfterValidator(partial(small))], ("after small",)),
+        (Annotated[str, BeforeValidator(lambda value: value)], ("before <lambda>",)),
+        (Annotated[str, PlainSerializer(small), WithJsonSchema({}), Hook()], ("Hook",)),
+        (dict[str, SkipValidation[int]], ("[1] SkipValidation",)),
+        (list[Pet], ("[0] after complete", "[0] model_post_init")),
+        (Name, ("after short",)),
+        (list[UUID4], None),
+        (Annotated[Cat | Dog, Field(discriminator="kind")], None),
+        (
+            Annotated[
+                Annotated[Cat, Tag("cat")] | Annotated[Dog, Tag("dog")],
+                Discriminator(lambda found: found.kind),
+            ],
+            ("discriminator <lambda>",),
+        ),
+    ],
+)
+def test_code_that_runs_when_an_item_is_read_is_described_by_name(annotation: Any, validators: Any) -> None:
+    described = described_as(annotation)
+    assert described.get("validators") == validators
+
+
+def test_validators_of_a_field_are_at_the_field() -> None:
+    [pet] = described_as(Pet)["models"]
+    assert pet["names"]["validators"] == ("[0] after small", "before listed")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "absent", "text"),
+    [
+        (int, 5, "default", "5"),
+        (datetime | None, datetime(2026, 1, 1, tzinfo=UTC), "default", "'2026-01-01T00:00:00.000000Z'"),
+        (set[str], set(), "default", "set()"),
+        (set[str], Field(default_factory=set), "default", "set()"),
+        (str | None, None, "none", None),
+        (list[int], Field(default_factory=list), "default", "[]"),
+        (str, Field(default_factory=partial(str, "x")), "factory", "str()"),
+    ],
+)
+def test_defaults_are_described_as_stored(annotation: Any, default: Any, absent: str, text: str | None) -> None:
+    described = described_as(annotation, default)
+    assert (described.get("absent"), described.get("default")) == (absent, text)
 
 
 whole_numbers = st.integers(-200, 200)

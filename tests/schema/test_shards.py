@@ -330,6 +330,9 @@ def test_explain_says_what_is_read_together() -> None:
     one = db.explain(order.one().where(order.id == "o1"))
     assert one.partitions == (f"OPEN#{crc32(b'o1') % 12:02}",)
     assert one.note == "one shard of 12"
+    some_of = db.explain(order.one().where(order.number > 5, order.id != "o1").limit(3))
+    assert some_of.best.startswith("the first items match: 3 items of each of 12 shards are read")
+    assert "the whole range of 12 partitions is read" in some_of.worst
     grown = declared(AccessPattern("OPEN", "{id}", shards=Shards(12, by="id", was=1)))
     moving = Store(grown.cls.__odm_table__, Memory()).explain(grown.cls.one())
     assert moving.note == "13 shards read, first the old shards, merged"

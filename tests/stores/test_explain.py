@@ -34,7 +34,10 @@ sort key   >= PLACED#2026-01-02T00:00:00.000000Z and < PLACED$
 filter     total > 100
 order      descending
 limit      9 results
-requests   one a page of results""",
+requests   one a page of results
+best case  the first items match: 9 items are read, on DynamoDB 0.5 read units for each 4 KB
+worst case no item matches: the whole range is read, on DynamoDB 128 read units for each MB; \
+page(max_requests=n) reads at most n MB""",
     ),
     (
         select(Reading).where(Reading.sensor == "s", Reading.at >= day(1), Reading.at < day(9)),
@@ -57,6 +60,21 @@ partition  CUSTOMER#c1
 sort key   all
 filter     none
 requests   one a page of results""",
+    ),
+    (
+        Order.primary(customer_id="c1"),
+        """\
+call       Order.primary(customer_id='c1')
+pattern    primary = PrimaryKey("CUSTOMER#{customer_id}", "ORDER#{order_id}")
+index      the table itself
+partition  CUSTOMER#c1
+sort key   >= ORDER# and < ORDER$
+filter     _t = 'Order'
+requests   one a page of results
+best case  all items match: page(size=25) reads 26, and first() one, on DynamoDB 1 read unit for each 4 KB
+worst case no item matches: the whole range is read, on DynamoDB 256 read units for each MB; \
+page(max_requests=n) reads at most n MB
+note       the range holds other entities' items too, so a filter takes this entity's""",
     ),
     (
         Order.primary(customer_id="c1").where(Order.order_id > "o2", Order.order_id < "o1"),

@@ -18,6 +18,7 @@ from odm import (
     Store,
     Unsupported,
     append,
+    is_in,
     set_,
 )
 from odm.backends.bigtable import Bigtable
@@ -77,8 +78,17 @@ def test_native_limits_take_an_item_of_any_size() -> None:
     assert upserted == Note(note_id="m", parts=[large, large])
 
 
+def test_native_limits_of_the_bundled_engine_take_any_condition() -> None:
+    db = Store(notes, Memory(), limits="native")
+    db.create()
+    note = db.put(Note(note_id="n", text="x"))
+    condition = is_in(Note.text, [str(n) for n in range(2000)]) | (Note.text == "x")
+    assert list(db.query(Note.primary(note_id="n").where(condition))) == [note]
+    assert db.put(note, when=condition) == note
+
+
 def test_each_backend_has_its_own_limits() -> None:
-    assert Memory.limits == Limits(None, None, None, None, None, None)
+    assert Memory.limits == Limits(None, None, None, None, None, None, map_key_bytes=None, expressions=False)
     assert LocalFile.limits.item_bytes == 128 * 1024 * 1024
     assert DynamoDB().limits == Limits(entry_bytes=None)
     bigtable = Bigtable("p", "i").limits

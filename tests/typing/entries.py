@@ -11,6 +11,7 @@ from odm import (
     AsyncBatch,
     AsyncStore,
     AsyncTransaction,
+    Backfilled,
     Batch,
     Condition,
     Entity,
@@ -184,6 +185,11 @@ def blocking(db: Store) -> None:
         assert_type(batch.delete(Order, customer_id="c", order_id="o"), None)
     with db as same:
         assert_type(same, Store)
+
+
+async def backfilling(db: Store, other: AsyncStore) -> None:
+    assert_type(db.backfill(Order.by_date, rate=5, on_progress=lambda far: far.cursor), Backfilled)
+    assert_type(await other.backfill(Order), Backfilled)
 
 
 def metering(db: Store, other: AsyncStore) -> None:

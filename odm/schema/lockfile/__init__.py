@@ -7,7 +7,7 @@ back; `compare` returns the differences of two descriptions as `Finding` values.
 from odm.schema.lockfile.compare import compare
 from odm.schema.lockfile.describe import describe
 from odm.schema.lockfile.description import FORMAT, LockFile, TableLock, plain, read_lock, write_lock
-from odm.schema.lockfile.finding import OF_KEYS, Finding, Level
+from odm.schema.lockfile.finding import OF_KEYS, Finding, Level, backfill_of
 
 __all__ = [
     "FORMAT",
@@ -16,6 +16,7 @@ __all__ = [
     "Level",
     "LockFile",
     "TableLock",
+    "backfill_of",
     "compare",
     "describe",
     "plain",

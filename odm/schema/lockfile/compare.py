@@ -10,10 +10,12 @@ from typing import Final
 
 from attrs import evolve
 
+from odm.schema.lockfile.compare_checks import compare_checks
 from odm.schema.lockfile.compare_fields import compare_fields
 from odm.schema.lockfile.compare_patterns import compare_patterns, compare_primary
 from odm.schema.lockfile.description import EntityLock, TableLock
-from odm.schema.lockfile.finding import LEVELS, Finding
+from odm.schema.lockfile.finding import LEVELS, Finding, backfill_of
+from odm.schema.lockfile.formats import as_first
 
 _NONE: Final[Mapping[str, TableLock]] = MappingProxyType({})
 _NEW_TABLE = "create a table of another name, read everything with the old model and put it there"
@@ -37,8 +39,32 @@ def compare(
         renamed = [_renamed(name, table) for name, lock in gone.items() if lock.entities.keys() & new.entities.keys()]
         found: Iterable[Finding] = renamed or [Finding("safe", f"table {table}", "not locked yet")]
     else:
-        found = (*_compare_tables(f"table {table}", old, new), *_compare_entities(old, new))
+        known = new if old.format >= new.format else as_first(new)
+        found = (
+            *_compare_formats(f"table {table}", old, new, known),
+            *_compare_tables(f"table {table}", old, new),
+            *_compare_entities(old, known),
+        )
     return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
+
+
+def _compare_formats(where: str, old: TableLock, new: TableLock, known: TableLock) -> Iterator[Finding]:
+    """A table that was described in another format; ``known``: the current table as that format describes it."""
+    if old.format == new.format:
+        return
+    hidden = sorted(_compare_entities(known, new), key=lambda finding: LEVELS.index(finding.level))
+    level = hidden[0].level if hidden else "safe"
+    effect = "the table was locked by an odm that did not record defaults, configuration, validators and narrow types"
+    if hidden:
+        effect += f", so that a change of {_listed([finding.where for finding in hidden])} since then is not reported"
+    fix = "lock the models that are deployed with this odm, then check the new ones; or review them"
+    yield Finding(level, where, "format", str(old.format), str(new.format), effect, fix)
+
+
+def _listed(places: list[str], most: int = 5) -> str:
+    different = list(dict.fromkeys(places))
+    more = f" and {len(different) - most} more" if len(different) > most else ""
+    return f"{', '.join(different[:most])}{more}"
 
 
 def _renamed(was: str, now: str) -> Finding:
@@ -93,7 +119,7 @@ def _added(tag: str, entity: EntityLock, old: TableLock) -> Finding:
     if owner is None:
         return Finding("safe", entity.name, "new entity", now=f"tag {tag!r}")
     effect = f"its items are written with each {owner}, so they are missing for stored {owner} items"
-    fix = "read each stored item and put it again"
+    fix = backfill_of(".".join(entity.name.split(".")[:2]))  # a companion may have several classes
     return Finding("backfill", entity.name, "new companion", "", f"tag {tag!r}", effect, fix)
 
 
@@ -118,8 +144,9 @@ def _compare_entity(old: EntityLock, new: EntityLock, before: TableLock, after: 
     yield from compare_primary(old, new, same_sorts=before.hash_only == after.hash_only)
     yield from compare_patterns(old, new, after)
     yield from _compare_version(old, new)
-    fields = compare_fields(new.name, old.fields, new.fields)
-    yield from map(_upgraded, fields) if new.version > old.version else fields
+    fields = (*compare_checks(new.name, old, new), *compare_fields(new.name, old.fields, new.fields, new.limits))
+    for finding in fields:
+        yield _upgraded(finding) if new.version > old.version else _indexed(finding, new)
     yield from _compare_roles(old, new)
     if old.keep != new.keep:
         yield _kept(old, new)
@@ -143,17 +170,29 @@ def _compare_version(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
         yield Finding("orphans", new.name, "version", str(old.version), str(new.version), effect, fix)
 
 
+def _indexed(finding: Finding, entity: EntityLock) -> Finding:
+    """A changed default of a field, with the patterns whose entries were made with the old one."""
+    names = {f"{entity.name}.{field.field or stored}": stored for stored, field in entity.fields.items()}
+    stored = names.get(finding.where)
+    using = [f"{entity.name}.{one.name}" for one in entity.patterns.values() if stored and one.uses(stored)]
+    if finding.change != "default" or finding.level != "backfill" or not using:
+        return finding
+    effect = f"{finding.effect}, but entries of {' and '.join(using)} were made with the old default"
+    commands = " and ".join(map(backfill_of, using))
+    return evolve(finding, effect=effect, fix=f"run {commands}, or {finding.fix}")
+
+
 def _upgraded(finding: Finding) -> Finding:
     """A change of a field whose entity has a new version."""
     if finding.level == "safe":
         return finding
-    effect = "the upgrade functions must convert stored items; conditions use the new form once an item is written"
-    return evolve(finding, level="backfill", effect=effect, fix="put() every stored item again")
+    effect = "the upgrade functions must convert stored items; index entries use the new form once an item is written"
+    return evolve(finding, level="backfill", effect=effect, fix=backfill_of(finding.where.split(".")[0]))
 
 
 def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
     """The fields with a role: TTL, Revision, Counter and Columns."""
-    again = f"put() every stored {new.name} again"
+    again = backfill_of(new.name)
     was, now = old.ttl or "none", new.ttl or "none"
     if old.ttl is not None and old.ttl != new.ttl:
         effect = f"stored items still expire at the time that {was} gave"

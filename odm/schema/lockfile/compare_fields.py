@@ -1,10 +1,12 @@
 """Changes of the stored form of fields, at the top level of an item and in nested models."""
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
-from odm.schema.lockfile.description import FieldLock
-from odm.schema.lockfile.finding import Finding
+from odm.schema.lockfile.compare_checks import compare_checks
+from odm.schema.lockfile.description import FieldLock, Limits
+from odm.schema.lockfile.finding import Finding, backfill_of
 
 _WIDER: Final = {
     "Decimal": frozenset({"int"}),
@@ -12,29 +14,31 @@ _WIDER: Final = {
 }
 """Stored type to the types whose stored values it can read unchanged."""
 
-
-_Limit: TypeAlias = int | float | str
-_Limits: TypeAlias = Mapping[str, _Limit]
-
-_LOWER: Final = frozenset({"ge", "gt", "min_length"})
-"""Limits that allow more if they are smaller; other numeric limits allow more if they are larger."""
-_EXACT: Final = frozenset({"multiple_of", "pattern", "uuid_version"})
+_PLAIN: Final = frozenset({"None", "bool", "bytes", "Decimal", "dict", "int", "list", "str"})
+"""Types whose values read back equal without a declared type."""
 
 
-def compare_fields(where: str, old: Mapping[str, FieldLock], new: Mapping[str, FieldLock]) -> Iterator[Finding]:
+def compare_fields(
+    where: str, old: Mapping[str, FieldLock], new: Mapping[str, FieldLock], options: Limits
+) -> Iterator[Finding]:
     """Compare the fields of one model, and of the models nested in it.
 
     Args:
         where: the owner of the fields, such as ``Customer`` or ``Customer.address``.
         old: the locked fields, by stored name.
         new: the current fields.
+        options: of the current model's configuration.
     """
-    gone = {_name(stored, field): stored for stored, field in old.items() if stored not in new}
+    names = {_name(stored, field): stored for stored, field in old.items()}
+    gone = {name: stored for name, stored in names.items() if stored not in new}
     for stored, field in new.items():
         name = _name(stored, field)
         here = f"{where}.{name}"
         if stored in old:
-            yield from _changed(here, old[stored], field)
+            if names.get(name, stored) != stored:
+                yield _stored_as_another(here, names[name], stored, _name(stored, old[stored]))
+                gone.pop(name, None)
+            yield from _changed(here, old[stored], field, options)
         elif name in gone:
             yield _stored_elsewhere(here, gone.pop(name), stored)
         else:
@@ -53,9 +57,18 @@ def _stored_elsewhere(where: str, old: str, new: str) -> Finding:
     return Finding("orphans", where, "stored name", old, new, effect, fix)
 
 
+def _stored_as_another(where: str, old: str, new: str, owner: str) -> Finding:
+    effect = f"it reads what was stored for {owner}, and not its own values, which are under the old name"
+    return Finding("orphans", where, "stored name", old, new, effect, f'keep it with Annotated[..., Stored("{old}")]')
+
+
 def _added(where: str, field: FieldLock) -> Finding:
+    if field.absent == "factory":
+        effect = "stored items lack it: each read and each condition calls the factory, which may make another value"
+        return Finding("backfill", where, "new field", "", field.type, effect, "put() every stored item again")
     if field.absent != "error":
-        return Finding("safe", where, "new field", "", field.type)
+        effect = f"stored items lack it: they read, and conditions see, {_default(field)}"
+        return Finding("safe", where, "new field", "", field.type, effect)
     effect = "stored items lack it and raise ItemInvalid"
     return Finding("orphans", where, "new field without default", "", field.type, effect, "give it a default")
 
@@ -66,25 +79,32 @@ def _removed(where: str, stored: str, field: FieldLock) -> Finding:
     return Finding("orphans", where, "removed field", field.type, "", effect, fix)
 
 
-def _changed(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
+def _changed(where: str, old: FieldLock, new: FieldLock, options: Limits) -> Iterator[Finding]:
     if old.type != new.type:
-        yield _retyped(where, old, new)
+        yield _retyped(where, old, new, options)
     else:
         for before, after in zip(old.models, new.models, strict=False):
-            yield from compare_fields(where, before, after)
+            inner = {name.rpartition(".")[2]: value for name, value in new.limits.items()}  # those of any model in it
+            yield from compare_fields(where, before, after, inner)
     yield from _revalued(where, old, new)
-    yield from _limited(where, old.limits, new.limits)
+    yield from compare_checks(where, old, new)
     yield from _absent(where, old, new)
 
 
-def _retyped(where: str, old: FieldLock, new: FieldLock) -> Finding:
-    if new.type == "Any":
-        return Finding("safe", where, "type", old.type, new.type, "stored values read unchanged, a datetime as text")
-    if old.type in _WIDER.get(new.type, ()) and new.values is None:
+def _retyped(where: str, old: FieldLock, new: FieldLock, options: Limits) -> Finding:
+    if new.type == "Any" and _PLAIN.issuperset(re.findall(r"\w+", old.type)):
         return Finding("safe", where, "type", old.type, new.type, "stored values read as before")
+    if _is_wider(new, old) and not (new.type == "str" and any(name.startswith("str_") for name in options)):
+        effect = "stored values read as their text" if new.type == "str" else "stored values read as before"
+        return Finding("safe", where, "type", old.type, new.type, effect)
     effect = "stored values have the old form, and may raise ItemInvalid or read as something else"
     fix = "convert them: read with the old model and put with the new one"
     return Finding("orphans", where, "type", old.type, new.type, effect, fix)
+
+
+def _is_wider(new: FieldLock, old: FieldLock) -> bool:
+    """Whether a type reads stored values of another unchanged."""
+    return old.type in _WIDER.get(new.type, ()) and new.values is None
 
 
 def _revalued(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
@@ -99,27 +119,6 @@ def _revalued(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
         yield Finding("orphans", where, "allowed values", was, now, effect, "change them with the old model first")
 
 
-def _limited(where: str, old: _Limits, new: _Limits) -> Iterator[Finding]:
-    """Constraints that were added, removed or changed."""
-    if old == new:
-        return
-    was, now = (", ".join(f"{name}={value}" for name, value in sorted(side.items())) or "none" for side in (old, new))
-    if all(_is_looser(name, old.get(name), value) for name, value in new.items()):
-        yield Finding("safe", where, "limits", was, now)
-    else:
-        effect = "values stored outside the new limits raise ItemInvalid, or read as other values"
-        yield Finding("orphans", where, "limits", was, now, effect, "change those with the old model first, if any")
-
-
-def _is_looser(name: str, old: _Limit | None, new: _Limit) -> bool:
-    """Whether a limit allows at least what it allowed before."""
-    if old == new:
-        return True
-    if name.rpartition(".")[2] in _EXACT or not (isinstance(old, int | float) and isinstance(new, int | float)):
-        return False
-    return new <= old if name.rpartition(".")[2] in _LOWER else new >= old
-
-
 def _absent(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
     """The value of the field in an item that lacks it, or has None in it."""
     was, now = (_default(side) for side in (old, new))
@@ -132,10 +131,24 @@ def _absent(where: str, old: FieldLock, new: FieldLock) -> Iterator[Finding]:
     elif old.optional and not new.optional and old.absent != "none":
         effect = "items stored with None in it raise ItemInvalid"
         yield Finding("orphans", where, "type", f"{old.type} | None", new.type, effect, "give them a value first")
-    elif old.absent == "none" and new.absent == "default":
-        effect = "items stored with None read as the default; their index entries change when they are written again"
-        yield Finding("backfill", where, "default", was, now, effect, "put() every stored item again")
+    elif "error" not in {old.absent, new.absent} and _defaults_differ(old, new):
+        read = f"what {now} makes each time" if new.absent == "factory" else f"{now}, and conditions see it too"
+        effect = f"items stored without it read {read}"
+        if old.absent == "none":
+            effect = effect.replace("without it", "with None")
+        fill = backfill_of(where.split(".", maxsplit=1)[0])
+        fix = f"{fill}; to keep the old default for them, put() them with the old model first"
+        yield Finding("backfill", where, "default", was, now, effect, fix)
+
+
+def _defaults_differ(old: FieldLock, new: FieldLock) -> bool:
+    """Not if stored values are of another type, which is a finding of its own."""
+    return (old.absent, old.default) != (new.absent, new.default) and (
+        old.absent == "none" or old.type == new.type or _is_wider(new, old)
+    )
 
 
 def _default(field: FieldLock) -> str:
-    return {"error": "required", "none": "None", "default": "a default"}[field.absent]
+    if field.absent in {"error", "none"}:
+        return {"error": "required", "none": "None"}[field.absent]
+    return field.default or "a default"

@@ -11,7 +11,7 @@ from odm.schema.lockfile.description import (
     TableLock,
     TemplateLock,
 )
-from odm.schema.lockfile.finding import Finding
+from odm.schema.lockfile.finding import Finding, backfill_of
 
 
 def compare_primary(old: EntityLock, new: EntityLock, *, same_sorts: bool) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def compare_patterns(old: EntityLock, new: EntityLock, table: TableLock) -> Iter
 
 def _changed(entity: EntityLock, index: str, old: PatternLock, new: PatternLock) -> Iterator[Finding]:
     where = _where(entity, new)
-    again = f"put() every stored {entity.name} again, or give the pattern a new index name and backfill it"
+    again = f"{backfill_of(where)}, or give the pattern a new index name and backfill it"
     if old.kind != new.kind:
         effect = f"the index {index} exists as a {old.kind} one, which DynamoDB cannot change"
         yield Finding("orphans", where, "kind", old.kind, new.kind, effect, "give the pattern a new index name")
@@ -106,16 +106,19 @@ def _added(entity: EntityLock, pattern: PatternLock, index: str) -> Finding:
     effect = "stored items are not in it"
     if pattern.kind == "local":
         effect += ", and DynamoDB creates a local index only together with its table"
-    return Finding("backfill", _where(entity, pattern), "new pattern", "", f"index {index}", effect, _fill(entity))
+    return Finding(
+        "backfill", _where(entity, pattern), "new pattern", "", f"index {index}", effect, _fill(entity, pattern)
+    )
 
 
 def _moved(entity: EntityLock, pattern: PatternLock, old: str, new: str, table: TableLock) -> Finding:
     others = _sharers(old, table)
     effect = "stored items have their entries in the old index"
     if not others:
-        return Finding("backfill", _where(entity, pattern), "index", old, new, effect, _fill(entity))
+        return Finding("backfill", _where(entity, pattern), "index", old, new, effect, _fill(entity, pattern))
     effect += f", where queries of {others} read them"
-    return Finding("orphans", _where(entity, pattern), "index", old, new, effect, _fill(entity))
+    fix = f"create() the index, then {backfill_of(entity.name)}"  # which also removes the old entries
+    return Finding("orphans", _where(entity, pattern), "index", old, new, effect, fix)
 
 
 def _removed(entity: EntityLock, pattern: PatternLock, index: str, table: TableLock) -> Finding:
@@ -123,7 +126,7 @@ def _removed(entity: EntityLock, pattern: PatternLock, index: str, table: TableL
     if not others:
         return Finding("safe", where, "removed pattern", was, "", "no other pattern uses its index")
     effect = f"entries of stored items stay in the index, where queries of {others} read them"
-    return Finding("orphans", where, "removed pattern", was, "", effect, f"put() every stored {entity.name} again")
+    return Finding("orphans", where, "removed pattern", was, "", effect, backfill_of(entity.name))
 
 
 def _sharers(index: str, table: TableLock) -> str:
@@ -131,8 +134,8 @@ def _sharers(index: str, table: TableLock) -> str:
     return ", ".join(_where(e, e.patterns[index]) for e in table.entities.values() if index in e.patterns)
 
 
-def _fill(entity: EntityLock) -> str:
-    return f"create() the index, then put() every stored {entity.name} again"
+def _fill(entity: EntityLock, pattern: PatternLock) -> str:
+    return f"create() the index, then {backfill_of(_where(entity, pattern))}"
 
 
 def _where(entity: EntityLock, pattern: PatternLock) -> str:

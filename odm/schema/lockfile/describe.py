@@ -2,8 +2,18 @@
 
 from odm.keys import Template
 from odm.schema.entity import EntitySchema, PatternSchema
-from odm.schema.lockfile.description import EntityLock, PatternLock, ShardsLock, SlotLock, TableLock, TemplateLock
+from odm.schema.lockfile.description import (
+    FORMAT,
+    EntityLock,
+    PatternLock,
+    ShardsLock,
+    SlotLock,
+    TableLock,
+    TemplateLock,
+)
 from odm.schema.lockfile.fields import describe_fields
+from odm.schema.lockfile.limits import options_of
+from odm.schema.lockfile.validators import validators_of_class
 from odm.schema.model import Schema
 
 
@@ -14,6 +24,7 @@ def describe(schema: Schema) -> TableLock:
         schema: what ``Table.compile()`` returns.
     """
     return TableLock(
+        format=FORMAT,
         keys=schema.keys,
         index_keys={
             name: index.keys for name, index in schema.indexes.items() if index.keys != (f"{name}pk", f"{name}sk")
@@ -37,6 +48,8 @@ def _entity(entity: EntitySchema) -> EntityLock:
         revision=None if entity.revision is None else stored[entity.revision],
         counters=tuple(sorted(stored[name] for name in entity.counters)),
         columns=tuple(sorted(stored[name] for name in entity.columns)),
+        limits=options_of(entity.cls),
+        validators=tuple(validators_of_class(entity.cls)),
     )
 
 

@@ -7,14 +7,18 @@ the stored bytes it has class names and templates, which make it readable in a r
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from odm.errors import BadValue
 
-FORMAT: Final = 1
-"""The format of lock files that this version of odm writes; it reads this format and older ones."""
+FORMAT: Final = 2
+"""The format of lock files that this version of odm writes; it reads this format and older ones. Format 1 has no
+defaults, no validators, and not all limits: see `odm.schema.lockfile.formats`."""
+
+Limit: TypeAlias = bool | int | float | str
+Limits: TypeAlias = Mapping[str, Limit]
 
 
 class _Description(BaseModel):
@@ -69,6 +73,13 @@ class PatternLock(_Description):
     shards: ShardsLock | None = None
     projection: tuple[str, ...] | None = None
 
+    def uses(self, field: str) -> bool:
+        """Whether a key or the condition has the field of this stored name."""
+        by = None if self.shards is None else self.shards.by
+        slots = [*self.partition.slots, *(self.sort.slots if self.sort else ()), *([by] if by else ())]
+        named = self.when is not None and re.search(rf"(?<!\w){re.escape(field)}(?!\w)", self.when)
+        return bool(named) or any(slot.field == field for slot in slots)
+
 
 class FieldLock(_Description):
     """How a field is stored.
@@ -78,9 +89,12 @@ class FieldLock(_Description):
         type: the stored type; each ``model`` in it has its fields in ``models``, in order.
         values: the stored values that a Literal or an Enum allows, those of a Flag combined; None: all of the type.
         optional: it may be None.
-        absent: the value in an item without it: an error, None, or another default.
-        limits: the constraints that Pydantic checks: name, such as ``max_length``, to value; those of a part of the
-            type have its position first, such as ``[0].max_length`` for the items of a list.
+        absent: the value in an item without it: an error, None, another default, or what a default factory makes.
+        default: the stored form of that other default, or the name of the factory.
+        limits: what Pydantic checks or converts: name, such as ``max_length``, to value; those of a part of the
+            type have its position first, such as ``[0].max_length`` for the items of a list. Options of a model's
+            configuration are at the position of the model.
+        validators: the names of the code that runs when it is read, with their positions in the same way.
         models: the fields of each model in the type, by stored name.
     """
 
@@ -88,13 +102,18 @@ class FieldLock(_Description):
     field: str | None = None
     values: tuple[str | int | bool, ...] | None = None
     optional: bool = False
-    absent: Literal["error", "none", "default"] = "error"
-    limits: Mapping[str, int | float | str] = {}
+    absent: Literal["error", "none", "default", "factory"] = "error"
+    default: str | None = None
+    limits: Limits = {}
+    validators: tuple[str, ...] = ()
     models: "tuple[Mapping[str, FieldLock], ...]" = ()
 
 
 class EntityLock(_Description):
-    """An entity, under its tag; fields by stored name, patterns by the name of their index."""
+    """An entity, under its tag; fields by stored name, patterns by the name of their index.
+
+    ``limits`` and ``validators`` are those of the whole model: options of its configuration, and model validators.
+    """
 
     name: str
     version: int = 1
@@ -106,11 +125,17 @@ class EntityLock(_Description):
     revision: str | None = None
     counters: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    limits: Limits = {}
+    validators: tuple[str, ...] = ()
 
 
 class TableLock(_Description):
-    """A table; entities by tag. ``index_keys`` has only indexes with attribute names that differ from the default."""
+    """A table; entities by tag. ``index_keys`` has only indexes with attribute names that differ from the default.
 
+    ``format`` is that of the file when the table was written: its neighbors in the file may have been written later.
+    """
+
+    format: int = 1
     keys: tuple[str, str]
     index_keys: Mapping[str, tuple[str, str]] = {}
     hash_only: bool = False

@@ -6,22 +6,27 @@ and enums are omitted, because they are not stored.
 
 from enum import Flag
 from operator import itemgetter
-from typing import TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic.fields import FieldInfo
 
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
-from odm.codec.models import field_infos
+from odm.codec.faults import NOTHING, Unfit
+from odm.codec.models import Place, field_infos
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored import StoredType
 from odm.codec.unions import NullableType, RootType, UnionType, bare
 from odm.expressions.nodes import Value, shown
 from odm.schema.lockfile.description import FieldLock
 from odm.schema.lockfile.limits import limits_of
+from odm.schema.lockfile.validators import name_of, validators_of
 
 _Fields: TypeAlias = dict[str, FieldLock]
 _Described: TypeAlias = tuple[str, tuple[_Fields, ...]]
+
+_CONSTANT: Final = (list, dict, tuple, str, bytes, int, float, bool)
+"""Default factories that make the same value each time."""
 """The text of a type, and the fields of each model in it, in order."""
 
 
@@ -37,15 +42,38 @@ def _field(field: RecordField, info: FieldInfo, records: tuple[RecordType, ...])
     values = None
     if isinstance(type_, EnumType | LiteralType):
         text, values = _kinds(type_.values), tuple(map(_plain, sorted(type_.values, key=repr)))
+    absent, default = _absent(field, info, records[-1].cls)
     return FieldLock(
         type=text,
         field=None if field.name == field.stored else field.name,
         values=values,
         optional="NULL" in field.type.kinds,
-        absent="error" if field.required and not field.is_set else "none" if field.omits_none else "default",
+        absent=absent,
+        default=default,
         limits=limits_of(info),
+        validators=validators_of(info, records[-1].cls, field.name),
         models=models,
     )
+
+
+def _absent(
+    field: RecordField, info: FieldInfo, cls: type[Any]
+) -> tuple[Literal["error", "none", "default", "factory"], str | None]:
+    """The kind of value that the field has in an item without it, and the value or what makes it."""
+    if field.omits_none:
+        return "none", None
+    if field.is_set:
+        return "default", "set()"  # whatever the declared default is
+    if field.required:
+        return "error", None
+    default = field.factory() if field.factory in _CONSTANT else field.default
+    if info.default_factory is not None and default is NOTHING:
+        validated = info.validate_default or Place(cls, field.name).configured("validate_default")
+        return "factory", f"{name_of(info.default_factory)}(){', validated' if validated else ''}"
+    try:
+        return "default", shown(field.type.dump(default))
+    except Unfit:  # validation makes another value of it
+        return "default", type(default).__name__
 
 
 def _describe(type_: StoredType, records: tuple[RecordType, ...]) -> _Described:

@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 Level = Literal["orphans", "backfill", "safe"]
 
@@ -17,6 +17,19 @@ OF_KEYS: Final = frozenset(
     }
 )
 """The kinds of change that affect the keys of items and index entries on DynamoDB."""
+
+
+TARGET: Final = "MODULE:TABLE"
+"""Stands for the table in the command of `backfill_of`; the command line replaces it."""
+
+
+def backfill_of(what: str) -> str:
+    """The command that writes stored items again, for the fix of a finding.
+
+    Args:
+        what: a pattern or another declaration, such as "Order.by_status", or an entity, for whole items.
+    """
+    return f"odm backfill {TARGET} {what} PLACE"
 
 
 @frozen
@@ -39,6 +52,10 @@ class Finding:
     now: str = ""
     effect: str = ""
     fix: str = ""
+
+    def named(self, target: str) -> "Finding":
+        """The finding, whose command names the table: ``module:table``."""
+        return evolve(self, fix=self.fix.replace(TARGET, target))
 
     def __str__(self) -> str:
         states = f" {self.was} → {self.now}"

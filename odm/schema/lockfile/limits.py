@@ -1,14 +1,22 @@
-"""The constraints that Pydantic checks on a field and on the parts of its type: which values it accepts or changes."""
+"""What Pydantic checks or converts without code of the user's: which values it accepts, and which it changes.
 
-from collections.abc import Iterator
+Constraints of fields and of the parts of their types, narrow types such as PastDate, and the options of a model's
+configuration that affect stored values. Left out is what has no effect on them: odm reads by field name, not strictly,
+from Python values and without undeclared attributes, and refuses what no number can store.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
+from enum import Flag
 from math import isfinite
-from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Any, Final
 
-from pydantic import RootModel
+from annotated_types import Not, Predicate
+from pydantic import AnyUrl, BaseModel, ByteSize, EmailStr, FutureDate, FutureDatetime, PastDate, PastDatetime
 from pydantic.fields import FieldInfo
 
-from odm.entities.markers import meaning
+from odm.schema.lockfile.nodes import classes_in, marks_in, order_of
+from odm.schema.lockfile.validators import name_of
 
 LIMITS: Final = (
     "ge",
@@ -25,27 +33,91 @@ LIMITS: Final = (
     "to_lower",
     "to_upper",
     "uuid_version",
+    "ascii_only",
+    "coerce_numbers_to_str",
+    "path_type",
+    "union_mode",
 )
 """The constraints that are described, by their attribute name in annotated-types and pydantic."""
 
+_OPTIONS: Final[Mapping[str, Any]] = {
+    "coerce_numbers_to_str": False,
+    "regex_engine": "rust-regex",
+    "str_max_length": None,
+    "str_min_length": 0,
+    "str_strip_whitespace": False,
+    "str_to_lower": False,
+    "str_to_upper": False,
+    "url_preserve_empty_path": False,
+    "use_enum_values": False,
+}
+"""The options of a configuration that are described, with pydantic's default."""
 
-def limits_of(info: FieldInfo) -> dict[str, int | float | str]:
+_NARROW: Final[Mapping[Any, str]] = {
+    ByteSize: "byte_size",
+    EmailStr: "email",
+    FutureDate: "future",
+    FutureDatetime: "future",
+    PastDate: "past",
+    PastDatetime: "past",
+}
+"""Types that are stored like a wider one, by the name of their limit."""
+
+_Limits = dict[str, bool | int | float | str]
+
+
+def limits_of(info: FieldInfo) -> _Limits:
     """The constraints of a field, by name; those of a part of its type start with its position: ``[0].max_length``.
 
     Of several with one name the last counts, as in pydantic.
     """
-    found: dict[str, int | float | str] = {}
-    for place, mark in (*(("", mark) for mark in info.metadata), *_marks(info.annotation)):
-        for name in LIMITS:
-            value = getattr(mark, name, None)
-            if value is not None and value is not False:
-                found[_at(place, name)] = value if _is_json(value) else str(value)
+    found: _Limits = {}
+    for place, mark in marks_in(info):
+        for name, value in _limits(mark):
+            found[_at(place, name)] = f"{value} of {order_of(info, place)}" if name == "union_mode" else value
             if name == "decimal_places":  # more places leave fewer digits before the point
                 _add_whole_digits(found, place)
+    for place, cls in classes_in(info):
+        found.update({_at(place, name): value for name, value in {**_limits_of(cls, place), **options_of(cls)}.items()})
     return found
 
 
-def _add_whole_digits(found: dict[str, int | float | str], place: str) -> None:
+def options_of(cls: type[Any]) -> _Limits:
+    """The options of a model's configuration that affect stored values; none for other classes."""
+    if issubclass(cls, BaseModel):
+        config: Mapping[str, Any] = cls.model_config
+    elif is_dataclass(cls) or issubclass(cls, tuple):
+        config = getattr(cls, "__pydantic_config__", {})
+    else:
+        return {}
+    return {name: config[name] for name, usual in _OPTIONS.items() if config.get(name, usual) not in (usual, None)}
+
+
+def _limits(mark: Any) -> Iterator[tuple[str, Any]]:
+    """The constraints in one piece of metadata."""
+    if isinstance(mark, Predicate | Not):
+        yield type(mark).__name__.lower(), name_of(mark)
+    for name in LIMITS:
+        value = getattr(mark, name, None)
+        if value is not None and value is not False:
+            yield name, value if _is_json(value) else str(value)
+
+
+def _limits_of(cls: type[Any], place: str) -> _Limits:
+    """The constraints of a class."""
+    found: _Limits = {}
+    if cls in _NARROW:
+        found[_NARROW[cls]] = True
+    if issubclass(cls, AnyUrl) and not cls.__module__.startswith("pydantic"):  # pydantic's are known by their name
+        found["url"] = str(cls._constraints)
+    if issubclass(cls, Flag):
+        found["boundary"] = cls._boundary_.name.lower()  # type: ignore[attr-defined]
+        if place:  # otherwise its values are described
+            found["flags"] = sum({member.value for member in cls})
+    return found
+
+
+def _add_whole_digits(found: _Limits, place: str) -> None:
     digits, places = (found.get(_at(place, name)) for name in ("max_digits", "decimal_places"))
     if isinstance(digits, int) and isinstance(places, int):
         found[_at(place, "max_whole_digits")] = digits - places
@@ -57,29 +129,3 @@ def _is_json(value: Any) -> bool:
 
 def _at(place: str, name: str) -> str:
     return f"{place}.{name}" if place else name
-
-
-def _marks(annotation: Any, place: str = "", above: tuple[Any, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """The metadata in an annotation, each with its position; that of models belongs to their fields."""
-    annotation = meaning(annotation)
-    if annotation in above:  # a recursive type
-        return
-    above = (*above, annotation)
-    origin, args = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        yield from ((place, mark) for mark in _spread(args[1:]))
-        yield from _marks(args[0], place, above)
-    elif isinstance(annotation, type) and issubclass(annotation, RootModel):
-        root = annotation.model_fields["root"]
-        yield from ((place, mark) for mark in root.metadata)
-        yield from _marks(root.annotation, place, above)
-    elif origin is not Literal:
-        parts = [part for part in args if part not in (NoneType, ...)]
-        alone = origin in {Union, UnionType} and len(parts) == 1
-        for number, part in enumerate(parts):
-            yield from _marks(part, place if alone else f"{place}[{number}]", above)
-
-
-def _spread(metadata: tuple[Any, ...]) -> Iterator[Any]:
-    for mark in metadata:
-        yield from mark.metadata if isinstance(mark, FieldInfo) else (mark,)

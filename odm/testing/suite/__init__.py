@@ -18,6 +18,7 @@ from odm.testing.suite.actions import (
     TestTogether,
 )
 from odm.testing.suite.adjacency import TestAdjacencyCosts, TestAdjacencyList, TestRemoveNode, TestWalk
+from odm.testing.suite.backfills import TestBackfill, TestBackfillCompanions
 from odm.testing.suite.batches import TestBatch
 from odm.testing.suite.collections import TestCollection
 from odm.testing.suite.companions import TestCompanions, TestCompanionsTransactions, TestRefusedCompanions, table
@@ -26,12 +27,14 @@ from odm.testing.suite.copying import TestBatchInProcedures, TestPutRaw, TestSca
 from odm.testing.suite.counters import TestCounter, TestCounterPut
 from odm.testing.suite.deletes import TestConditionalDelete, TestDelete, TestDeleteAll
 from odm.testing.suite.errors import TestErrors, TestStores, TestTables
+from odm.testing.suite.expression_limits import TestExpressionLimits
 from odm.testing.suite.gets import TestGet, TestGetMany
 from odm.testing.suite.growing_shards import TestGrowingShards
 from odm.testing.suite.indexes import TestIndexedTable, TestIndexPuts, TestIndexReads, TestIndexUpdates
 from odm.testing.suite.invalid import TestInvalidItems
 from odm.testing.suite.keep import TestKeep
 from odm.testing.suite.lean_indexes import TestLeanIndexes
+from odm.testing.suite.loads import TestBulkLoad, TestBulkLoadOfOwnCompanions
 from odm.testing.suite.local_indexes import TestLocalIndexes, TestLocalIndexWrites
 from odm.testing.suite.meters import TestMeter, TestMeterIndexes, TestMeterTransactions, TestMeterUpdates
 from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
@@ -45,6 +48,7 @@ from odm.testing.suite.scans import TestRefusedSegments, TestScan, TestSegments
 from odm.testing.suite.sharded_counters import TestShardedCounter, TestShardedCounterTransactions
 from odm.testing.suite.sharded_keys import TestShardedKeys
 from odm.testing.suite.shards import TestShardedPages, TestShardedReads, TestShardedWrites
+from odm.testing.suite.shown_fields import TestAbsentFields, TestConditionsOnOlderItems, grown
 from odm.testing.suite.sparse_indexes import TestSparseIndexes, TestSparseIndexTransactions, TestSparseIndexUpdates
 from odm.testing.suite.strangers import TestStrangers
 from odm.testing.suite.transaction_indexes import TestTransactionIndexes
@@ -81,18 +85,24 @@ from odm.testing.suite.upgrades import (
 from odm.testing.suite.versioned import TestVersioned, TestVersionedCosts, TestVersionedStopped, archive
 
 __all__ = [
+    "TestAbsentFields",
     "TestAdjacencyCosts",
     "TestAdjacencyList",
     "TestAttributes",
+    "TestBackfill",
+    "TestBackfillCompanions",
     "TestBatch",
     "TestBatchInProcedures",
     "TestBounds",
+    "TestBulkLoad",
+    "TestBulkLoadOfOwnCompanions",
     "TestClock",
     "TestCollection",
     "TestCompanions",
     "TestCompanionsTransactions",
     "TestConditionalDelete",
     "TestConditionalPut",
+    "TestConditionsOnOlderItems",
     "TestCounter",
     "TestCounterPut",
     "TestCursors",
@@ -102,6 +112,7 @@ __all__ = [
     "TestErrors",
     "TestExpiredReads",
     "TestExpiredWrites",
+    "TestExpressionLimits",
     "TestFilters",
     "TestGet",
     "TestGetMany",
@@ -197,6 +208,7 @@ __all__ = [
     "archive",
     "clock",
     "db",
+    "grown",
     "indexed",
     "joined",
     "known_faults",

@@ -5,7 +5,7 @@ from zlib import crc32
 
 import pytest
 
-from odm import BadValue, Query, collection, set_
+from odm import BadValue, Query, Unsupported, collection, set_
 from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
@@ -46,6 +46,11 @@ class TestGrowingShards:
             assert tasks.count(query) == 12
             assert list(tasks.query(query.where(Task.rank >= 1).limit(4))) == TASKS[3:7]
             assert list(tasks.query(collection(query))) == TASKS
+
+    def test_a_page_of_few_requests_is_refused(self, tasks: Store, stores: Stores) -> None:
+        with pytest.raises(Unsupported, match=r"leave max_requests= out until reshard\(\)"):
+            tasks.page(Task.by_rank(), max_requests=99)
+        assert list(stores.requests) == []
 
     def test_two_shards_are_read_where_the_field_is_known(self, tasks: Store, stores: Stores) -> None:
         task = MOVING[0]

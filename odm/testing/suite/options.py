@@ -27,6 +27,7 @@ from odm.testing.entities import (
     OrderLine,
     OrderV2,
     Session,
+    Sheet,
     SheetV2,
     plain,
     plain_v2,
@@ -103,6 +104,42 @@ class TestLimits:
                     call()
         with pytest.raises(ItemTooLarge, match="are the most"):
             list(offline.query(Order.primary(customer_id="c" * 2049)))
+
+    def test_refuse_keys_of_dicts_that_are_too_long(self, db: Store) -> None:
+        long, longer = "ø" * 32_767 + "k", "ø" * 32_768  # 65,535 and 65,536 bytes
+        sheet, key = Sheet(sheet_id="s"), Sheet.primary(book="b", sheet_id="s")
+        for meta in ({long: 1}, {"a": [{long: 1}]}):
+            full = sheet.model_copy(update={"meta": meta})
+            assert db.put(full) == full
+            db.update(key, set_(Sheet.meta, meta), when=Sheet.meta == meta)
+            assert db.one(key) == full
+        for meta in ({longer: 1}, {"a": [{longer: 1}]}, {"": 1}, {"a": [{"": 1}]}):
+            full = sheet.model_copy(update={"meta": meta})
+            calls: list[Any] = [
+                lambda full=full: db.put(full),
+                lambda full=full: self.batch_put(db, full),
+                lambda full=full: self.transaction_put(db, full),
+                lambda meta=meta: db.update(key, set_(Sheet.meta, meta)),
+                lambda meta=meta: db.update(key, set_(Sheet.meta["k"], meta)),
+                lambda meta=meta: db.put(sheet, when=Sheet.meta == meta),
+            ]
+            for call in calls:
+                with pytest.raises(BadValue, match="key"):
+                    call()
+        for path in (Sheet.meta[longer], Sheet.meta["a"][longer]):
+            with pytest.raises(BadValue, match="65535"):
+                db.update(key, set_(path, 1))
+        db.update(key, set_(Sheet.meta, {}), set_(Sheet.prices, {}))
+        db.update(key, set_(Sheet.meta[long], 1))
+        assert db.one(key).meta == {long: 1}
+
+    def batch_put(self, db: Store, sheet: Sheet) -> None:
+        with db.batch() as batch:
+            batch.put(sheet)
+
+    def transaction_put(self, db: Store, sheet: Sheet) -> None:
+        with db.transaction() as tx:
+            tx.put(sheet)
 
     def batch_delete(self, db: Store, key: Query[Order]) -> None:
         with db.batch() as batch:

@@ -8,11 +8,12 @@ import pytest
 from odm import BadCursor, BadValue, Query
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
-from odm.testing.entities import Event, Ticket, plain
+from odm.testing.entities import Event, Session, Ticket, plain
 from odm.testing.stores import Stores
-from odm.testing.suite.helpers import at, fill
+from odm.testing.suite.helpers import FUTURE, PAST, at, fill
 
 ALL = Event.primary(log="l")
+RARE = ALL.where(Event.text == "rare")
 EVENTS = [Event(log="l", level=n, at=at(1), name=f"n#{n}", text="xy"[n % 2]) for n in range(7)]
 
 
@@ -71,6 +72,87 @@ class TestPages:
             for size in (1, 2, 3, 5):
                 found = [ticket for page in walk(indexed, query, size) for ticket in page]
                 assert sorted(found, key=lambda t: t.member_id) == tickets
+
+
+def rare(number: int) -> Event:
+    """The last one of every 60 events matches `RARE`."""
+    return Event(log="l", level=number, at=at(1), name=f"n#{number}", text="rare" if number % 60 == 59 else "x")
+
+
+def steps(db: Store, query: Query[Any], size: int, most: int) -> list[list[Any]]:
+    """The items of each page of at most so many requests, up to the page without a cursor."""
+    pages: list[list[Any]] = []
+    cursor: str | None = None
+    while not pages or cursor is not None:
+        with db.meter() as meter:
+            page = db.page(query, size=size, after=cursor, max_requests=most)
+        assert meter.calls <= most
+        assert len(page.items) <= size
+        pages.append(list(page.items))
+        assert len(pages) < 200, "a page must get on"
+        cursor = page.cursor
+    return pages
+
+
+class TestPagesOfFewRequests:
+    def test_end_early_and_together_have_every_result(self, db: Store) -> None:
+        events = fill(db, map(rare, range(240)))
+        expected = [event for event in events if event.text == "rare"]
+        for query, results in ((RARE, expected), (RARE.reverse(), expected[::-1])):
+            for size, most in ((1, 1), (3, 1), (3, 2), (25, 1), (25, 3)):
+                pages = steps(db, query, size, most)
+                assert [event for page in pages for event in page] == results, (query, size, most)
+            assert steps(db, query, 3, 1) != walk(db, query, 3), "one request finds fewer"
+
+    def test_are_whole_where_the_requests_suffice(self, db: Store) -> None:
+        fill(db, EVENTS)
+        for query in (ALL, ALL.reverse(), ALL.where(Event.text != "none"), ALL.limit(5)):
+            for size in (1, 3, 6, 7, 8):
+                assert steps(db, query, size, 9) == walk(db, query, size), (query, size)
+        assert steps(db, ALL, 3, 1) == walk(db, ALL, 3)
+
+    def test_of_nothing(self, db: Store) -> None:
+        assert steps(db, RARE, 3, 1) == [[]]
+        nothing = ALL.where(Event.level > 3, Event.level < 2)
+        assert steps(db, nothing, 3, 1) == [[]]
+
+    def test_carry_the_rest_of_the_limit(self, db: Store) -> None:
+        events = fill(db, map(rare, range(240)))
+        assert [event for page in steps(db, RARE.limit(3), 2, 1) for event in page] == [events[59], *events[119:180:60]]
+
+    def test_leave_out_what_has_expired(self, db: Store) -> None:
+        ends = [PAST if n % 10 else FUTURE for n in range(100)]
+        sessions = [Session(user="u", session_id=f"{n:03}", expires_at=end) for n, end in enumerate(ends)]
+        fill(db, sessions)
+        for size, most in ((2, 1), (3, 2), (25, 1)):
+            assert [one for page in steps(db, Session.primary(user="u"), size, most) for one in page] == sessions[::10]
+
+    @pytest.mark.parametrize("most", [0, -1, True, "2", 1.5])
+    def test_refuse_a_number_out_of_range(self, offline: Store, most: Any) -> None:
+        for query in (ALL, ALL.where(Event.level > 3, Event.level < 2)):
+            with pytest.raises(BadValue, match="max_requests"):
+                offline.page(query, max_requests=most)
+
+    def test_as_a_step_of_a_procedure(self, db: Store) -> None:
+        fill(db, map(rare, range(120)))
+        page = db.run(lambda do: do.page(RARE, size=1, max_requests=1))
+        assert page.cursor is not None
+
+    @needs("indexes")
+    def test_through_an_index(self, indexed: Store) -> None:
+        tickets = [Ticket(member_id=f"m{n:03}", ticket_id="t", filed_at=at(1), level=n % 50) for n in range(150)]
+        fill(indexed, tickets)
+        query = Ticket.by_level(status="open").where(Ticket.member_id >= "m145")
+        found: list[Ticket] = []
+        cursor: str | None = None
+        for _ in range(100):
+            page = indexed.page(query, size=2, after=cursor, max_requests=1)
+            found += page.items
+            cursor = page.cursor
+            if cursor is None:
+                break
+        assert sorted(ticket.member_id for ticket in found) == [f"m{n}" for n in range(145, 150)]
+        assert cursor is None
 
 
 class TestCursors:

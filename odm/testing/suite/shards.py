@@ -159,6 +159,31 @@ class TestShardedPages:
         expected = [job for job in DUE if job.owner < 3][:7]
         assert walk(sharded, query, 3) == [expected[:3], expected[3:6], expected[6:]]
 
+    def test_of_few_requests_together_have_every_result(self, sharded: Store, stores: Stores) -> None:
+        jobs = fill(sharded, [Job(job_id=f"j{n:03}", due_at=at(1, n // 3), owner=n % 20) for n in range(150)])
+        query = Job.by_due().where(Job.owner == 7)
+        expected = [job for job in jobs if job.owner == 7]
+        for one, results in ((query, expected), (query.reverse(), expected[::-1])):
+            for size, most in ((1, 4), (3, 4), (3, 9), (25, 4), (25, 40)):
+                found: list[Job] = []
+                cursor: str | None = None
+                for _ in range(200):
+                    stores.forget()
+                    page = sharded.page(one, size=size, after=cursor, max_requests=most)
+                    assert len(stores.requests) <= most
+                    found += page.items
+                    cursor = page.cursor
+                    if cursor is None:
+                        break
+                assert found == results, (one, size, most)
+
+    def test_of_fewer_requests_than_shards_are_refused(self, sharded: Store, stores: Stores) -> None:
+        stores.forget()
+        with pytest.raises(BadValue, match=r"4 shards.*give 4 or more"):
+            sharded.page(Job.by_due(), max_requests=3)
+        assert list(stores.requests) == []
+        assert list(sharded.page(Job.by_due().where(Job.job_id == "j"), max_requests=1).items) == []
+
     def test_show_what_was_written_between_them(self, sharded: Store) -> None:
         fill(sharded, DUE[::2])
         first = sharded.page(Job.by_due(), size=3)

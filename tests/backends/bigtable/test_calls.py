@@ -10,6 +10,7 @@ import pytest
 
 from odm import (
     TTL,
+    AccessPattern,
     Columns,
     Counter,
     Entity,
@@ -33,6 +34,7 @@ from odm import (
 )
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.native import AppendValue, Increment, ReadModifyWriteRow
+from odm.patterns.unique import Unique
 
 house = Table("house", row_key_join="##")
 
@@ -203,3 +205,95 @@ def test_an_update_never_takes_a_ghost_for_an_item(opened: House) -> None:
         opened.store.update(attic, set_(Room.colour, "blue"), when=Room.colour != "red")
     assert opened.store.get(attic) is None
     connection.close()
+
+
+lodge = Table("lodge")
+
+
+class Cat(Entity, table=lodge):
+    """Has an access pattern, so the table has an index."""
+
+    name: str
+    colour: str = "red"
+
+    primary = PrimaryKey("CAT#{name}")
+    by_colour = AccessPattern("COLOUR#{colour}")
+
+
+class Dog(Entity, table=lodge):
+    """Has none."""
+
+    name: str
+    age: int = 0
+
+    primary = PrimaryKey("DOGS", "{name}")
+
+
+class Owner(Entity, table=lodge):
+    """Has a unique field."""
+
+    name: str
+    email: str
+    age: int = 0
+
+    primary = PrimaryKey("OWNER#{name}")
+    unique_email = Unique("email")
+
+
+REX = Dog.primary(name="rex")
+ANN = Owner.primary(name="ann")
+CLAIM = ["check-and-mutate"]
+OLD_CLAIM = ["lookup", "check-and-mutate"]
+
+
+@pytest.fixture
+def lodged(bigtable_emulator: str) -> Iterator[tuple[Store, list[str]]]:
+    """A store with a dog and an owner, and the native calls that it makes after that."""
+    sent: list[str] = []
+    backend = Bigtable("project", "instance", endpoint=bigtable_emulator)
+    prefix = f"calls{next(_numbers)}-"
+    with Store(lodge, backend, prefix=prefix, on_request=lambda info: sent.append(str(info.native).split()[0])) as db:
+        db.create()
+        db.put(Dog(name="rex"))
+        db.insert(Owner(name="ann", email="a@x"))
+        sent.clear()
+        yield db, sent
+
+
+def delete_both(db: Store) -> None:
+    with db.batch() as batch:
+        batch.delete(REX)
+        batch.delete(Dog, name="lost")
+
+
+@pytest.mark.parametrize(
+    ("write", "calls"),
+    [
+        (lambda db: db.delete(REX), IF),
+        (delete_both, ["lookup", "mutate"]),
+        (lambda db: db.delete_all(Dog.primary()), ["read", "mutate"]),
+        (lambda db: db.update(Dog.primary(name="new"), set_(Dog.age, 3), upsert=True), [*IF, "lookup", *IF]),
+        (lambda db: db.update(REX, set_(Dog.age, 3), upsert=True), IF),
+        (lambda db: db.put(Owner(name="bob", email="b@x")), ["lookup", *CLAIM, *IF]),
+        (lambda db: db.insert(Owner(name="bob", email="b@x")), [*CLAIM, *IF]),
+        (lambda db: db.put(Owner(name="ann", email="a@x", age=1)), ["lookup", *IF]),
+        (lambda db: db.put(Owner(name="ann", email="c@x")), ["lookup", *CLAIM, *IF, *OLD_CLAIM]),
+        (lambda db: db.update(ANN, set_(Owner.email, "c@x")), ["lookup", *CLAIM, *IF, *OLD_CLAIM]),
+        (lambda db: db.update(ANN, set_(Owner.age, 1)), IF),
+        (lambda db: db.get(Owner.unique_email(email="a@x")), ["lookup", "lookup"]),
+        (lambda db: db.delete(ANN), ["lookup", *IF, *OLD_CLAIM]),
+    ],
+)
+def test_calls_in_a_table_with_an_index(
+    lodged: tuple[Store, list[str]], write: Callable[[Store], object], calls: list[str]
+) -> None:
+    db, sent = lodged
+    write(db)
+    assert sent == calls
+
+
+def test_an_insert_of_a_taken_key_reads_the_item(lodged: tuple[Store, list[str]]) -> None:
+    db, sent = lodged
+    with pytest.raises(ItemExists):
+        db.insert(Dog(name="rex"))
+    assert sent == [*IF, "lookup"]

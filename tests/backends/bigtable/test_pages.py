@@ -91,6 +91,17 @@ def test_a_page_with_a_filter_reads_until_the_limit_is_reached(monkeypatch: pyte
     assert answer == Page(({"_t": "Hat", "status": "open"},) * 2, (hat("a"), hat("c")), hat("c"))
 
 
+def test_a_page_with_a_number_of_items_to_examine_is_one_read() -> None:
+    found = Read(tuple(row(f"hats#{n:02}", status="open" if n == 7 else "shipped") for n in range(60)))
+    sent, answer = play(Query("hats", filter=OPEN, limit=2, examine=60), found)
+    assert [one.limit for one in sent] == [60]
+    assert answer == Page(({"_t": "Hat", "status": "open"},), (hat("07"),), hat("59"))
+    assert answer.examined == 60
+    sent, answer = play(Query("hats", filter=OPEN, limit=2, examine=2), Read(found.rows[:50]))
+    assert [one.limit for one in sent] == [pages.FIRST_ROWS]
+    assert answer.next == hat("49")
+
+
 def test_a_page_that_ends_with_the_last_row_has_no_next() -> None:
     assert play(Query("hats", filter=OPEN, limit=1), rows("hats#a", status="open"))[1].next is None
 

@@ -8,11 +8,23 @@ from typing import NamedTuple
 
 
 class Answer(NamedTuple):
-    """An HTTP response."""
+    """An HTTP response.
+
+    Attributes:
+        body: its body.
+        status: its status.
+        checksum: its x-amz-crc32, if it has one.
+        lacks: the number of bytes that its Content-Length counts, and that are not sent.
+        location: its Location, if it has one.
+        raw: what is sent instead of an HTTP response, before the connection is closed.
+    """
 
     body: bytes
     status: int = 200
     checksum: int | None = None
+    lacks: int = 0
+    location: str | None = None
+    raw: bytes | None = None
 
 
 class Canned(ThreadingHTTPServer):
@@ -38,19 +50,29 @@ class Canned(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # the body would wait 40 ms for the headers
 
     def do_POST(self) -> None:
         server = self.server
         assert isinstance(server, Canned)
-        server.received.append((dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
-        body, status, checksum = server.answer()
-        self.send_response(status)
+        server.received.append((dict(self.headers), self.rfile.read(int(self.headers.get("Content-Length", 0)))))
+        answer = server.answer()
+        self.close_connection = bool(answer.lacks) or answer.raw is not None
+        if answer.raw is not None:
+            self.wfile.write(answer.raw)
+            return
+        self.send_response(answer.status)
         self.send_header("Content-Type", "application/x-amz-json-1.0")
-        self.send_header("Content-Length", str(len(body)))
-        if checksum is not None:
-            self.send_header("x-amz-crc32", str(checksum))
+        self.send_header("Content-Length", str(len(answer.body) + answer.lacks))
+        if answer.checksum is not None:
+            self.send_header("x-amz-crc32", str(answer.checksum))
+        if answer.location is not None:
+            self.send_header("Location", answer.location)
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(answer.body)
+
+    def do_GET(self) -> None:  # from a client that follows a redirect
+        self.do_POST()
 
     def log_message(self, format: str, *args: object) -> None:
         pass

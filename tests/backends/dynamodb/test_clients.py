@@ -205,23 +205,17 @@ async def test_credentials_that_expire_are_refreshed_sync_and_async(both: BothCl
     assert threading.get_ident() not in threads  # a refresh is I/O and must not block the event loop
 
 
-async def test_requests_that_are_sent_once_use_a_client_without_retries(
-    endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_clients_send_each_request_once(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "7")
     session = boto3.Session("mine", "secret", region_name="eu-west-1")
     config = Config(user_agent_extra="shop/1", retries={"mode": "standard"})
     sync = SyncClient(Settings(session, endpoint_url=endpoint, config=config))
     asynchronous = AsyncClients(Settings(session, endpoint_url=endpoint, config=config))
-    for often, once in [
-        (sync.get(), sync.get(once=True)),
-        (await asynchronous.get(), await asynchronous.get(once=True)),
-    ]:
-        assert often.meta.config.retries == {"mode": "standard", "total_max_attempts": 7}
-        assert once.meta.config.retries == {"mode": "standard", "total_max_attempts": 1}
-        assert once.meta.config.user_agent_extra == "shop/1"
-        assert once.meta.endpoint_url == endpoint
-    assert sync.get(once=True) is sync.get(once=True) is not sync.get()
+    for client in (sync.get(), await asynchronous.get()):
+        assert client.meta.config.retries == {"mode": "standard", "total_max_attempts": 1}
+        assert client.meta.config.user_agent_extra == "shop/1"
+        assert client.meta.endpoint_url == endpoint
+    assert sync.get(2.5) is sync.get(2.5) is not sync.get()
     sync.close()
     await asynchronous.aclose()
 
@@ -230,7 +224,7 @@ def test_both_clients_look_for_credentials_once(endpoint: str, monkeypatch: pyte
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "surroundings")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     sync = SyncClient(Settings(region="eu-west-1", endpoint_url=endpoint))
-    assert sync.get()._request_signer._credentials is sync.get(once=True)._request_signer._credentials
+    assert sync.get()._request_signer._credentials is sync.get(2.5)._request_signer._credentials
     sync.close()
 
 

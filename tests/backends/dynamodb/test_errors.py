@@ -265,8 +265,50 @@ def test_a_write_that_is_not_idempotent_is_retried_only_if_it_had_no_effect(requ
     assert sent(request_, [answered("ThrottlingException"), LOST[0]]) == [True] * 2
 
 
-def test_botocore_retries_an_idempotent_put() -> None:
-    assert sent(Put(KEY, {}), [answered("ThrottlingException")]) == [False]
+@pytest.mark.parametrize("request_", REPEATABLE[:-2])
+def test_an_idempotent_request_is_retried_if_its_response_was_lost_too(request_: Request) -> None:
+    for error in (*UNSENT, *LOST, answered("ThrottlingException")):
+        assert sent(request_, [error] * 2)[:3] == [False] * 3
+        assert sent(request_, [error] * 9) == [False] * 7
+    for refusal in (answered("AccessDeniedException"), NoCredentialsError(), answered("404", "<html>", 404)):
+        assert sent(request_, [refusal]) == [False]
+
+
+@pytest.mark.parametrize("request_", [Put(KEY, {}), BatchWrite((Delete(KEY),))])
+@pytest.mark.parametrize("lost", LOST)
+@pytest.mark.parametrize(
+    "last",
+    [
+        answered("ThrottlingException"),
+        answered("AccessDeniedException"),
+        answered("ConditionalCheckFailedException"),  # another program may have replaced the item since
+        answered("ValidationException"),
+        UNSENT[0],
+    ],
+)
+def test_a_refused_attempt_does_not_deny_an_earlier_one_whose_response_was_lost(
+    request_: Request, lost: Exception, last: Exception
+) -> None:
+    failures = iter([lost])
+
+    def answer(native: Any) -> Any:
+        if not isinstance(native, Sleep):
+            raise next(failures, last)
+
+    with pytest.raises(OutcomeUnknown, match="can safely be repeated") as caught:
+        run(DynamoDB().connect(SHOP).steps(request_), answer)
+    assert caught.value.__cause__ is lost
+
+
+def test_a_read_reports_its_last_failure() -> None:
+    failures = iter([LOST[0], answered("AccessDeniedException")])
+
+    def answer(native: Any) -> Any:
+        if not isinstance(native, Sleep):
+            raise next(failures)
+
+    with pytest.raises(BackendError, match="permissions"):
+        run(DynamoDB().connect(SHOP).steps(Get(KEY)), answer)
 
 
 @pytest.mark.parametrize("request_", [Put(KEY, {}), BatchWrite((Delete(KEY),)), *ONCE])

@@ -1,12 +1,13 @@
 """Lost responses over real sockets, sync and async: no write is lost or applied twice."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
 import boto3
 import pytest
+from botocore.config import Config
 
 from odm import AsyncStore, OutcomeUnknown, Store, increment
 from odm.backends.dynamodb import DynamoDB
@@ -73,6 +74,37 @@ def test_a_write_that_must_not_happen_twice_is_sent_once(db: Store, line: Line, 
     assert db.exists(BOB) is done
     assert db.one(HITS).hits == done
     assert db.exists(ANN) is not done
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("mode", ["legacy", "standard", "adaptive"])
+def test_a_write_is_not_refused_because_of_its_own_effect(
+    line: Line, session: boto3.Session, mode: Any, cut: Cut
+) -> None:
+    """Whatever retries are configured for botocore: sent again, each of these writes would be refused or repeated."""
+    config = Config(retries={"mode": mode, "max_attempts": 5})
+    with Store(plain, DynamoDB(session, endpoint_url=line.endpoint, config=config)) as db:
+        db.create()
+        calls: list[Callable[[], object]] = [
+            lambda: db.insert(Account(name="bob")),
+            lambda: db.put(Account(name="ann", balance=1), when=Account.balance == 100),
+            lambda: db.update(ANN, increment(Account.balance), when=Account.balance == 100),
+            lambda: db.delete(ANN, when=Account.balance == 100),
+        ]
+        for call in calls:
+            db.delete(BOB)
+            db.put(Account(name="ann", balance=100))
+            line.passed.clear()
+            line.cuts = {operation: [cut] for operation in ("PutItem", "UpdateItem", "DeleteItem")}
+            with pytest.raises(OutcomeUnknown, match="read the item before you write again"):
+                call()
+            assert len(line.passed) == (cut != "before")
+            line.cuts = {}
+        db.put(Account(name="ann", balance=100))
+        db.delete(BOB)
+        line.cuts = {"TransactWriteItems": [cut]}
+        transfer(db)  # under its token, DynamoDB applies it once
+        assert [db.one(key).balance for key in (ANN, BOB)] == [30, 70]
 
 
 @pytest.mark.parametrize("cut", CUTS)

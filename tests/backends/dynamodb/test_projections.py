@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from odm import AccessPattern, Entity, PrimaryKey, SchemaError, Table
+from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call, Native
 from odm.backends.dynamodb.schema import create_table, layout_of
@@ -69,6 +69,18 @@ def test_at_most_as_many_entries_are_read_as_one_batch_reads_items() -> None:
         assert list(page.items) == []
 
 
+def test_a_filter_that_needs_the_items_takes_the_first_results_of_what_is_examined() -> None:
+    items = [keys(n) | {"name": {"S": "xyx"[n % 3]}} for n in range(6)]
+    query = Query("P", index="lean", limit=2, filter=is_("name", "x"), examine=6)
+    calls, page = ask(query, [keys(n) for n in range(6)], items, LastEvaluatedKey=keys(5))
+    assert calls[0].kwargs["Limit"] == 6
+    assert [position.key.sort for position in page.positions] == ["0", "2"]
+    assert (page.next, page.examined) == (page.positions[-1], 6)
+    calls, page = ask(evolve(query, limit=9, examine=500), [keys(0)], items[:1])
+    assert calls[0].kwargs["Limit"] == 100
+    assert (page.next, page.count) == (None, 1)
+
+
 @pytest.mark.parametrize(
     "now",
     [
@@ -121,24 +133,6 @@ def test_the_table_is_made_with_its_projections() -> None:
         {"ProjectionType": "KEYS_ONLY"},
         {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["name", "_t", "_ttl"]},
     ]
-
-
-def test_limits_on_projected_attributes() -> None:
-    def connect(*fields: int) -> None:
-        held = {f"i{n}ndex": tuple(f"f{f}" for f in range(count)) for n, count in enumerate(fields)}
-        indexes = {name: IndexSchema(name, (), projection=names) for name, names in held.items()}
-        DynamoDB().connect(Schema("shop", {}, indexes))
-
-    connect(18, 18, 18, 18, 18)
-    with pytest.raises(
-        SchemaError,
-        match=r"projects 21 attributes in addition to keys \(including _t and _ttl\), but DynamoDB allows 20",
-    ):
-        connect(19)
-    with pytest.raises(
-        SchemaError, match="project 103 attributes in addition to keys, but DynamoDB allows 100 together"
-    ):
-        connect(18, 18, 18, 18, 18, 1)
 
 
 def test_fields_are_projected_by_their_stored_names_and_the_whole_index_is_preferred() -> None:

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import boto3
 import pytest
 
-from odm import AsyncStore, BackendError, OdmError, Store, Throttled, increment
+from odm import AsyncStore, BackendError, OdmError, RequestInfo, Store, Throttled, increment
 from odm.backends.dynamodb import DynamoDB
 from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
@@ -45,11 +47,27 @@ CALLS: dict[str, Callable[[Store], object]] = {
 }
 
 
+THROTTLED = b'{"__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException", "message": "slow down"}'
+TALLY = {"pk": {"S": "T#t"}, "sk": {"S": "T"}, "_t": {"S": "Tally"}, "name": {"S": "t"}, "hits": {"N": "1"}}
+RIGHT: dict[str, Any] = {
+    "BatchGetItem": {"Responses": {}, "UnprocessedKeys": {}},
+    "Query": {"Items": [], "Count": 0, "ScannedCount": 0},
+    "Scan": {"Items": [], "Count": 0, "ScannedCount": 0},
+    "UpdateItem": {"Attributes": TALLY},
+    "DeleteItem": {"Attributes": TALLY},
+    "BatchWriteItem": {"UnprocessedItems": {}},
+}
+"""Responses to these operations; {} to the others."""
+
+
 class Refusing:
-    """Answers every request with one error, except the read of tags before a batch."""
+    """Answers every request with one error, except the read of tags before a batch; or only so many with a failure."""
 
     def __init__(self) -> None:
         self.error: dict[str, Any] = {}
+        self.failures = 0
+        self.failure: Answer | None = None
+        self.right: dict[str, Any] = {}
         self.batches = False
         self.first = True
 
@@ -57,7 +75,10 @@ class Refusing:
         if self.batches and self.first:
             self.first = False
             return Answer(b'{"Responses": {"plain": []}, "UnprocessedKeys": {}}')
-        return Answer(json.dumps(self.error).encode(), 400)
+        if self.failure is None:
+            return Answer(json.dumps(self.error).encode(), 400)
+        self.failures -= 1
+        return self.failure if self.failures >= 0 else Answer(json.dumps(self.right).encode())
 
 
 @pytest.fixture
@@ -72,15 +93,26 @@ def server(refusing: Refusing) -> Iterator[Canned]:
 
 
 @pytest.fixture(params=["sync", "async"])
-def db(request: pytest.FixtureRequest, server: Canned) -> Iterator[Store]:
-    backend = DynamoDB(SESSION, endpoint_url=server.endpoint)
+def asynchronous(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "async")
+
+
+@contextmanager
+def opened(backend: DynamoDB, asynchronous: bool, **options: Any) -> Iterator[Store]:
+    """A store during the block."""
     with asyncio.Runner() as runner:
-        if request.param == "async":
-            store = blocking(AsyncStore(plain, backend, retries=RETRIES), runner)
+        if asynchronous:
+            store = blocking(AsyncStore(plain, backend, retries=RETRIES, **options), runner)
         else:
-            store = Store(plain, backend, retries=RETRIES)
+            store = Store(plain, backend, retries=RETRIES, **options)
         yield store
         store.close()
+
+
+@pytest.fixture
+def db(server: Canned, asynchronous: bool) -> Iterator[Store]:
+    with opened(DynamoDB(SESSION, endpoint_url=server.endpoint), asynchronous) as store:
+        yield store
 
 
 @pytest.mark.parametrize("operation", CALLS)
@@ -145,3 +177,42 @@ async def test_another_region_has_no_such_table(dynamodb_local: str) -> None:
     async with AsyncStore(plain, there) as asynchronous:
         with pytest.raises(BackendError, match="in this account and region"):
             await asynchronous.get(ANN)
+
+
+@pytest.mark.parametrize(
+    ("operation", "failure", "error"),
+    [
+        *((operation, Answer(THROTTLED, 400), "ThrottlingException") for operation in CALLS),
+        *(
+            (operation, Answer(b"", raw=b""), "ConnectionClosedError")
+            for operation in sorted(CALLS.keys() - {"UpdateItem", "DeleteItem"})  # not sent again after a lost response
+        ),
+    ],
+)
+def test_every_attempt_is_reported(
+    server: Canned,
+    refusing: Refusing,
+    operation: str,
+    failure: Answer,
+    error: str,
+    asynchronous: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """To the hook, the meters and the log, with its own time and error."""
+    refusing.batches = operation == "BatchWriteItem"
+    refusing.failures, refusing.failure, refusing.right = 2, failure, RIGHT.get(operation, {})
+    sent: list[RequestInfo] = []
+    backend = DynamoDB(SESSION, endpoint_url=server.endpoint)
+    caplog.set_level(logging.DEBUG, "odm")
+    with opened(backend, asynchronous, on_request=sent.append) as db, db.meter() as meter:
+        CALLS[operation](db)
+    sent = sent[refusing.batches :]
+    assert server.asked == [*["BatchGetItem"] * refusing.batches, *[operation] * 3]
+    assert [type(info.error).__name__ for info in sent] == [error, error, "NoneType"]
+    assert len({id(info.error) for info in sent}) == 3
+    assert all(info.seconds > 0 for info in sent)
+    assert meter.calls == 3 + refusing.batches
+    texts = [record.getMessage() for record in caplog.records]
+    assert sum(f"failed ({error})" in text for text in texts) == 2
+    assert sum("is retried in" in text for text in texts) == 2
+    assert not [text for text in texts for secret in ("ann", "bob", "name", "hits") if secret in text]

@@ -67,6 +67,14 @@ REQUESTS: list[Request] = [
 ]
 
 
+READ = {
+    "Query": b'{"Items": [], "Count": 0, "ScannedCount": 0}',
+    "Scan": b'{"Items": [], "Count": 0, "ScannedCount": 0}',
+    "BatchGetItem": b'{"Responses": {}}',
+}
+"""The bodies of responses; others are empty."""
+
+
 @pytest.fixture
 def statuses() -> list[int]:
     """The HTTP statuses of the next responses, before successful ones."""
@@ -75,9 +83,13 @@ def statuses() -> list[int]:
 
 @pytest.fixture
 def server(statuses: list[int]) -> Iterator[Canned]:
-    body = b'{"Items": [], "Count": 0, "Responses": {}}'
-    with serving(lambda: Answer(body, statuses.pop(0) if statuses else 200)) as server:
-        yield server
+    def answer() -> Answer:
+        operation = canned.received[-1][0]["X-Amz-Target"].partition(".")[2]
+        body = READ.get(operation, b"{}")
+        return Answer(body, statuses.pop(0) if statuses else 200)
+
+    with serving(answer) as canned:
+        yield canned
 
 
 @pytest.fixture

@@ -79,20 +79,6 @@ def test_names_that_dynamodb_does_not_allow(name: str) -> None:
         DynamoDB().connect(Schema(name="shop", entities={}, indexes={name: IndexSchema(name, ())}))
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        Schema(name="old", entities={}, indexes={}, keys=("P" * 256, "SK")),
-        Schema(name="old", entities={}, indexes={"gsi": IndexSchema("gsi", (), keys=("G" * 256, "GSK"))}),
-        Schema(name="old", entities={}, indexes={"i" * 254: IndexSchema("i" * 254, ())}),
-        Schema(name="old", entities={}, indexes={"gsi": IndexSchema("gsi", (), projection=("f" * 256,))}),
-    ],
-)
-def test_names_of_attributes_that_dynamodb_does_not_allow(schema: Schema) -> None:
-    with pytest.raises(SchemaError, match=r"'old': DynamoDB allows 255 characters .* has 256"):
-        DynamoDB().connect(schema)
-
-
 def test_an_empty_range_needs_no_request() -> None:
     steps = DynamoDB().connect(SHOP).steps(Query("C#1", "\U0010ffff" * 300))
     with pytest.raises(StopIteration) as done:
@@ -195,7 +181,7 @@ def test_a_limit_applies_after_the_filter_and_the_next_page_starts_after_the_las
     items = [{"pk": {"S": "p"}, "sk": {"S": str(n)}, "n": {"N": str(n)}} for n in range(4)]
 
     def page(limit: int | None, last: dict[str, Any] | None = None) -> Page:
-        response = {"Items": items, "Count": 4, **({"LastEvaluatedKey": last} if last else {})}
+        response = {"Items": items, "Count": 4, "ScannedCount": 4, **({"LastEvaluatedKey": last} if last else {})}
         steps = DynamoDB().connect(SHOP).steps(Query("p", filter=IS_OPEN, limit=limit))
         return run(steps, lambda _native: response)  # type: ignore[no-any-return]
 
@@ -204,6 +190,13 @@ def test_a_limit_applies_after_the_filter_and_the_next_page_starts_after_the_las
     assert page(4).next is None
     assert page(4, {"pk": {"S": "p"}, "sk": {"S": "9"}}).next == Position(Key("p", "9"))
     assert page(None).positions == positions
+
+
+def test_the_limit_with_a_filter_is_the_number_of_items_to_examine() -> None:
+    assert "Limit" not in first(Query("p", filter=IS_OPEN, limit=2)).kwargs
+    assert first(Query("p", filter=IS_OPEN, limit=2, examine=5)).kwargs["Limit"] == 5
+    assert first(Query("p", filter=IS_OPEN, limit=2, examine=2**40)).kwargs["Limit"] == 2**31 - 1
+    assert first(Query("p", limit=2, examine=5)).kwargs["Limit"] == 2
 
 
 def test_creation_waits_until_the_table_exists() -> None:

@@ -14,7 +14,7 @@ from odm import AsyncStore, BackendError, OutcomeUnknown, Store, increment
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.clients import Settings, SyncClient
 from odm.backends.dynamodb.native import backoff
-from odm.backends.dynamodb.retry import ATTEMPTS, config_of
+from odm.backends.dynamodb.retry import ATTEMPTS, attempts_of, config_of
 from odm.protocol.connection import RetryPolicy
 from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
@@ -119,11 +119,11 @@ def test_the_users_config_is_kept(open_store: Open, line: Line) -> None:
 
 def test_closing_one_closes_both(line: Line) -> None:
     db = Store(plain, DynamoDB(SESSION, endpoint_url=line.endpoint))
-    twin = db.with_options(retries=1)
+    twin = db.with_options(timeout=2.5)
     db.create()
     clients = db._session.connection._client  # type: ignore[attr-defined]
     assert twin.get(ANN) is None
-    assert set(clients._clients) == {(False, RetryPolicy()), (False, RetryPolicy(retries=1))}
+    assert set(clients._clients) == {None, 2.5}
     twin.close()
     assert clients._clients == {}
     assert db.get(ANN) is twin.get(ANN) is None  # opens new connections
@@ -139,34 +139,52 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "config"
 
 
-def retries(config: Config | None = None, session: boto3.Session = SESSION, **policy: Any) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = config_of(config, session, RetryPolicy(**policy), once=False).retries  # type: ignore[attr-defined]
-    return found
+def attempts(config: Config | None = None, session: boto3.Session = SESSION, **policy: Any) -> int:
+    return attempts_of(config, session, RetryPolicy(**policy))
 
 
 @pytest.mark.usefixtures("nothing_said")
 def test_default_retries_take_seconds() -> None:
-    assert retries() == {"total_max_attempts": ATTEMPTS}
-    assert retries(Config(user_agent_extra="x")) == {"total_max_attempts": ATTEMPTS}
+    assert attempts() == attempts(Config(user_agent_extra="x")) == ATTEMPTS == 7
 
 
 @pytest.mark.usefixtures("nothing_said")
 def test_a_store_takes_precedence_over_the_config() -> None:
-    assert retries(Config(retries={"mode": "adaptive"}), retries=4) == {"mode": "adaptive", "total_max_attempts": 5}
-    assert retries(Config(retries={"max_attempts": 9}), retries=0) == {"max_attempts": 9, "total_max_attempts": 1}
-    made = config_of(Config(read_timeout=7), SESSION, RetryPolicy(timeout=2.5), once=False)
+    assert attempts(Config(retries={"mode": "adaptive"}), retries=4) == 5
+    assert attempts(Config(retries={"max_attempts": 9}), retries=0) == 1
+    made = config_of(Config(read_timeout=7), 2.5)
     assert (made.connect_timeout, made.read_timeout) == (2.5, 2.5)  # type: ignore[attr-defined]
-    made = config_of(Config(read_timeout=7), SESSION, RetryPolicy(), once=True)
+    made = config_of(Config(read_timeout=7), None)
     assert (made.connect_timeout, made.read_timeout) == (60, 7)  # type: ignore[attr-defined]
 
 
+@pytest.mark.usefixtures("nothing_said")
+@pytest.mark.parametrize("given", [{"mode": "adaptive"}, {"max_attempts": 9}, {"total_max_attempts": 4}, {}])
+def test_botocore_sends_once_and_keeps_its_mode(given: Any) -> None:
+    found: dict[str, Any] = config_of(Config(retries=given), None).retries  # type: ignore[attr-defined]
+    assert found == {**given, "total_max_attempts": 1}
+
+
 def test_what_is_configured_for_boto3_is_kept(nothing_said: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert retries(Config(retries={"mode": "standard"})) == {"mode": "standard"}
-    nothing_said.write_text("[profile slow]\nmax_attempts = 9\n[profile plain]\nregion = eu-west-1\n")
-    assert retries(session=boto3.Session(profile_name="slow")) is None
-    assert retries(session=boto3.Session(profile_name="plain")) == {"total_max_attempts": ATTEMPTS}
+    """The same numbers as in botocore."""
+    assert attempts(Config(retries={"mode": "standard"})) == 3
+    assert attempts(Config(retries={"mode": "adaptive"})) == 3
+    assert attempts(Config(retries={"mode": "legacy"})) == 10
+    assert attempts(Config(retries={"max_attempts": 4, "mode": "standard"})) == 5
+    assert attempts(Config(retries={"max_attempts": 4, "total_max_attempts": 2})) == 2
+    nothing_said.write_text(
+        "[profile slow]\nmax_attempts = 9\n[profile plain]\nregion = eu-west-1\n"
+        "[profile quick]\nretry_mode = standard\n"
+    )
+    assert attempts(session=boto3.Session(profile_name="slow")) == 9
+    assert attempts(session=boto3.Session(profile_name="plain")) == ATTEMPTS
+    assert attempts(session=boto3.Session(profile_name="quick")) == 3
     monkeypatch.setenv("AWS_RETRY_MODE", "standard")
-    assert retries() is None
+    assert attempts() == attempts(session=boto3.Session()) == 3
+    assert attempts(Config(retries={"mode": "legacy"})) == 10
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
+    assert attempts(session=boto3.Session()) == 5
+    assert attempts(Config(retries={"max_attempts": 1}), session=boto3.Session()) == 2
 
 
 def test_a_session_of_the_default_profile_ignores_that_in_the_environment(
@@ -174,14 +192,14 @@ def test_a_session_of_the_default_profile_ignores_that_in_the_environment(
 ) -> None:
     nothing_said.write_text("[default]\nregion = eu-west-1\n[profile slow]\nmax_attempts = 9\n")
     monkeypatch.setenv("AWS_PROFILE", "slow")
-    assert retries(session=boto3.Session()) is None
-    assert retries(session=boto3.Session(profile_name="default")) == {"total_max_attempts": ATTEMPTS}
+    assert attempts(session=boto3.Session()) == 9
+    assert attempts(session=boto3.Session(profile_name="default")) == ATTEMPTS
 
 
 def test_a_client_has_the_timeout_of_its_policy(endpoint: str) -> None:
     client = SyncClient(Settings(SESSION, endpoint_url=endpoint))
-    quick, slow = client.get(policy=RetryPolicy(1.0)), client.get()
-    assert client.get(policy=RetryPolicy(1.0)) is quick is not slow
+    quick, slow = client.get(1.0), client.get()
+    assert client.get(1.0) is quick is not slow
     assert quick.meta.config.read_timeout == 1.0
     assert slow.meta.config.read_timeout == 60
     client.close()

@@ -181,7 +181,7 @@ def test_stored_keys_are_compared_with_the_models(address: str) -> None:
     assert changed[0].effect.startswith("6 of 6 items read are stored under another key")
     assert "MAIL#u" in changed[1].now
     assert changed[1].effect.startswith("5 of 6 items read have an entry in index 'by_email'")
-    assert changed[1].fix.startswith("put() every stored User again")
+    assert changed[1].fix.startswith("odm backfill MODULE:TABLE User.by_email PLACE")
 
     moved = survey(backend, models(name, index="by_mail")).findings
     assert [(finding.level, finding.where) for finding in moved] == [("backfill", "User.by_email")]

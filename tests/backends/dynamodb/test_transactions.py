@@ -150,7 +150,6 @@ def test_temporary_failures_are_retried_with_one_token(error: Exception) -> None
     assert found == Written()
     assert len(calls) == 4
     assert len({call.kwargs["ClientRequestToken"] for call in calls}) == 1
-    assert all(call.once for call in calls)
     assert len(sent([error])[1]) == ATTEMPTS
 
 
@@ -172,8 +171,30 @@ def test_permanent_failures_are_raised_at_once() -> None:
         assert len(calls) == 1
         with pytest.raises(BackendError, match=says):
             raise found
-    too_large = answered("ValidationException", "Transaction payload size cannot exceed 4MB. Payload Size: 4400056")
-    assert type(sent([too_large])[0]) is ItemTooLarge
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Transaction payload size cannot exceed 4MB. Payload Size: 4400056",
+        (
+            "Collection size of items exceeded, which can also be caused by the aggregate size of the items in the "
+            "transaction exceeding the 4MB limit"
+        ),
+    ],
+)
+def test_a_transaction_over_4_mb_is_too_large(message: str) -> None:
+    found, _ = sent([answered("ValidationException", message)])
+    assert type(found) is ItemTooLarge
+    assert "split the work into several transactions" in str(found)
+
+
+def test_the_advice_is_that_of_the_reason() -> None:
+    other_key = {"Code": "ValidationError", "Message": "The provided key element does not match the schema"}
+    found, _ = sent([cancelled("None", other_key)])
+    assert type(found) is BackendError
+    assert "the key attributes of table 'shop' or of an index differ from those of the models" in str(found)
+    assert "The provided key element does not match the schema" in str(found)
 
 
 def test_items_with_lasting_conflicts_are_named() -> None:

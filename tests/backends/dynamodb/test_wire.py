@@ -5,6 +5,7 @@ from typing import Any
 from zlib import crc32
 
 import boto3
+import botocore.session
 import pytest
 from botocore.config import Config
 
@@ -59,8 +60,7 @@ async def test_the_parser_is_bypassed_from_the_second_response_on(ask: Ask, conn
     assert not any("odm" in name for answer in answers for name in answer)
 
 
-class _Query:
-    name = "Query"
+QUERY = botocore.session.Session().get_service_model("dynamodb").operation_model("Query")
 
 
 def test_the_parser_does_the_work_until_a_mark_has_arrived() -> None:
@@ -69,7 +69,7 @@ def test_the_parser_does_the_work_until_a_mark_has_arrived() -> None:
     def answered() -> tuple[dict[str, Any], dict[str, Any]]:
         answer: dict[str, Any] = {"status_code": 200, "headers": {}, "body": b'{"Count": 1}'}
         more: dict[str, Any] = {}
-        hooks.before_parse(_Query, answer, more)
+        hooks.before_parse(QUERY, answer, more)
         return answer, more
 
     for _ in range(2):  # a botocore version that does not merge a handler's result
@@ -90,7 +90,7 @@ def test_botocore_parses_errors(answer: tuple[int, bytes]) -> None:
     status, body = answer
     response: dict[str, Any] = {"status_code": status, "headers": {}, "body": body}
     more: dict[str, Any] = {}
-    hooks.before_parse(_Query, response, more)
+    hooks.before_parse(QUERY, response, more)
     assert (response["body"], more) == (body, {})
 
 

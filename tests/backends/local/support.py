@@ -3,14 +3,16 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from odm.backends.local import LocalFile
 from odm.backends.local.driver import LocalConnection
+from odm.backends.local.storage import Change, Record, Storage, View
 from odm.protocol.connection import perform
-from odm.protocol.requests import CreateTables, Request
+from odm.protocol.requests import CreateTables, Key, Request
 from odm.schema.model import IndexSchema, Schema
 
 ROOT = Path(__file__).parents[3]
@@ -32,6 +34,27 @@ def opened(path: Path, *, create: bool = True, timeout: float = 60.0) -> LocalCo
     if create:
         perform(connection, CreateTables())
     return connection
+
+
+@contextmanager
+def reading(storage: Storage) -> Iterator[View]:
+    """A block that reads."""
+    view = storage.reading()
+    with view.block:
+        yield view
+
+
+@contextmanager
+def writing(storage: Storage) -> Iterator[View]:
+    """A block that writes."""
+    view = storage.writing()
+    with view.block:
+        yield view
+
+
+def set_record(view: View, key: Key, record: Record | None) -> None:
+    """Put a record, or delete it."""
+    view.apply((Change(key, view.record(key), record),))
 
 
 def started(code: str, *arguments: object) -> subprocess.Popen[str]:

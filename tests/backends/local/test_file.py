@@ -22,7 +22,7 @@ from odm.errors import BackendError, BadValue, ConditionFailed, Throttled
 from odm.expressions.nodes import Increment, Path
 from odm.protocol.connection import perform
 from odm.protocol.requests import BatchWrite, CreateTables, DropTables, Get, Key, Put, Query, Scan, Update
-from tests.backends.local.support import opened, schema_of
+from tests.backends.local.support import opened, reading, schema_of, set_record, writing
 
 KEY = Key("p", "s")
 ADD = (Increment(Path(("n",)), 1),)
@@ -121,11 +121,11 @@ def test_threads_write_and_read_together(tmp_path: FilePath) -> None:
 def test_a_read_does_not_wait_for_a_writer(tmp_path: FilePath) -> None:
     storage = file.FileStorage(tmp_path / "db", "shop", 60.0)
     storage.create([])
-    with storage.writing() as view:
-        view.put(KEY, Record(b"1", {}))
-        with storage.reading() as other:
+    with writing(storage) as view:
+        set_record(view, KEY, Record(b"1", {}))
+        with reading(storage) as other:
             assert other.get(KEY) is None
-    with storage.reading() as view:
+    with reading(storage) as view:
         assert view.get(KEY) == b"1"
     storage.close()
 
@@ -135,14 +135,13 @@ def test_a_block_that_raises_changes_nothing(tmp_path: FilePath) -> None:
     storage.create(["by_x"])
 
     def change() -> None:
-        with storage.writing() as view:
-            view.put(KEY, Record(b"1", {}))
-            view.link("by_x", Key("X"), KEY)
+        with writing(storage) as view:
+            set_record(view, KEY, Record(b"1", {"by_x": Key("X")}))
             raise ConditionFailed("")
 
     with pytest.raises(ConditionFailed):
         change()
-    with storage.reading() as view:
+    with reading(storage) as view:
         assert view.get(KEY) is None
         assert list(view.rows(Query("X", index="by_x"))) == []
     storage.close()
@@ -307,10 +306,10 @@ def test_a_very_long_timeout_still_waits(timeout: float, tmp_path: FilePath) -> 
 def test_writes_are_synced(tmp_path: FilePath) -> None:
     storage = file.FileStorage(tmp_path / "db", "shop", 60.0)
     storage.create([])
-    with storage.writing() as view:
+    with writing(storage) as view:
         assert isinstance(view, file.FileTable)
-        assert view.connection.execute("PRAGMA synchronous").fetchone() == (2,)
-        assert view.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert view._execute("PRAGMA synchronous").fetchone() == (2,)
+        assert view._execute("PRAGMA journal_mode").fetchone() == ("wal",)
     storage.close()
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sortedcontainers import SortedList
@@ -22,7 +23,7 @@ def test_it_behaves_like_a_sorted_list(data: st.DataObject, values: list[str], f
             found.add(value)
             expected.add(value)
         for value in data.draw(st.lists(st.sampled_from(values), unique=True)) if values else []:
-            found.remove(value)
+            found.discard(value)
             expected.remove(value)
     finally:
         ordered.FEW = usual  # type: ignore[misc]
@@ -33,9 +34,23 @@ def test_it_behaves_like_a_sorted_list(data: st.DataObject, values: list[str], f
     assert bool(found) is bool(expected)
 
 
-def test_many_values_are_stored_in_a_sorted_list() -> None:
+def test_values_can_be_added_and_discarded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    for few in (1, 1000):
+        monkeypatch.setattr(ordered, "FEW", few)
+        found: Ordered[str] = Ordered()
+        for value in "bdacbdacf":
+            found.add(value)
+        for value in "cczee":
+            found.discard(value)
+        assert list(found.between("", None, behind=False, reverse=False)) == ["a", "b", "d", "f"]
+
+
+def test_many_values_are_stored_in_blocks() -> None:
     found: Ordered[str] = Ordered()
-    for number in range(ordered.FEW + 2):
-        found.add(f"{number * 7919 % 100_003:06}")
-    assert isinstance(found._values, SortedList)
-    assert list(found.between("", None, behind=False, reverse=False)) == sorted(found._values)
+    values = [f"{number * 7919 % 100_003:06}" for number in range(5 * ordered.FEW)]
+    for value in values:
+        found.add(value)
+    blocks = found._values._blocks  # type: ignore[union-attr]
+    assert len(blocks) > 2
+    assert max(map(len, blocks)) <= 2 * ordered.FEW
+    assert list(found.between("", None, behind=False, reverse=False)) == sorted(values)

@@ -10,7 +10,7 @@ from odm.backends.local import LocalFile, Memory
 from odm.backends.local.codec import encode
 from odm.backends.local.memory import MemoryTable
 from odm.backends.local.requests import CHUNK, PAGE_BYTES
-from odm.backends.local.storage import Record
+from odm.backends.local.storage import Change, Record
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import (
     AddTo,
@@ -26,6 +26,7 @@ from odm.expressions.nodes import (
     Set,
 )
 from odm.protocol.connection import aperform, perform
+from odm.protocol.limits import stored_size
 from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
@@ -262,6 +263,10 @@ EVEN, ODD, NONE = is_("even", True), is_("even", False), is_("even", 5)
         (Query("p", filter=ODD, limit=2), "13", None),
         (Query("p", filter=ODD, limit=1, reverse=True), "3", 2),
         (Query("p", filter=NONE, limit=1), "", None),
+        (Query("p", filter=EVEN, limit=2, examine=2), "0", 1),
+        (Query("p", filter=ODD, limit=2, examine=1), "", 0),
+        (Query("p", filter=EVEN, limit=2, examine=3, reverse=True), "42", 2),
+        (Query("p", filter=EVEN, limit=9, examine=9), "024", None),
     ],
 )
 def test_query(five: Send, query: Query, expected: str, next_: int | None) -> None:
@@ -407,22 +412,23 @@ def test_a_native_request_prints(backend: Memory | LocalFile) -> None:
 
 
 def test_a_page_ends_when_it_has_its_bytes() -> None:
-    size = len(encode(ITEM))
+    large = {**ITEM, "data": b"x" * 3000}  # not estimated
+    size = stored_size(large, Key("p", "a"), {})
+    assert size < len(encode(large))  # as base64
     for page_bytes, most in ((size - 1, 1), (size, 1), (size + 1, 2), (2 * size, 2), (2 * size + 1, 3)):
         connection = Memory(page_bytes=page_bytes).connect(schema_of("things"))
         perform(connection, CreateTables())
         for sort in "abcd":
-            perform(connection, Put(Key("p", sort), ITEM, {}))
+            perform(connection, Put(Key("p", sort), large, {}))
         assert len(perform(connection, Query("p")).items) == most
 
 
 def test_memory_keeps_nothing_of_partitions_without_items() -> None:
     table, key = MemoryTable(), Key("p", "s")
     table.add_indexes(["by_x"])
-    with table as view:
-        view.put(key, Record(encode(ITEM), {"by_x": Key("x")}))
-        view.link("by_x", Key("x"), key)
-        view.unlink("by_x", Key("x"), key)
-        view.delete(key)
+    stored = Record(encode(ITEM), {"by_x": Key("x")})
+    with table.block:
+        table.apply((Change(key, None, stored), Change(key, stored, None)))
     assert not table._partitions
+    assert not table._names
     assert table._indexes == {"by_x": {}}

@@ -22,7 +22,7 @@ from odm.expressions.nodes import Path as Place
 from odm.protocol.connection import perform
 from odm.protocol.requests import CreateTables, Delete, Get, Key, Put, Query, Scan, Update
 from tests.backends.local import waits as waiting
-from tests.backends.local.support import line_of, opened, output_of, started
+from tests.backends.local.support import line_of, opened, output_of, started, writing
 
 KEY = Key("p", "s")
 ADD = (Increment(Place(("n",)), 1),)
@@ -189,7 +189,7 @@ def put(n):
 connection = opened(Path(sys.argv[1]), timeout=0.1)
 put(1)
 to_child, to_parent = os.pipe(), os.pipe()
-with connection.engine.storage._connections._lock:
+with connection.engine.storage._connections.lock:
     child = os.fork()
     os.close(to_child[child == 0])  # the end of the other process, so that its failure ends this one
     os.close(to_parent[child != 0])
@@ -281,6 +281,7 @@ warnings.simplefilter("ignore", DeprecationWarning)
 clients.FORK_SECONDS = 0.05
 connection = opened(Path(sys.argv[1]))
 block = connection._engine.storage.reading()
+block.__enter__()
 child = os.fork()
 if child == 0:
     try:
@@ -289,8 +290,7 @@ if child == 0:
         print(error, flush=True)
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
-with block:
-    pass
+block.__exit__(None)
 perform(connection, Put(Key("p"), {"n": 1}))
 assert perform(connection, Get(Key("p"))) == {"n": 1}
 connection.close()
@@ -373,7 +373,7 @@ def test_close_while_other_threads_are_in_calls(tmp_path: Path) -> None:
 def test_a_block_that_outlives_its_store_returns_its_connection(tmp_path: Path) -> None:
     storage = FileStorage(tmp_path / "shop.db", "shop", 60.0)
     storage.create([])
-    with storage.writing() as view:
+    with writing(storage) as view:
         storage.close()
         assert view.get(KEY) is None
     assert sorted(file.name for file in tmp_path.iterdir()) == ["shop.db", "shop.db-lock", "shop.db-turn"]

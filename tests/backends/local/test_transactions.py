@@ -42,7 +42,7 @@ from odm.protocol.requests import (
     Update,
     Written,
 )
-from tests.backends.local.support import Send
+from tests.backends.local.support import Send, reading, set_record, writing
 
 KEYS = [Key("p", str(n)) for n in range(5)]
 N = Path(("n",))
@@ -120,9 +120,9 @@ def test_get_many_of_a_file_reads_one_snapshot(tmp_path: FilePath) -> None:
     writer.create([])
 
     def write(data: bytes) -> None:
-        with writer.writing() as view:
-            view.put(KEYS[0], Record(data, {}))
-            view.put(KEYS[1], Record(data, {}))
+        with writing(writer) as view:
+            set_record(view, KEYS[0], Record(data, {}))
+            set_record(view, KEYS[1], Record(data, {}))
 
     def keys() -> Iterator[Key]:
         yield KEYS[0]
@@ -130,7 +130,7 @@ def test_get_many_of_a_file_reads_one_snapshot(tmp_path: FilePath) -> None:
         yield KEYS[1]
 
     write(b"old")
-    with reader.reading() as view:
+    with reading(reader) as view:
         assert view.get_many(keys()) == [b"old", b"old"]
         assert view.get_many(KEYS[:2]) == [b"new", b"new"]
     reader.close()

@@ -1,6 +1,6 @@
-"""Random calls on DynamoDB Local, sync and async, and on a model: they agree after every step.
+"""Random calls on DynamoDB Local and Dynoxide, sync and async, and on a model: they agree after every step.
 
-``pytest --full --times 25 tests/conformance/test_stateful_dynamodb_local.py`` is the long run.
+``pytest --full --times 25 tests/conformance/test_stateful_dynamodb.py`` is the long run.
 """
 
 import asyncio
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import boto3
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -40,8 +41,9 @@ class OnDynamoDB(StoreMachine):
             self.runner.close()
 
 
-def test_random_calls(session: boto3.Session, dynamodb_local: str) -> None:
-    OnDynamoDB.backend = DynamoDB(session, endpoint_url=dynamodb_local)
+@pytest.mark.parametrize("server", [pytest.param("dynamodb_local", marks=pytest.mark.full), "dynoxide"])
+def test_random_calls(session: boto3.Session, server: str, request: pytest.FixtureRequest) -> None:
+    OnDynamoDB.backend = DynamoDB(session, endpoint_url=request.getfixturevalue(server))
     # A step sends hundreds of requests.
     slow = settings(
         max_examples=STEPS // LENGTH,

@@ -1,6 +1,6 @@
-"""odm evaluates conditions and actions with the same results as DynamoDB Local, on the same items.
+"""odm evaluates conditions and actions with the same results as DynamoDB Local and Dynoxide, on the same items.
 
-``pytest --full --times 50 tests/conformance/test_evaluator_dynamodb_local.py`` is the long run.
+``pytest --full --times 50 tests/conformance/test_evaluator_dynamodb.py`` is the long run.
 """
 
 from collections.abc import Iterator
@@ -113,10 +113,12 @@ def apart(actions: list[Action]) -> bool:
     return not any(a == b[: len(a)] for i, a in enumerate(paths) for j, b in enumerate(paths) if i != j)
 
 
-@pytest.fixture(scope="module")
-def connection(dynamodb_local: str) -> Iterator[Connection[Any]]:
+@pytest.fixture(scope="module", params=["dynamodb_local", pytest.param("dynoxide", marks=pytest.mark.full)])
+def connection(request: pytest.FixtureRequest) -> Iterator[Connection[Any]]:
     session = boto3.Session("evaluator", "secret", region_name="eu-west-1")
-    connection = DynamoDB(session, endpoint_url=dynamodb_local).connect(Schema("evaluated", {}, {}))
+    connection = DynamoDB(session, endpoint_url=request.getfixturevalue(request.param)).connect(
+        Schema("evaluated", {}, {})
+    )
     perform(connection, req.CreateTables())
     yield connection
     perform(connection, req.DropTables())

@@ -1,0 +1,220 @@
+"""`odm backfill`: bring stored items up to date with the models, with a progress bar."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from attrs import define, field, frozen
+from pydantic import BaseModel
+from typer import echo
+
+from odm.backends.local import LocalFile
+from odm.cli.bars import bars
+from odm.cli.locations import store_at
+from odm.cli.target import load_target
+from odm.cli.usage import BadUsage, checked
+from odm.errors import BadValue, ItemInvalid
+from odm.patterns.state_file import StateFile
+from odm.procedures.backfill import wanted_by
+from odm.procedures.backfilled import MOST_FAILURES, Backfilled
+from odm.schema.model import Schema
+from odm.stores.sync import Store
+
+FORMAT: Final = 1
+"""The version of the state file's format."""
+
+PARTS: Final = 32
+"""The parts of the table, read one after the other; the progress bar counts them."""
+
+
+@frozen
+class Options:
+    """How to backfill.
+
+    Attributes:
+        rate: items to read per second; None: no limit.
+        state: the file that records the progress.
+    """
+
+    rate: float | None
+    state: Path
+
+
+class _Failure(BaseModel):
+    """An item that was not written."""
+
+    partition: str
+    sort: str
+    error: str
+
+
+class _Content(BaseModel):
+    """The state file: what is filled and where, and how far it is.
+
+    Attributes:
+        parts: the cursor of each part that is not complete.
+    """
+
+    format: int
+    target: str
+    store: str
+    parts: list[str]
+    done: int = 0
+    seen: int = 0
+    written: int = 0
+    failed: int = 0
+    failures: list[_Failure] = []  # pydantic copies it
+
+
+Show: TypeAlias = Callable[[_Content], object]
+
+
+def backfill(target: str, what: str, place: str, options: Options, *, as_json: bool) -> int:
+    """Backfill a table, and print the result.
+
+    Args:
+        target: ``module:table``.
+        what: what to fill: ``Order.by_status``, or ``Order`` for whole items.
+        place: where the table is, in the syntax of `odm.cli.locations.store_at`.
+        options: how.
+        as_json: print JSON, without a progress bar.
+
+    Returns:
+        The exit code: 1 if an item could not be written.
+
+    Raises:
+        BadUsage: there is no such table, target or location, or the state cannot be used.
+        OdmError: the models do not compile, or the table cannot be read or written.
+    """
+    found = load_target(target)
+    filled = _filled(found.schema, what)
+    with store_at(place, found.table) as store:
+        run = _Run(store, filled, what, options.rate, StateFile(options.state, _Content, "a backfill"))
+        with checked(after=" with --state"):
+            run.load()
+        if isinstance(store.backend, LocalFile):  # elsewhere odm apply adds indexes
+            with suppress(ItemInvalid):  # the backfill reports it
+                store.scan_page(None, size=1)  # fails for a missing file before anything is created
+            store.create()
+        try:
+            with _bar(shown=not as_json) as show:
+                run.run(show)
+        except BaseException:
+            if options.state.exists():
+                echo(f"... {run.far.seen:,} items read; to continue, run the same command again", err=True)
+            raise
+    _say(what, run.far, as_json=as_json)
+    return int(run.far.failed > 0)
+
+
+def _filled(schema: Schema, what: str) -> object:
+    """The entity, or the attribute of its class, of this name.
+
+    Raises:
+        BadUsage: there is no such entity or attribute, or it cannot be filled.
+    """
+    name, dot, attribute = what.partition(".")
+    classes = [entity.cls for entity in schema.entities.values() if entity.name == name]
+    if not classes:
+        names = ", ".join(entity.name for entity in schema.entities.values() if "." not in entity.name)
+        raise BadUsage(f"{what!r}: table {schema.name!r} has no entity {name!r}; it has {names}")
+    if len(classes) > 1:
+        modules = " and ".join(sorted(cls.__module__ for cls in classes))
+        raise BadUsage(f"{what!r}: there is a class {name} in {modules}: rename one; its tag can stay")
+    filled: object = getattr(classes[0], attribute, None) if dot else classes[0]
+    try:
+        wanted_by(schema, filled)
+    except BadValue as error:
+        entity = schema.by_class[classes[0]]
+        known = [*entity.patterns, *(one.name for one in entity.companions)]
+        fits = ", ".join([name, *(f"{name}.{one}" for one in known)])
+        raise BadUsage(f"{what!r} cannot be filled: write one of {fits}") from error
+    return filled
+
+
+@define
+class _Run:
+    """One backfill, part after part of the table."""
+
+    store: Store
+    filled: object
+    what: str
+    rate: float | None
+    file: StateFile[_Content]
+    far: _Content = field(init=False)
+
+    def load(self) -> None:
+        """Load the state of an earlier run, if there is one.
+
+        Raises:
+            BadValue: the file is not a state, belongs to another backfill, or cannot be read or written.
+        """
+        store = f"{self.store.prefix}{self.store.table.name} on {self.store.backend!r}"
+        self.far = _Content(format=FORMAT, target=self.what, store=store, parts=[])
+        found = self.file.load()
+        if found is None:
+            return
+        if (found.format, found.target, found.store) != (FORMAT, self.what, store):
+            kept = f"{found.target} of {found.store}"
+            raise BadValue(f"{self.file.path} is the state of a backfill of {kept}: name another file")
+        self.far = found
+
+    def run(self, show: Show) -> None:
+        """Backfill what is left; deletes the state at the end."""
+        if not self.far.parts:
+            self.far.parts = self.store.parts(PARTS)
+        while self.far.parts:
+            before = self.far.model_copy()
+            self.store.backfill(
+                self.filled,
+                rate=self.rate,
+                after=self.far.parts[0],
+                on_progress=lambda done, before=before: self._note(before, done, show),  # type: ignore[misc]
+            )
+        self.file.remove()
+
+    def _note(self, before: _Content, done: Backfilled, show: Show) -> None:
+        """Record the progress: ``done`` of a part, after what was ``before`` it."""
+        others, ended = before.parts[1:], done.cursor is None
+        new = [_Failure(partition=one.partition, sort=one.sort, error=str(one.error)) for one in done.failures]
+        self.far = before.model_copy(
+            update={
+                "parts": others if done.cursor is None else [done.cursor, *others],
+                "done": before.done + ended,
+                "seen": before.seen + done.seen,
+                "written": before.written + done.written,
+                "failed": before.failed + done.failed,
+                "failures": [*before.failures, *new][:MOST_FAILURES],
+            }
+        )
+        self.file.save(self.far)
+        show(self.far)
+
+
+@contextmanager
+def _bar(*, shown: bool) -> Iterator[Show]:
+    """A progress bar; yields the function that updates it."""
+    with bars(shown=shown) as progress:
+        task = progress.add_task("read, parts", total=None, items="")
+
+        def move(far: _Content) -> None:
+            items = f"{far.seen:,} items, {far.written:,} written"
+            progress.update(task, completed=far.done, total=far.done + len(far.parts), items=items)
+
+        yield move
+
+
+def _say(what: str, far: _Content, *, as_json: bool) -> None:
+    skipped = far.seen - far.written - far.failed
+    if as_json:
+        answer = far.model_dump(include={"target", "seen", "written", "failed", "failures"})
+        echo(json.dumps({**answer, "skipped": skipped}, indent=2))
+        return
+    for one in far.failures:
+        echo(f"not written: {' | '.join(filter(None, (one.partition, one.sort)))}: {one.error}")
+    if far.failed > len(far.failures):
+        echo(f"... and {far.failed - len(far.failures):,} more")
+    failed = f", {far.failed:,} could not be written" * bool(far.failed)
+    echo(f"{what}: {far.seen:,} items read, {far.written:,} written, {skipped:,} right already{failed}")

@@ -1,0 +1,58 @@
+"""Where a table is, in one word: ``shop.db``, ``dynamodb:eu-west-1``, ``bigtable:project/instance``."""
+
+import re
+from urllib.parse import parse_qsl
+
+from odm.backends.local import LocalFile
+from odm.cli.clouds import Cloud
+from odm.cli.usage import BadUsage, checked
+from odm.protocol.connection import Backend
+from odm.schema.table import Table
+from odm.stores.sync import Store
+
+
+def store_at(text: str, table: Table) -> Store:
+    """The store at a location: ``shop.db``, ``dynamodb:eu-west-1?prefix=prod-``, ``bigtable:project/instance``.
+
+    Raises:
+        BadUsage: the location is not valid.
+    """
+    kind, colon, rest = text.partition(":")
+    if kind not in _KINDS or not colon:
+        if colon and re.fullmatch(r"\w\w+", kind):
+            raise BadUsage(
+                f"{text!r}: there is no kind of location {kind!r}: write shop.db, dynamodb:REGION or "
+                f"bigtable:PROJECT/INSTANCE; for a file of that name write file:{text}"
+            )
+        kind, rest = "file", text
+    place, _, query = rest.partition("?")
+    given = dict(parse_qsl(query))
+    if (unknown := given.keys() - _KINDS[kind]) or (query and not given):
+        options = ", ".join(f"{name}=" for name in _KINDS[kind])
+        unfit = min(unknown, default=query)
+        raise BadUsage(f"{text!r}: there is no option {unfit!r} of such a location; it has {options}")
+    prefix = given.pop("prefix", "")
+    return Store(table, _backend(kind, place, given, text), prefix=prefix)
+
+
+_KINDS = {
+    "file": ("prefix",),
+    "dynamodb": ("prefix", "profile", "endpoint_url"),
+    "bigtable": ("prefix", "app_profile", "endpoint"),
+}
+"""The options of each kind of location."""
+
+
+def _backend(kind: str, place: str, given: dict[str, str], text: str) -> Backend:
+    if kind == "file":
+        with checked():
+            return LocalFile(place)
+    if kind == "dynamodb":
+        profile, endpoint_url = given.get("profile"), given.get("endpoint_url")
+        return Cloud(backend="dynamodb", region=place or None, profile=profile, endpoint_url=endpoint_url).settings()
+    project, slash, instance = place.partition("/")
+    if not (slash and project and instance):
+        raise BadUsage(f"{text!r}: write bigtable:PROJECT/INSTANCE")
+    profile, endpoint = given.get("app_profile"), given.get("endpoint")
+    cloud = Cloud(backend="bigtable", project=project, instance=instance, app_profile=profile, endpoint=endpoint)
+    return cloud.settings()

@@ -1,0 +1,255 @@
+"""Absent attributes in conditions: a condition judges what the entity shows.
+
+A stored item may lack the attribute of a field: the field was added to the model later, or an update removed it. The
+entity then shows the field's default, so the condition counts the attribute as that value. Services evaluate a
+comparison with an absent attribute as false, and ``<>`` as true. So where the default gives another result, the
+lowered condition asks for absence too: ``status = "open" or missing(status)``.
+
+A default factory is called when the condition is lowered. One that takes the data of other fields is not: without them,
+its field counts as absent.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias, assert_never, cast
+
+from attrs import evolve, frozen
+
+from odm.codec.containers import ListType
+from odm.codec.faults import NOTHING, Unfit
+from odm.codec.records import RecordType
+from odm.codec.stored import NULL, SET, Part, StoredType
+from odm.codec.unions import bare
+from odm.expressions.evaluate import equal, holds, size_of
+from odm.expressions.nodes import (
+    And,
+    Between,
+    Compare,
+    Condition,
+    Const,
+    Contains,
+    Exists,
+    IsIn,
+    Missing,
+    Not,
+    Operand,
+    Or,
+    Path,
+    Size,
+    StartsWith,
+    Value,
+    paths,
+)
+
+Test: TypeAlias = Compare | Between | IsIn | StartsWith | Contains
+
+MOST_FORMS: Final = 64
+"""The most stored forms of one element that a condition asks for: more would not fit into DynamoDB's expressions."""
+
+_EMPTY: Final = frozenset[Any]()
+_HERE: Final = Path(("value",))
+
+
+@frozen
+class Absence:
+    """One way in which the value at a path can be absent, and what the entity shows there.
+
+    Attributes:
+        path: by stored names.
+        missing: holds if the value is absent in this way.
+        value: the stored form of the value that the entity shows; `NOTHING` if it shows none.
+    """
+
+    path: Path
+    missing: Condition
+    value: Value
+
+    @property
+    def there(self) -> Condition:
+        """Holds if the value is not absent in this way."""
+        return Exists(self.missing.path) if isinstance(self.missing, Missing) else Not(self.missing)
+
+
+def absences(record: RecordType, path: Path, stored: Path, type_: StoredType, *, defaults: bool) -> list[Absence]:
+    """The ways in which the value at a path can be absent while the entity shows one.
+
+    Args:
+        record: the type of the entity.
+        path: the path by field names, which is known to lead somewhere.
+        stored: the same path by stored names.
+        type_: the type at its end.
+        defaults: count an absent attribute as the field's default, not only as None or the empty set.
+    """
+    found: list[Absence] = []
+    above: tuple[Condition, ...] = ()  # the part that has the field exists
+    shown_if_lacking = _EMPTY if type_.kinds == SET else NOTHING  # an empty set inside a default is not stored either
+    around: StoredType = record
+    for length, segment in enumerate(path.segments, 1):
+        part, here = around.child(segment), Path(stored.segments[:length])
+        value = _shown(part, defaults=defaults) if isinstance(bare(around), RecordType) else NOTHING
+        if value is not NOTHING:
+            missing = And((*above, Missing(here))) if above else Missing(here)
+            found.append(Absence(stored, missing, _inside(value, stored.segments[length:], shown_if_lacking)))
+        if not part.required or part.type.kinds & NULL:
+            above = (Exists(here), Compare("<>", here, Const(None))) if part.type.kinds & NULL else (Exists(here),)
+        elif above:
+            above = (Exists(here),)
+        around = part.type
+    return found
+
+
+def as_shown(test: Test, ways: Sequence[Absence]) -> Condition:
+    """A test that judges what the entity shows, where values can be absent in these ways."""
+    if not ways:
+        return test
+    first, *others = ways
+    rest = as_shown(test, others)
+    filled = _filled(test, first)
+    holds_anyway = isinstance(test, Compare) and test.op == "<>"
+    if filled is True:
+        return rest if holds_anyway else either(rest, first.missing)
+    present = And((first.there, rest)) if holds_anyway else rest
+    if filled is False:
+        return present
+    there = as_shown(filled, [way for way in others if way.path != first.path])
+    return either(present, And((*parts_of(first.missing), there)))
+
+
+def parts_of(condition: Condition) -> tuple[Condition, ...]:
+    """The parts of a conjunction."""
+    return condition.conditions if isinstance(condition, And) else (condition,)
+
+
+def same(path: Path, type_: StoredType, value: Value) -> Condition:
+    """The stored value at a path is shown as this value; parts that have defaults may be absent from it."""
+    inner = bare(type_)
+    if isinstance(inner, RecordType) and type(value) is dict and grows(inner):
+        parts = _same_fields(path, inner, value)
+        if not any(isinstance(part, Compare | And) for part in parts):  # all hold where there is no record
+            parts = [Exists(path), Compare("<>", path, Const(None)), *parts]
+        return And(tuple(parts)) if len(parts) > 1 else parts[0]
+    if isinstance(inner, ListType) and type(value) is list and grows(inner.item):
+        elements = (same(_below(path, at), inner.item, part) for at, part in enumerate(value))
+        return (
+            And((Compare("=", Size(path), Const(len(value))), *elements)) if value else Compare("=", path, Const(value))
+        )
+    return Compare("=", path, Const(value))
+
+
+def forms(type_: StoredType, value: Value) -> list[Value]:
+    """The stored forms of the values that are shown as this one: parts that are their field's default may be absent.
+
+    Returns:
+        The forms, this value first; only this value if there are more than `MOST_FORMS`.
+    """
+    inner = bare(type_)
+    if not isinstance(inner, RecordType) or type(value) is not dict or not grows(inner):
+        return [value]
+    found: list[dict[str, Value]] = [{}]
+    for one in inner.fields.values():
+        if one.stored not in value:
+            continue
+        options: list[dict[str, Value]] = [{one.stored: form} for form in forms(one.type, value[one.stored])]
+        shown = _shown(inner.child(one.name), defaults=True)
+        if shown is not NOTHING and equal(shown, value[one.stored]):
+            options.append({})
+        found = [{**form, **option} for form in found for option in options]
+        if len(found) > MOST_FORMS:
+            return [value]
+    return list(found)
+
+
+def grows(type_: StoredType, above: tuple[StoredType, ...] = ()) -> bool:
+    """Whether a stored value of the type may lack parts that have defaults."""
+    inner = bare(type_)
+    if isinstance(inner, ListType):
+        return grows(inner.item, above)
+    if not isinstance(inner, RecordType) or inner in above:
+        return False
+    below = (*above, inner)
+    return any((found.always and not found.required) or grows(found.type, below) for found in inner.fields.values())
+
+
+def either(test: Condition, absent: Condition) -> Condition:
+    """One of the two holds; the first is judged first, as most items have the attribute."""
+    return Or((*test.conditions, absent)) if isinstance(test, Or) else Or((test, absent))
+
+
+def _same_fields(path: Path, record: RecordType, value: dict[str, Value]) -> list[Condition]:
+    found: list[Condition] = []
+    for one in record.fields.values():
+        here = _below(path, one.stored)
+        if one.stored in value:
+            there = same(here, one.type, value[one.stored])
+            shown = _shown(record.child(one.name), defaults=True)
+            is_default = shown is not NOTHING and equal(shown, value[one.stored])
+            found.append(either(there, Missing(here)) if is_default else there)
+        else:
+            found.append(Missing(here) if one.is_set else either(Compare("=", here, Const(None)), Missing(here)))
+    return found
+
+
+def _below(path: Path, segment: str | int) -> Path:
+    return Path((*path.segments, segment))
+
+
+def _shown(part: Part, *, defaults: bool) -> Value:
+    """The stored form of what an absent field reads as; `NOTHING` if that is not known."""
+    if part.type.kinds == SET:
+        return _EMPTY
+    value = part.factory() if defaults and part.factory is not None else part.default
+    if value is None or value is NOTHING or not defaults:
+        return None if value is None else NOTHING
+    try:
+        return part.type.dump(value)
+    except Unfit:
+        return NOTHING  # no item that shows it could be stored
+
+
+def _inside(value: Value, segments: Sequence[str | int], lacking: Value) -> Value:
+    """The part of a shown value at a path; ``lacking`` if only its last part is not there."""
+    for length, segment in enumerate(segments, 1):
+        if isinstance(segment, str) and type(value) is dict:
+            value = value.get(segment, lacking if length == len(segments) else NOTHING)
+        elif isinstance(segment, int) and type(value) is list and segment < len(value):
+            value = value[segment]
+        else:
+            return NOTHING
+    return value
+
+
+def _filled(test: Test, absence: Absence) -> "bool | Test":
+    """The test with the value that is shown in place of the path, or its result if no other path is left."""
+    filled: Test
+    match test:
+        case Compare(op, left, right):
+            operands = [_operand(left, absence), _operand(right, absence)]
+            if op not in {"=", "<>"} and Const(None) in operands:
+                return False  # None has no order
+            if any(operand is None for operand in operands):
+                return op == "<>"
+            filled = Compare(op, *cast("list[Operand]", operands))
+        case Between(operand, low, high):
+            operands = [_operand(one, absence) for one in (operand, low, high)]
+            if any(operand is None or operand == Const(None) for operand in operands):
+                return False
+            filled = Between(*cast("list[Operand]", operands))
+        case IsIn(operand, choices):
+            only = _operand(operand, absence)
+            return only is not None and holds(IsIn(only, choices), None)
+        case StartsWith() | Contains():
+            return absence.value is not NOTHING and holds(evolve(test, path=_HERE), {"value": absence.value})
+        case _:
+            assert_never(test)
+    return filled if any(paths(filled)) else holds(filled, None)
+
+
+def _operand(operand: Operand, absence: Absence) -> Operand | None:
+    """The operand with the value that is shown in place of the path; None if the operand has no value then."""
+    match operand:
+        case Path() if operand == absence.path:
+            return None if absence.value is NOTHING else Const(absence.value)
+        case Size(path) if path == absence.path:
+            size = None if absence.value is NOTHING else size_of(absence.value)
+            return None if size is None else Const(size)
+        case _:
+            return operand

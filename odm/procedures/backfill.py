@@ -1,0 +1,179 @@
+"""`Store.backfill`: bring stored items up to date with the models, while other programs read and write.
+
+A scan reads the items page by page; `odm.procedures.fill` decides what to write for an item, and writes it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import iscoroutinefunction
+from typing import Any, Final, TypeAlias, cast
+
+from attrs import evolve
+
+from odm.codec import TAG
+from odm.concurrency import Bucket
+from odm.entities.entity import Entity
+from odm.entities.patterns import BoundPattern
+from odm.errors import BadValue, ItemInvalid, OdmError
+from odm.procedures.backfilled import MOST_FAILURES, Backfilled, Unfilled
+from odm.procedures.calls import Calls, Companion
+from odm.procedures.concurrent import concurrent
+from odm.procedures.context import Context
+from odm.procedures.fill import Fill, Row, Wanted, apart, due, filled, row_of
+from odm.procedures.session import Session
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.schema.entity import Key
+from odm.schema.model import Schema
+
+CONCURRENT: Final = 64
+"""The number of items written concurrently."""
+
+Tell: TypeAlias = Callable[[Backfilled], object]
+
+
+def backfill(
+    session: Session,
+    do: Calls,
+    target: object,
+    *,
+    rate: float | None,
+    after: str | None,
+    size: int,
+    on_progress: Tell | None,
+) -> CoreGen[Backfilled]:
+    """Write the items of a target that are not as the current model would write them; see `odm.Store.backfill`.
+
+    Raises:
+        BadValue: the target cannot be backfilled, or a number is out of range.
+        BadCursor: the cursor is damaged or belongs to another table.
+        Unsupported: the writes of a companion cannot be repeated.
+    """
+    if on_progress is not None and (not callable(on_progress) or iscoroutinefunction(on_progress)):
+        raise BadValue(f"backfill(on_progress={on_progress!r}): give a plain function, also to an AsyncStore")
+    wanted, segment = wanted_by(session.context.schema, target), session.segment(after)
+    bucket = _bucket(rate, size)
+    done = Backfilled(cursor=after)
+    while True:
+        page: req.Page = yield req.Scan(
+            limit=bucket.page(size),
+            after=segment.after,
+            segment=segment.number,
+            part=segment.part,
+            entries=True,
+            pattern="scan()",
+        )
+        if wait := bucket.take(len(page.items)):
+            yield req.Sleep(wait)
+        done = yield from _page(session.context, do, wanted, page, done)
+        segment = evolve(segment, after=page.next)
+        done = evolve(done, cursor=None if page.next is None else session.place(segment))
+        if on_progress is not None:
+            on_progress(done)
+        if page.next is None:
+            return done
+
+
+def _bucket(rate: float | None, size: int) -> Bucket:
+    number = isinstance(rate, int | float) and not isinstance(rate, bool) and 0 < rate < float("inf")
+    if rate is not None and not number:
+        raise BadValue(f"backfill(rate={rate!r}): give the items to read per second, more than 0")
+    if type(size) is not int or size < 1:
+        raise BadValue(f"backfill(size={size!r}): give the number of items to read at once, an int of 1 or more")
+    return Bucket(rate)
+
+
+def wanted_by(schema: Schema, target: object) -> dict[str, Wanted]:
+    """What to write for the items of each tag.
+
+    Raises:
+        BadValue: the target is not a pattern, a companion or an entity class.
+        SchemaError: the entity is not one of the table.
+    """
+    found = [
+        Wanted(entity, companions=(one,))
+        for entity in schema.entities.values()
+        for one in cast("tuple[Companion, ...]", entity.companions)  # each derives from it
+        if target is one or _same(target, getattr(entity.cls, one.name))
+    ]
+    if found:
+        return {one.entity.tag: one for one in found}
+    if isinstance(target, BoundPattern):
+        entity = schema.entity(target.entity)
+        if target.name == entity.primary.name:
+            raise BadValue(
+                f"backfill({target!r}): the primary key of stored items does not change: give an access pattern, or "
+                f"{entity.name} for whole items"
+            )
+        return {entity.tag: Wanted(entity, patterns=(entity.patterns[target.name],))}
+    if isinstance(target, type) and issubclass(target, Entity):
+        entity = schema.entity(target)
+        companions = cast("tuple[Companion, ...]", entity.companions)
+        return {entity.tag: Wanted(entity, companions=companions, whole=True)}
+    raise BadValue(
+        f"backfill({target!r}): give an access pattern (Order.by_status, without a call), a declaration with items of "
+        "its own (Customer.unique_email), or an entity class for whole items"
+    )
+
+
+def _same(target: object, value: object) -> bool:
+    """Whether the target is what the attribute of a companion is on its class."""
+    both = isinstance(target, BoundPattern) and isinstance(value, BoundPattern)
+    return target is value or (both and vars(target) == vars(value))
+
+
+def _page(
+    context: Context, do: Calls, wanted: Mapping[str, Wanted], page: req.Page, done: Backfilled
+) -> CoreGen[Backfilled]:
+    """Write what is due for the items of a page; returns the progress after it."""
+    rows: dict[str, list[Row]] = {tag: [] for tag in wanted}
+    failures: list[Unfilled] = []
+    seen = written = 0
+    for item, position, entries in zip(page.items, page.positions, page.entries, strict=True):
+        one = wanted.get(_tag(item))
+        if one is None or context.living(item) is None:
+            continue
+        seen += 1
+        try:
+            rows[one.entity.tag].append(row_of(context, one, item, position.key, entries))
+        except (BadValue, ItemInvalid) as error:
+            failures.append(Unfilled(*position.key, error))
+    for tag, found in rows.items():
+        outcomes = yield from _rows(context, do, wanted[tag], found)
+        for key, outcome in outcomes:
+            if isinstance(outcome, OdmError):
+                failures.append(Unfilled(*key, outcome))
+            else:
+                written += outcome
+    left = MOST_FAILURES - len(done.failures)
+    return Backfilled(
+        done.seen + seen,
+        done.written + written,
+        done.failed + len(failures),
+        (*done.failures, *failures[:left]) if failures and left else done.failures,
+    )
+
+
+def _rows(
+    context: Context, do: Calls, wanted: Wanted, rows: Sequence[Row]
+) -> CoreGen[list[tuple[Key, bool | OdmError]]]:
+    """Write what is due for some items; returns the outcome for each of them.
+
+    Items whose companions write the same item are written one after the other, because the second one may then have
+    nothing left to write: of all orders of a customer, only the newest moves the pointer to it.
+    """
+    outcomes: list[tuple[Key, bool | OdmError]] = []
+    fills: Sequence[Fill] = yield from due(context, wanted, rows)
+    while fills:
+        now, later = apart(fills)
+        for start in range(0, len(now), CONCURRENT):
+            some = now[start : start + CONCURRENT]
+            found = yield from concurrent([filled(context, do, fill) for fill in some])
+            outcomes += zip([fill.target.key for fill in some], found, strict=True)
+        fills = (yield from due(context, wanted, [fill.row for fill in later])) if later else []
+    return outcomes
+
+
+def _tag(item: Any) -> str:
+    """The tag of an item; that of another program's item may not be text."""
+    tag = item.get(TAG)
+    return tag if isinstance(tag, str) else ""

@@ -1,0 +1,198 @@
+"""Writes new entities, with the items of their companions, in few requests.
+
+A batch has no conditions. So the stored items are read first, and the conditions of the companions' writes are
+evaluated here, for one entity after the other. What they allow is sent in three batches, each after the one before:
+
+1. the items of companions that load *before* the entity's own item, such as the claim on a unique value;
+2. the entities' own items;
+3. the items of companions that load *after* it, such as a pointer.
+
+So the companions' first items are stored wherever an entity's own item is. If the same load runs again, it leaves both
+unchanged, and evaluates only the third batch again. An entity that is not new is inserted by itself after the batches:
+its key holds other content, or a companion's write is refused. So it has the errors of an insert.
+
+Nothing detects what another writer changes between the reads and the batches.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias, cast
+
+from attrs import Factory, define, evolve, frozen
+
+from odm.entities.companions import Effect
+from odm.entities.entity import Entity
+from odm.errors import ItemInvalid, Throttled, Unsupported
+from odm.expressions.evaluate import holds
+from odm.expressions.nodes import Item
+from odm.procedures.calls import Calls, Companion
+from odm.procedures.companion_intent import companion_writes_of
+from odm.procedures.companion_writes import CompanionWrites, SideWrite
+from odm.procedures.context import Context
+from odm.procedures.retention import trim_after
+from odm.procedures.write import Write, put_request
+from odm.procedures.write_intent import KEEP, mark_of
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.schema.entity import Key
+from odm.schema.target import Target
+
+Operations: TypeAlias = dict[Key, req.Put | req.Delete]
+Writes: TypeAlias = Sequence[tuple[Companion, CompanionWrites]]
+
+
+@frozen
+class _New:
+    """An entity to load, with the put of its own item, without marks."""
+
+    entity: Entity
+    target: Target
+    stored: Entity
+    put: req.Put
+
+    @property
+    def companions(self) -> tuple[Companion, ...]:
+        return cast("tuple[Companion, ...]", self.target.entity.companions)
+
+
+def load_new(context: Context, do: Calls, entities: Iterable[Entity]) -> CoreGen[None]:
+    """Write new entities; `Calls.load_new` documents it."""
+    given = tuple(entities)
+    load = _Load(context)
+    try:
+        yield from load.send([_new(context, entity) for entity in given])
+        for entity in load.alone:
+            yield from do.insert(entity)
+    except Throttled as error:
+        error.left = given
+        raise
+
+
+def _new(context: Context, entity: Entity) -> _New:
+    target, stored, put = put_request(context, entity, batched=True)
+    new = _New(entity, target, stored, put)
+    for one in new.companions:
+        if one.loads is None:
+            raise _unsupported(new, one, "it does not say how its items are loaded (`loads`)")
+    return new
+
+
+def _unsupported(new: _New, companion: Companion, why: str) -> Unsupported:
+    name = new.target.entity.name
+    return Unsupported(f"{name} has {name}.{companion.name}, which load_new() cannot write, because {why}: insert() it")
+
+
+@define
+class _Load:
+    """The operations of one load, collected from the stored items.
+
+    Attributes:
+        known: the items under all keys, as they will be after the collected operations; None: absent.
+        before, items, after: the operations of the three batches.
+        alone: the entities that are not new.
+    """
+
+    context: Context
+    known: dict[Key, Item | None] = Factory(dict)
+    before: Operations = Factory(dict)
+    items: Operations = Factory(dict)
+    after: Operations = Factory(dict)
+    alone: list[Entity] = Factory(list)
+
+    def send(self, all_: Sequence[_New]) -> CoreGen[None]:
+        """Read, collect, and send the batches."""
+        yield from self._read(new.put for new in all_)
+        writes = [self._writes(new) for new in all_]
+        sides = (side for some in writes for _, found in some or () for side in found.side_writes)
+        yield from self._read(_operation(side) for side in sides)
+        for new, some in zip(all_, writes, strict=True):
+            if some is None or not self._add(new, some):
+                self.alone.append(new.entity)
+        for operations in (self.before, self.items, self.after):
+            if operations:
+                kept = tuple(operations.values())
+                yield req.BatchWrite(kept)
+                yield from trim_after(self.context, kept)
+
+    def _read(self, operations: Iterable[req.Put | req.Delete]) -> CoreGen[None]:
+        keys = {one.key: one.pattern for one in operations if one.key not in self.known}
+        if keys:
+            found = yield req.BatchGet(tuple(keys), patterns=tuple(keys.values()))
+            self.known.update(zip(keys, found, strict=True))
+
+    def _writes(self, new: _New) -> Writes | None:
+        """The writes of its companions that are still to be made; None: it is not new."""
+        there = self.known[new.put.key]
+        if self.context.stranger(new.target, there) is not None:
+            return None
+        stored = self.context.living(there)
+        if stored is not None and not self._holds(new):
+            return None
+        effect: Effect[Entity] = Effect(new.target.query, None, new.stored)
+        found = [(one, companion_writes_of(self.context, one, effect)) for one in new.companions]
+        for companion, writes in found:
+            if not all(isinstance(side.intent, Write) for side in writes.side_writes):
+                raise _unsupported(new, companion, "an update could be applied twice when the load runs again")
+        if stored is None:
+            return found
+        if _marks(found).keys() - stored.keys():  # it is older than the declaration of a companion
+            return None
+        return [(one, writes) for one, writes in found if one.loads == "after"]
+
+    def _holds(self, new: _New) -> bool:
+        """Whether its key holds what would be written."""
+        there, codec = self.known[new.put.key], new.target.entity.codec
+        assert there is not None
+        try:
+            return codec.encode(self.context.decode(there, new.put.key)) == codec.encode(new.stored)
+        except ItemInvalid:
+            return False
+
+    def _add(self, new: _New, writes: Writes) -> bool:
+        """Collect the operations of an entity; returns False, and collects none, if it is not new."""
+        key = new.put.key
+        if key in self.items:  # the load has it twice
+            return self._holds(new)
+        allowed = self._allowed(writes)
+        if allowed is None:
+            return False
+        for first, operation in allowed:
+            (self.before if first else self.after)[operation.key] = operation
+            self.known[operation.key] = _item(operation)
+        if self.context.living(self.known[key]) is None:
+            marks = _marks(writes)
+            put = evolve(new.put, item={**new.put.item, **marks}) if marks else new.put
+            self.items[key], self.known[key] = put, put.item
+        return True
+
+    def _allowed(self, writes: Writes) -> list[tuple[bool, req.Put | req.Delete]] | None:
+        """The operations of the companions, and whether they precede the item; None: one is refused."""
+        changed: dict[Key, Item | None] = {}
+        found = []
+        for companion, collected in writes:
+            for side in collected.side_writes:
+                operation, target = _operation(side), side.intent.target
+                there = changed.get(target.key, self.known[target.key])
+                if self.context.stranger(target, there) is not None:
+                    return None
+                condition = side.operation(self.context).condition
+                if condition is None or holds(condition, there):
+                    found.append((companion.loads == "before", evolve(operation, tag=None)))
+                    changed[target.key] = _item(operation)
+                elif not side.lose:
+                    return None
+        return found
+
+
+def _marks(writes: Writes) -> dict[str, str]:
+    """The marks of the companions, by stored name."""
+    return {mark_of(one): found.marked for one, found in writes if found.marked not in (KEEP, None)}
+
+
+def _operation(side: SideWrite) -> req.Put | req.Delete:
+    """The write without its condition: `CompanionWrites` makes only puts, deletes and updates."""
+    return cast("req.Put | req.Delete", cast("Write", side.intent).operation)
+
+
+def _item(operation: req.Put | req.Delete) -> Item | None:
+    """The item after an operation."""
+    return operation.item if isinstance(operation, req.Put) else None

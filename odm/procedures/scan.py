@@ -1,0 +1,124 @@
+"""Scans: reading a whole table in segments, as generators of requests.
+
+`chunk` reads one page of each segment; the store loops over the pages.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from odm.errors import BadValue
+from odm.expressions.nodes import Condition
+from odm.procedures.concurrent import sent_together
+from odm.procedures.context import Context
+from odm.procedures.upgrades import judged, passing_older
+from odm.protocol import requests as req
+from odm.protocol.connection import CoreGen
+from odm.protocol.predicates import every, has_tag
+from odm.schema.entity import EntitySchema
+
+MOST_SEGMENTS: Final = 1_000_000
+"""The most segments of a scan (AWS: Scan, TotalSegments)."""
+
+MOST_CONCURRENT: Final = 1000
+"""The most segments of a scan that are read concurrently."""
+
+
+@frozen
+class Segment:
+    """A part of a scan, by its number ``(number, of)`` or by its limits, and the position before its next page.
+
+    Without number and limits, it is the whole table.
+    """
+
+    number: tuple[int, int] | None = None
+    part: req.Part | None = None
+    after: req.Position | None = None
+
+
+@frozen
+class Scanning:
+    """A scan in progress: the entity (None: all), the filter, and the segments that are not finished.
+
+    ``uncut``: the backend has not been asked yet for the limits of the segments.
+    """
+
+    entity: EntitySchema | None
+    filter: Condition | None
+    segments: tuple[Segment, ...]
+    consistent: bool
+    uncut: bool = False
+
+    @property
+    def pattern(self) -> str:
+        """The name that stands for a pattern, since a scan does not use one."""
+        return f"scan({'' if self.entity is None else self.entity.name})"
+
+
+def begin(
+    context: Context,
+    cls: type | None,
+    conditions: Sequence[Condition],
+    *,
+    consistent: bool,
+    segments: int | None = None,
+    segment: tuple[int, int] | None = None,
+) -> Scanning:
+    """Plan a scan.
+
+    Raises:
+        BadValue: conditions without an entity, or the segments are out of range.
+    """
+    parts = tuple(map(Segment, _segments(segments, segment)))
+    entity = None if cls is None else context.schema.entity(cls)
+    if entity is None:
+        if conditions:
+            raise BadValue("scan() with conditions needs their entity first: scan(Order, Order.total > 100)")
+        return Scanning(None, None, parts, consistent, len(parts) > 1)
+    filter_ = every(*map(entity.codec.lower, conditions), has_tag(entity.tag))
+    context.check_filter(entity, filter_)
+    return Scanning(entity, filter_, parts, consistent, len(parts) > 1)
+
+
+def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tuple[int, int] | None, ...]:
+    """The segments to scan: all of ``segments``, only ``segment``, or the whole table (None)."""
+    if segments is not None and segment is not None:
+        raise BadValue("scan() takes segments=4, to read all parts together, or segment=(0, 4), to read one: not both")
+    if segment is not None:
+        if not isinstance(segment, tuple) or len(segment) != 2 or not all(type(number) is int for number in segment):
+            raise BadValue(f"scan(segment={segment!r}): give the number of the part and how many there are: (0, 4)")
+        number, of = segment
+        if not 0 <= number < of <= MOST_SEGMENTS:
+            raise BadValue(
+                f"scan(segment={segment!r}): parts are numbered from 0, and there are at most {MOST_SEGMENTS}: "
+                "(0, 4) to (3, 4) are the four quarters"
+            )
+        return (segment if of > 1 else None,)
+    if segments is None:
+        return (None,)
+    if type(segments) is not int or not 1 <= segments <= MOST_CONCURRENT:
+        raise BadValue(f"scan(segments={segments!r}): give the number of parts to read, 1 to {MOST_CONCURRENT}")
+    return tuple((number, segments) for number in range(segments)) if segments > 1 else (None,)
+
+
+def chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any], Scanning | None]]:
+    """One page of each segment of a scan, and the scan that continues, or None at the end."""
+    if scanning.uncut:
+        scanning = yield from _cut(scanning)
+    filter_ = context.filter(scanning.entity, passing_older(context, scanning.entity, scanning.filter))
+    scan = req.Scan(filter_, consistent=scanning.consistent, pattern=scanning.pattern)
+    requests = [evolve(scan, after=s.after, segment=s.number, part=s.part) for s in scanning.segments]
+    pages = yield from sent_together(requests)
+    found = [judged(context, scanning.entity, scanning.filter, answer.items, answer.positions) for answer in pages]
+    items = [entity for page in found for entity in context.decode_all(*page)]
+    left = [evolve(s, after=a.next) for s, a in zip(scanning.segments, pages, strict=True) if a.next is not None]
+    return items, evolve(scanning, segments=tuple(left)) if left else None
+
+
+def _cut(scanning: Scanning) -> CoreGen[Scanning]:
+    """The scan, with the limits of its segments from the backend; they stay the same for all pages."""
+    parts: tuple[req.Part, ...] | None = yield req.Split(len(scanning.segments), pattern=scanning.pattern)
+    if parts is None:
+        return evolve(scanning, uncut=False)
+    return evolve(scanning, uncut=False, segments=tuple(Segment(part=part) for part in parts))

@@ -1,0 +1,336 @@
+"""DynamoDB's expressions for conditions and actions, with a placeholder for every name and value.
+
+DynamoDB's limits on expressions are portable limits: `check_condition` and `check_update` write the expressions that
+its backend will send, on every backend, so that a condition is refused everywhere or nowhere. Sources of the limits:
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-expression-parameters.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Final, Literal, TypeAlias, assert_never, cast
+
+from odm.codec import TAG
+from odm.errors import BadValue
+from odm.expressions.nodes import (
+    Action,
+    AddTo,
+    And,
+    AnyCondition,
+    Append,
+    Between,
+    Comparator,
+    Compare,
+    Condition,
+    Const,
+    Contains,
+    DiscardFrom,
+    Exists,
+    Increment,
+    IsIn,
+    Missing,
+    Not,
+    Operand,
+    Or,
+    Path,
+    Prepend,
+    Remove,
+    Set,
+    SetIfMissing,
+    Size,
+    StartsWith,
+    Value,
+)
+from odm.protocol.limits import MAP_KEY_BYTES, check_map_keys, item_size
+from odm.protocol.predicates import guarded
+
+TEXT_BYTES: Final = 4096
+"""The maximum bytes of one expression."""
+
+OPERATORS: Final = 300
+"""The maximum operators and functions of one expression."""
+
+CHOICES: Final = 100
+"""The maximum operands of one IN."""
+
+VALUE_BYTES: Final = 1_000_000
+"""The maximum bytes of the values of one expression. AWS documents 2 MB a request; DynamoDB Local refuses an expression
+with values of more than 1 MiB, so this is the stricter of both, with a margin for names."""
+
+# Names and values are placeholders, so operators can be counted in the text. The = of a SET does not count.
+_CONDITION_OPERATOR = re.compile(r"\bBETWEEN \S+ AND\b|\b(?:AND|OR|NOT|IN)\b|[a-z_]+\(|[<>=]+")
+_UPDATE_OPERATOR = re.compile(r"[a-z_]+\(|\+")
+
+# A condition that never holds; DynamoDB has no literal for "false".
+_NEVER = And((Exists(Path((TAG,))), Missing(Path((TAG,)))))
+
+_LEAST = (Decimal("-9.9999999999999999999999999999999999999E+125"), "", b"")
+"""The lowest number, string and binary: every value of an ordered type is >= one of them."""
+
+_FEWER: Final = "use fewer or smaller terms and choices, or split the call"
+_LESS: Final = "change fewer attributes in one call, or put the whole item"
+
+FEW: Final = 8
+"""Each of so many terms or actions may have long paths and more operators than one, and still no limit is reached."""
+
+MANY: Final = FEW + 1
+SMALL: Final = 10_000
+"""The characters of a small text."""
+
+_SHORT: Final = frozenset({int, bool, Decimal, type(None)})
+
+READABLE: Final = 20
+"""Choices up to this number are written with a space between them, which counts as a byte of the expression."""
+
+_Clause: TypeAlias = Literal["SET", "REMOVE", "ADD", "DELETE"]
+
+
+class ExpressionText:
+    """The text of the expressions of one request, which share their placeholders."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._values: dict[str, Value] = {}
+        self._size = 0
+
+    def condition(self, condition: Condition) -> str:
+        """A condition expression or filter expression.
+
+        Raises:
+            BadValue: the expression exceeds DynamoDB's limits.
+        """
+        before = self._size
+        text = self._condition(condition)
+        _check_text("condition", text, _CONDITION_OPERATOR, _FEWER)
+        _check_values("condition", self._size - before, _FEWER)
+        return text
+
+    def update(self, actions: Sequence[Action]) -> str:
+        """The update expression for the actions; "" without actions.
+
+        Raises:
+            BadValue: the expression exceeds DynamoDB's limits.
+        """
+        before = self._size
+        clauses: defaultdict[_Clause, list[str]] = defaultdict(list)
+        for action in actions:
+            clause, text = self._action(action)
+            clauses[clause].append(text)
+        text = " ".join(f"{clause} {', '.join(texts)}" for clause, texts in clauses.items())
+        _check_text("update", text, _UPDATE_OPERATOR, _LESS)
+        _check_values("update", self._size - before, _LESS)
+        return text
+
+    def name(self, name: str) -> str:
+        """The placeholder of a name."""
+        return self._names.setdefault(name, f"#{len(self._names)}")
+
+    def value(self, value: Value) -> str:
+        """The placeholder of a value."""
+        alias = f":{len(self._values)}"
+        self._values[alias] = value
+        self._size += (size := item_size({alias: value}))
+        if size > MAP_KEY_BYTES:
+            check_map_keys((value,), "this call")
+        return alias
+
+    def _path(self, path: Path) -> str:
+        text = self.name(path.root)
+        for segment in path.segments[1:]:
+            text += f"[{segment}]" if isinstance(segment, int) else f".{self.name(segment)}"
+        return text
+
+    def _operand(self, operand: Operand) -> str:
+        match operand:
+            case Path():
+                return self._path(operand)
+            case Size(path):
+                return f"size({self._path(path)})"
+            case Const(value):
+                return self.value(value)
+            case _:
+                assert_never(operand)
+
+    def _condition(self, condition: Condition) -> str:
+        node = cast(AnyCondition, _spelt_out(condition))
+        match node:
+            case Compare(op, left, right):
+                return f"{self._operand(left)} {op} {self._operand(right)}"
+            case Between(operand, low, high):
+                return f"{self._operand(operand)} BETWEEN {self._operand(low)} AND {self._operand(high)}"
+            case IsIn(operand, choices):
+                between = ", " if len(choices) <= READABLE else ","
+                return f"{self._operand(operand)} IN ({between.join(map(self._operand, choices))})"
+            case StartsWith(path, prefix):
+                return f"begins_with({self._path(path)}, {self._operand(prefix)})"
+            case Contains(path, member):
+                return f"contains({self._path(path)}, {self._operand(member)})"
+            case Exists(path):
+                return f"attribute_exists({self._path(path)})"
+            case Missing(path):
+                return f"attribute_not_exists({self._path(path)})"
+            case And(conditions):
+                return " AND ".join(map(self._part, conditions))
+            case Or(conditions):
+                return " OR ".join(map(self._part, conditions))
+            case Not(negated):
+                return f"NOT {self._part(negated)}"
+            case _:
+                assert_never(node)
+
+    def _part(self, condition: Condition) -> str:
+        condition = _spelt_out(condition)
+        text = self._condition(condition)
+        # DynamoDB rejects redundant parentheses, so only compound conditions get them.
+        return f"({text})" if isinstance(condition, And | Or | Not) else text
+
+    def _action(self, action: Action) -> tuple[_Clause, str]:
+        path = self._path(action.path)
+        match action:
+            case Set(_, value):
+                return "SET", f"{path} = {self.value(value)}"
+            case SetIfMissing(_, value):
+                return "SET", f"{path} = if_not_exists({path}, {self.value(value)})"
+            case Remove():
+                return "REMOVE", path
+            case Increment(_, by, start):
+                return "SET", f"{path} = if_not_exists({path}, {self.value(start)}) + {self.value(by)}"
+            case Append(_, values, start):
+                return "SET", f"{path} = list_append({self._list_at(path, start)}, {self.value(list(values))})"
+            case Prepend(_, values, start):
+                return "SET", f"{path} = list_append({self.value(list(values))}, {self._list_at(path, start)})"
+            case AddTo(_, members):
+                return "ADD", f"{path} {self.value(members)}"
+            case DiscardFrom(_, members):
+                return "DELETE", f"{path} {self.value(members)}"
+            case _:
+                assert_never(action)
+
+    def _list_at(self, path: str, start: Sequence[Value]) -> str:
+        return f"if_not_exists({path}, {self.value(list(start))})"
+
+
+def check_condition(condition: Condition | None, *, tag: str | None = None) -> None:
+    """Refuse the condition of a write, or the filter of a read, that DynamoDB would refuse.
+
+    Args:
+        condition: the condition, lowered, with what the core adds to it.
+        tag: the ``tag`` of a write, which DynamoDB needs as a condition.
+
+    Raises:
+        BadValue: as an expression of DynamoDB it has more than 4 KB, 300 operators and functions, or 1 MB of values.
+    """
+    text = ExpressionText()
+    for name in ("pk", "sk"):  # the placeholders of a key condition come first
+        text.name(name)
+    for _ in range(3):
+        text.value("")
+    if (whole := guarded(tag, condition)) is not None:
+        text.condition(whole)
+
+
+def check_update(actions: Sequence[Action], condition: Condition | None) -> None:
+    """Refuse an update that DynamoDB would refuse.
+
+    Args:
+        actions: the lowered actions, and a `Set` for each part of an index key that may change.
+        condition: as for `check_condition`.
+
+    Raises:
+        BadValue: as `check_condition`, for the update or its condition.
+    """
+    text = ExpressionText()
+    text.update(actions)
+    if condition is not None:
+        text.condition(condition)
+
+
+def are_few(actions: Sequence[Action]) -> bool:
+    """Whether the actions certainly exceed no limit of an expression but that of values."""
+    return len(actions) <= FEW and all(_is_small(action.path) for action in actions)
+
+
+def surely_fits(condition: Condition | None) -> bool:
+    """Whether the condition certainly exceeds no limit: a fast check of its number of terms, and of their values."""
+    return condition is None or _terms(condition) <= FEW
+
+
+def _terms(condition: Condition) -> int:
+    """The number of terms, at most; more than `FEW` if one of them may be large."""
+    node = cast(AnyCondition, condition)
+    match node:
+        case Compare(_, left, right):
+            return 1 if _is_small(left) and _is_small(right) else MANY
+        case And(conditions) | Or(conditions):
+            return sum(map(_terms, conditions))
+        case Not(negated):
+            return 1 + _terms(negated)
+        case Exists(path) | Missing(path):
+            return 1 if _is_small(path) else MANY
+        case StartsWith(path, value) | Contains(path, value):
+            return 1 if _is_small(path) and _is_small(value) else MANY
+        case Between() | IsIn():
+            return MANY
+        case _:
+            assert_never(node)
+
+
+def _is_small(operand: Operand) -> bool:
+    match operand:
+        case Path(segments):
+            return len(segments) <= FEW
+        case Size(path):
+            return len(path.segments) <= FEW
+        case Const(value):
+            return len(value) <= SMALL if type(value) is str else type(value) in _SHORT
+        case _:
+            assert_never(operand)
+
+
+def _spelt_out(condition: Condition) -> Condition:
+    """An equivalent of a condition that DynamoDB rejects: no or too many choices, a reversed range, equal operands."""
+    match condition:
+        case IsIn(_, ()):
+            return _NEVER
+        case IsIn(operand, choices) if len(choices) > CHOICES:
+            starts = range(0, len(choices), CHOICES)
+            return Or(tuple(IsIn(operand, choices[start : start + CHOICES]) for start in starts))
+        case Between(operand, Const(low), Const(high)) if not _ordered(low, high):
+            return And((Compare(">=", operand, Const(low)), Compare("<=", operand, Const(high))))
+        case Between(operand, low, high) if operand in (low, high):
+            return And((Compare(">=", operand, low), Compare("<=", operand, high)))
+        case Compare(op, left, right) if left == right:
+            return _with_itself(op, left)
+        case _:
+            return condition
+
+
+def _with_itself(op: Comparator, operand: Operand) -> Condition:
+    """The equivalent of comparing an operand with itself, which DynamoDB rejects: it exists and has an ordered type."""
+    if op in {"<", ">"}:
+        return _NEVER
+    there: Condition = Exists(operand) if isinstance(operand, Path) else Compare(">=", operand, Const(0))
+    if op in {"=", "<>"}:
+        return there if op == "=" else Not(there)
+    return Or(tuple(Compare(">=", operand, Const(least)) for least in _LEAST)) if isinstance(operand, Path) else there
+
+
+def _ordered(low: Value, high: Value) -> bool:
+    try:
+        return bool(low <= high)
+    except TypeError:  # different types: no value is between them, and BETWEEN rejects them
+        return False
+
+
+def _check_text(what: str, text: str, operator: re.Pattern[str], fix: str) -> None:
+    size, operators = len(text), sum(1 for _ in operator.finditer(text))
+    if size > TEXT_BYTES:
+        raise BadValue(f"the {what} is {size} bytes long as a DynamoDB expression, but {TEXT_BYTES} are allowed: {fix}")
+    if operators > OPERATORS:
+        raise BadValue(f"the {what} has {operators} operators and functions, but DynamoDB allows {OPERATORS}: {fix}")
+
+
+def _check_values(what: str, size: int, fix: str) -> None:
+    if size > VALUE_BYTES:
+        raise BadValue(f"the values in the {what} have {size} bytes together, but {VALUE_BYTES} are the most: {fix}")

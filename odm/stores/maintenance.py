@@ -1,0 +1,199 @@
+"""The calls of a store on its whole table: create and drop it, copy its items, bring them up to date."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from odm.entities.query import Query
+from odm.procedures.backfilled import Backfilled
+from odm.procedures.raw import PAGE, RawItem
+from odm.procedures.session import Page
+from odm.protocol import requests as req
+from odm.protocol.connection import arun, run
+from odm.stores.base import BaseStore
+
+
+class Maintenance(BaseStore):
+    """The calls of `odm.Store` on its whole table."""
+
+    def create(self) -> None:
+        """Create the table with its indexes, column families and TTL; does not change what exists."""
+        self._call()[1](req.CreateTables())
+
+    def drop(self) -> None:
+        """Delete the table with all its items; no error if it does not exist."""
+        self._call()[1](req.DropTables())
+
+    def reshard(self, query: Query[Any]) -> int:
+        """Move index entries from the old shards to the current ones, for a pattern with ``Shards(..., was=...)``.
+
+        Programs with this model can read and write meanwhile and find every entry once, except for the few cases that
+        `odm.patterns.write_sharding` describes. Not atomic, but resumable: after a failure, call it again. Remove
+        ``was=`` when no program with the older model writes any more and this returns 0 for every partition. Moving an
+        entry is one update, which changes nothing else of the item, not even its Revision.
+
+        Args:
+            query: a call of the pattern, as for `query`: the partition, or the part of it, to move.
+
+        Returns:
+            The number of entries moved.
+
+        Raises:
+            BadValue: the pattern has no ``was=``.
+        """
+        calls, send = self._call()
+        return run(calls.reshard(query), send)
+
+    def backfill(
+        self,
+        target: object,
+        *,
+        rate: float | None = None,
+        after: str | None = None,
+        size: int = PAGE,
+        on_progress: Callable[[Backfilled], object] | None = None,
+    ) -> Backfilled:
+        """Bring stored items up to date with the models, while other programs read and write.
+
+        It reads the whole table and writes the items that are not as the model would write them, each on the condition
+        that it is unchanged since it was read: no other write is lost, and an item that was deleted stays deleted. A
+        Revision is not incremented. An item that is right costs no write, so it can be called again at any time.
+
+        Args:
+            target: what to fill: an access pattern (``Order.by_status``); a declaration with items of its own
+                (``Customer.unique_email``, a pointer, ...); or an entity class: whole items, such as those of an older
+                version, with the index entries and the items of all declarations.
+            rate: items to read per second, each written at most once; None: no limit.
+            after: the cursor of an earlier, interrupted backfill, or one of `parts`; None: start of the table.
+            size: the most items to read at once, 1 or more.
+            on_progress: called with the progress after each page. Its ``cursor`` can be saved.
+
+        Returns:
+            The counts, and the items that could not be written, with their errors: another item has the unique value,
+            an item does not fit the model, other writers kept changing it.
+
+        Raises:
+            BadValue: the target cannot be backfilled, or a number is out of range.
+            BadCursor: the cursor is damaged or belongs to another table or backend.
+            Unsupported: the writes of a declaration cannot be repeated.
+        """
+        calls, send = self._call()
+        found = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
+        return run(found, send)
+
+    def parts(self, parts: int) -> list[str]:
+        """Divide the table into parts that several workers read in parallel, each with `scan_page`.
+
+        Args:
+            parts: how many, 1 to 1000; Bigtable may return fewer.
+
+        Returns:
+            The cursor at which each part begins. The limits of a part never change, whatever is written; all items of a
+            partition are in one part.
+        """
+        calls, send = self._call()
+        return run(calls.parts(parts), send)
+
+    def scan_page(
+        self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
+    ) -> Page[RawItem]:
+        """A page of the whole table, or of a part of it, as raw items.
+
+        Args:
+            after: the cursor of the previous page, or one of `parts`; None: start of the table. A cursor can be saved.
+                It shows the position of the scan and the key stored there, so protect it like the data.
+            size: the most items to read, 1 or more; the backend may end a page sooner.
+            expired: include expired items that are still stored.
+            consistent: False: cheaper, may miss the newest writes.
+
+        Returns:
+            The page. It may have fewer items, even none, and still a cursor; the cursor is None only at the end of the
+            table or part. Each ``item.entity`` is what `scan` returns.
+
+        Raises:
+            BadCursor: the cursor is damaged or belongs to another table or backend.
+            ItemInvalid: an item does not fit its model.
+        """
+        calls, send = self._call()
+        return run(calls.scan_page(after, size=size, expired=expired, consistent=consistent), send)
+
+    def put_raw(self, items: Sequence[RawItem]) -> None:
+        """Write raw items unchanged, in few requests; replaces items under their keys. Not atomic.
+
+        It does not check or increment a Revision, trim (``keep=``) or write companions. It computes the index entries
+        again, by the current models.
+
+        Args:
+            items: from `scan_page`, of this store or of another one of the same table.
+
+        Raises:
+            ItemTooLarge: an item is larger than this store allows; nothing was sent.
+            Throttled: ``left`` has the items that were not written.
+        """
+        calls, send = self._call()
+        run(calls.put_raw(items), send)
+
+
+class AsyncMaintenance(BaseStore):
+    """The calls of `odm.AsyncStore` on its whole table."""
+
+    async def create(self) -> None:
+        """Create the table with its indexes, column families and TTL; does not change what exists."""
+        await self._call()[1](req.CreateTables())
+
+    async def drop(self) -> None:
+        """Delete the table with all its items; no error if it does not exist."""
+        await self._call()[1](req.DropTables())
+
+    async def reshard(self, query: Query[Any]) -> int:
+        """Move index entries from the old shards to the current ones, for a pattern with ``Shards(..., was=...)``.
+
+        Programs with this model can read and write meanwhile and find every entry once, except for the few cases that
+        `odm.patterns.write_sharding` describes. Not atomic, but resumable: after a failure, call it again. Remove
+        ``was=`` when no program with the older model writes any more and this returns 0 for every partition. Moving an
+        entry is one update, which changes nothing else of the item, not even its Revision.
+
+        Args:
+            query: a call of the pattern, as for `query`: the partition, or the part of it, to move.
+
+        Returns:
+            The number of entries moved.
+
+        Raises:
+            BadValue: the pattern has no ``was=``.
+        """
+        calls, send = self._call()
+        return await arun(calls.reshard(query), send)
+
+    async def backfill(
+        self,
+        target: object,
+        *,
+        rate: float | None = None,
+        after: str | None = None,
+        size: int = PAGE,
+        on_progress: Callable[[Backfilled], object] | None = None,
+    ) -> Backfilled:
+        """Bring stored items up to date with the models, while other programs read and write; as `odm.Store.backfill`.
+
+        ``on_progress`` is a plain function.
+        """
+        calls, send = self._call()
+        found = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
+        return await arun(found, send)
+
+    async def parts(self, parts: int) -> list[str]:
+        """Divide the table into parts that several workers read in parallel; as `odm.Store.parts`."""
+        calls, send = self._call()
+        return await arun(calls.parts(parts), send)
+
+    async def scan_page(
+        self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
+    ) -> Page[RawItem]:
+        """A page of the whole table, or of a part of it, as raw items; as `odm.Store.scan_page`."""
+        calls, send = self._call()
+        return await arun(calls.scan_page(after, size=size, expired=expired, consistent=consistent), send)
+
+    async def put_raw(self, items: Sequence[RawItem]) -> None:
+        """Write raw items unchanged; replaces items under their keys; as `odm.Store.put_raw`."""
+        calls, send = self._call()
+        await arun(calls.put_raw(items), send)

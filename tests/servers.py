@@ -1,0 +1,117 @@
+"""What `tests.emulator`, `tests.dynamodb_local` and `tests.dynoxide` share: their commands, and servers that end.
+
+Each of them finds its server with `find`, runs it with `running`, and is a command for `.ci/run`:
+`python -m tests.dynoxide` prints where the server is, and exits with 1 if it cannot run here. With the argument
+`fetch`, it first fetches the server if it is missing.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import IO, TypeAlias
+
+CACHE = Path(__file__).parents[1] / ".ci" / "cache"
+"""Where servers are fetched to; those that are programs to its folder ``bin``."""
+
+START_SECONDS = 60
+
+Find: TypeAlias = Callable[[Mapping[str, str]], Path]
+"""Finds a server for this environment, or raises `Missing`."""
+
+# Runs a program and kills it when standard input ends, which is when the tests end, even if they are killed. It runs in
+# a session of its own, so that Ctrl-C does not reach it: the tests still need their server while they clean up.
+_KEEPER = """
+import subprocess, sys, threading
+program = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+threading.Thread(target=lambda: (sys.stdin.read(), program.kill()), daemon=True).start()
+program.wait()
+"""
+
+
+class Missing(Exception):
+    """A server cannot run here; the message says what to do."""
+
+
+def first_program(variable: str, environ: Mapping[str, str], candidates: Iterable[Path]) -> Path | None:
+    """The program that the environment variable names, otherwise the first candidate that is a program.
+
+    Raises:
+        Missing: the variable does not name a program.
+    """
+    if named := environ.get(variable):
+        if program := shutil.which(named):
+            return Path(program)
+        raise Missing(f"{variable}={named} is not a program")
+    return next((Path(program) for candidate in candidates if (program := shutil.which(candidate))), None)
+
+
+def can_run(find: Find) -> bool:
+    """Whether the server can run here."""
+    try:
+        find(os.environ)
+    except Missing:
+        return False
+    return True
+
+
+@contextmanager
+def running(name: str, command: Callable[[int], Sequence[str]]) -> Iterator[str]:
+    """Run a server of HTTP on a free port during the block; yields its endpoint.
+
+    Args:
+        name: the name of the server, for errors.
+        command: makes the command from the port.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    keeping = [sys.executable, "-c", _KEEPER, *command(port)]
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(
+            keeping, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        ) as keeper,
+    ):
+        assert keeper.stdin is not None
+        with keeper.stdin:
+            _wait(name, port, keeper, log)
+            yield f"http://127.0.0.1:{port}"
+
+
+def _wait(name: str, port: int, keeper: subprocess.Popen[bytes], log: IO[str]) -> None:
+    """Wait until it responds, with any status."""
+    end = time.monotonic() + START_SECONDS
+    while keeper.poll() is None and time.monotonic() < end:
+        with suppress(OSError):
+            connection = HTTPConnection("127.0.0.1", port, timeout=START_SECONDS)
+            connection.request("GET", "/")
+            connection.getresponse().read()
+            connection.close()
+            return
+        time.sleep(0.05)
+    log.seek(0)
+    raise RuntimeError(f"{name} did not start to answer within {START_SECONDS} seconds; it said: {log.read()}")
+
+
+def fetched(command: Sequence[str], **environ: str) -> None:
+    """Run a command that fetches a server; what it prints goes to standard error."""
+    subprocess.run(command, check=True, stdout=sys.stderr, env={**os.environ, **environ})
+
+
+def main(find: Find, fetch: Callable[[], None], arguments: Sequence[str]) -> int:
+    """Print where the server is; returns the exit code, 1 if it cannot run."""
+    try:
+        if "fetch" in arguments and not can_run(find):
+            fetch()
+        print(find(os.environ))  # noqa: T201 - output for a shell
+    except (Missing, OSError, subprocess.CalledProcessError) as failure:
+        print(failure, file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
