@@ -215,25 +215,29 @@ def _page(rows: Rows, request: req.Query | req.Scan, engine: Engine) -> req.Page
     examine = request.examine if isinstance(request, req.Query) else None
     found: list[Row] = []
     seen = found if filter_ is None else []
-    most = read = counted = examined = 0  # bytes: at most, and of the rows that were counted; rows
+    read = counted = examined = 0  # bytes and number of the rows that were counted; rows
+    room = engine.page_bytes  # for this many bytes at least
     last: Row | None = None
     for row in rows:
-        if most >= engine.page_bytes:
+        if room <= 0:
             read += sum(read_size(engine, request, one) for one in seen[counted:])
-            counted, most = len(seen), read
-            if read >= engine.page_bytes:
+            counted, room = len(seen), engine.page_bytes - read
+            if room <= 0:
                 break
-        if filter_ is not None:
-            if examined == examine:
-                break
-            examined += 1
-        if filter_ is None or holds(filter_, decode(row[0])):
+        if filter_ is None:
             if len(found) == limit:
                 break
             found.append(row)
-        if seen is not found:
+        else:
+            if examined == examine:
+                break
+            examined += 1
+            if holds(filter_, decode(row[0])):
+                if len(found) == limit:
+                    break
+                found.append(row)
             seen.append(row)
-        most += 2 * len(row[0]) + KEY_BYTES
+        room -= 2 * len(row[0]) + KEY_BYTES
         last = row
     else:
         last = None

@@ -114,6 +114,21 @@ def as_shown(test: Test, ways: Sequence[Absence]) -> Condition:
     return either(present, And((*parts_of(first.missing), there)))
 
 
+def of_absent_item(condition: Condition) -> bool | None:
+    """The result of a condition, not lowered, for an item that is not there; None if that shows only when it is lowered.
+
+    None and the empty set may be stored as absence, and so may those inside a size, which therefore must be lowered.
+    """
+    match condition:
+        case Compare(op, Path(), Const(value)) if value is not None and not isinstance(value, set | frozenset):
+            return op == "<>"
+        case And(conditions):
+            results = [of_absent_item(part) for part in conditions]
+            return None if None in results else all(results)
+        case _:
+            return None
+
+
 def parts_of(condition: Condition) -> tuple[Condition, ...]:
     """The parts of a conjunction."""
     return condition.conditions if isinstance(condition, And) else (condition,)
@@ -221,6 +236,10 @@ def _filled(test: Test, absence: Absence) -> "bool | Test":
     """The test with the value that is shown in place of the path, or its result if no other path is left."""
     filled: Test
     match test:
+        case Compare(op, Path() as left, Const(value) as right) if value is not None and left == absence.path:
+            if absence.value is None or absence.value is NOTHING:
+                return op == "<>"
+            return holds(Compare(op, Const(absence.value), right), None)
         case Compare(op, left, right):
             operands = [_operand(left, absence), _operand(right, absence)]
             if op not in {"=", "<>"} and Const(None) in operands:

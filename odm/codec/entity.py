@@ -14,6 +14,7 @@ from attrs import Factory, field, frozen
 from pydantic import BaseModel, ValidationError
 from pydantic_core import CoreSchema, SchemaValidator
 
+from odm.codec.absence import of_absent_item
 from odm.codec.actions import ActionLowering
 from odm.codec.annotations import TypeCompiler
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
@@ -229,7 +230,9 @@ class EntityCodec:
         lowered = self.lower(condition)
         if not any(self._actions.resolver.absences(path) for path in paths(condition)):
             return lowered
-        of_none = holds(self.lower_stored(condition), None)
+        of_none = of_absent_item(condition)
+        if of_none is None:
+            of_none = holds(self.lower_stored(condition), None)
         if holds(lowered, None) == of_none:
             return lowered
         return Or((Missing(_TAG), lowered)) if of_none else And((Exists(_TAG), lowered))

@@ -57,7 +57,8 @@ class Resolver:
 
     record: RecordType
     defaults: bool = True
-    # The absences of whole fields: most conditions are on these.
+    # The places and absences of whole fields: most conditions are on these.
+    _fields: dict[str, Place] = Factory(dict)
     _of_fields: dict[str, list[Absence]] = Factory(dict)
 
     @property
@@ -77,6 +78,24 @@ class Resolver:
                 f"{path.owner.__name__}.{path} is a field of {path.owner.__name__}, not of {self.entity}: "
                 f"use a field of {self.entity}"
             )
+        if len(path.segments) > 1:
+            return self._resolve(path)
+        if (known := self._fields.get(path.root)) is None:
+            known = self._fields[path.root] = self._resolve(path)
+        return known
+
+    def absences(self, path: Path) -> list[Absence]:
+        """The ways in which the value at a path can be absent while the entity shows one."""
+        known = self._of_fields.get(path.root) if len(path.segments) == 1 else None
+        if known is not None:
+            return known
+        place = self.resolve(path)
+        found = absences(self.record, path, place.path, place.type, defaults=self.defaults)
+        if len(path.segments) == 1 and self.record.fields[path.root].factory is None:
+            self._of_fields[path.root] = found
+        return found
+
+    def _resolve(self, path: Path) -> Place:
         if len(path.segments) > LEVELS:
             raise BadValue(
                 f"{self.entity}.{path}: a path has at most {LEVELS} segments, as items have {LEVELS} levels at most"
@@ -101,17 +120,6 @@ class Resolver:
             segments.append(part.segment)
             type_, default, required, factory = part.type, part.default, part.required, part.factory
         return Place(Path(tuple(segments)), type_, default, required, factory)
-
-    def absences(self, path: Path) -> list[Absence]:
-        """The ways in which the value at a path can be absent while the entity shows one."""
-        known = self._of_fields.get(path.root) if len(path.segments) == 1 else None
-        if known is not None:
-            return known
-        place = self.resolve(path)
-        found = absences(self.record, path, place.path, place.type, defaults=self.defaults)
-        if len(path.segments) == 1 and self.record.fields[path.root].factory is None:
-            self._of_fields[path.root] = found
-        return found
 
     def convert(self, path: Path, convert: Callable[[Any], Value], value: Any, *, below: int = 0) -> Value:
         """The stored form of a value for the path, or for ``below`` levels under it.

@@ -107,6 +107,8 @@ def apply(actions: Sequence[Action], item: Item) -> dict[str, Value]:
 
 def equal(left: Value, right: Value) -> bool:
     """Whether two stored values are the same: 1 equals Decimal(1), and True equals no number, at any depth."""
+    if type(left) is type(right) is str:
+        return bool(left == right)
     kind = kind_of(left)
     if kind != kind_of(right):
         return False
@@ -140,48 +142,58 @@ def kind_of(value: Value) -> Kind:
         ) from None
 
 
+# Evaluated for each item of a filtered read, so: frequent cases first, attributes instead of patterns that unpack.
 def _holds(condition: AnyCondition, item: Item) -> bool:
     match condition:
-        case Compare(op, left, right):
-            return _compare(op, _operand(left, item), _operand(right, item))
-        case Between(operand, low, high):
-            value = _operand(operand, item)
-            return _compare("<=", _operand(low, item), value) and _compare("<=", value, _operand(high, item))
-        case IsIn(operand, choices):
-            value = _operand(operand, item)
-            return any(_compare("=", value, choice.value) for choice in choices)
-        case StartsWith(path, prefix):
-            return _starts_with(_find(path.segments, item), prefix.value)
-        case Contains(path, const):
-            return _contains(_find(path.segments, item), const.value)
-        case Exists(path):
-            return _find(path.segments, item) is not _ABSENT
-        case Missing(path):
-            return _find(path.segments, item) is _ABSENT
-        case And(conditions):
-            return all(holds(part, item) for part in conditions)
-        case Or(conditions):
-            return any(holds(part, item) for part in conditions)
-        case Not(inner):
-            return not holds(inner, item)
+        case Compare():
+            return _compare(condition.op, _operand(condition.left, item), _operand(condition.right, item))
+        case And():
+            for part in cast("tuple[AnyCondition, ...]", condition.conditions):  # noqa: SIM110  # a generator is slower
+                if not _holds(part, item):
+                    return False
+            return True
+        case Or():
+            for part in cast("tuple[AnyCondition, ...]", condition.conditions):  # noqa: SIM110
+                if _holds(part, item):
+                    return True
+            return False
+        case Not():
+            return not _holds(cast("AnyCondition", condition.condition), item)
+        case Missing():
+            return _find(condition.path.segments, item) is _ABSENT
+        case Exists():
+            return _find(condition.path.segments, item) is not _ABSENT
+        case Between():
+            value = _operand(condition.operand, item)
+            low, high = _operand(condition.low, item), _operand(condition.high, item)
+            return _compare("<=", low, value) and _compare("<=", value, high)
+        case IsIn():
+            value = _operand(condition.operand, item)
+            return any(_compare("=", value, choice.value) for choice in condition.choices)
+        case StartsWith():
+            return _starts_with(_find(condition.path.segments, item), condition.prefix.value)
+        case Contains():
+            return _contains(_find(condition.path.segments, item), condition.value.value)
         case _:
             assert_never(condition)
 
 
 def _operand(operand: Operand, item: Item) -> Value:
     match operand:
-        case Const(value):
-            return value
-        case Path(segments):
-            return _find(segments, item)
-        case Size(path):
-            size = size_of(_find(path.segments, item))
+        case Const():
+            return operand.value
+        case Path():
+            return _find(operand.segments, item)
+        case Size():
+            size = size_of(_find(operand.path.segments, item))
             return _ABSENT if size is None else size
         case _:
             assert_never(operand)
 
 
 def _find(segments: Sequence[str | int], item: Item) -> Value:
+    if len(segments) == 1:
+        return item.get(cast("str", segments[0]), _ABSENT)
     value: Value = item
     for depth, segment in enumerate(segments):
         if isinstance(segment, str):

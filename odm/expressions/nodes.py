@@ -10,12 +10,12 @@ These nodes only hold values and are frozen. They stand at two levels of the flo
 Code that consumes nodes uses one ``match`` that ends in ``assert_never``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
-from attrs import AttrsInstance, astuple, frozen
+from attrs import frozen
 
 Value: TypeAlias = Any
 """A stored value: None, bool, int, Decimal (canonical, never integral: those are int), str, bytes,
@@ -320,15 +320,16 @@ def shown(value: object) -> str:
     return str(value) if isinstance(value, date | Decimal) else repr(value)
 
 
-def paths(node: object) -> Iterator[Path]:
+def paths(node: object) -> list[Path]:
     """Every path that a condition names, in order."""
     if isinstance(node, Path):
-        yield node
-    elif isinstance(node, tuple):
-        for part in node:
-            yield from paths(part)
-    elif isinstance(node, Condition | Size):
-        yield from paths(astuple(cast(AttrsInstance, node), recurse=False))
+        return [node]
+    if isinstance(node, tuple):
+        return [path for part in node for path in paths(part)]
+    if isinstance(node, Condition | Size):
+        names: tuple[str, ...] = getattr(node, "__match_args__")  # noqa: B009  # attrs makes it
+        return [path for name in names for path in paths(getattr(node, name))]
+    return []
 
 
 def _call(word: str, path: Path, *values: object) -> str:

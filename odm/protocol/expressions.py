@@ -260,16 +260,18 @@ def _terms(condition: Condition) -> int:
     """The number of terms, at most; more than `FEW` if one of them may be large."""
     node = cast(AnyCondition, condition)
     match node:
-        case Compare(_, left, right):
-            return 1 if _is_small(left) and _is_small(right) else MANY
-        case And(conditions) | Or(conditions):
-            return sum(map(_terms, conditions))
-        case Not(negated):
-            return 1 + _terms(negated)
-        case Exists(path) | Missing(path):
-            return 1 if _is_small(path) else MANY
-        case StartsWith(path, value) | Contains(path, value):
-            return 1 if _is_small(path) and _is_small(value) else MANY
+        case Compare():
+            return 1 if _is_small(node.left) and _is_small(node.right) else MANY
+        case And() | Or():
+            return sum([_terms(part) for part in node.conditions])
+        case Not():
+            return 1 + _terms(node.condition)
+        case Exists() | Missing():
+            return 1 if _is_small(node.path) else MANY
+        case StartsWith():
+            return 1 if _is_small(node.path) and _is_small(node.prefix) else MANY
+        case Contains():
+            return 1 if _is_small(node.path) and _is_small(node.value) else MANY
         case Between() | IsIn():
             return MANY
         case _:
@@ -278,12 +280,13 @@ def _terms(condition: Condition) -> int:
 
 def _is_small(operand: Operand) -> bool:
     match operand:
-        case Path(segments):
-            return len(segments) <= FEW
-        case Size(path):
-            return len(path.segments) <= FEW
-        case Const(value):
+        case Path():
+            return len(operand.segments) <= FEW
+        case Const():
+            value = operand.value
             return len(value) <= SMALL if type(value) is str else type(value) in _SHORT
+        case Size():
+            return len(operand.path.segments) <= FEW
         case _:
             assert_never(operand)
 
