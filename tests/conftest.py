@@ -12,6 +12,7 @@ from moto.server import ThreadedMotoServer
 from tests import dynamodb_local as local
 from tests import dynoxide as oxide
 from tests import effort, emulator, servers
+from tests.conformance.moto import one_at_a_time
 
 # Without deadlines: a property must not fail because the machine is busy.
 settings.register_profile("odm", deadline=None, print_blob=True)
@@ -89,7 +90,8 @@ def moto_server() -> Iterator[str]:
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
+    with one_at_a_time():
+        yield f"http://{host}:{port}"
     server.stop()
 
 

@@ -1,4 +1,12 @@
-"""Known differences of moto from DynamoDB: name of a test → reason."""
+"""moto for the suite: its known differences from DynamoDB, and requests one at a time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+from unittest.mock import patch
+
+from moto.dynamodb.responses import DynamoHandler
 
 FAULTS = {
     "test_an_action_that_does_not_fit_what_is_stored_changes_nothing": "moto 5.2 keeps earlier actions",
@@ -34,3 +42,21 @@ FAULTS = {
     "test_whose_actions_do_not_fit_what_is_stored": "moto 5.2 does not say which operation of a transaction is wrong",
     "test_what_is_not_there_costs_a_read": "moto 5.2 reports one unit of a page of any size",
 }
+"""Name of a test → reason."""
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Serve one request of DynamoDB at a time, in this process and by moto's server.
+
+    A transaction that moto refuses restores the tables as they were before it, without the writes that other requests
+    have done meanwhile.
+    """
+    lock, answer = Lock(), DynamoHandler.call_action
+
+    def in_turn(handler: DynamoHandler) -> Any:
+        with lock:
+            return answer(handler)
+
+    with patch.object(DynamoHandler, "call_action", in_turn):
+        yield

@@ -10,7 +10,7 @@ from moto import mock_aws
 from odm.backends.dynamodb import DynamoDB
 from odm.testing import Capabilities
 from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
-from tests.conformance.moto import FAULTS
+from tests.conformance.moto import FAULTS, one_at_a_time
 
 
 @pytest.fixture  # type: ignore[no-redef]  # instead of both modes
@@ -20,7 +20,7 @@ def mode() -> str:
 
 @pytest.fixture
 def backend(session: boto3.Session, config: Config) -> Iterator[DynamoDB]:
-    with mock_aws():
+    with mock_aws(), one_at_a_time():
         yield DynamoDB(session, config=config)
 
 
