@@ -115,7 +115,7 @@ def as_shown(test: Test, ways: Sequence[Absence]) -> Condition:
 
 
 def of_absent_item(condition: Condition) -> bool | None:
-    """The result of a condition, not lowered, for an item that is not there; None if that shows only when it is lowered.
+    """The result of a condition, not lowered, for an absent item; None if only the lowered condition shows it.
 
     None and the empty set may be stored as absence, and so may those inside a size, which therefore must be lowered.
     """
