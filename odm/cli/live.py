@@ -83,8 +83,8 @@ def plan(
     what no model has, "refused" for a change that cannot be made, "problem" for
     what you must fix, and how. It reads some stored items, on Bigtable also some
     index rows, and compares their keys with those that the models make:
-    "orphans" if they differ, "backfill" if index entries are missing. Exit code
-    0: nothing to do.
+    "orphans" if they differ, "unknown" for items that no entity reads, "backfill"
+    if index entries are missing. Exit code 0: nothing to do.
     """
     from odm.cli.clouds import Cloud
     from odm.cli.plan import Options, plan

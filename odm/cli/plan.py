@@ -180,7 +180,10 @@ def _next(made: Plan) -> str:
         return "fix the stored items first" if _only_orphaned(made) else "fix what is refused first"
     if made.to_make:
         return "odm apply with the same options makes the changes"
-    return "fix the problems" if made.problems else "backfill the items"
+    if made.problems:
+        return "fix the problems"
+    unread = any(finding.level == "unknown" for finding in made.findings)
+    return "declare the entities of these items, or fix them" if unread else "backfill the items"
 
 
 def _print(made: Plan) -> None:
@@ -207,6 +210,7 @@ def _count(made: Plan) -> str:
         (refused, "refused"),
         (len(made.problems), "problem" if len(made.problems) == 1 else "problems"),
         (levels["orphans"], "orphans stored data" if levels["orphans"] == 1 else "orphan stored data"),
+        (levels["unknown"], f"kind{'s' * (levels['unknown'] > 1)} of items that no entity reads"),
         (levels["backfill"], "needs a backfill" if levels["backfill"] == 1 else "need a backfill"),
     ]
     said = [f"{number} {text}" for number, text in words if number]

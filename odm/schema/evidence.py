@@ -3,6 +3,7 @@
 The lock file shows what changed since it was written; this shows what is stored. No I/O: a backend passes the items.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from odm.errors import OdmError
 from odm.expressions.nodes import Item
 from odm.keys import suffixes, suffixes_leaving
 from odm.schema.entity import EntitySchema, Key, PatternSchema
-from odm.schema.lockfile import Finding, Level, backfill_of
+from odm.schema.lockfile import LEVELS, Finding, Level, backfill_of
 from odm.schema.model import Schema
 
 
@@ -50,19 +51,18 @@ def judge(schema: Schema, items: Iterable[Stored]) -> tuple[Finding, ...]:
 
     Returns:
         One finding per pattern and kind, with an example and counts, worst first: "orphans" for keys that differ,
-        "backfill" for missing index entries, "safe" for items that no model can read, so that nothing is known of them.
+        "backfill" for missing index entries, "unknown" for items that no entity can read.
     """
     tallies: dict[tuple[str, str], _Tally] = {}
-    read: dict[str, int] = {}
+    read = Counter[str]()
     for stored in items:
         entity = schema.entities.get(str(stored.item.get(TAG)))
-        name = "items" if entity is None else entity.name
-        read[name] = read.get(name, 0) + 1
+        read.update(("items",) if entity is None else ("items", entity.name))
         for seen in [_unknown(stored)] if entity is None else _compare(entity, stored):
             tally = tallies.setdefault((seen.where, seen.change), seen)
             tally.count += 1
     found = [_finding(tally, read[tally.where.split(".")[0]]) for tally in tallies.values()]
-    return tuple(sorted(found, key=lambda finding: ("orphans", "backfill", "safe").index(finding.level)))
+    return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
 
 
 def _finding(tally: _Tally, read: int) -> Finding:
@@ -71,8 +71,10 @@ def _finding(tally: _Tally, read: int) -> Finding:
 
 
 def _unknown(stored: Stored) -> _Tally:
-    effect = "have a tag that no model has, so their keys cannot be checked"
-    return _Tally("safe", "items", "unknown tag", effect, "", _text(stored.key), "")
+    has, change = ("no tag", "no tag") if stored.item.get(TAG) is None else ("a tag that no entity has", "unknown tag")
+    effect = f"belong to no entity, because they have {has}: odm neither reads nor changes them"
+    fix = "declare their entity, or open stores with on_unknown='skip'"
+    return _Tally("unknown", "items", change, effect, fix, _text(stored.key), "")
 
 
 def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
@@ -84,7 +86,8 @@ def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
         current = entity.codec.upgrades.current(stored.item)
         entries = entity.entries(values, stored.item if current else entity.codec.encode(made), Random(0))
     except OdmError as error:
-        yield _Tally("safe", entity.name, "unreadable", f"cannot be read ({error})", "", _text(stored.key), "")
+        effect, fix = f"cannot be read ({error})", "fix the stored items, or let the model accept them"
+        yield _Tally("unknown", entity.name, "unreadable", effect, fix, _text(stored.key), "")
         return
     if key != stored.key:
         effect = "are stored under another key: they are not found, and a put writes a second item"

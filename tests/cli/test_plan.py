@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import boto3
 import pytest
 
 from odm import Store
@@ -191,11 +192,38 @@ def test_items_that_no_model_can_read_are_named_and_refuse_nothing(
     fill()
     application.change(("    email: str", "    email: str\n    age: int"))
     planned = cloud("plan")
-    assert planned.code == 0
-    said = "safe      Customer: unreadable (CUSTOMER#c"
+    assert planned.code == 1
+    said = "unknown   Customer: unreadable (CUSTOMER#c"
     assert planned.out.startswith(said)
     assert "2 of 2 items read cannot be read" in planned.out
-    assert planned.out.endswith(f"table {prefix}shop matches the models\n")
+    assert planned.line == (
+        f"odm: table {prefix}shop does not match the models: 1 kind of items that no entity reads; "
+        "declare the entities of these items, or fix them\n"
+    )
+    applied = cloud("apply", "--yes")
+    assert applied.code == 0
+    assert applied.out.endswith("but its items do not: 1 kind of items that no entity reads\n")
+
+
+def test_items_of_other_programs_are_counted(cloud: Run, fill: Callable[[], None], prefix: str, address: str) -> None:
+    cloud("apply", "--yes")
+    fill()
+    stand_in: dict[str, Any] = {
+        "region_name": "us-east-1",
+        "aws_access_key_id": "local",
+        "aws_secret_access_key": "local",
+    }
+    dynamodb: Any = boto3.client("dynamodb", endpoint_url=address, **stand_in)
+    for pk, more in (("USER#1", {}), ("USER#2", {}), ("USER#3", {"_t": {"S": "User"}})):
+        dynamodb.put_item(TableName=f"{prefix}shop", Item={"pk": {"S": pk}, "sk": {"S": pk}, **more})
+    planned = cloud("plan")
+    assert planned.code == 1
+    without, other = sorted(planned.out.splitlines())
+    assert without.startswith("unknown   items: no tag (USER#")
+    assert "2 of 5 items read belong to no entity, because they have no tag" in without
+    assert other.startswith("unknown   items: unknown tag (USER#3")
+    assert "1 of 5 items read belong to no entity, because they have a tag that no entity has" in other
+    assert "2 kinds of items that no entity reads" in planned.line
 
 
 def test_a_table_with_another_key_is_refused(cloud: Run, application: Application, prefix: str) -> None:

@@ -7,10 +7,11 @@ back; `compare` returns the differences of two descriptions as `Finding` values.
 from odm.schema.lockfile.compare import compare
 from odm.schema.lockfile.describe import describe
 from odm.schema.lockfile.description import FORMAT, LockFile, TableLock, plain, read_lock, write_lock
-from odm.schema.lockfile.finding import OF_KEYS, Finding, Level, backfill_of
+from odm.schema.lockfile.finding import LEVELS, OF_KEYS, Finding, Level, backfill_of
 
 __all__ = [
     "FORMAT",
+    "LEVELS",
     "OF_KEYS",
     "Finding",
     "Level",

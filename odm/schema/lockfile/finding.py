@@ -1,14 +1,15 @@
-"""The effect of a change of a model on stored data: one `Finding` per change, in three levels."""
+"""The effect of a change of a model on stored data: one `Finding` per change, in four levels."""
 
 from typing import Final, Literal
 
 from attrs import evolve, frozen
 
-Level = Literal["orphans", "backfill", "safe"]
+Level = Literal["orphans", "backfill", "unknown", "safe"]
 
-LEVELS: Final[tuple[Level, ...]] = ("orphans", "backfill", "safe")
+LEVELS: Final[tuple[Level, ...]] = ("orphans", "backfill", "unknown", "safe")
 """Worst first. "orphans": the new model does not find stored data, or reads it wrongly. "backfill": all data is found,
-but stored items must be written again before everything in the new model works. "safe": nothing to do but review."""
+but stored items must be written again before everything in the new model works. "unknown": no entity
+reads these stored items. "safe": nothing to do but review."""
 
 OF_KEYS: Final = frozenset(
     {
