@@ -47,6 +47,27 @@ def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[TableC
     )
 
 
+def key_conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
+    """The keys of the table and of its indexes that differ from those of the models, which no request can change."""
+    types = _types(table)
+    what, fix = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
+    yield from _key_conflict(what, what, layout.keys, table["KeySchema"], types, fix)
+    for index in _indexes(table):
+        if names := layout.indexes.get(index["IndexName"]):
+            part = f"index {index['IndexName']!r}"
+            fix = "remove it from the table, or name another one with AccessPattern(..., index=...)"
+            yield from _key_conflict(part, f"{part} of {what}", names, index["KeySchema"], types, fix)
+
+
+def held_by_indexes(table: Mapping[str, Any]) -> dict[str, tuple[str, ...] | None]:
+    """The attributes that each index of an existing table holds besides keys; None: all."""
+    projections = {index["IndexName"]: index.get("Projection", {}) for index in _indexes(table)}
+    return {
+        name: None if held.get("ProjectionType", "ALL") == "ALL" else tuple(held.get("NonKeyAttributes", ()))
+        for name, held in projections.items()
+    }
+
+
 def expiry_difference(layout: Layout, found: Mapping[str, Any]) -> TableChange | None:
     """The change of the table's TTL setting, or None.
 
@@ -85,15 +106,11 @@ def _outline(layout: Layout) -> str:
 
 def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
     """Differences that no request can change: the keys of the table and of its indexes, and missing local indexes."""
-    types = {definition["AttributeName"]: definition["AttributeType"] for definition in table["AttributeDefinitions"]}
-    what, fix = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
-    yield from _key_conflict(what, what, layout.keys, table["KeySchema"], types, fix)
-    for index in _indexes(table):
-        if names := layout.indexes.get(index["IndexName"]):
-            part = f"index {index['IndexName']!r}"
-            fix = "remove it from the table, or name another one with AccessPattern(..., index=...)"
-            yield from _key_conflict(part, f"{part} of {what}", names, index["KeySchema"], types, fix)
-            yield from _projection_conflict(layout, index)
+    types, what = _types(table), f"table {layout.table!r}"
+    yield from key_conflicts(layout, table)
+    for name, held in held_by_indexes(table).items():
+        if name in layout.indexes:
+            yield from _projection_conflict(layout, name, held)
     for name in _absent(layout, table):
         others = [f"{key} is of type {types[key]}" for key in layout.indexes[name] if types.get(key, "S") != "S"]
         if others:
@@ -127,13 +144,12 @@ def _key_conflict(
         yield TableChange("refused", part, text)
 
 
-def _projection_conflict(layout: Layout, index: Mapping[str, Any]) -> Iterator[TableChange]:
+def _projection_conflict(layout: Layout, name: str, held: tuple[str, ...] | None) -> Iterator[TableChange]:
     """Report an index whose projection lacks attributes that the models need; additional attributes do no harm."""
-    name, held = index["IndexName"], index.get("Projection", {"ProjectionType": "ALL"})
     wanted = layout.projections.get(name)
-    if held["ProjectionType"] == "ALL" or (wanted is not None and {*wanted} <= {*held.get("NonKeyAttributes", ())}):
+    if held is None or (wanted is not None and {*wanted} <= {*held}):
         return
-    has, needs = (", ".join(names) or "keys" for names in (held.get("NonKeyAttributes", ()), wanted or ("all",)))
+    has, needs = (", ".join(names) or "keys" for names in (held, wanted or ("all",)))
     text = (
         f"index {name!r} of table {layout.table!r} exists with the projection {has}, but the models need {needs}, and "
         "DynamoDB cannot change it: give the pattern a new index name with AccessPattern(..., index=...)"
@@ -151,6 +167,11 @@ def _absent(layout: Layout, table: Mapping[str, Any]) -> list[str]:
     """The global indexes of the layout that the table does not have."""
     found = {index["IndexName"] for index in _indexes(table)}
     return [index for index in global_indexes(layout) if index not in found]
+
+
+def _types(table: Mapping[str, Any]) -> dict[str, str]:
+    """The types of the key attributes of a table and its indexes."""
+    return {definition["AttributeName"]: definition["AttributeType"] for definition in table["AttributeDefinitions"]}
 
 
 def _indexes(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

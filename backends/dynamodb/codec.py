@@ -5,7 +5,7 @@ Attribute values have the format of boto3's client, not of its resource: mapping
 only when code accesses them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from decimal import Decimal
 from functools import cache, partial
 from typing import Any, Final
@@ -18,7 +18,7 @@ from odm.backends.dynamodb.wire import AttributesText, text_of
 from odm.codec import Draft, EntityCodec
 from odm.codec.drafts import Drafts
 from odm.codec.writers import Spelling, TextWrites, quoted
-from odm.errors import BadValue
+from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import Item, Value
 from odm.protocol.requests import Position, Put
 from odm.schema.entity import Key
@@ -128,9 +128,18 @@ def write_key(names: Iterable[str], key: Key) -> dict[str, Attribute]:
     return {name: {"S": text} for name, text in zip(names, key, strict=False)}
 
 
-def read_key(names: Iterable[str], attributes: Attributes) -> Key:
+def read_key(names: Collection[str], attributes: Attributes) -> Key:
     """The key, from the attributes with these names."""
-    return Key(*(attributes[name]["S"] for name in names))
+    try:
+        return Key(*(attributes[name]["S"] for name in names))
+    except KeyError:
+        for name in names:
+            if kind := attributes.get(name, {}).keys() & {"N", "B"}:
+                raise BackendError(
+                    f"the key attribute {name!r} of a stored item is of type {kind.pop()}, and odm reads only keys of "
+                    "type S: use another table, or read this one with boto3"
+                ) from None
+        raise
 
 
 def read_entries(layout: Layout, attributes: Attributes) -> dict[str, Key]:

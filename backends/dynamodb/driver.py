@@ -5,6 +5,8 @@ import time
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from attrs import evolve
+
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient, session_of
 from odm.backends.dynamodb.codec import write_item
 from odm.backends.dynamodb.native import Native, Steps
@@ -130,6 +132,15 @@ class DynamoDBConnection(Connection[Native]):
     def steps(self, request: Request) -> Steps[Any]:
         """The native requests (`Call`, `Sleep`) that perform a request."""
         return steps_of(self.layout, request, self.attempts)
+
+    def preview(self, request: Request) -> Native | None:
+        """The first native request, without the one that describes an index before its first query."""
+        layout = evolve(self.layout)
+        layout.held.update({name: layout.projections.get(name) for name in layout.indexes} | self.layout.held)
+        steps = steps_of(layout, request, self.attempts)
+        first = next(steps, None)
+        steps.close()
+        return first
 
     def metered(self) -> MeteredConnection:
         """A connection that also requests the consumed capacity (ReturnConsumedCapacity)."""

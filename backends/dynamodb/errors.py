@@ -58,6 +58,7 @@ CONDITION_FAILED = "ConditionalCheckFailedException"
 TABLE_IN_USE = "ResourceInUseException"
 TABLE_MISSING = "ResourceNotFoundException"
 LIMIT_EXCEEDED = "LimitExceededException"
+FORBIDDEN = ("AccessDeniedException", "AccessDenied")
 
 _INVALID = "ValidationException"
 _THROTTLED = (

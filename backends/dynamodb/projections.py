@@ -22,9 +22,10 @@ def needs_items(layout: Layout, request: Query) -> bool:
 
     For a count, the index alone suffices if it projects the tag and all attributes of the filter.
     """
-    if request.index is None or request.index not in layout.projections:
+    held = _held(layout, request)
+    if held is None:
         return False
-    shows_strangers = layout.exclusive or TAG in layout.projections[request.index]
+    shows_strangers = layout.exclusive or TAG in held
     return not (request.count and shows_strangers and _decides(layout, request))
 
 
@@ -68,5 +69,13 @@ def _stands(layout: Layout, request: Query, item: AttributesItem, position: Posi
 
 def _decides(layout: Layout, request: Query) -> bool:
     """Whether the index projects all attributes of the filter."""
-    held = layout.projections[str(request.index)]
+    held = _held(layout, request) or ()
     return request.filter is None or all(path.root in held for path in paths(request.filter))
+
+
+def _held(layout: Layout, request: Query) -> tuple[str, ...] | None:
+    """The attributes that the index holds besides keys, in the existing table if it was described; None: all."""
+    index = request.index
+    if index is None:
+        return None
+    return layout.held[index] if index in layout.held else layout.projections.get(index)

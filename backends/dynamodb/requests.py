@@ -14,7 +14,7 @@ from odm.backends.dynamodb.projections import entries_of, needs_items, whole_ite
 from odm.backends.dynamodb.ranges import bounds
 from odm.backends.dynamodb.retry import Attempts, sent_again
 from odm.backends.dynamodb.schema import Layout
-from odm.backends.dynamodb.tables import create, drop
+from odm.backends.dynamodb.tables import check_index, create, drop
 from odm.backends.dynamodb.transactions import transact, transact_get
 from odm.backends.dynamodb.writes import delete, put, update
 from odm.codec import TAG, Lazy
@@ -126,6 +126,8 @@ def _get(layout: Layout, request: req.Get) -> Steps[Item | None]:
 
 
 def _query(layout: Layout, request: req.Query, attempts: Attempts) -> Steps[req.Page]:
+    if request.index is not None and request.index not in layout.held:
+        yield from check_index(layout, request.index)
     if not needs_items(layout, request):
         return (yield from _entries(layout, request))
     page = yield from _entries(layout, entries_of(layout, request))

@@ -33,6 +33,7 @@ class Layout:
         exclusive: no other program writes items into the table, so reads do not check for foreign items.
         options: the options that are not part of the models.
         loader: converts attributes into entities.
+        held: the attributes that each existing index holds besides keys (None: all), known once it is described.
         hidden: all key attributes, of the table and of its indexes; they are not part of an item.
     """
 
@@ -45,6 +46,7 @@ class Layout:
     exclusive: bool = False
     options: Options = NO_OPTIONS
     loader: Loader = field(factory=Loader, repr=False, eq=False)
+    held: dict[str, tuple[str, ...] | None] = field(factory=dict, init=False, repr=False, eq=False)
     hidden: frozenset[str] = field(
         init=False,
         repr=False,

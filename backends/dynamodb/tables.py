@@ -4,12 +4,13 @@ DynamoDB responds before the work is finished, so these functions call DescribeT
 the table's current description, so an interrupted call can be repeated and continues where it stopped.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, repeat
 from typing import Any, Final
 
-from odm.backends.dynamodb.changes import differences, expiry_difference
-from odm.backends.dynamodb.errors import LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MISSING, code_of
+from odm.backends.dynamodb.changes import differences, expiry_difference, held_by_indexes, key_conflicts
+from odm.backends.dynamodb.errors import FORBIDDEN, LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MISSING, code_of
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
 from odm.errors import BackendError
@@ -23,6 +24,8 @@ _PATIENT: Final = 5.0
 
 _TRIES: Final = 20
 """How often to send an accepted change that has no effect: some services accept requests that they do not implement."""
+
+_LOG: Final = logging.getLogger("odm.dynamodb")
 
 _READY = ("ACTIVE", "UPDATING")
 
@@ -83,6 +86,36 @@ def drop(layout: Layout) -> Steps[None]:
             break
         yield Sleep(pause)
     yield from _gone(layout)
+
+
+def check_index(layout: Layout, index: str) -> Steps[None]:
+    """Compare an index with that of the existing table, before its first query.
+
+    It may hold fewer attributes than the models say: without them, entities would have defaults in their place. Other
+    key attributes would give other items, or none.
+
+    Raises:
+        BackendError: the key of the table or of the index is not that of the models.
+    """
+    try:
+        table = yield from _described(layout)
+    except Exception as error:
+        if code_of(error) not in FORBIDDEN:
+            raise
+        _LOG.warning(
+            "index %r of table %r is taken to be as the models say, because these credentials may not describe the "
+            "table: allow dynamodb:DescribeTable",
+            index,
+            layout.table,
+        )
+        layout.held[index] = layout.projections.get(index)
+        return
+    if table is not None:
+        parts = (f"table {layout.table!r}", f"index {index!r}")
+        wrong = [change for change in key_conflicts(layout, table) if change.what in parts]
+        if wrong:
+            layout.held.pop(index, None)  # the next query is refused too
+        _refuse(wrong)
 
 
 def _exist(layout: Layout, tell: Tell) -> Steps[None]:
@@ -172,6 +205,7 @@ def _described(layout: Layout) -> Steps[dict[str, Any] | None]:
             raise
         return None
     table: dict[str, Any] = response["Table"]
+    layout.held.update(held_by_indexes(table))
     return table
 
 

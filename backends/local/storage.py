@@ -139,13 +139,11 @@ class Span(NamedTuple):
 
 def position_of(request: Query | Scan, row: Row) -> Position:
     """The position of a row that was read for a request."""
-    match request, row[1:]:
-        case Query(partition=partition), (sort,):
-            return Position(Key(partition, sort))
-        case Query(partition=partition), (index_sort, *key):
-            return Position(Key(*key), Key(partition, index_sort))
-        case _, key:
-            return Position(Key(*key))
+    if isinstance(request, Scan):
+        return Position(Key(*row[1:]))
+    if len(row) == len(("item", "sort")):
+        return Position(Key(request.partition, row[1]))
+    return Position(Key(*row[2:]), Key(request.partition, row[1]))
 
 
 def span_of(query: Query) -> Span:

@@ -5,6 +5,7 @@ equal raises `SchemaError`, which names class, field, fault and fix.
 """
 
 import ipaddress
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
@@ -324,6 +325,12 @@ def _check_metadata(metadata: Any, annotation: Any, place: Place) -> None:
             name = getattr(mark, "__name__", type(mark).__name__)
             why = f"with {name} decodes its input, and would decode it again each time it is loaded"
             raise place.fault(annotation, why, "declare the decoded type")
+        if isinstance(mark, pydantic.PlainSerializer | pydantic.WrapSerializer):
+            warnings.warn(
+                f"{place.cls.__name__}.{place.field}: {type(mark).__name__} does not apply to stored items: odm stores "
+                "the value of the field, not its serialized form; if that is intended, filter this warning",
+                stacklevel=2,
+            )
 
 
 def _check_union(found: UnionType, annotation: Any, place: Place) -> None:

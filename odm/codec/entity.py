@@ -52,6 +52,7 @@ class EntityCodec:
         marks: the attributes that identify the entity of an item: the tag, and the version from 2 on.
         json_schema: validates the JSON text of an item with the result of `decode`; None if that is not proved.
         sure: `decode` accepts everything that `encode` returns.
+        datetimes: the fields that hold a datetime, not counting those inside other fields.
     """
 
     cls: type[Any]
@@ -70,6 +71,13 @@ class EntityCodec:
     marks: Mapping[str, Value] = field(
         init=False,
         default=Factory(lambda self: _marks(self.tag, self.upgrades.version), takes_self=True),
+    )
+    datetimes: tuple[str, ...] = field(
+        init=False,
+        default=Factory(
+            lambda self: tuple(f.name for f in self._record.fields.values() if bare(f.type) == DATETIME),
+            takes_self=True,
+        ),
     )
     # Field and stored names of the fields that can exceed 32 levels.
     _nesting: tuple[tuple[str, str], ...] = field(

@@ -10,7 +10,7 @@ keys; keys sort as the tuples of values; the keys that share leading components 
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from attrs import frozen
 from pydantic.fields import FieldInfo
@@ -20,9 +20,13 @@ from odm.keys.base import Descending, Refused
 from odm.keys.grammar import Part, Slot, components, heads, parse
 from odm.keys.shapes import Shape
 from odm.keys.spans import Op, Span, bounded, next_prefix
+from odm.keys.text import StrKey, finds_to_escape
 from odm.keys.times import TimeKey
 
 _FLIPPED: dict[Op, Op] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "prefix": "prefix"}
+
+_PLAIN_TEXT: Final = "value if type(value) is str and value and finds(value) is None else "
+"""The usual text needs no call."""
 
 
 def compile_template(text: str, fields: Mapping[str, FieldInfo], *, owner: str) -> "Template":
@@ -96,12 +100,12 @@ class Template:
             KeyValueError: a value cannot be used in a key.
         """
         lines, text = [], ""
-        names: dict[str, Any] = {"Refused": Refused, "refuse": self._refuse}
+        names: dict[str, Any] = {"Refused": Refused, "refuse": self._refuse, "finds": finds_to_escape}
         for at, part in enumerate(self.parts):
             if isinstance(part, Slot):
                 names[f"write{at}"] = part.type.encode
                 lines.append(f"        if (value := values[{part.name!r}]) is None: return None")
-                lines.append(f"        text{at} = write{at}(value)")
+                lines.append(f"        text{at} = {_PLAIN_TEXT if type(part.type) is StrKey else ''}write{at}(value)")
             text += f"{{text{at}}}" if isinstance(part, Slot) else part.text  # which has no braces
         body = [
             "    try:",

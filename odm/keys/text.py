@@ -15,7 +15,8 @@ from odm.keys.base import BELOW, KeyType, Place, Refused, wrong_type
 from odm.keys.shapes import ESCAPED, HEX, Shape, exactly
 
 _TO_ESCAPE = re.compile(r"[\x00-$\ud800-\udfff]")
-_finds_to_escape = _TO_ESCAPE.search
+finds_to_escape = _TO_ESCAPE.search
+"""Whether a text has characters to escape: a match, or None."""
 
 
 def escape(value: str) -> str:
@@ -39,7 +40,7 @@ class StrKey(KeyType):
     variable: ClassVar[bool] = True
 
     def encode(self, value: Any) -> str:
-        if type(value) is str and value and _finds_to_escape(value) is None:
+        if type(value) is str and value and finds_to_escape(value) is None:
             return value
         if not isinstance(value, str):
             raise wrong_type(value, "a str")

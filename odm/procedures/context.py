@@ -139,5 +139,6 @@ class Context:
         """
         found = items.load_all() if isinstance(items, NativeItems) else None
         if found is not None:
+            self.schema.check_all(found, items, (position[0] for position in positions))
             return found
         return [self.decode(item, position.key) for item, position in zip(items, positions, strict=True)]

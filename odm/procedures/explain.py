@@ -129,7 +129,7 @@ def explain(
     context, connection = session.context, session.connection
     if isinstance(what, Query) and not actions and write_ is None:
         plan, reading = make_plan(context.schema, what), read.begin(context, what)
-        native = None if reading is None else first_native(connection, read.first_request(context, reading))
+        native = None if reading is None else connection.preview(read.first_request(context, reading))
         explanation = explain_plan(plan, native, connection)
         filtered = reading is not None and not plan.single and context.filter(plan.entity, plan.filter) is not None
         return evolve(explanation, best=_best_case(plan), worst=_worst_case(plan)) if filtered else explanation
@@ -243,14 +243,6 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         then=rehearsal.sent[1:],
         stored=rehearsal.stored,
     )
-
-
-def first_native(connection: Connection[Any], request: req.Request) -> Any:
-    """The first native request of a read; None if the backend needs no request for the answer."""
-    steps = connection.steps(request)
-    native = next(steps, None)
-    steps.close()
-    return native
 
 
 def _most_requests(plan: Plan) -> int | None:

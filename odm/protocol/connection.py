@@ -179,10 +179,14 @@ class Connection(ABC, Generic[N]):
 
     def rehearse(self, request: Request) -> Rehearsal:
         """What a write would send and store, for `Store.explain`; by default it is one native request."""
+        return Rehearsal((self.preview(request),), 1)
+
+    def preview(self, request: Request) -> N | None:
+        """The native request that begins to answer a request, for `Store.explain`; None if none is needed."""
         steps = self.steps(request)
         first = next(steps, None)
         steps.close()
-        return Rehearsal((first,), 1)
+        return first
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         """Why the items under these keys cannot be written in one transaction, and what to do; None: they can.
@@ -269,6 +273,9 @@ class ForwardingConnection(Connection[N]):
 
     def rehearse(self, request: Request) -> Rehearsal:
         return self.inner.rehearse(request)
+
+    def preview(self, request: Request) -> N | None:
+        return self.inner.preview(request)
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         return self.inner.transaction_unsupported_reason(keys)

@@ -82,6 +82,27 @@ def unknown_item(table: str, item: Item, key: Key) -> ItemInvalid:
     )
 
 
+def other_key(entity: EntitySchema, item: Item, key: Key, made: Entity) -> ItemInvalid:
+    """The error for an item whose fields do not give the key that it is stored under."""
+    values = ", ".join(f"{name}={getattr(made, name)!r}" for name in entity.primary.fields)
+    return ItemInvalid(
+        f"a stored {entity.name} under {key} has the fields of another key ({values}), so an update would not find it "
+        "and a put would make a second item: fix the stored fields, or store the item under the key of its fields",
+        str(key),
+        item,
+    )
+
+
+def naive(entity: EntitySchema, item: Item, key: Key, field: str, value: object) -> ItemInvalid:
+    """The error for an item with a datetime that could not be stored again."""
+    return ItemInvalid(
+        f"a stored {entity.name} under {key} does not fit the model: {field}: {value!r} has no time zone, so it is not "
+        "a timestamp: fix the stored item, as in 2024-05-01T10:00:00Z, or declare the field as str",
+        str(key),
+        item,
+    )
+
+
 def moved_by_upgrade(entity: EntitySchema, item: Item, key: Key, upgraded: Key) -> ItemInvalid:
     """The error for an item whose upgrade changes its key, so that no read would find it."""
     return ItemInvalid(

@@ -4,7 +4,7 @@ It has everything that later stages need: compiled templates, the patterns of ea
 field. Backends read `Schema`; the planner reads `EntitySchema`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from attrs import Factory, field, frozen
@@ -13,6 +13,7 @@ from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, NativeItem
 from odm.codec.texts import TextLoader
 from odm.entities.entity import Entity
 from odm.entities.query import Query
+from odm.errors import KeyValueError
 from odm.expressions.nodes import Item
 from odm.schema import faults
 from odm.schema.entity import EntitySchema, Key, PatternSchema, Values, held_by
@@ -184,6 +185,8 @@ class Schema:
         if load is not None:
             found = load()
             if found is not None:
+                if not self.exclusive:
+                    self.check_loaded(found, item, key)
                 return found
             item = cast("NativeItem", item).made
         entity = self.entities[item[TAG]] if self.knows(item) else None
@@ -197,4 +200,68 @@ class Schema:
             upgraded = entity.key(vars(made))
             if upgraded != key:
                 raise faults.moved_by_upgrade(entity, item, key, upgraded)
+        if not self.exclusive:
+            self.check_loaded(made, item, key)
         return made
+
+    def check_loaded(self, made: Any, item: Item, key: Key) -> None:
+        """Check that an entity could be written back to where its item is stored.
+
+        An update of an entity whose fields give another key would not find the item, and a put would make a second one.
+
+        Args:
+            made: the entity that the item was decoded to.
+            item: the stored item, for the error.
+            key: the key it is stored under.
+
+        Raises:
+            ItemInvalid: its fields give another key, or a datetime has no time zone.
+        """
+        entity, values = self.by_class[type(made)], made.__dict__
+        if not _makes(entity.primary, values, key, self.row_key_join):
+            raise faults.other_key(entity, item, key, made)
+        for name in entity.codec.datetimes:
+            value = values[name]
+            if value is not None and value.tzinfo is None:  # pydantic accepts it, but it could not be stored again
+                raise faults.naive(entity, item, key, name, value)
+
+    def check_all(self, found: Sequence[Any], items: Sequence[Item], keys: Iterable[Key]) -> None:
+        """`check_loaded` for a page of entities, in less time. Nobody else writes items of an exclusive table.
+
+        Raises:
+            ItemInvalid: as `check_loaded`, for the first such item.
+        """
+        if self.exclusive or not found:
+            return
+        entity = self.by_class[type(found[0])]
+        for at, (made, key) in enumerate(zip(found, keys, strict=True)):
+            if type(made) is not entity.cls:
+                entity = self.by_class[type(made)]
+            primary, values = entity.primary, made.__dict__
+            try:
+                right = primary.partition.encode(values) == key[0] and (
+                    primary.sort is None or primary.sort.encode(values) == key[1]
+                )
+            except KeyValueError:
+                right = False
+            for name in entity.codec.datetimes:
+                right = right and (values[name] is None or values[name].tzinfo is not None)
+            if not right:
+                self.check_loaded(made, items[at], key)
+
+
+def _makes(pattern: PatternSchema, values: Values, key: Key, join: str) -> bool:
+    """Whether field values give a key, in any shard. A scan of Bigtable has whole row keys, without a separate sort."""
+    try:
+        partition = pattern.partition.encode(values)
+        sort = "" if pattern.sort is None else pattern.sort.encode(values)
+    except KeyValueError:
+        return False
+    if partition == key.partition and sort == key.sort:
+        return True
+    if partition is None or sort is None:
+        return False
+    end = f"{join}{sort}" if pattern.sort is not None and not key.sort else ""
+    if pattern.shards is None:
+        return end != "" and key.partition == partition + end
+    return (end != "" or sort == key.sort) and key.partition.startswith(partition) and key.partition.endswith(end)

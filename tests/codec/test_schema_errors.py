@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     Json,
     NaiveDatetime,
+    PlainSerializer,
     RootModel,
     SecretStr,
     ValidationInfo,
@@ -100,6 +101,12 @@ def test_a_type_that_can_not_come_back(annotation: Any, shown: str, fix: str) ->
     assert "Order.value: " in message
     assert shown in message
     assert fix in message
+
+
+def test_a_serializer_that_does_not_apply_is_reported() -> None:
+    model = create_model("Order", value=(Annotated[int, PlainSerializer(str)], ...))
+    with pytest.warns(UserWarning, match=r"Order\.value: PlainSerializer does not apply to stored items"):
+        compile_codec(model, "Order")
 
 
 def test_a_fault_in_a_nested_model_names_that_model() -> None:

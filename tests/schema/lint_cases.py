@@ -264,6 +264,15 @@ CASES = [
         'primary = PrimaryKey("{device}", "{at}#{order_id}"); order_id: str',
     ),
     Case(
+        "equal-indexes",
+        "Order.by_status",
+        STATUS,
+        f'{BY_ID}; listed = AccessPattern("C#{{customer_id}}", "{{order_id}}"); '
+        'by_status = AccessPattern("C#{customer_id}", "{order_id}")',
+        f'{BY_ID}; listed = AccessPattern("C#{{customer_id}}", "{{order_id}}"); '
+        'by_status = AccessPattern("C#{customer_id}", "{status}")',
+    ),
+    Case(
         "long-names",
         "Order",
         "; ".join(f"estimated_window_of_delivery_{n}: str" for n in range(8)),

@@ -89,7 +89,7 @@ def test_the_line_to_change_is_right(case: Case, load: LoadTable) -> None:
         new = {rule for rule, _ in rules(fixed)} - {rule for rule, _ in rules(load(case.source(case.has)))}
         assert new <= {"missing-ttl"}  # of what is a plain time series only now
     else:
-        assert case.rule in ("hot-partition", "monotonic-key", "long-names", "missing-ttl")
+        assert case.rule in ("hot-partition", "monotonic-key", "equal-indexes", "long-names", "missing-ttl")
 
 
 def two(first: str, second: str) -> str:

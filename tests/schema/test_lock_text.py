@@ -380,6 +380,7 @@ class Hook:
         ),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Thing.value")
 def test_code_that_runs_when_an_item_is_read_is_described_by_name(annotation: Any, validators: Any) -> None:
     described = described_as(annotation)
     assert described.get("validators") == validators

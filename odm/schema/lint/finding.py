@@ -76,6 +76,7 @@ NON_UNIQUE_KEY: Final = Rule("non-unique-key", "error", f"{_AWS}/HowItWorks.Core
 LOSSY_KEY: Final = Rule("lossy-key", "error", f"{_AWS}/HowItWorks.CoreComponents.html")
 UNBOUNDED_COLLECTION: Final = Rule("unbounded-collection", "warning", f"{_AWS}/LSI.html#LSI.ItemCollections.SizeLimit")
 FILTERED_READS: Final = Rule("filtered-reads", "advice", f"{_AWS}/Query.FilterExpression.html")
+EQUAL_INDEXES: Final = Rule("equal-indexes", "advice", f"{_AWS}/bp-indexes-general.html")
 LONG_NAMES: Final = Rule("long-names", "advice", f"{_AWS}/CapacityUnitCalculations.html")
 MISSING_TTL: Final = Rule("missing-ttl", "advice", f"{_AWS}/TTL.html")
 UNUSED_IGNORE: Final = Rule("unused-ignore", "advice", "")
@@ -90,6 +91,7 @@ RULES: Final[Mapping[str, Rule]] = {
         MONOTONIC_KEY,
         UNBOUNDED_COLLECTION,
         FILTERED_READS,
+        EQUAL_INDEXES,
         LONG_NAMES,
         MISSING_TTL,
         UNUSED_IGNORE,

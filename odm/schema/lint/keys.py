@@ -1,4 +1,4 @@
-"""Rules about primary keys: items that overwrite each other, and ambiguous row keys."""
+"""Rules about keys: items that overwrite each other, ambiguous row keys, and indexes with equal keys."""
 
 import re
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Final
 
 from odm.keys import Slot
-from odm.schema.entity import EntitySchema
+from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lint.declared import declared, key_fields, sort_of, written
-from odm.schema.lint.finding import AMBIGUOUS_ROW_KEYS, LOSSY_KEY, NON_UNIQUE_KEY, LintFinding, found
+from odm.schema.lint.finding import AMBIGUOUS_ROW_KEYS, EQUAL_INDEXES, LOSSY_KEY, NON_UNIQUE_KEY, LintFinding, found
 from odm.schema.lint.fixes import spread_out
 from odm.schema.lint.slots import identifies, own_ids, unit, unit_name
 from odm.schema.model import Schema
@@ -70,6 +70,27 @@ def lossy_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
             fix=spread_out(entity, primary) if _is_meant(slot, alone=False) else _written_whole(entity, slot),
         )
         return
+
+
+def equal_indexes(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    """Two patterns with equal templates: each has an index, and both give the same items in the same order."""
+    seen: list[PatternSchema] = []
+    for pattern in entity.patterns.values():
+        for other in seen:
+            if _indexed_by(pattern) == _indexed_by(other):
+                yield found(
+                    EQUAL_INDEXES,
+                    pattern.full_name,
+                    what=f"its index {pattern.index!r} has the same keys as {other.index!r} of {other.full_name}",
+                    why="both indexes hold the same entries, and each is stored and paid for at every write",
+                    fix=f"remove one of the two, and query {other.full_name} or {pattern.full_name} in its place",
+                )
+        seen.append(pattern)
+
+
+def _indexed_by(pattern: PatternSchema) -> tuple[object, ...]:
+    sort = None if pattern.sort is None else pattern.sort.text
+    return pattern.kind, pattern.partition.text, sort, pattern.when, pattern.shards
 
 
 def _slots(entity: EntitySchema) -> tuple[Slot, ...]:

@@ -1,12 +1,13 @@
 """Stored items that do not fit the model: the errors, and how to fix the items."""
 # ruff: noqa: D101  # a test's name says what it shows
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from odm import ConditionFailed, ItemExists, ItemInvalid, collection, set_
+from odm import ConditionFailed, Entity, ItemExists, ItemInvalid, PrimaryKey, Table, collection, set_
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Sheet, SheetV2, plain_v2
@@ -17,8 +18,54 @@ ALL = SheetV2.primary(book="b")
 BAD = SheetV2.primary(book="b", sheet_id="2")
 GOOD = [SheetV2(sheet_id="1"), SheetV2(sheet_id="3")]
 
+calendar = Table("calendar")
+calendar_of_others = Table("calendar")
+
+
+class Visit(Entity, table=calendar):
+    house: str
+    visit_id: str
+    at: datetime
+
+    primary = PrimaryKey("HOUSE#{house}", "VISIT#{visit_id}")
+
+
+class VisitOfOthers(Entity, table=calendar_of_others, tag="Visit"):
+    """How another program writes visits: the key need not follow from the fields."""
+
+    house: str = "h"
+    visit_id: str = "1"
+    at: str = "2024-05-01T10:00:00.000000Z"
+    key: str = "1"
+
+    primary = PrimaryKey("HOUSE#{house}", "VISIT#{key}")
+
 
 class TestInvalidItems:
+    @pytest.mark.parametrize(
+        ("stored", "reason"),
+        [
+            (VisitOfOthers(visit_id="9"), r"HOUSE#h.*VISIT#1.*house='h', visit_id='9'.*fix the stored fields"),
+            (VisitOfOthers(at="2024-05-01T10:00:00"), r"Visit .* at: .*time zone"),
+        ],
+        ids=["the fields of another key", "no time zone"],
+    )
+    def test_of_other_programs_are_refused_by_every_read(
+        self, stores: Stores, stored: VisitOfOthers, reason: str
+    ) -> None:
+        fill(stores.open(calendar_of_others), [stored])
+        db, key = stores.open(calendar), Visit.primary(house="h", visit_id="1")
+        reads: list[Any] = [
+            lambda: db.get(key),
+            lambda: db.get_many([key]),
+            lambda: list(db.query(Visit.primary(house="h"))),
+            lambda: list(db.query(collection(Visit.primary(house="h")))),
+            lambda: list(db.scan(Visit)),
+        ]
+        for read in reads:
+            with pytest.raises(ItemInvalid, match=reason):
+                read()
+
     @pytest.fixture
     def later(self, db: Store, stores: Stores) -> Store:
         """A store whose model declares ``title`` as a number; of three sheets, the second has text."""

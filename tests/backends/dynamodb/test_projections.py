@@ -46,7 +46,9 @@ def ask(
         assert wanted == [{"pk": entry["pk"], "sk": entry["sk"]} for entry in entries]
         return {"Responses": {"shop": items[::-1]}}  # in arbitrary order
 
-    page: Page = run(DynamoDB().connect(schema).steps(query), answer)
+    connection = DynamoDB().connect(schema)
+    connection.layout.held.update(connection.layout.projections)  # as after DescribeTable
+    page: Page = run(connection.steps(query), answer)
     return calls, page
 
 

@@ -40,9 +40,7 @@ IS_OPEN = Compare("=", Path(("status",)), Const("open"))
 
 def first(request: Request, schema: Schema = SHOP) -> Call:
     """The first native request, which `explain` shows."""
-    steps = DynamoDB().connect(schema).steps(request)
-    native = next(steps)
-    steps.close()
+    native = DynamoDB().connect(schema).preview(request)
     assert isinstance(native, Call)
     return native
 

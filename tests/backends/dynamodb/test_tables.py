@@ -260,3 +260,78 @@ def test_another_programs_items_are_neither_overwritten_nor_changed(address: str
             with pytest.raises(ItemInvalid, match="has no tag"):
                 db.update(Session.primary(user="ann"), set_(Session.hits, 1), upsert=upsert)
         assert client.get_item(TableName=name, Key={key: foreign[key] for key in ("pk", "sk")})["Item"] == foreign
+
+
+def lean(client: Any, name: str, projection: dict[str, Any], *, sort: str = "by_emailsk", kind: str = "S") -> None:
+    """Create the table of `models` as another program might have: with one index."""
+    attributes = {"pk": "S", "sk": "S", "by_emailpk": "S", sort: kind}
+    client.create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": kind} for name, kind in attributes.items()],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "by_email",
+                "KeySchema": [
+                    {"AttributeName": "by_emailpk", "KeyType": "HASH"},
+                    {"AttributeName": sort, "KeyType": "RANGE"},
+                ],
+                "Projection": projection,
+            }
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "projection",
+    [
+        {"ProjectionType": "KEYS_ONLY"},
+        {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["_t", "user", "email"]},
+        {"ProjectionType": "ALL"},
+    ],
+    ids=["keys", "some", "all"],
+)
+def test_an_index_that_holds_less_than_the_models_say_gives_whole_items(
+    projection: dict[str, Any], address: str, client: Any
+) -> None:
+    table = models(f"t{uuid.uuid4().hex}")
+    lean(client, table.name, projection)
+    user: Any = next(iter(table.compile().by_class))
+    with Store(table, DynamoDB(SESSION, endpoint_url=address)) as db:
+        db.put(user(user="ann", email="a@b.c", active=False))
+        found: list[Any] = list(db.query(user.by_email(email="a@b.c")))
+        assert [one.active for one in found] == [False], "a default would be written back by the next put"
+        assert list(db.query(user.by_email(email="a@b.c").where(user.active == False))) == found  # noqa: E712
+        assert db.count(user.by_email(email="a@b.c").where(user.active == True)) == 0  # noqa: E712
+
+
+@pytest.mark.parametrize(("sort", "kind"), [("created", "S"), ("by_emailsk", "N")])
+def test_an_index_with_another_key_is_refused_at_every_query(sort: str, kind: str, address: str, client: Any) -> None:
+    table = models(f"t{uuid.uuid4().hex}")
+    lean(client, table.name, {"ProjectionType": "ALL"}, sort=sort, kind=kind)
+    user: Any = next(iter(table.compile().by_class))
+    with Store(table, DynamoDB(SESSION, endpoint_url=address)) as db:
+        for _ in range(2):
+            with pytest.raises(BackendError, match=rf"index 'by_email' of table .* {sort} \(RANGE, {kind}\)"):
+                list(db.query(user.by_email(email="a@b.c")))
+
+
+def test_a_table_with_a_number_sort_key_is_refused(address: str, client: Any) -> None:
+    table = models(f"t{uuid.uuid4().hex}")
+    client.create_table(
+        TableName=table.name,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "N"},
+        ],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+    )
+    client.put_item(TableName=table.name, Item={"pk": {"S": "USER#ann"}, "sk": {"N": "1"}, "_t": {"S": "User"}})
+    user: Any = next(iter(table.compile().by_class))
+    with Store(table, DynamoDB(SESSION, endpoint_url=address)) as db:
+        with pytest.raises(BackendError, match="'sk' of a stored item is of type N"):
+            list(db.scan(user))
+        with pytest.raises(BackendError, match="'sk' of a stored item is of type N"):
+            db.scan_page()
