@@ -146,7 +146,7 @@ def test_a_write_outside_of_the_model_changes_no_field(stream: Stream) -> None:
 
 def record(kind: str = "INSERT", **images: dict[str, Any]) -> dict[str, Any]:
     """A record of a Lambda event, for a letter with one field."""
-    key = {"pk": {"S": "BOX#b"}, "sk": {"S": "LETTER#b1"}}
+    key = {"pk": {"S": "BOX#b"}, "sk": {"S": "LETTER#a1"}}
     full = {name: {**key, "_t": {"S": "Letter"}, "box": {"S": "b"}, "number": {"N": "1"}, **image}
             for name, image in images.items()}  # fmt: skip
     return {
