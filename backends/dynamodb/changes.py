@@ -55,7 +55,7 @@ def key_conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableCha
     for index in _indexes(table):
         if names := layout.indexes.get(index["IndexName"]):
             part = f"index {index['IndexName']!r}"
-            fix = "remove it from the table, or name another one with AccessPattern(..., index=...)"
+            fix = "name its attributes in Table(..., index_keys=...), or use another with AccessPattern(..., index=...)"
             yield from _key_conflict(part, f"{part} of {what}", names, index["KeySchema"], types, fix)
 
 

@@ -7,6 +7,7 @@ CPU time is nobody's.
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import zlib
@@ -22,22 +23,25 @@ from benchmarks.services import Speaking
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
+_ORDER: Final = re.compile(rb"\bo\d{9}\b")
+
 ROOT: Final = Path(__file__).parents[2]
 
 
 @define
 class Answers:
-    """The answers of a table: a get finds its first item and a query all, whatever key they name.
+    """The answers of a table: a get finds the item of the order that it names, and a query all.
 
     It holds the items that were put before the first read, as the client wrote them.
     """
 
     items: list[Mapping[str, Any]] = Factory(list)
     _ready: dict[str, bytes] = Factory(dict)
+    _gets: dict[bytes, bytes] = Factory(dict)
 
     def answer(self, operation: str, body: bytes) -> bytes:
         """The body of the answer to an operation."""
-        found = self._ready.get(operation)
+        found = self._gets.get(_order(body)) if operation == "GetItem" else self._ready.get(operation)
         return self._first(operation, body) if found is None else found
 
     def _first(self, operation: str, body: bytes) -> bytes:
@@ -49,10 +53,17 @@ class Answers:
         self._ready |= {
             "PutItem": b"{}",
             "UpdateItem": b"{}",
-            "GetItem": _text({"Item": self.items[0]}),
             "Query": _text({"Items": self.items, "Count": len(self.items), "ScannedCount": len(self.items)}),
         }
-        return self._ready[operation]
+        answers = [_text({"Item": item}) for item in self.items]
+        self._gets |= {_order(answer): answer for answer in answers}
+        return self._gets[_order(body)] if operation == "GetItem" else self._ready[operation]
+
+
+def _order(text: bytes) -> bytes:
+    """The id of the first order in a text; b"" if there is none."""
+    found = _ORDER.search(text)
+    return b"" if found is None else found[0]
 
 
 def _text(answer: Mapping[str, Any]) -> bytes:
