@@ -58,4 +58,5 @@ def _sample(layout: Layout, most: int) -> Steps[list[Stored]]:
 
 
 def _stored(layout: Layout, attributes: Any) -> Stored:
-    return Stored(read_key(layout.keys, attributes), read_item(layout, attributes), read_entries(layout, attributes))
+    key = read_key(layout, layout.keys, attributes)
+    return Stored(key, read_item(layout, attributes), read_entries(layout, attributes))

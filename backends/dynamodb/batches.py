@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from odm.backends.dynamodb.codec import read_key, write_key, write_put
 from odm.backends.dynamodb.errors import hot_spots, is_conflict, is_throttled
 from odm.backends.dynamodb.expressions import only_tags
-from odm.backends.dynamodb.loading import AttributesItem
 from odm.backends.dynamodb.native import Call, Steps, backoff
 from odm.backends.dynamodb.retry import Attempts
 from odm.backends.dynamodb.schema import Layout
@@ -37,16 +36,16 @@ def batch_get(layout: Layout, request: BatchGet, attempts: Attempts) -> Steps[tu
     found: dict[Key, Item] = {}
 
     def send(keys: Sequence[Key]) -> Steps[list[Key]]:
-        wanted: dict[str, Any] = {"Keys": [write_key(layout.keys, key) for key in keys]}
+        wanted: dict[str, Any] = {"Keys": [write_key(layout, layout.keys, key) for key in keys]}
         if request.consistent:
             wanted["ConsistentRead"] = True
-        if request.tags:
-            wanted |= only_tags(*layout.keys)
+        if request.tags and (layout.described is None or layout.described.tells_by_tag):
+            wanted |= only_tags(layout.tag, *layout.keys)
         response = yield Call("batch_get_item", {"RequestItems": {layout.table: wanted}})
         for attributes in response["Responses"].get(layout.table, ()):
-            found[read_key(layout.keys, attributes)] = AttributesItem(attributes, layout.hidden, layout.loader)
+            found[read_key(layout, layout.keys, attributes)] = layout.item(attributes)
         unprocessed = response.get("UnprocessedKeys", {}).get(layout.table, {}).get("Keys", ())
-        return [read_key(layout.keys, attributes) for attributes in unprocessed]
+        return [read_key(layout, layout.keys, attributes) for attributes in unprocessed]
 
     yield from _until_done(layout, request.keys, MAX_GETS, attempts, send)
     return tuple(found.get(key) for key in request.keys)
@@ -72,12 +71,12 @@ def batch_write(layout: Layout, request: BatchWrite, attempts: Attempts) -> Step
 def _write_request(layout: Layout, operation: Put | Delete) -> dict[str, Any]:
     if isinstance(operation, Put):
         return {"PutRequest": {"Item": write_put(layout, operation)}}
-    return {"DeleteRequest": {"Key": write_key(layout.keys, operation.key)}}
+    return {"DeleteRequest": {"Key": write_key(layout, layout.keys, operation.key)}}
 
 
 def _written_key(layout: Layout, write: dict[str, Any]) -> Key:
     attributes = write["PutRequest"]["Item"] if "PutRequest" in write else write["DeleteRequest"]["Key"]
-    return read_key(layout.keys, attributes)
+    return read_key(layout, layout.keys, attributes)
 
 
 def _until_done(

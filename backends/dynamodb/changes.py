@@ -18,7 +18,6 @@ from odm.backends.dynamodb.schema import (
     key_schema,
     stream_specification,
 )
-from odm.codec import TTL_ATTRIBUTE
 from odm.protocol.admin import TableChange
 
 
@@ -51,12 +50,12 @@ def key_conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableCha
     """The keys of the table and of its indexes that differ from those of the models, which no request can change."""
     types = _types(table)
     what, fix = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
-    yield from _key_conflict(what, what, layout.keys, table["KeySchema"], types, fix)
+    yield from _key_conflict(what, what, layout.keys, table["KeySchema"], types, layout.types, fix)
     for index in _indexes(table):
         if names := layout.indexes.get(index["IndexName"]):
             part = f"index {index['IndexName']!r}"
             fix = "name its attributes in Table(..., index_keys=...), or use another with AccessPattern(..., index=...)"
-            yield from _key_conflict(part, f"{part} of {what}", names, index["KeySchema"], types, fix)
+            yield from _key_conflict(part, f"{part} of {what}", names, index["KeySchema"], types, layout.types, fix)
 
 
 def held_by_indexes(table: Mapping[str, Any]) -> dict[str, tuple[str, ...] | None]:
@@ -76,20 +75,21 @@ def expiry_difference(layout: Layout, found: Mapping[str, Any]) -> TableChange |
         found: the TimeToLiveDescription of the table; empty if the table does not exist yet.
     """
     on = found.get("TimeToLiveStatus", "DISABLED") in ("ENABLED", "ENABLING")
-    attribute = found.get("AttributeName", TTL_ATTRIBUTE)
+    attribute = found.get("AttributeName", layout.ttl)
     if not layout.has_ttl:
         text = f"enabled on {attribute!r}, but no model has a TTL field: DynamoDB deletes items that have it"
         return TableChange("extra", "expiry", text) if on else None
-    if on and attribute != TTL_ATTRIBUTE:
+    if on and attribute != layout.ttl:
         return TableChange(
             "refused",
             "expiry",
             f"the TTL attribute of table {layout.table!r} is {attribute!r}, and that of the models is "
-            f"{TTL_ATTRIBUTE!r}; a table has one: disable TTL (UpdateTimeToLive), and an hour later apply this again",
+            f"{layout.ttl!r}; a table has one: name it in Table(ttl={attribute!r}), or disable TTL (UpdateTimeToLive), "
+            "and an hour later apply this again",
         )
-    setting = {"Enabled": True, "AttributeName": TTL_ATTRIBUTE}
+    setting = {"Enabled": True, "AttributeName": layout.ttl}
     call = Call("update_time_to_live", {"TableName": layout.table, "TimeToLiveSpecification": setting})
-    return None if on else TableChange("add", "expiry", f"by {TTL_ATTRIBUTE!r}", call)
+    return None if on else TableChange("add", "expiry", f"by {layout.ttl!r}", call)
 
 
 def _outline(layout: Layout) -> str:
@@ -112,10 +112,12 @@ def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange
         if name in layout.indexes:
             yield from _projection_conflict(layout, name, held)
     for name in _absent(layout, table):
-        others = [f"{key} is of type {types[key]}" for key in layout.indexes[name] if types.get(key, "S") != "S"]
+        wanted = {key: layout.types.get(key, "S") for key in layout.indexes[name]}
+        others = [f"{key} is of type {types[key]}" for key, kind in wanted.items() if types.get(key, kind) != kind]
         if others:
+            needs = ", ".join(f"{key} ({kind})" for key, kind in wanted.items())
             text = (
-                f"index {name!r} of {what} needs the key attributes {', '.join(layout.indexes[name])} as text, and "
+                f"index {name!r} of {what} needs the key attributes {needs}, and "
                 f"{', '.join(others)} in another index: choose other attributes in Table(..., index_keys=...)"
             )
             yield TableChange("refused", f"index {name!r}", text)
@@ -135,9 +137,11 @@ def _key_conflict(
     names: tuple[str, ...],
     schema: list[dict[str, str]],
     types: Mapping[str, str],
+    wanted: Mapping[str, str],
     fix: str,
 ) -> Iterator[TableChange]:
-    needed = [f"{key['AttributeName']} ({key['KeyType']}, S)" for key in key_schema(names)]
+    kinds = {name: wanted.get(name, "S") for name in names}
+    needed = [f"{key['AttributeName']} ({key['KeyType']}, {kinds[key['AttributeName']]})" for key in key_schema(names)]
     found = [f"{key['AttributeName']} ({key['KeyType']}, {types.get(key['AttributeName'], '?')})" for key in schema]
     if sorted(found) != sorted(needed):
         text = f"{what} exists with the key {', '.join(found)}, but the models need {', '.join(needed)}: {fix}"

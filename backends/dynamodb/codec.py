@@ -13,6 +13,7 @@ from typing import Any, Final
 from pydantic_core import from_json
 
 from odm.backends.dynamodb.attributes import Attribute, Attributes, from_attribute
+from odm.backends.dynamodb.described import native_text, native_value
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.wire import AttributesText, text_of
 from odm.codec import Draft, EntityCodec
@@ -93,11 +94,13 @@ _DRAFTS: Final = Drafts(partial(TextWrites, _SPELLING, _most), read_text)
 
 def write_put(layout: Layout, put: Put) -> Attributes:
     """All attributes that a put writes: those of the item, its key, and the keys of its index entries."""
+    if layout.described is not None:
+        return {name: to_attribute(value) for name, value in layout.described.values(put).items()}
     if type(put.item) is Draft:
         return AttributesText(f"{{{_key_texts(layout, put)}{put.item.form[1:]}", attributes_of)
-    attributes = write_key(layout.keys, put.key)
+    attributes = write_key(layout, layout.keys, put.key)
     for index, key in put.entries.items():
-        attributes |= write_key(layout.indexes[index], key)
+        attributes |= write_key(layout, layout.indexes[index], key)
     return attributes | {name: to_attribute(value) for name, value in put.item.items()}
 
 
@@ -119,50 +122,63 @@ def _start(name: str) -> str:
 
 def read_item(layout: Layout, attributes: Attributes) -> dict[str, Value]:
     """The item, without the key attributes of the table and its indexes."""
+    if layout.described is not None:
+        return layout.described.item(attributes)
     hidden = layout.hidden
     return {name: from_attribute(attribute) for name, attribute in attributes.items() if name not in hidden}
 
 
-def write_key(names: Iterable[str], key: Key) -> dict[str, Attribute]:
+def write_key(layout: Layout, names: Iterable[str], key: Key) -> dict[str, Attribute]:
     """The key attributes with these names; without a second name, the sort key is omitted."""
-    return {name: {"S": text} for name, text in zip(names, key, strict=False)}
+    if not layout.types:
+        return {name: {"S": text} for name, text in zip(names, key, strict=False)}
+    pairs = zip(names, key, strict=False)
+    return {name: to_attribute(native_value(text, layout.types.get(name, "S"))) for name, text in pairs}
 
 
-def read_key(names: Collection[str], attributes: Attributes) -> Key:
+def read_key(layout: Layout, names: Collection[str], attributes: Attributes) -> Key:
     """The key, from the attributes with these names."""
     try:
-        return Key(*(attributes[name]["S"] for name in names))
+        if not layout.types:
+            return Key(*(attributes[name]["S"] for name in names))
+        return Key(*(_key_text(attributes[name], layout.types.get(name, "S")) for name in names))
     except KeyError:
         for name in names:
-            if kind := attributes.get(name, {}).keys() & {"N", "B"}:
+            kind = attributes.get(name, {}).keys() & {"S", "N", "B"} - {layout.types.get(name, "S")}
+            if kind:
                 raise BackendError(
-                    f"the key attribute {name!r} of a stored item is of type {kind.pop()}, and odm reads only keys of "
-                    "type S: use another table, or read this one with boto3"
+                    f"the key attribute {name!r} of a stored item is of type {kind.pop()}, and the models say "
+                    f"{layout.types.get(name, 'S')}: let the template be the field that the attribute holds, such as "
+                    f'PrimaryKey("{{id}}") with id: Annotated[int, Stored("{name}")]'
                 ) from None
         raise
 
 
+def _key_text(attribute: Attribute, kind: str) -> str:
+    return native_text(from_attribute({kind: attribute[kind]}), kind)
+
+
 def read_entries(layout: Layout, attributes: Attributes) -> dict[str, Key]:
-    """The index entries of an item: an index contains it if both index key attributes exist and are strings."""
+    """The index entries of an item: an index contains it if it has all index key attributes, of their types."""
     return {
-        index: read_key(names, attributes)
+        index: read_key(layout, names, attributes)
         for index, names in layout.indexes.items()
-        if all("S" in attributes.get(name, ()) for name in names)
+        if all(layout.types.get(name, "S") in attributes.get(name, ()) for name in names)
     }
 
 
 def write_position(layout: Layout, index: str | None, position: Position) -> dict[str, Attribute]:
     """The ExclusiveStartKey that continues after a position."""
-    attributes = write_key(layout.keys, position.key)
+    attributes = write_key(layout, layout.keys, position.key)
     if index is not None and position.index_key is not None:
-        attributes |= write_key(layout.indexes[index], position.index_key)
+        attributes |= write_key(layout, layout.indexes[index], position.index_key)
     return attributes
 
 
 def read_position(layout: Layout, index: str | None, attributes: Attributes) -> Position:
     """The position of an item or of a LastEvaluatedKey, in the table or in an index."""
-    index_key = read_key(layout.indexes[index], attributes) if index is not None else None
-    return Position(read_key(layout.keys, attributes), index_key)
+    index_key = read_key(layout, layout.indexes[index], attributes) if index is not None else None
+    return Position(read_key(layout, layout.keys, attributes), index_key)
 
 
 def _set_attribute(members: frozenset[Value]) -> dict[str, Any]:

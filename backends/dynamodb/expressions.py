@@ -1,11 +1,14 @@
 """The expressions of one DynamoDB request, with their placeholders as the service takes them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from odm.backends.dynamodb.codec import to_attribute
-from odm.codec import TAG
+from odm.expressions.nodes import Value
 from odm.protocol.expressions import ExpressionText
+
+_NO_KEY: Final = (None, "", b"")
+"""Lower bounds that bound nothing."""
 
 
 class Expressions(ExpressionText):
@@ -18,23 +21,23 @@ class Expressions(ExpressionText):
         explained = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
         return {argument: content for argument, content in explained.items() if content}
 
-    def key_condition(self, names: Sequence[str], partition: str, bounds: tuple[str, str | None]) -> str:
+    def key_condition(self, names: Sequence[str], partition: Value, bounds: tuple[Value, Value]) -> str:
         """The key condition expression for a partition and inclusive bounds of the sort key (see `ranges.bounds`)."""
         text = f"{self.name(names[0])} = {self.value(partition)}"
         low, high = bounds
-        if high is None and not low:
+        if high is None and low in _NO_KEY:
             return text
         sort = self.name(names[1])
         if low == high:
             return f"{text} AND {sort} = {self.value(low)}"
         if high is None:
             return f"{text} AND {sort} >= {self.value(low)}"
-        if not low:  # DynamoDB rejects empty key values, even in comparisons
+        if low in _NO_KEY:  # DynamoDB rejects empty key values, even in comparisons
             return f"{text} AND {sort} <= {self.value(high)}"
         return f"{text} AND {sort} BETWEEN {self.value(low)} AND {self.value(high)}"
 
 
-def only_tags(*others: str) -> dict[str, Any]:
+def only_tags(tag: str, *others: str) -> dict[str, Any]:
     """The arguments of a read that returns only the tag of an item and these other attributes."""
-    names = {f"#t{number}": name for number, name in enumerate((TAG, *others))}
+    names = {f"#t{number}": name for number, name in enumerate(dict.fromkeys((tag, *others)))}
     return {"ProjectionExpression": ", ".join(names), "ExpressionAttributeNames": names}

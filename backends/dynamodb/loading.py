@@ -1,6 +1,6 @@
 """Attributes → entities, without decoding the items first; see `odm.codec.loading`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from odm.backends.dynamodb.attributes import Attributes, from_attribute
@@ -66,6 +66,41 @@ class AttributesItems(NativeItems[Attributes]):
 
     def load_all(self) -> list[Any] | None:
         return self._loader.load_all(self.parts)
+
+
+class DescribedItem(NativeItem):
+    """A stored item as its attributes, in a table whose items have the form of other programs.
+
+    Args:
+        attributes: the attributes by name, including key attributes.
+        read: makes the item; see `odm.backends.dynamodb.described`.
+    """
+
+    __slots__ = ("_read", "attributes")
+
+    def __init__(self, attributes: Attributes, read: Callable[[Attributes], dict[str, Any]]) -> None:
+        self._made = None
+        self.attributes = attributes
+        self._read = read
+
+    def load(self) -> Any:
+        return None
+
+    def _make(self) -> dict[str, Any]:
+        try:
+            return self._read(self.attributes)
+        except MALFORMED as error:
+            raise _unreadable(error) from error
+
+
+class DescribedItems(NativeItems[Attributes]):
+    """A page of such items."""
+
+    def __init__(self, parts: Sequence[Attributes], read: Callable[[Attributes], dict[str, Any]]) -> None:
+        super().__init__(parts, lambda attributes: DescribedItem(attributes, read))
+
+    def load_all(self) -> list[Any] | None:
+        return None
 
 
 class Loader(EntityLoader[Attributes]):

@@ -6,8 +6,10 @@ longer matches the filter.
 
 from attrs import evolve
 
+from odm.backends.dynamodb.attributes import Attribute, from_attribute
 from odm.backends.dynamodb.batches import MAX_GETS, batch_get
-from odm.backends.dynamodb.loading import AttributesItem, AttributesItems
+from odm.backends.dynamodb.codec import write_key
+from odm.backends.dynamodb.loading import AttributesItem, DescribedItem
 from odm.backends.dynamodb.native import Steps
 from odm.backends.dynamodb.retry import Attempts
 from odm.backends.dynamodb.schema import Layout
@@ -15,6 +17,7 @@ from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import paths
 from odm.protocol.requests import BatchGet, Page, Position, Query
+from odm.schema.entity import Key
 
 
 def needs_items(layout: Layout, request: Query) -> bool:
@@ -25,6 +28,8 @@ def needs_items(layout: Layout, request: Query) -> bool:
     held = _held(layout, request)
     if held is None:
         return False
+    if layout.described is not None:
+        return True
     shows_strangers = layout.exclusive or TAG in held
     return not (request.count and shows_strangers and _decides(layout, request))
 
@@ -43,33 +48,39 @@ def whole_items(layout: Layout, request: Query, entries: Page, attempts: Attempt
     # A global index cannot be read consistently, so reading its items consistently would have no benefit.
     wanted = BatchGet(keys, request.consistent and request.index in layout.local)
     found = dict(zip(keys, (yield from batch_get(layout, wanted, attempts)), strict=True))
-    kept: list[tuple[AttributesItem, Position]] = []
+    kept: list[tuple[AttributesItem | DescribedItem, Position]] = []
     following = entries.next
     for position in entries.positions:
         item = found[position.key]
-        if isinstance(item, AttributesItem) and _stands(layout, request, item, position):
+        if isinstance(item, AttributesItem | DescribedItem) and _stands(layout, request, item, position):
             if len(kept) == request.limit:
                 following = kept[-1][1]
                 break
             kept.append((item, position))
-    items = AttributesItems([item.attributes for item, _ in kept], layout.hidden, layout.loader)
+    items = layout.items([item.attributes for item, _ in kept])
     strangers = layout.loader.strangers(items) if request.count else 0
     positions = tuple(position for _, position in kept)
     return Page(items, positions, following, strangers=strangers, examined=entries.examined)
 
 
-def _stands(layout: Layout, request: Query, item: AttributesItem, position: Position) -> bool:
+def _stands(layout: Layout, request: Query, item: AttributesItem | DescribedItem, position: Position) -> bool:
     """Whether the item still has this index entry and matches the filter."""
-    names = layout.indexes[str(request.index)]
-    entry = zip(names, position.index_key or (), strict=True)
-    if not all(item.attributes.get(name) == {"S": text} for name, text in entry):
+    entry = write_key(layout, layout.indexes[str(request.index)], position.index_key or Key(""))
+    if not all(_equal(item.attributes.get(name), value) for name, value in entry.items()):
         return False
     return request.filter is None or holds(request.filter, item)
+
+
+def _equal(found: Attribute | None, wanted: Attribute) -> bool:
+    """Whether a stored attribute has this value; a number may be written in another way."""
+    return found is not None and found.keys() == wanted.keys() and from_attribute(found) == from_attribute(wanted)
 
 
 def _decides(layout: Layout, request: Query) -> bool:
     """Whether the index projects all attributes of the filter."""
     held = _held(layout, request) or ()
+    if layout.described is not None:
+        return request.filter is None
     return request.filter is None or all(path.root in held for path in paths(request.filter))
 
 

@@ -3,6 +3,12 @@
 Strings compare by code point, which is also the order of their UTF-8 bytes.
 """
 
+from decimal import Context, Decimal
+from typing import Final
+
+from odm.expressions.nodes import Value
+from odm.keys import number_of
+
 MAX_SORT_KEY = 1024
 """The maximum UTF-8 bytes of a sort key (AWS: Service, account, and table quotas)."""
 
@@ -21,6 +27,49 @@ def bounds(lo: str, hi: str | None) -> tuple[str, str | None] | None:
         return None if low is None else (low, None)
     high = predecessor(hi)
     return (low, high) if high and low <= high else None
+
+
+def native_bounds(lo: str, hi: str | None, kind: str) -> tuple[Value, Value] | None:
+    """As `bounds`, for a sort key of this type, from the texts of `odm.keys.verbatim`; None stands for no bound."""
+    if kind == "S":
+        return bounds(lo, hi)
+    if kind == "N":
+        low, high = _number(lo, above=True), None if hi is None else _number(hi, above=False)
+    else:
+        low, high = _binary(lo), None if hi is None else _below(_binary(hi))
+    return None if high is not None and (low if low is not None else high) > high else (low, high)
+
+
+_NUMBERS: Final = Context(prec=38, Emin=-130, Emax=125)
+_LEAST: Final = Decimal("1E-130")
+
+
+def _number(text: str, *, above: bool) -> Value:
+    """The first number at or behind a bound, or the last one before it."""
+    if not text:
+        return None
+    number = Decimal(number_of(text.removesuffix("\0")))
+    if text.endswith("\0") is not above:  # the bound stands before the number and excludes it, or behind it
+        return number
+    if not number:
+        return _LEAST if above else -_LEAST
+    return _NUMBERS.next_plus(number) if above else _NUMBERS.next_minus(number)
+
+
+def _binary(text: str) -> bytes:
+    """The bytes of a bound: hexadecimal digits, of which the last may be one higher than f, and a zero byte behind."""
+    digits, zeros = text.removesuffix("\0"), text.count("\0")
+    if digits[-1:] in (":", "g"):
+        number = int(digits[:-1] or "0", 16) * 16 + (10 if digits[-1] == ":" else 16)
+        digits = f"{number:0{len(digits)}x}"
+    return bytes.fromhex(digits) + b"\0" * zeros
+
+
+def _below(value: bytes) -> bytes:
+    """The highest bytes below these that a sort key can have."""
+    if not value or value[-1] == 0:
+        return value[:-1]
+    return value[:-1] + bytes([value[-1] - 1]) + b"\xff" * (MAX_SORT_KEY - len(value))
 
 
 def predecessor(text: str) -> str:

@@ -2,22 +2,23 @@
 
 import time
 from functools import partial
-from typing import Any, Final, Literal, assert_never
+from typing import Any, Final, Literal, assert_never, cast
 
 from odm.backends.dynamodb.batches import batch_get, batch_write
-from odm.backends.dynamodb.codec import read_entries, read_position, write_position
+from odm.backends.dynamodb.codec import read_entries, read_position, write_key, write_position
+from odm.backends.dynamodb.described import native_value
+from odm.backends.dynamodb.described_conditions import reading_filter
 from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer, translated
 from odm.backends.dynamodb.expressions import Expressions
-from odm.backends.dynamodb.loading import AttributesItem, AttributesItems
 from odm.backends.dynamodb.native import Call, Native, Steps
 from odm.backends.dynamodb.projections import entries_of, needs_items, whole_items
-from odm.backends.dynamodb.ranges import bounds
+from odm.backends.dynamodb.ranges import native_bounds
 from odm.backends.dynamodb.retry import Attempts, sent_again
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import check_index, create, drop
 from odm.backends.dynamodb.transactions import transact, transact_get
 from odm.backends.dynamodb.writes import delete, put, update
-from odm.codec import TAG, Lazy
+from odm.codec import Lazy
 from odm.errors import OdmError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
@@ -112,7 +113,9 @@ def _steps(layout: Layout, request: req.Request, attempts: Attempts) -> Steps[An
 
 def _get(layout: Layout, request: req.Get) -> Steps[Item | None]:
     # Inlined from write_key, because this is the most frequent request.
-    key = {name: {"S": text} for name, text in zip(layout.keys, request.key, strict=False)}
+    key: dict[str, Any] = {name: {"S": text} for name, text in zip(layout.keys, request.key, strict=False)}
+    if layout.types:
+        key = write_key(layout, layout.keys, request.key)
     arguments: dict[str, Any] = {"TableName": layout.table, "Key": key}
     if request.consistent:
         arguments["ConsistentRead"] = True
@@ -122,7 +125,7 @@ def _get(layout: Layout, request: req.Get) -> Steps[Item | None]:
     item = response["Item"]
     if type(item) is not dict:
         raise TypeError(f"its Item is a {type(item).__name__}")
-    return AttributesItem(item, layout.hidden, layout.loader)
+    return layout.item(item)
 
 
 def _query(layout: Layout, request: req.Query, attempts: Attempts) -> Steps[req.Page]:
@@ -135,15 +138,18 @@ def _query(layout: Layout, request: req.Query, attempts: Attempts) -> Steps[req.
 
 
 def _entries(layout: Layout, request: req.Query) -> Steps[req.Page]:
-    sort_bounds = bounds(request.lo, request.hi)
+    names = layout.keys if request.index is None else layout.indexes[request.index]
+    kind = layout.types.get(names[1], "S") if len(names) > 1 else "S"
+    sort_bounds = native_bounds(request.lo, request.hi, kind)
     if sort_bounds is None:
         return req.Page()
-    names = layout.keys if request.index is None else layout.indexes[request.index]
     expressions = Expressions()
     arguments: dict[str, Any] = {"TableName": layout.table}
     if request.index is not None:
         arguments["IndexName"] = request.index
-    arguments["KeyConditionExpression"] = expressions.key_condition(names, request.partition, sort_bounds)
+    arguments["KeyConditionExpression"] = expressions.key_condition(
+        names, native_value(request.partition, layout.types.get(names[0], "S")), sort_bounds
+    )
     if request.reverse:
         arguments["ScanIndexForward"] = False
     # A global index is eventually consistent, and DynamoDB rejects ConsistentRead for it.
@@ -172,14 +178,15 @@ def _paged(layout: Layout, request: req.Query | req.Scan, expressions: Expressio
     filter_ = _filter(layout, request)
     if filter_ is not None:
         arguments["FilterExpression"] = expressions.condition(filter_)
-    if _counts(request) == "tags":
-        arguments["ProjectionExpression"] = expressions.name(TAG)
+    counts = _counts(layout, request)
+    if counts == "tags":
+        arguments["ProjectionExpression"] = expressions.name(layout.tag)
     arguments |= expressions.arguments()
     # DynamoDB applies Limit before the filter.
     most = request.limit if request.filter is None else request.examine if isinstance(request, req.Query) else None
     if most is not None:
         arguments["Limit"] = min(most, MAX_LIMIT)
-    if _counts(request) == "number":
+    if counts == "number":
         arguments["Select"] = "COUNT"
     if consistent:
         arguments["ConsistentRead"] = True
@@ -192,22 +199,25 @@ def _page(layout: Layout, request: req.Query | req.Scan, response: Any) -> req.P
     index, last = _index(request), response.get("LastEvaluatedKey")
     following = read_position(layout, index, last) if last else None
     examined = response["ScannedCount"]
-    if _counts(request) == "number":
+    counts = _counts(layout, request)
+    if counts == "number":
         strangers = examined - response["Count"] if request.filter is None else 0
         count = response["Count"] + strangers
         return req.Page(next=following, count=count, strangers=strangers, examined=examined)
     found = response["Items"]
     if type(found) is not list:
         raise TypeError(f"its Items are a {type(found).__name__}")
-    if _counts(request) == "tags":
-        tagged = AttributesItems(found, layout.hidden, layout.loader)
+    if counts == "tags":
+        tagged = layout.items(found)
         strangers = layout.loader.strangers(tagged)
         return req.Page(next=following, count=len(found), strangers=strangers, examined=examined)
+    if not _filters_all(layout, request):
+        found = [one for one in found if holds(cast("Condition", request.filter), layout.item(one))]
     kept = found if request.limit is None else found[: request.limit]
     positions = Lazy(kept, partial(read_position, layout, index))
     if len(kept) < len(found):
         following = positions[-1]
-    items = AttributesItems(kept, layout.hidden, layout.loader)
+    items = layout.items(kept)
     entries = Lazy(kept, partial(read_entries, layout)) if isinstance(request, req.Scan) and request.entries else ()
     strangers = layout.loader.strangers(items) if request.count else 0
     return req.Page(items, positions, following, entries=entries, strangers=strangers, examined=examined)
@@ -218,18 +228,39 @@ def _filter(layout: Layout, request: req.Query | req.Scan) -> Condition | None:
 
     DynamoDB returns the scanned count next to the count, so one request counts the items with and without an entity.
     """
-    if request.filter is None and request.count and not layout.exclusive:
-        return of_tags(layout.loader.tags)
-    return request.filter
+    filter_ = request.filter
+    if filter_ is None and _counts(layout, request) == "number" and not layout.exclusive:
+        filter_ = of_tags(layout.loader.tags)
+    return (
+        filter_ if layout.described is None else reading_filter(layout.described, filter_, _barred(layout, request))[0]
+    )
 
 
-def _counts(request: req.Query | req.Scan) -> Literal["number", "tags"] | None:
+def _filters_all(layout: Layout, request: req.Query | req.Scan) -> bool:
+    """Whether DynamoDB can apply the whole filter of the request."""
+    if layout.described is None:
+        return True
+    return reading_filter(layout.described, request.filter, _barred(layout, request))[1]
+
+
+def _barred(layout: Layout, request: req.Query | req.Scan) -> tuple[str, ...]:
+    """The attributes that DynamoDB does not allow in the filter of a query: those of the key."""
+    if isinstance(request, req.Scan):
+        return ()
+    return layout.keys if request.index is None else layout.indexes[request.index]
+
+
+def _counts(layout: Layout, request: req.Query | req.Scan) -> Literal["number", "tags"] | None:
     """What a count reads: only the number, or the tags, if the filter may match items without an entity.
 
     A count with a filter and a limit reads the items, because DynamoDB applies Limit before the filter.
     """
     if not request.count or (request.limit is not None and request.filter is not None):
         return None
+    if layout.described is not None:
+        told = layout.described.tells_by_tag or (layout.exclusive and request.filter is None)
+        if not told or not _filters_all(layout, request):
+            return None
     return "tags" if request.filter is not None and holds(request.filter, {}) else "number"
 
 

@@ -5,15 +5,20 @@ those that the `Table` names. All are strings. An item without the key attribute
 local index has only ``<index>sk``; its partition key is that of the table.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import Factory, field, frozen
 
-from odm.backends.dynamodb.loading import Loader
+from odm.backends.dynamodb.attributes import Attributes
+from odm.backends.dynamodb.described import Described
+from odm.backends.dynamodb.loading import AttributesItem, AttributesItems, DescribedItem, DescribedItems, Loader
 from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Options, Provisioned, Stream
+from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem, NativeItems
 from odm.errors import BadValue, SchemaError
+from odm.keys import Kind
 from odm.schema.checks import NAMES, is_name
+from odm.schema.described import names_of
 from odm.schema.model import Schema
 
 _KEY_TYPES = ("HASH", "RANGE")
@@ -26,32 +31,55 @@ class Layout:
     Attributes:
         table: the table's name.
         keys: the key attributes: partition key and sort key, or the partition key only.
-        indexes: the two key attributes of each index, by index name. The first of a local index is the table's.
+        indexes: the key attributes of each index, by index name. The first of a local index is the table's.
         local: the names of the local indexes.
         has_ttl: whether items expire.
         projections: for each index that does not project all attributes, the attributes that it projects besides keys.
         exclusive: no other program writes items into the table, so reads do not check for foreign items.
         options: the options that are not part of the models.
         loader: converts attributes into entities.
+        types: the types of key attributes that are not text.
+        ttl: the attribute with the expiry of items.
+        described: how items are stored, in a table whose items have the form of other programs.
         held: the attributes that each existing index holds besides keys (None: all), known once it is described.
         hidden: all key attributes, of the table and of its indexes; they are not part of an item.
     """
 
     table: str
     keys: tuple[str, ...]
-    indexes: Mapping[str, tuple[str, str]]
+    indexes: Mapping[str, tuple[str, ...]]
     has_ttl: bool = False
     local: frozenset[str] = frozenset()
     projections: Mapping[str, tuple[str, ...]] = Factory(dict)
     exclusive: bool = False
     options: Options = NO_OPTIONS
     loader: Loader = field(factory=Loader, repr=False, eq=False)
+    types: Mapping[str, Kind] = Factory(dict)
+    ttl: str = TTL_ATTRIBUTE
+    described: Described | None = field(default=None, repr=False)
     held: dict[str, tuple[str, ...] | None] = field(factory=dict, init=False, repr=False, eq=False)
     hidden: frozenset[str] = field(
         init=False,
         repr=False,
         default=Factory(lambda self: frozenset(self.keys).union(*self.indexes.values()), takes_self=True),
     )
+
+    @property
+    def tag(self) -> str:
+        """The attribute that names the entity of an item."""
+        return TAG if self.described is None else str(self.described.schema.tag)
+
+    def item(self, attributes: Attributes) -> NativeItem:
+        """The item with these attributes."""
+        if self.described is None:
+            return AttributesItem(attributes, self.hidden, self.loader)
+        return DescribedItem(attributes, self.described.item)
+
+    def items(self, parts: Sequence[Attributes]) -> NativeItems[Attributes]:
+        """A page of items with these attributes."""
+        if self.described is None:
+            return AttributesItems(parts, self.hidden, self.loader)
+        return DescribedItems(parts, self.described.item)
 
 
 def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
@@ -62,23 +90,27 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
         BadValue: the options set the capacity of an index that does not exist or is local.
     """
     _check_name("table", schema.name, "rename it in Table(...)")
-    for index in schema.indexes:
-        _check_name("index", index, f"name it with AccessPattern(..., index=...) in table {schema.name!r}")
     _check_capacity(schema, options)
     return Layout(
         table=schema.name,
         keys=schema.keys[:1] if schema.hash_only else schema.keys,
-        indexes={
-            name: (schema.keys[0] if index.local else index.keys[0], index.keys[1])
-            for name, index in schema.indexes.items()
-        },
+        indexes={name: names_of(index, schema.keys) for name, index in schema.indexes.items()},
         has_ttl=schema.has_ttl,
-        projections={name: index.held for name, index in schema.indexes.items() if index.held is not None},
+        projections=_projections(schema),
         exclusive=schema.exclusive,
         local=frozenset(name for name, index in schema.indexes.items() if index.local),
         options=options,
         loader=Loader(entity.codec for entity in schema.entities.values()),
+        types={name: kind for name, kind in schema.types.items() if kind != "S"},
+        ttl=schema.ttl,
+        described=Described(schema, schema.keys[:1] if schema.hash_only else schema.keys) if schema.described else None,
     )
+
+
+def _projections(schema: Schema) -> dict[str, tuple[str, ...]]:
+    """The attributes that indexes hold besides keys; those of a table that exists are as declared."""
+    held = {name: index.projection if schema.described else index.held for name, index in schema.indexes.items()}
+    return {name: names for name, names in held.items() if names is not None}
 
 
 def create_table(layout: Layout) -> dict[str, Any]:
@@ -86,7 +118,7 @@ def create_table(layout: Layout) -> dict[str, Any]:
     billing, stream = layout.options.billing, layout.options.stream
     arguments: dict[str, Any] = {
         "TableName": layout.table,
-        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in _key_attributes(layout)],
+        "AttributeDefinitions": [_definition(layout, name) for name in _key_attributes(layout)],
         "KeySchema": key_schema(layout.keys),
         "BillingMode": "PAY_PER_REQUEST",
     }
@@ -105,7 +137,7 @@ def add_index(layout: Layout, index: str, table: Mapping[str, Any]) -> dict[str,
     """The arguments of UpdateTable that add a global index; ``table`` is the Table of the DescribeTable response."""
     known = table["AttributeDefinitions"]
     defined = {definition["AttributeName"] for definition in known}
-    new = [{"AttributeName": name, "AttributeType": "S"} for name in layout.indexes[index] if name not in defined]
+    new = [_definition(layout, name) for name in layout.indexes[index] if name not in defined]
     paid = capacity_of(table)
     if paid is not None:  # an index of a provisioned table needs a capacity too; by default that of the table
         paid = capacity(layout.options.billing, index) or paid
@@ -114,6 +146,10 @@ def add_index(layout: Layout, index: str, table: Mapping[str, Any]) -> dict[str,
         "AttributeDefinitions": [*known, *new],
         "GlobalSecondaryIndexUpdates": [{"Create": _index(layout, index, paid)}],
     }
+
+
+def _definition(layout: Layout, name: str) -> dict[str, str]:
+    return {"AttributeName": name, "AttributeType": layout.types.get(name, "S")}
 
 
 def global_indexes(layout: Layout) -> list[str]:

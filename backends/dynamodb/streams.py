@@ -177,7 +177,7 @@ class _Reader:
 
     def _key(self, keys: Attributes) -> Key:
         try:
-            return read_key(self.layout.keys, keys)
+            return read_key(self.layout, self.layout.keys, keys)
         except KeyError as error:
             raise BadValue(
                 f"the key of the record is {', '.join(keys)}, but that of table {self.layout.table!r} is "

@@ -9,7 +9,6 @@ from uuid import uuid4
 
 from odm.backends.dynamodb.codec import write_key
 from odm.backends.dynamodb.errors import BUSY, is_busy, misfit, reasons_of
-from odm.backends.dynamodb.loading import AttributesItem
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.writes import item_arguments, put_arguments, refused, update_arguments
@@ -42,7 +41,7 @@ def transact_get(layout: Layout, request: BatchGet) -> Steps[tuple[Item | None, 
     Raises:
         Throttled: every attempt was throttled or conflicted with writers.
     """
-    gets = [{"Get": {"TableName": layout.table, "Key": write_key(layout.keys, key)}} for key in request.keys]
+    gets = [{"Get": {"TableName": layout.table, "Key": write_key(layout, layout.keys, key)}} for key in request.keys]
     try:
         response = yield Call("transact_get_items", {"TransactItems": gets})
     except Exception as error:
@@ -55,7 +54,7 @@ def transact_get(layout: Layout, request: BatchGet) -> Steps[tuple[Item | None, 
     found = [one.get("Item") for one in response["Responses"]]
     if len(found) != len(gets):
         raise ValueError(f"{len(found)} items for {len(gets)} keys")
-    return tuple(one and AttributesItem(one, layout.hidden, layout.loader) for one in found)
+    return tuple(one and layout.item(one) for one in found)
 
 
 def _call(layout: Layout, request: Transact) -> Call:

@@ -1,9 +1,10 @@
 """Put, Update and Delete of one item, and their arguments, which transactions use too."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from odm.backends.dynamodb.codec import read_item, write_key, write_put
+from odm.backends.dynamodb.described_conditions import WriteConditions
 from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.native import Call, Steps
@@ -53,26 +54,30 @@ def put_arguments(layout: Layout, request: Put) -> Arguments:
     if condition is None:
         return arguments
     expressions = Expressions()
-    return arguments | _conditioned(layout, expressions, condition) | expressions.arguments()
+    return arguments | _conditioned(layout, expressions, condition, request.key) | expressions.arguments()
 
 
 def update_arguments(layout: Layout, request: Update) -> Arguments:
     """The arguments of an update, alone or in a transaction."""
     expressions = Expressions()
-    arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
-    if text := expressions.update((*request.actions, *_entry_actions(layout, request))):
+    arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout, layout.keys, request.key)}
+    if layout.described is None:
+        actions: Sequence[Action] = (*request.actions, *_entry_actions(layout, request))
+    else:
+        actions = layout.described.actions(request)
+    if text := expressions.update(actions):
         arguments["UpdateExpression"] = text
-    return arguments | _conditioned(layout, expressions, request.condition) | expressions.arguments()
+    return arguments | _conditioned(layout, expressions, request.condition, request.key) | expressions.arguments()
 
 
 def item_arguments(layout: Layout, request: Delete | Check) -> Arguments:
     """The arguments of a delete, alone or in a transaction, and of a condition check."""
     expressions = Expressions()
-    arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout.keys, request.key)}
+    arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout, layout.keys, request.key)}
     condition = guarded(request.tag, request.condition)
     if condition is None and isinstance(request, Check):
         condition = _ALWAYS
-    return arguments | _conditioned(layout, expressions, condition) | expressions.arguments()
+    return arguments | _conditioned(layout, expressions, condition, request.key) | expressions.arguments()
 
 
 def refused(layout: Layout, reason: Mapping[str, Any]) -> Refused:
@@ -81,10 +86,13 @@ def refused(layout: Layout, reason: Mapping[str, Any]) -> Refused:
     return Refused(read_item(layout, item) if item else None)
 
 
-def _conditioned(layout: Layout, expressions: Expressions, condition: Condition | None) -> Arguments:
+def _conditioned(layout: Layout, expressions: Expressions, condition: Condition | None, key: Key) -> Arguments:
     if condition is None:
         return {}
-    text = expressions.condition(_of_key(layout, condition))
+    if layout.described is None:
+        text = expressions.condition(_of_key(layout, condition))
+    else:
+        text = expressions.condition(WriteConditions(layout.described, key).translated(condition))
     return {"ConditionExpression": text, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
 

@@ -13,6 +13,8 @@ from odm.entities.companions import BaseCompanion
 from odm.entities.metaclass import ReferringModel
 from odm.entities.patterns import AccessPattern, BoundPattern, PrimaryKey
 from odm.errors import SchemaError
+from odm.expressions.build import checked
+from odm.expressions.nodes import Condition
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -29,7 +31,7 @@ class Registry(Protocol):
         """The compiled schema, `odm.schema.model.Schema`."""
 
 
-_OPTIONS: Final = ("table", "tag", "version", "keep")
+_OPTIONS: Final = ("table", "tag", "version", "keep", "match")
 
 
 def _no_option(cls: type, name: str) -> SchemaError:
@@ -47,7 +49,9 @@ class Entity(ReferringModel):
     Declare one with ``class Order(Entity, table=shop)``. ``tag=`` sets the stored name (default: the class name): keep
     it when you rename the class. ``version=`` is the version of the stored form; see `odm.upgrade`. ``keep=`` is the
     number of the entity's items to keep in each partition: after a write, the oldest items beyond it are deleted. The
-    newest item is the last in sort order, or the first if the sort key begins with a ``:desc`` field.
+    newest item is the last in sort order, or the first if the sort key begins with a ``:desc`` field. ``match=`` is the
+    condition that tells the items of this entity from others in a table that exists, as in
+    ``match=field("kind") == "invoice"``.
     """
 
     model_config = ConfigDict(ignored_types=(PrimaryKey, AccessPattern, BaseCompanion))
@@ -56,6 +60,7 @@ class Entity(ReferringModel):
     __odm_tag__: ClassVar[str] = ""
     __odm_version__: ClassVar[int] = 1
     __odm_keep__: ClassVar[int | None] = None
+    __odm_match__: ClassVar[Condition | None] = None
 
     if TYPE_CHECKING:
 
@@ -66,6 +71,7 @@ class Entity(ReferringModel):
             tag: str | None = None,
             version: int = 1,
             keep: int | None = None,
+            match: Condition | bool | None = None,
             **config: Unpack[ConfigDict],
         ) -> None: ...
 
@@ -78,13 +84,14 @@ class Entity(ReferringModel):
             tag: str | None = None,
             version: int = 1,
             keep: int | None = None,
+            match: Condition | None = None,
             **config: Any,
         ) -> None:
             try:
                 super().__init_subclass__(**config)
             except TypeError as error:
                 raise (_no_option(cls, next(iter(config))) if config else error) from error
-            given = {"tag": tag, "version": None if version == 1 else version, "keep": keep}
+            given = {"tag": tag, "version": None if version == 1 else version, "keep": keep, "match": match}
             for name, value in given.items():
                 if table is None and value is not None:
                     raise SchemaError(
@@ -95,13 +102,14 @@ class Entity(ReferringModel):
                     f"class {cls.__name__}: table={table!r} is not a Table; declare one with Table('name')"
                 )
             cls.__odm_table__, cls.__odm_version__, cls.__odm_keep__ = table, version, keep
+            cls.__odm_match__ = None if match is None else checked(match, "match=")
 
         @classmethod
         def __pydantic_init_subclass__(
             cls, *, table: Registry | None = None, tag: str | None = None, **config: Any
         ) -> None:
             super().__pydantic_init_subclass__(
-                **{name: value for name, value in config.items() if name not in ("version", "keep")}
+                **{name: value for name, value in config.items() if name not in ("version", "keep", "match")}
             )
             for name, info in cls.model_fields.items():
                 if isinstance(info.default, BoundPattern):

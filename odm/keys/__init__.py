@@ -18,23 +18,30 @@ from odm.keys.shards import (
     suffixes_read,
 )
 from odm.keys.spans import Op, Span, next_prefix
-from odm.keys.template import Template, compile_template
+from odm.keys.template import Template, compile_template, compile_verbatim
+from odm.keys.verbatim import Form, Kind, VerbatimKey, number_of, number_text
 
 __all__ = [
+    "Form",
+    "Kind",
     "Literal",
     "Op",
     "Shards",
     "Slot",
     "Span",
     "Template",
+    "VerbatimKey",
     "can_be_key",
     "can_equal",
     "can_go_on_low",
     "can_overlap",
     "compile_hashed",
     "compile_template",
+    "compile_verbatim",
     "heads_can_equal",
     "next_prefix",
+    "number_of",
+    "number_text",
     "random_suffix",
     "sharded",
     "suffix_of",

@@ -4,14 +4,20 @@ The answers are conservative: True unless no values can make it so.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Final, TypeAlias
 
 from odm.keys.grammar import Literal
-from odm.keys.shapes import ANY, LOW, Shape, can_meet, exactly, meets
+from odm.keys.shapes import ANY, LOW, Charset, Shape, can_meet, exactly, meets
 from odm.keys.template import Template
+
+_MOST_ALTERNATIVES: Final = 256
 
 
 def can_equal(a: Template, b: Template) -> bool:
     """Whether a key of `a` can be a key of `b`."""
+    if a.verbatim or b.verbatim:
+        return _can_unify_tokens(_alternatives(a), _alternatives(b))
     return _begin_alike(a, b) and len(a.components) == len(b.components) and _can_unify(a, b)
 
 
@@ -23,6 +29,9 @@ def heads_can_equal(a: Template, b: Template) -> bool:
 def can_overlap(a: Template, b: Template) -> bool:
     """Whether a key of `b` can start with the literal that all keys of `a` start with (their range by any query)."""
     first = a.parts[0]
+    if a.verbatim or b.verbatim:
+        head = first.text if isinstance(first, Literal) else ""
+        return _can_unify_tokens([[*_tokens(exactly(head)), (_ANY_TEXT, True)]], _alternatives(b))
     *whole, rest = (first.text if isinstance(first, Literal) else "").split("#")
     if len(b.components) <= len(whole):
         return False
@@ -69,6 +78,50 @@ def can_be_key(template: Template, components: Sequence[str]) -> bool:
     shapes = template.components
     meets = (can_meet((exactly(text),), shape) for text, shape in zip(components, shapes, strict=False))
     return len(components) >= len(shapes) and all(meets)
+
+
+Token: TypeAlias = tuple[Charset, bool]
+"""A character of these, or any number of them."""
+
+_ANY_TEXT: Final[Charset] = (("\0", "\U0010ffff"),)
+
+
+def _tokens(shape: Shape) -> list[Token]:
+    return [*((chars, False) for chars in shape.head), *([(shape.tail, True)] if shape.tail else ())]
+
+
+def _alternatives(template: Template) -> list[list[Token]]:
+    """The texts that a template can make, as lists of tokens."""
+    found: list[list[Token]] = [[]]
+    for part in template.parts:
+        shapes = (exactly(part.text),) if isinstance(part, Literal) else part.type.shapes()
+        if len(found) * len(shapes) > _MOST_ALTERNATIVES:
+            shapes = (Shape((_ANY_TEXT,), _ANY_TEXT),)
+        found = [[*tokens, *_tokens(shape)] for tokens in found for shape in shapes]
+    return found
+
+
+def _can_unify_tokens(a: Sequence[Sequence[Token]], b: Sequence[Sequence[Token]]) -> bool:
+    return any(_have_common_text(one, other) for one, other in product(a, b))
+
+
+def _have_common_text(a: Sequence[Token], b: Sequence[Token]) -> bool:
+    """Whether both can make the same text: a search over the positions in the two lists."""
+    left, seen = [(0, 0)], {(0, 0)}
+    while left:
+        i, j = left.pop()
+        if i == len(a) and j == len(b):
+            return True
+        following = []
+        if i < len(a) and a[i][1]:
+            following.append((i + 1, j))
+        if j < len(b) and b[j][1]:
+            following.append((i, j + 1))
+        if i < len(a) and j < len(b) and meets(a[i][0], b[j][0]):
+            following.append((i + (not a[i][1]), j + (not b[j][1])))
+        left += [place for place in following if place not in seen]
+        seen.update(following)
+    return False
 
 
 def _begin_alike(a: Template, b: Template) -> bool:

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from odm.keys.base import KeyType, Refused
 from odm.keys.shapes import Shape, exactly, join
 from odm.keys.types import key_type
+from odm.keys.verbatim import BinaryKey, Form, NumberKey, VerbatimKey, padded
 
 
 @frozen
@@ -54,6 +55,59 @@ def parse(text: str, fields: Mapping[str, FieldInfo]) -> tuple[Part, ...]:
         for at, piece in enumerate(pieces)
     ]
     return tuple(part for part in parts if part != Literal(""))
+
+
+def parse_verbatim(text: str, fields: Mapping[str, FieldInfo], forms: Mapping[str, Form]) -> tuple[Part, ...]:
+    """The parts of a template of keys as they are: literals of any text, and placeholders with a literal between them.
+
+    Args:
+        text: the template.
+        fields: the fields of the entity.
+        forms: how those that a key can contain are stored.
+
+    Raises:
+        Refused: as `parse`.
+    """
+    pieces = re.split(r"(\{[^{}]*\})", text)
+    if brace := next((found for literal in pieces[::2] if (found := re.search(r"[{}]", literal))), None):
+        raise Refused(f"a {brace[0]!r} has no partner; placeholders are {{field}} or {{field:format}}")
+    parts: list[Part] = []
+    for at, piece in enumerate(pieces):
+        if at % 2 == 0:
+            parts += [Literal(piece)] * bool(piece)
+            continue
+        follow, last = pieces[at + 1], at + 2 == len(pieces)
+        if not follow and not last:
+            raise Refused(f"nothing separates {piece} from {pieces[at + 2]}: put a literal between them")
+        parts.append(_verbatim_slot(piece, follow, fields, forms))
+    if not parts:
+        raise Refused("it is empty; write a literal or a placeholder")
+    return tuple(parts)
+
+
+def _verbatim_slot(placeholder: str, follow: str, fields: Mapping[str, FieldInfo], forms: Mapping[str, Form]) -> Slot:
+    name, colon, format_ = placeholder[1:-1].partition(":")
+    try:
+        if name not in fields:
+            raise Refused(near(name, fields))
+        form = forms.get(name)
+        if colon and (form is None or form.kind == "S" or not format_.startswith("0")):
+            type_ = key_type(fields[name], *_split_desc(format_))
+            if not type_.lossy or type_.variable:
+                raise Refused(f"{format_!r} is not a format of keys as they are; give the field a stored format")
+            return Slot(name, type_, follow)
+        if form is None or form.kind == "B":
+            raise Refused("its type has no text in keys; use one that is stored as text or as a number")
+        return Slot(name, padded(form, follow, format_) if colon else VerbatimKey(form, follow), follow)
+    except Refused as why:
+        raise Refused(f"placeholder {placeholder}: {why}") from None
+
+
+def native_slot(name: str, form: Form) -> Slot:
+    """The part of a template that is the whole of a key attribute: the stored value of one field."""
+    if form.kind == "N":
+        return Slot(name, NumberKey(form), "")
+    return Slot(name, BinaryKey(form) if form.kind == "B" else VerbatimKey(form, ""), "")
 
 
 def _check_literals(text: str) -> None:

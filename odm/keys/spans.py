@@ -48,7 +48,7 @@ def next_prefix(text: str) -> str | None:
     return kept[:-1] + chr(above)
 
 
-def bounded(whole: Span, op: Op, place: Place, follow: str) -> Span:
+def bounded(whole: Span, op: Op, place: Place, follow: str, *, verbatim: bool = False) -> Span:
     """The part of `whole` whose next component satisfies a bound.
 
     Args:
@@ -56,22 +56,25 @@ def bounded(whole: Span, op: Op, place: Place, follow: str) -> Span:
         op: a comparison, not "prefix".
         place: where the bound's value stands among the texts of the component.
         follow: what the template writes after the component: "" at its end, else the text that follows.
+        verbatim: the key is not escaped, and a literal follows.
     """
     after, exact = _cut(op, place)
     if not place.text:
         edge = whole.hi if after else whole.lo
     else:
-        edge = behind(whole.lo + place.text, follow) if after else whole.lo + place.text
+        edge = behind(whole.lo + place.text, follow, verbatim=verbatim) if after else whole.lo + place.text
     if op in {"<", "<="}:
         return Span(whole.lo, edge, exact)
     # No edge: the values lie above everything there is.
     return Span(whole.lo, whole.lo) if edge is None else Span(edge, whole.hi, exact)
 
 
-def behind(text: str, follow: str) -> str | None:
-    """The smallest key above all that begin with the components in `text`, see `bounded` for `follow`."""
+def behind(text: str, follow: str, *, verbatim: bool = False) -> str | None:
+    """The smallest key above all that begin with the components in `text`, see `bounded` for the others."""
     if not follow:
         return text + "\0"
+    if verbatim:
+        return next_prefix(text + follow)
     # Where '#' follows, other values go on with '$' or higher at its place.
     return text + "$" if follow[0] == "#" else next_prefix(text)
 

@@ -17,11 +17,12 @@ from pydantic.fields import FieldInfo
 
 from odm.errors import BadValue, KeyValueError, SchemaError
 from odm.keys.base import Descending, Refused
-from odm.keys.grammar import Part, Slot, components, heads, parse
+from odm.keys.grammar import Literal, Part, Slot, components, heads, native_slot, parse, parse_verbatim
 from odm.keys.shapes import Shape
 from odm.keys.spans import Op, Span, bounded, next_prefix
 from odm.keys.text import StrKey, finds_to_escape
 from odm.keys.times import TimeKey
+from odm.keys.verbatim import Form, Kind, VerbatimKey
 
 _FLIPPED: dict[Op, Op] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "prefix": "prefix"}
 
@@ -46,6 +47,30 @@ def compile_template(text: str, fields: Mapping[str, FieldInfo], *, owner: str) 
         raise SchemaError(f"{owner}: key template {text!r}: {fault}") from None
 
 
+def compile_verbatim(
+    text: str, fields: Mapping[str, FieldInfo], forms: Mapping[str, Form], *, owner: str, native: Kind | None = None
+) -> "Template":
+    """Compile a template of keys as they are.
+
+    Args:
+        text: the template, e.g. ``"User:{user}"``.
+        fields: the fields of the entity, its `model_fields`.
+        forms: how those fields are stored that a key can contain.
+        owner: the entity and its pattern.
+        native: the key attribute is a field, the only placeholder of the template, stored as this type.
+
+    Raises:
+        SchemaError: as `compile_template`.
+    """
+    if native is not None:
+        name = text[1:-1]
+        return Template(text, owner, (native_slot(name, forms[name]),), verbatim=True, native=native)
+    try:
+        return Template(text, owner, parse_verbatim(text, fields, forms), verbatim=True)
+    except Refused as fault:
+        raise SchemaError(f"{owner}: key template {text!r}: {fault}") from None
+
+
 @frozen(slots=False)
 class Template:
     """A compiled key template; made by `compile_template`.
@@ -55,12 +80,16 @@ class Template:
         owner: the entity and its pattern, for errors.
         parts: literals and slots in order.
         behind: the possible texts of each component that is appended to the template, such as a shard.
+        verbatim: its keys are texts as they are; see `odm.keys.verbatim`.
+        native: the type of the key attribute, if that is the only field of the template itself.
     """
 
     text: str
     owner: str
     parts: tuple[Part, ...]
     behind: tuple[tuple[Shape, ...], ...] = ()
+    verbatim: bool = False
+    native: Kind | None = None
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
@@ -122,6 +151,34 @@ class Template:
         """Raise the KeyValueError that names the value which cannot be used in a key."""
         for slot in self.slots:
             self._write(slot, values[slot.name])
+
+    def read(self, text: str) -> dict[str, Any] | None:
+        """The stored values of the fields that a key as it is contains; None if it is no key of this template."""
+        found: dict[str, Any] = {}
+        at = 0
+        for part in self.parts:
+            if isinstance(part, Literal):
+                if not text.startswith(part.text, at):
+                    return None
+                at += len(part.text)
+                continue
+            end = text.find(part.follow, at) if part.follow else len(text)
+            piece, at = text[at:end], end
+            if end < 0 or not piece:
+                return None
+            if isinstance(part.type, VerbatimKey):
+                value = part.type.read(piece)
+                if value is None or found.setdefault(part.name, value) != value:
+                    return None
+        return found if at == len(text) else None
+
+    def written(self, stored: Mapping[str, Any]) -> str:
+        """The key as it is that contains these stored values, the opposite of `read`."""
+        texts = (
+            part.text if isinstance(part, Literal) else cast("VerbatimKey", part.type).written(stored[part.name])
+            for part in self.parts
+        )
+        return "".join(texts)
 
     def text_of(self, field: str, value: Any) -> str:
         """How a value is written in the first slot of a field.
@@ -233,7 +290,7 @@ class Template:
                 lo = whole.lo + (head or "")
                 return Span(lo, lo if head is None else next_prefix(lo))
             turned = _FLIPPED[op] if isinstance(slot.type, Descending) else op
-            return bounded(whole, turned, slot.type.place(value), slot.follow)
+            return bounded(whole, turned, slot.type.place(value), slot.follow, verbatim=self.verbatim)
         except Refused as why:
             raise self._refusal(slot.name, value, why) from None
 

@@ -321,7 +321,7 @@ def _plan_collection(schema: Schema, entity: EntitySchema, query: Query[Any]) ->
         lacking = next(name for name in pattern.sort.fields if name not in query.values)
         raise BadValue(f"{query}: prefix=True needs the whole key of an item; {lacking!r} is missing")
     # Keys below text + "$" are the text itself or continue with "#": values escape all lower characters.
-    return evolve(plan, lo=text, hi=next_prefix(text + "#"))
+    return evolve(plan, lo=text, hi=next_prefix(text if pattern.sort.verbatim else text + "#"))
 
 
 def _lower_for_owner(schema: Schema, condition: Condition) -> Condition:

@@ -1,13 +1,14 @@
 """Checks over compiled entities: names that are already in use, indexes, and entities whose keys can be equal."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from itertools import chain, combinations
 
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, is_attribute_name
 from odm.entities.patterns import Pattern
 from odm.errors import SchemaError
 from odm.keys import Template, can_equal, can_overlap
+from odm.schema.described import check_alike
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.model import IndexSchema, Schema
 
@@ -33,6 +34,11 @@ NAMES = "3 to 255 characters, each a letter of A-Z, a digit, '_', '.' or '-'"
 def is_name(name: str) -> bool:
     """Whether a table or index may have this name."""
     return re.fullmatch(r"[A-Za-z0-9_.-]{3,255}", name) is not None
+
+
+def is_index_name(name: str) -> bool:
+    """Whether an index of an existing table may have this name; some services allow shorter ones."""
+    return re.fullmatch(r"[A-Za-z0-9_.-]{1,255}", name) is not None
 
 
 def check_companions(schema: Schema, *, transactions: bool) -> None:
@@ -103,8 +109,8 @@ def check_local(entity: EntitySchema, declared: Mapping[str, Pattern], *, hash_o
             )
 
 
-def check_indexes(schema: Schema) -> None:
-    """Check the table's indexes: their number, names and key attributes."""
+def check_indexes(schema: Schema, named: Collection[str]) -> None:
+    """Check the table's indexes: their number, names and key attributes; ``named`` are those of ``index_keys``."""
     for local, most in ((False, MAX_INDEXES), (True, MAX_LOCAL_INDEXES)):
         names = [index.name for index in schema.indexes.values() if index.local is local]
         if len(names) > most:
@@ -114,7 +120,8 @@ def check_indexes(schema: Schema) -> None:
                 "AccessPattern(..., index='gsi1')"
             )
     for index in schema.indexes.values():
-        if not is_name(index.name):
+        # An index that exists may have any name that the service accepted.
+        if not is_name(index.name) and not (index.name in named and is_index_name(index.name)):
             pattern = index.patterns[0]
             raise SchemaError(
                 f"{pattern.entity}.{pattern.name}: {index.name!r} cannot name an index; a name has {NAMES}: "
@@ -122,21 +129,11 @@ def check_indexes(schema: Schema) -> None:
             )
     _check_projections(schema)
     _check_attribute_names(schema)
-    of_indexes = {key for index in schema.indexes.values() for key in index.keys}
     for key in schema.keys:
-        if key.startswith("_") or key in of_indexes:
+        if key.startswith("_"):
             raise SchemaError(
-                f"table {schema.name!r}: the key attribute {key!r} is reserved or is an index's; give another with "
-                "Table(keys=(...)), or give the index another name"
+                f"table {schema.name!r}: the key attribute {key!r} is reserved; give another with Table(keys=(...))"
             )
-    reserved = {*schema.keys, *of_indexes}
-    for entity in schema.entities.values():
-        for field, stored in entity.codec.stored.items():
-            if stored in reserved:
-                raise SchemaError(
-                    f"{entity.name}.{field}: the stored name {stored!r} is already a key attribute of table "
-                    f'{schema.name!r}; store the field under another name with Annotated[..., Stored("...")]'
-                )
 
 
 def _check_projections(schema: Schema) -> None:
@@ -169,39 +166,37 @@ def _check_attribute_names(schema: Schema) -> None:
             )
 
 
-def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mapping[str, tuple[str, str]]) -> None:
-    """Check ``Table(index_keys=...)``: its indexes exist, and no two of them share a key attribute."""
-    for name in keys:
+def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mapping[str, tuple[str, ...]]) -> None:
+    """Check ``Table(index_keys=...)``: its indexes exist, and their names are not reserved."""
+    for name, attributes in keys.items():
         if name not in indexes:
             raise SchemaError(
                 f"Table({table!r}): index_keys names {name!r}, but no pattern has this index; there are "
                 f"{', '.join(indexes) or 'none'}; give the pattern the name with AccessPattern(..., index={name!r})"
             )
-        if indexes[name].local:
+        if indexes[name].local and len(attributes) == 1:
             raise SchemaError(
-                f"Table({table!r}): index_keys names {name!r}, which is a local index: its attributes are the table's "
-                f"partition key and {name}sk; drop local=True or the entry of index_keys"
-            )
-    for one, other in combinations(indexes.values(), 2):
-        if both := set(one.keys) & set(other.keys):
-            raise SchemaError(
-                f"Table({table!r}): the indexes {one.name!r} and {other.name!r} both have the key attribute "
-                f"{both.pop()!r}, and an item has a separate entry in each: give them different names in index_keys"
+                f"Table({table!r}): index_keys gives the local index {name!r} one attribute, but a local index has the "
+                "partition key of the table and a sort key of its own: name both"
             )
     for name in (key for names in keys.values() for key in names):
         if name.startswith("_"):
             raise SchemaError(f"Table({table!r}): index_keys has {name!r}; names that begin with '_' are reserved")
 
 
-def check_keys(table: str, entities: Iterable[EntitySchema]) -> None:
+def check_keys(schema: Schema) -> None:
     """Raise if the primary keys of two entities can be equal: one would overwrite the other."""
-    for a, b in combinations(entities, 2):
-        if _can_meet(a.primary, b.primary):
-            raise SchemaError(
-                f"in table {table!r} an item of {a.name} and one of {b.name} can have the same key: "
-                f"{a.name}.{a.primary.text} and {b.name}.{b.primary.text}. Begin one of the templates with a literal "
-                f"of its own, such as {b.name.upper()}#"
-            )
+    for a, b in combinations(schema.entities.values(), 2):
+        if not _can_meet(a.primary, b.primary):
+            continue
+        if schema.described or (a.match is not None and b.match is not None):
+            check_alike(schema.name, a, b, tagged=schema.verbatim and schema.tag is not None)
+            continue
+        raise SchemaError(
+            f"in table {schema.name!r} an item of {a.name} and one of {b.name} can have the same key: "
+            f"{a.name}.{a.primary.text} and {b.name}.{b.primary.text}. Begin one of the templates with a literal "
+            f"of its own, such as {b.name.upper()}#"
+        )
 
 
 def is_shared(pattern: PatternSchema, other: PatternSchema) -> bool:

@@ -6,15 +6,15 @@ Each step works on one entity; the checks that need several entities are in `odm
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from attrs import evolve
+from attrs import Factory, evolve, frozen
 from pydantic.errors import PydanticUndefinedAnnotation
 
-from odm.codec import EntityCodec, compile_codec
+from odm.codec import TAG, TTL_ATTRIBUTE, EntityCodec, compile_codec
 from odm.entities.companions import companions_of
 from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey, patterns_of, primary_of
 from odm.errors import BadValue, SchemaError
 from odm.expressions.references import Reference
-from odm.keys import Template, compile_template
+from odm.keys import Form, Template, compile_template, compile_verbatim
 from odm.schema.checks import (
     check_companions,
     check_entity,
@@ -24,6 +24,7 @@ from odm.schema.checks import (
     check_local,
     is_shared,
 )
+from odm.schema.described import describe, forms_of, is_native
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.evolution import find_keep, find_upgrades
 from odm.schema.model import IndexSchema, Schema
@@ -34,14 +35,30 @@ if TYPE_CHECKING:
     from odm.entities.entity import Entity
 
 
+@frozen
+class Style:
+    """The options of a table, checked; see `odm.schema.table.Table`."""
+
+    keys: tuple[str, ...] = ("pk", "sk")
+    index_keys: Mapping[str, tuple[str, ...]] = Factory(dict)
+    row_key_join: str = "#"
+    exclusive: bool = False
+    verbatim: bool = False
+    tag: str | None = TAG
+    ttl: str = TTL_ATTRIBUTE
+
+    def names(self, index: str | None, *, local: bool) -> tuple[str, ...]:
+        """The key attributes of the table or of an index."""
+        if index is None:
+            return self.keys
+        names = self.index_keys.get(index, (f"{index}pk", f"{index}sk"))
+        return (self.keys[0], *names[1:]) if local else names
+
+
 def compile_schema(
     name: str,
     entities: Sequence[tuple["type[Entity]", str]],
-    *,
-    keys: tuple[str, str],
-    index_keys: Mapping[str, tuple[str, str]],
-    row_key_join: str,
-    exclusive: bool = False,
+    style: Style,
 ) -> Schema:
     """The schema of a table. Raises SchemaError for every fault that does not depend on the backend."""
     if not entities:
@@ -58,24 +75,44 @@ def compile_schema(
                 f"{cls.__name__} and {compiled[tag].name} have the same tag {tag!r} in table {name!r}: "
                 f"give one of them another with class {cls.__name__}(Entity, table=..., tag=...)"
             )
-        compiled[tag] = _compile_entity(cls, tag, declared[cls], hash_only=hash_only)
-    check_keys(name, compiled.values())
+        compiled[tag] = _compile_entity(cls, tag, declared[cls], style, hash_only=hash_only)
+    if len(style.keys) == 1 and not hash_only:
+        one = next(entity for entity in compiled.values() if entity.primary.sort is not None)
+        raise SchemaError(
+            f"{one.name}.{one.primary.name} has a sort template, but Table({name!r}) has one key attribute: name two "
+            "in keys=(...), or drop the template"
+        )
     shared = _mark_shared(compiled)
-    indexes = _indexes(shared, index_keys)
-    check_index_keys(name, indexes, index_keys)
-    schema = Schema(
-        name, shared, indexes, keys=keys, hash_only=hash_only, row_key_join=row_key_join, exclusive=exclusive
+    indexes = _indexes(shared, style.index_keys)
+    check_index_keys(name, indexes, style.index_keys)
+    schema = describe(
+        Schema(
+            name,
+            shared,
+            indexes,
+            keys=style.keys,
+            hash_only=hash_only,
+            row_key_join=style.row_key_join,
+            exclusive=style.exclusive,
+            verbatim=style.verbatim,
+            tag=style.tag,
+            ttl=style.ttl,
+        )
     )
-    check_indexes(schema)
+    check_keys(schema)
+    check_indexes(schema, style.index_keys)
     check_companions(schema, transactions=True)
     return schema
 
 
-def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern], *, hash_only: bool) -> EntitySchema:
+def _compile_entity(
+    cls: "type[Entity]", tag: str, patterns: dict[str, Pattern], style: Style, *, hash_only: bool
+) -> EntitySchema:
     complete(cls)
     _check_references(cls)
     codec = compile_codec(cls, tag, find_upgrades(cls))
-    compiled = {name: _compile_pattern(cls, tag, name, pattern, hash_only) for name, pattern in patterns.items()}
+    templates = _Templates(cls, tag, codec, style, forms_of(codec))
+    compiled = {name: _compile_pattern(templates, name, pattern, hash_only) for name, pattern in patterns.items()}
     primary = next(p for p in compiled.values() if p.kind == "primary")
     others = {
         name: spread_with(p, primary, patterns[name]) if p.kind == "local" else p
@@ -93,6 +130,11 @@ def _compile_entity(cls: "type[Entity]", tag: str, patterns: dict[str, Pattern],
     entity = EntitySchema(
         cls, tag, primary, others, codec, optional=optional, keep=keep, companions=companions, **roles
     )
+    try:
+        match = None if cls.__odm_match__ is None else codec.lower_stored(cls.__odm_match__)
+    except BadValue as error:
+        raise SchemaError(f"class {cls.__name__}: match= {error}") from error
+    entity = evolve(entity, match=match)
     check_entity(entity)
     check_local(entity, patterns, hash_only=hash_only)
     lowered = {}
@@ -142,29 +184,50 @@ def _check_references(cls: "type[Entity]") -> None:
             )
 
 
-def _compile_pattern(cls: "type[Entity]", tag: str, name: str, pattern: Pattern, hash_only: bool) -> PatternSchema:
-    owner = f"{cls.__name__}.{name}"
-    fields = cls.model_fields
-    partition = compile_template(pattern.partition, fields, owner=owner)
-    is_primary = isinstance(pattern, PrimaryKey)
-    sort = _compile_sort(cls, tag, owner, pattern, with_sort=not (is_primary and hash_only))
+@frozen
+class _Templates:
+    """Compiles the templates of one entity."""
+
+    cls: "type[Entity]"
+    tag: str
+    codec: EntityCodec
+    style: Style
+    forms: Mapping[str, Form]
+
+    def compile(self, text: str | None, attribute: str | None, owner: str) -> Template:
+        """A template, or the tag if none is declared: an index entry needs both key attributes."""
+        fields, template = self.cls.model_fields, self.tag if text is None else text
+        native = is_native(template, attribute, self.codec, self.forms)
+        if native is None and not self.style.verbatim:
+            return compile_template(template, fields, owner=owner)
+        return compile_verbatim(template, fields, self.forms, owner=owner, native=native)
+
+
+def _compile_pattern(templates: _Templates, name: str, pattern: Pattern, hash_only: bool) -> PatternSchema:
+    cls, style = templates.cls, templates.style
+    owner, is_primary = f"{cls.__name__}.{name}", isinstance(pattern, PrimaryKey)
+    local = isinstance(pattern, AccessPattern) and pattern.local
+    index = pattern.index or name if isinstance(pattern, AccessPattern) else None
+    first, second = (*style.names(index, local=local), None)[:2]
+    partition = templates.compile(pattern.partition, first, owner)
+    sort = None
+    if second is None and not is_primary and pattern.sort is not None:
+        raise SchemaError(
+            f"{owner} has a sort template, but Table(index_keys=...) gives index {index!r} one key attribute: name "
+            "two, or drop the template"
+        )
+    if pattern.sort is not None or (not hash_only if is_primary else second is not None):
+        sort = templates.compile(pattern.sort, second, owner)
     if is_primary:
         _check_braces(cls, name, (partition, sort))
-    if isinstance(pattern, AccessPattern):
-        kind: Literal["local", "global"] = "local" if pattern.local else "global"
-        compiled = PatternSchema(cls.__name__, name, kind, pattern.index or name, partition, sort, pattern.when)
-    else:
-        compiled = PatternSchema(cls.__name__, name, "primary", None, partition, sort)
-    if pattern.shards is None or compiled.kind == "local":  # a local index has the shards of the primary key
+    kind: Literal["primary", "local", "global"] = "primary" if is_primary else "local" if local else "global"
+    when = pattern.when if isinstance(pattern, AccessPattern) else None
+    compiled = PatternSchema(cls.__name__, name, kind, index, partition, sort, when)
+    if pattern.shards is not None and partition.verbatim:
+        raise SchemaError(f"{owner}: shards= are not for keys as they are: let a field of the key hold the shard")
+    if pattern.shards is None or local:  # a local index has the shards of the primary key
         return compiled
-    return spread(compiled, pattern.shards, fields)
-
-
-def _compile_sort(cls: "type[Entity]", tag: str, owner: str, pattern: Pattern, *, with_sort: bool) -> Template | None:
-    """The sort template, or the tag if none is declared: an index entry needs both key attributes."""
-    if pattern.sort is None and not with_sort:
-        return None
-    return compile_template(tag if pattern.sort is None else pattern.sort, cls.model_fields, owner=owner)
+    return spread(compiled, pattern.shards, cls.model_fields)
 
 
 def _check_braces(cls: "type[Entity]", name: str, templates: Sequence[Template | None]) -> None:
@@ -193,7 +256,7 @@ def _mark_shared(entities: dict[str, EntitySchema]) -> dict[str, EntitySchema]:
     }
 
 
-def _indexes(entities: dict[str, EntitySchema], keys: Mapping[str, tuple[str, str]]) -> dict[str, IndexSchema]:
+def _indexes(entities: dict[str, EntitySchema], keys: Mapping[str, tuple[str, ...]]) -> dict[str, IndexSchema]:
     by_name: dict[str, list[PatternSchema]] = {}
     for entity in entities.values():
         for pattern in entity.patterns.values():

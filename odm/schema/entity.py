@@ -138,6 +138,23 @@ class PatternSchema:
 
 
 @frozen
+class KeyPart:
+    """A field that is no attribute of its own: a part of a key, from which it is read.
+
+    Attributes:
+        field: its name.
+        attribute: the key attribute that holds it.
+        template: the template of that attribute.
+        primary: that attribute is of the primary key; otherwise the field stands alone in the template.
+    """
+
+    field: str
+    attribute: str
+    template: Template
+    primary: bool
+
+
+@frozen
 class EntitySchema:
     """One entity: its patterns, codec, and the fields with a role.
 
@@ -148,6 +165,8 @@ class EntitySchema:
         optional: the fields whose value may be None.
         keep: how many items to keep in a partition, the newest ones; None: all.
         companions: declarations whose items are written with its items.
+        match: an item of the table is of this entity only if this holds (stored names); None: any item with its key.
+        key_only: by stored name, the fields that are no attributes on DynamoDB.
         local: the local indexes, with the attributes that each holds on DynamoDB; see `IndexSchema.held`.
     """
 
@@ -163,6 +182,8 @@ class EntitySchema:
     optional: frozenset[str] = frozenset()
     keep: int | None = None
     companions: tuple[BaseCompanion, ...] = ()
+    match: Condition | None = None
+    key_only: Mapping[str, KeyPart] = Factory(dict)
     local: Mapping[str, tuple[str, ...] | None] = field(
         init=False, repr=False, default=Factory(lambda self: _local(self.patterns.values()), takes_self=True)
     )
@@ -176,6 +197,12 @@ class EntitySchema:
     def name(self) -> str:
         """The class name, for messages."""
         return self.cls.__name__
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """The templates of all keys."""
+        found = [t for p in (self.primary, *self.patterns.values()) for t in (p.partition, p.sort)]
+        return tuple(template for template in found if template is not None)
 
     def pattern(self, name: str) -> PatternSchema:
         """The primary key or access pattern with this attribute name."""

@@ -15,6 +15,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import KeyValueError
 from odm.expressions.nodes import Item
+from odm.keys import Kind
 from odm.schema import faults
 from odm.schema.entity import EntitySchema, Key, PatternSchema, Values, held_by
 from odm.schema.target import Target
@@ -27,14 +28,15 @@ class IndexSchema:
     Attributes:
         local: it is a local secondary index; its partitions are those of the primary key.
         projection: the stored names of the attributes that it holds besides keys on DynamoDB; None: all.
-        keys: the names of its key attributes on DynamoDB; in a local index the first is the table's instead.
+        keys: the names of its key attributes on DynamoDB; in a local index the first is the table's instead. One name:
+            the index has no sort key.
     """
 
     name: str
     patterns: tuple[PatternSchema, ...]
     local: bool = False
     projection: tuple[str, ...] | None = None
-    keys: tuple[str, str] = field(default=Factory(lambda self: (f"{self.name}pk", f"{self.name}sk"), takes_self=True))
+    keys: tuple[str, ...] = field(default=Factory(lambda self: (f"{self.name}pk", f"{self.name}sk"), takes_self=True))
 
     @property
     def held(self) -> tuple[str, ...] | None:
@@ -51,23 +53,31 @@ class Schema:
 
     Attributes:
         name: the table's name on the backend.
-        keys: the names of the key attributes, partition and sort.
+        keys: the names of the key attributes, partition and sort, or partition only.
         hash_only: the table has no sort key, because no primary key has one.
         indexes: the secondary indexes, by name.
         entities: by tag, the value of the stored attribute ``_t``.
         row_key_join: the separator of partition and sort in Bigtable row keys.
         exclusive: True if no other program writes items under keys that the models make.
         prefix: the store's prefix, with which ``name`` begins.
+        verbatim: keys are texts as they are, and fields may stand in keys only.
+        tag: the attribute that names the entity of an item on DynamoDB; None: items have none.
+        ttl: the attribute with the expiry of items on DynamoDB.
+        types: the types of the key attributes on DynamoDB.
     """
 
     name: str
     entities: Mapping[str, EntitySchema]
     indexes: Mapping[str, IndexSchema]
-    keys: tuple[str, str] = ("pk", "sk")
+    keys: tuple[str, ...] = ("pk", "sk")
     hash_only: bool = False
     row_key_join: str = "#"
     exclusive: bool = False
     prefix: str = ""
+    verbatim: bool = False
+    tag: str | None = TAG
+    ttl: str = TTL_ATTRIBUTE
+    types: Mapping[str, Kind] = Factory(dict)
     by_class: Mapping[type, EntitySchema] = field(
         init=False,
         repr=False,
@@ -80,6 +90,12 @@ class Schema:
         eq=False,
         default=Factory(lambda self: TextLoader(e.codec for e in self.entities.values()), takes_self=True),
     )
+
+    @property
+    def described(self) -> bool:
+        """Whether the stored form on DynamoDB is that of other programs, in any respect."""
+        natives = any(t.native for entity in self.entities.values() for t in entity.templates)
+        return self.verbatim or self.tag != TAG or self.ttl != TTL_ATTRIBUTE or natives
 
     @property
     def has_ttl(self) -> bool:

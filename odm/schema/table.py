@@ -5,11 +5,13 @@ from threading import Lock, RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from odm.codec import TAG, TTL_ATTRIBUTE
+from odm.codec.attributes import is_attribute_name
 from odm.entities.companions import companions_of
 from odm.entities.views import EntityView
 from odm.errors import SchemaError
 from odm.schema.checks import NAMES, is_name
-from odm.schema.compile import compile_schema, complete
+from odm.schema.compile import Style, compile_schema, complete
 from odm.schema.model import Schema
 
 if TYPE_CHECKING:
@@ -22,10 +24,18 @@ class Table:
 
     Args:
         name: the table's name on every backend: 3 to 255 of ``A-Z a-z 0-9 _ . -`` (on Bigtable at most 50).
-        keys: the names of the partition and sort key attributes, for existing DynamoDB tables. The second is
-            not used if no primary key has a sort template.
-        index_keys: by index name, the key attributes of an existing index: ``{"GSI1": ("GSI1PK", "GSI1SK")}``. Default:
-            the name of the index followed by ``pk`` and ``sk``.
+        keys: the names of the partition and sort key attributes on DynamoDB, or of the partition key only. The second
+            is not used if no primary key has a sort template. A template of one field that is stored under the name of
+            the attribute, as in ``"{user_id}"``, makes the attribute that field: stored once, as text, number or bytes.
+        index_keys: by index name, the key attributes of an existing index: ``{"GSI1": ("GSI1PK", "GSI1SK")}``; one
+            name: an index without sort key. An attribute may serve several indexes and the table. Default: the name of
+            the index followed by ``pk`` and ``sk``.
+        key_style: "escaped": keys sort as the values of their fields, whatever these contain. "verbatim": keys as other
+            programs write them: any separators, and text as it is, which a value must not break. Then a field of a key
+            is no attribute of its own, unless ``Stored("name")`` names one.
+        tag: the attribute that names the entity of an item on DynamoDB. None: items have none, and an entity is known
+            by the form of its keys, or by ``match=`` of its class.
+        ttl: the attribute with the expiry of items on DynamoDB, in epoch seconds. Default: ``_ttl``.
         row_key_join: the separator of partition and sort key in a Bigtable row key; ``"##"`` is unambiguous with any
             templates.
         exclusive: True: no other program writes items under keys that these models make. Then puts, deletes and batches
@@ -43,6 +53,9 @@ class Table:
         *,
         keys: Sequence[str] = ("pk", "sk"),
         index_keys: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        key_style: Literal["escaped", "verbatim"] = "escaped",
+        tag: str | None = TAG,
+        ttl: str | None = None,
         row_key_join: Literal["#", "##"] = "#",
         exclusive: bool = False,
     ) -> None:
@@ -52,16 +65,23 @@ class Table:
             raise SchemaError(f"Table({name!r}): row_key_join is '#' or '##', not {row_key_join!r}")
         if exclusive not in (True, False):
             raise SchemaError(f"Table({name!r}): exclusive is True or False, not {exclusive!r}")
+        if key_style not in ("escaped", "verbatim"):
+            raise SchemaError(f"Table({name!r}): key_style is 'escaped' or 'verbatim', not {key_style!r}")
         self.name = name
-        takes = "takes two attribute names, partition and sort"
-        unused = "(which is not used if no primary key has a sort template)"
-        self.keys = _two_names(keys, f"Table({name!r}): keys {takes} {unused}")
-        self.index_keys = {
-            index: _two_names(names, f"Table({name!r}): index_keys[{index!r}] {takes}")
-            for index, names in index_keys.items()
-        }
-        self.row_key_join = row_key_join
         self.exclusive = exclusive
+        unused = "(the second is not used if no primary key has a sort template)"
+        self._style = Style(
+            _names(keys, f"Table({name!r}): keys takes one or two attribute names, partition and sort {unused}"),
+            {
+                index: _names(names, f"Table({name!r}): index_keys[{index!r}] takes one or two attribute names")
+                for index, names in index_keys.items()
+            },
+            row_key_join,
+            exclusive,
+            key_style == "verbatim",
+            _attribute(name, "tag", tag, TAG) if tag is not None else None,
+            _attribute(name, "ttl", ttl, TTL_ATTRIBUTE) if ttl is not None else TTL_ATTRIBUTE,
+        )
         self._entities: list[tuple[type[Entity], str]] = []
         self.newest: Schema | None = (
             None  # read by stores at every call; None until `compile`, and again after an entity joins
@@ -96,14 +116,7 @@ class Table:
             with self._lock:
                 schema = self.newest  # another thread may have compiled it
                 if schema is None:
-                    schema = self.newest = compile_schema(
-                        self.name,
-                        tuple(self._entities),
-                        keys=self.keys,
-                        index_keys=self.index_keys,
-                        row_key_join=self.row_key_join,
-                        exclusive=self.exclusive,
-                    )
+                    schema = self.newest = compile_schema(self.name, tuple(self._entities), self._style)
         return schema
 
     def lint(self, *, ignore: Collection[str] = (), backend: "Cloud | None" = None) -> "list[LintFinding]":
@@ -161,7 +174,16 @@ def compiled(entity: type) -> EntityView:
     return table.compile().entity(entity)
 
 
-def _two_names(names: Sequence[str], takes: str) -> tuple[str, str]:
-    if isinstance(names, str) or len(names) != 2 or len(set(names)) != 2 or not all(names):
+def _names(names: Sequence[str], takes: str) -> tuple[str, ...]:
+    fits = not isinstance(names, str) and 1 <= len(names) <= 2 and len(set(names)) == len(names)
+    if not fits or not all(isinstance(name, str) and is_attribute_name(name) for name in names):
         raise SchemaError(f"{takes}, not {names!r}")
-    return names[0], names[1]
+    return tuple(names)
+
+
+def _attribute(table: str, option: str, name: str, default: str) -> str:
+    if name != default and (not isinstance(name, str) or not is_attribute_name(name) or name.startswith("_")):
+        raise SchemaError(
+            f"Table({table!r}): {option} is the name of an attribute, not {name!r}; names that begin with '_' are odm's"
+        )
+    return name

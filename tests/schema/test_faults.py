@@ -479,7 +479,7 @@ def test_limits_on_projected_attributes() -> None:
 )
 def test_limits_on_names_of_key_attributes_and_projected_attributes(schema: Schema) -> None:
     with pytest.raises(SchemaError, match=r"'old': DynamoDB allows 255 characters .* has 256"):
-        check_indexes(schema)
+        check_indexes(schema, ())
 
 
 def test_a_table_is_checked_for_names_that_are_too_long() -> None:

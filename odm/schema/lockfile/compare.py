@@ -85,6 +85,14 @@ def _compare_tables(where: str, old: TableLock, new: TableLock) -> Iterator[Find
             effect = "on DynamoDB entries of stored items are under attributes of the old names, which no query reads"
             fix = "name them as before in Table(index_keys=...), or give the patterns a new index and backfill it"
             yield Finding("orphans", f"index {index}", "key names", was, now, effect, fix)
+    for option, before, after in (("tag", old.tag, new.tag), ("ttl", old.ttl, new.ttl)):
+        if before != after:
+            effect = "on DynamoDB stored items have the attribute of the old name, which no call reads any more"
+            yield Finding("orphans", where, option, str(before), str(after), effect, _NEW_TABLE)
+    if old.verbatim != new.verbatim:
+        was, now = ("verbatim" if side.verbatim else "escaped" for side in (old, new))
+        effect = "keys are written in another form, so stored items are not found"
+        yield Finding("orphans", where, "key_style", was, now, effect, _NEW_TABLE)
     if old.hash_only != new.hash_only:
         was, now = ("no sort key" if side.hash_only else "with sort key" for side in (old, new))
         effect = "items without a sort template are stored under another key, and DynamoDB cannot change a table's key"

@@ -29,6 +29,9 @@ def describe(schema: Schema) -> TableLock:
         index_keys={
             name: index.keys for name, index in schema.indexes.items() if index.keys != (f"{name}pk", f"{name}sk")
         },
+        verbatim=schema.verbatim,
+        tag=schema.tag,
+        ttl=schema.ttl,
         hash_only=schema.hash_only,
         row_key_join=schema.row_key_join,
         entities={tag: _entity(entity) for tag, entity in schema.entities.items()},

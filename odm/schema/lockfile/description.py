@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.errors import BadValue
 
 FORMAT: Final = 2
@@ -136,8 +137,11 @@ class TableLock(_Description):
     """
 
     format: int = 1
-    keys: tuple[str, str]
-    index_keys: Mapping[str, tuple[str, str]] = {}
+    keys: tuple[str, ...]
+    index_keys: Mapping[str, tuple[str, ...]] = {}
+    verbatim: bool = False
+    tag: str | None = TAG
+    ttl: str = TTL_ATTRIBUTE
     hash_only: bool = False
     row_key_join: str = "#"
     entities: Mapping[str, EntityLock]

@@ -1,0 +1,240 @@
+"""Keys as they are: the key types of tables that exist already, whose text is neither escaped nor padded.
+
+A text is that of the stored value. Two laws hold for every template: different values give different keys, and the keys
+that share leading components are one range. For this, a value that contains the literal behind it is refused. Keys sort
+by their text, so a number without padding has no range.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+from uuid import UUID
+
+from attrs import field, frozen
+
+from odm.keys.base import BELOW, KeyType, Place, Refused
+from odm.keys.shapes import DIGITS, HEX, Charset, Shape, exactly, like
+
+Kind: TypeAlias = Literal["S", "N", "B"]
+"""The types of key attributes: text, number, binary."""
+
+_SIGNS: Final[Charset] = (("-", "."), ("0", "9"))
+_LAST: Final = "\U0010ffff"
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
+
+
+@frozen
+class Form:
+    """How the values of a field are stored.
+
+    Attributes:
+        kind: the type of the stored values.
+        dump: value to stored value; `Refused` for a value of another type.
+        load: stored value to value; other values unchanged.
+        text: a description.
+        ordered: stored values sort as the values do.
+        choices: the only stored values; empty: any.
+    """
+
+    kind: Kind
+    dump: Callable[[Any], Any] = field(eq=False, repr=False)
+    load: Callable[[Any], Any] = field(eq=False, repr=False)
+    text: str
+    ordered: bool = True
+    choices: tuple[str, ...] = ()
+
+
+@frozen
+class VerbatimKey(KeyType):
+    """A stored text, or the digits of a stored number.
+
+    Attributes:
+        form: how the field is stored.
+        follow: the literal behind the placeholder; "" at the end.
+        width: digits of a number, filled up with zeros; 0: as many as it has.
+    """
+
+    form: Form
+    follow: str
+    width: int = 0
+    variable: ClassVar[bool] = True
+
+    def encode(self, value: Any) -> str:
+        text = self.written(self.form.dump(value))
+        if not text:
+            raise Refused("it is empty; give a text of one character or more")
+        if self.follow and (text + self.follow).find(self.follow) != len(text):
+            raise Refused(f"it contains {self.follow!r}, which ends the value in this key; use another value")
+        return text
+
+    def written(self, stored: Any) -> str:
+        """The text of a stored value."""
+        if isinstance(stored, str):
+            return stored
+        text = str(stored) if isinstance(stored, int) else f"{stored:f}"
+        if self.width and (stored < 0 or len(text) > self.width):
+            raise Refused(f"it is not a number of at most {self.width} digits")
+        return text.zfill(self.width)
+
+    def read(self, text: str) -> Any:
+        """The stored value of a text; None if no value has it."""
+        stored: Any = text
+        if self.form.kind == "N":
+            if not _NUMBER.fullmatch(text):
+                return None
+            stored = Decimal(text) if "." in text else int(text)
+        try:
+            again = self.written(self.form.dump(self.form.load(stored)))
+        except (Refused, ValueError):
+            return None
+        return stored if again == text else None
+
+    def place(self, value: Any) -> Place:
+        stored = self.form.dump(value)
+        text = self.written(stored)
+        if not self.form.ordered or (self.form.kind == "N" and not self.width and not _is_epoch(value)):
+            raise Refused(
+                "the texts of its values do not sort as the values do, so it has no range; compare for equality, or "
+                "filter by it in a scan"
+            )
+        return Place(text) if text else BELOW
+
+    def head(self, value: Any) -> str | None:
+        if not isinstance(value, str) or self.form.kind != "S":
+            return super().head(value)
+        return value
+
+    def shapes(self) -> tuple[Shape, ...]:
+        if self.form.choices:
+            return tuple(map(exactly, self.form.choices))
+        if self.form.kind == "N":
+            return (Shape((_SIGNS,), _SIGNS),)
+        return (_shape_of(self.form) or self._anything(),)
+
+    def _anything(self) -> Shape:
+        chars: Charset = (("\0", _LAST),)
+        if len(self.follow) == 1:
+            below, above = chr(max(ord(self.follow) - 1, 0)), chr(ord(self.follow) + 1)
+            chars = (("\0", below), (above, _LAST))
+        return Shape((chars,), chars)
+
+    @property
+    def encoding(self) -> str:
+        return f"{self.form.text} as it is" + f", {self.width} digits" * bool(self.width)
+
+
+def _is_epoch(value: object) -> bool:
+    """Whether a number is a time: all of the years 2001 to 2286 have one number of digits."""
+    return isinstance(value, datetime)
+
+
+def _shape_of(form: Form) -> Shape | None:
+    """The shape of texts of fixed width: times and UUIDs."""
+    for sample in (datetime(2000, 1, 1, tzinfo=UTC), date(2000, 1, 1)):
+        try:
+            text = form.dump(sample)
+        except Refused:
+            continue
+        return like(text)
+    try:
+        text = form.dump(UUID(int=0))
+    except Refused:
+        return None
+    return Shape(tuple(HEX if char == "0" else exactly(char).head[0] for char in text))
+
+
+def padded(form: Form, follow: str, format_: str) -> VerbatimKey:
+    """The key type of a number with a format such as ``08``, eight digits.
+
+    Raises:
+        Refused: the format is another.
+    """
+    if form.kind != "N" or not re.fullmatch(r"0[1-9][0-9]?", format_, re.ASCII):
+        raise Refused(f"{format_!r} is not a format of keys as they are; use none, or 08 for a number of 8 digits")
+    return VerbatimKey(form, follow, int(format_))
+
+
+@frozen
+class NumberKey(KeyType):
+    """The number in a key attribute of type N, alone in its template."""
+
+    form: Form
+
+    def encode(self, value: Any) -> str:
+        return number_text(self.form.dump(value))
+
+    def place(self, value: Any) -> Place:
+        return Place(number_text(self.form.dump(value)))
+
+    def shapes(self) -> tuple[Shape, ...]:
+        return (Shape((_NUMBERS,), _NUMBERS),)
+
+    @property
+    def encoding(self) -> str:
+        return f"{self.form.text} as a number"
+
+
+@frozen
+class BinaryKey(KeyType):
+    """The bytes in a key attribute of type B, alone in their template, as hexadecimal digits."""
+
+    form: Form
+
+    def encode(self, value: Any) -> str:
+        text = self.head(value)
+        if not text:
+            raise Refused("it is empty; give one byte or more")
+        return text
+
+    def place(self, value: Any) -> Place:
+        text = self.head(value)
+        return Place(text) if text else BELOW
+
+    def head(self, value: Any) -> str | None:
+        made: bytes = self.form.dump(value)
+        return made.hex()
+
+    def shapes(self) -> tuple[Shape, ...]:
+        return (Shape((HEX, HEX), HEX),)
+
+    @property
+    def encoding(self) -> str:
+        return f"{self.form.text} as bytes"
+
+
+_NUMBERS: Final[Charset] = (*DIGITS, (".", "."), ("n", "p"), ("~", "~"))
+_NINES: Final = str.maketrans("0123456789", "9876543210")
+_SCALE: Final = 200
+
+
+def number_text(number: int | Decimal) -> str:
+    """A text of a number of at most 38 digits; texts sort as the numbers do: ``p201.42`` is 42."""
+    sign, digits, exponent = Decimal(number).as_tuple()
+    text = "".join(map(str, digits)).lstrip("0")
+    if not text:
+        return "o"
+    scale = _SCALE + int(exponent) + len(text) - 1
+    text = text.rstrip("0")
+    if not sign:
+        return f"p{scale:03}.{text}"
+    return f"n{999 - scale:03}.{text.translate(_NINES)}~"
+
+
+def number_of(text: str) -> int | Decimal:
+    """The number of a text of `number_text`.
+
+    Raises:
+        ValueError: it is another text.
+    """
+    if text == "o":
+        return 0
+    found = re.fullmatch(r"([np])([0-9]{3})\.([0-9]+)(~?)", text, re.ASCII)
+    if found is None or (found[1] == "n") is not bool(found[4]):
+        raise ValueError(text)
+    scale, digits = int(found[2]), found[3]
+    if found[1] == "n":
+        scale, digits = 999 - scale, digits.translate(_NINES)
+    number = Decimal((found[1] == "n", tuple(map(int, digits)), scale - _SCALE - len(digits) + 1))
+    return int(number) if number == number.to_integral_value() else number
