@@ -44,7 +44,7 @@ def native_text(value: Value, kind: str) -> str:
         return value.hex()
     if kind == "S" and isinstance(value, str):
         return value
-    raise TypeError(f"{value!r} is no key of type {kind}")
+    raise TypeError(f"{value!r} is not a key of type {kind}")
 
 
 @frozen

@@ -32,7 +32,7 @@ from odm.schema.entity import EntitySchema, Key, KeyPart
 
 @frozen(slots=False)
 class WriteConditions:
-    """Translates the conditions of a write of one item, whose key tells the fields that stand in it.
+    """Translates the conditions of a write of one item, whose key has the fields that stand in it.
 
     Attributes:
         table: the table.
@@ -103,7 +103,7 @@ class WriteConditions:
         return And((Exists(self._there), Missing(self._there)))
 
     def _of_key(self, condition: Condition, parts: dict[str, KeyPart]) -> Condition:
-        """A condition on fields that the key tells: it holds or not for every item there is."""
+        """A condition on fields that the key contains: it holds or not for every item there is."""
         if {path.root for path in paths(condition)} != parts.keys():
             raise BadValue(f"the condition {condition} compares a part of the key with an attribute: write its value")
         item: dict[str, object] = {}

@@ -10,6 +10,7 @@ from odm.backends.dynamodb.described import native_value
 from odm.backends.dynamodb.described_conditions import reading_filter
 from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer, translated
 from odm.backends.dynamodb.expressions import Expressions
+from odm.backends.dynamodb.loading import AttributesItem
 from odm.backends.dynamodb.native import Call, Native, Steps
 from odm.backends.dynamodb.projections import entries_of, needs_items, whole_items
 from odm.backends.dynamodb.ranges import native_bounds
@@ -125,7 +126,9 @@ def _get(layout: Layout, request: req.Get) -> Steps[Item | None]:
     item = response["Item"]
     if type(item) is not dict:
         raise TypeError(f"its Item is a {type(item).__name__}")
-    return layout.item(item)
+    if layout.described is not None:
+        return layout.item(item)
+    return AttributesItem(item, layout.hidden, layout.loader)
 
 
 def _query(layout: Layout, request: req.Query, attempts: Attempts) -> Steps[req.Page]:

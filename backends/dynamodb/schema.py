@@ -17,7 +17,7 @@ from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Options, Provisio
 from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem, NativeItems
 from odm.errors import BadValue, SchemaError
 from odm.keys import Kind
-from odm.schema.checks import NAMES, is_name
+from odm.schema.checks import NAMES, is_index_name, is_name
 from odm.schema.described import names_of
 from odm.schema.model import Schema
 
@@ -89,7 +89,16 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
         SchemaError: DynamoDB does not allow the name of the table or of an index.
         BadValue: the options set the capacity of an index that does not exist or is local.
     """
-    _check_name("table", schema.name, "rename it in Table(...)")
+    if not is_name(schema.name):
+        raise SchemaError(
+            f"DynamoDB does not allow the table name {schema.name!r}, only {NAMES}: rename it in Table(...)"
+        )
+    for index in schema.indexes:
+        if not is_index_name(index):
+            raise SchemaError(
+                f"DynamoDB does not allow the index name {index!r}, only {NAMES}: name it with "
+                f"AccessPattern(..., index=...) in table {schema.name!r}"
+            )
     _check_capacity(schema, options)
     return Layout(
         table=schema.name,
@@ -211,8 +220,3 @@ def _check_capacity(schema: Schema, options: Options) -> None:
                 f"billing=Provisioned(indexes=...) names {index!r}, but the global indexes of table {schema.name!r} "
                 f"are {', '.join(paid) or 'none'}; a local index shares the capacity of the table"
             )
-
-
-def _check_name(what: str, name: str, fix: str) -> None:
-    if not is_name(name):
-        raise SchemaError(f"DynamoDB does not allow the {what} name {name!r}, only {NAMES}: {fix}")

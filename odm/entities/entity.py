@@ -50,7 +50,7 @@ class Entity(ReferringModel):
     it when you rename the class. ``version=`` is the version of the stored form; see `odm.upgrade`. ``keep=`` is the
     number of the entity's items to keep in each partition: after a write, the oldest items beyond it are deleted. The
     newest item is the last in sort order, or the first if the sort key begins with a ``:desc`` field. ``match=`` is the
-    condition that tells the items of this entity from others in a table that exists, as in
+    condition that distinguishes the items of this entity from others in a table that exists, as in
     ``match=field("kind") == "invoice"``.
     """
 

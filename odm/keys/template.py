@@ -153,7 +153,7 @@ class Template:
             self._write(slot, values[slot.name])
 
     def read(self, text: str) -> dict[str, Any] | None:
-        """The stored values of the fields that a key as it is contains; None if it is no key of this template."""
+        """The stored values of the fields that a key as it is contains; None if it is not a key of this template."""
         found: dict[str, Any] = {}
         at = 0
         for part in self.parts:

@@ -1,7 +1,7 @@
 """Checks over compiled entities: names that are already in use, indexes, and entities whose keys can be equal."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, combinations
 
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, is_attribute_name
@@ -166,18 +166,23 @@ def _check_attribute_names(schema: Schema) -> None:
             )
 
 
+def check_key_names(table: str, entities: Iterable[EntitySchema], keys: tuple[str, ...]) -> None:
+    """Check that a table with one key attribute needs only one."""
+    for entity in entities:
+        if len(keys) == 1 and entity.primary.sort is not None:
+            raise SchemaError(
+                f"{entity.name}.{entity.primary.name} has a sort template, but Table({table!r}) has one key attribute: "
+                "name two in keys=(...), or drop the template"
+            )
+
+
 def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mapping[str, tuple[str, ...]]) -> None:
     """Check ``Table(index_keys=...)``: its indexes exist, and their names are not reserved."""
-    for name, attributes in keys.items():
+    for name in keys:
         if name not in indexes:
             raise SchemaError(
                 f"Table({table!r}): index_keys names {name!r}, but no pattern has this index; there are "
                 f"{', '.join(indexes) or 'none'}; give the pattern the name with AccessPattern(..., index={name!r})"
-            )
-        if indexes[name].local and len(attributes) == 1:
-            raise SchemaError(
-                f"Table({table!r}): index_keys gives the local index {name!r} one attribute, but a local index has the "
-                "partition key of the table and a sort key of its own: name both"
             )
     for name in (key for names in keys.values() for key in names):
         if name.startswith("_"):

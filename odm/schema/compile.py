@@ -6,7 +6,7 @@ Each step works on one entity; the checks that need several entities are in `odm
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from attrs import Factory, evolve, frozen
+from attrs import Factory, asdict, evolve, frozen
 from pydantic.errors import PydanticUndefinedAnnotation
 
 from odm.codec import TAG, TTL_ATTRIBUTE, EntityCodec, compile_codec
@@ -20,6 +20,7 @@ from odm.schema.checks import (
     check_entity,
     check_index_keys,
     check_indexes,
+    check_key_names,
     check_keys,
     check_local,
     is_shared,
@@ -76,28 +77,12 @@ def compile_schema(
                 f"give one of them another with class {cls.__name__}(Entity, table=..., tag=...)"
             )
         compiled[tag] = _compile_entity(cls, tag, declared[cls], style, hash_only=hash_only)
-    if len(style.keys) == 1 and not hash_only:
-        one = next(entity for entity in compiled.values() if entity.primary.sort is not None)
-        raise SchemaError(
-            f"{one.name}.{one.primary.name} has a sort template, but Table({name!r}) has one key attribute: name two "
-            "in keys=(...), or drop the template"
-        )
+    check_key_names(name, compiled.values(), style.keys)
     shared = _mark_shared(compiled)
     indexes = _indexes(shared, style.index_keys)
     check_index_keys(name, indexes, style.index_keys)
     schema = describe(
-        Schema(
-            name,
-            shared,
-            indexes,
-            keys=style.keys,
-            hash_only=hash_only,
-            row_key_join=style.row_key_join,
-            exclusive=style.exclusive,
-            verbatim=style.verbatim,
-            tag=style.tag,
-            ttl=style.ttl,
-        )
+        Schema(name, shared, indexes, hash_only=hash_only, **asdict(style, filter=lambda a, _: a.name != "index_keys"))
     )
     check_keys(schema)
     check_indexes(schema, style.index_keys)

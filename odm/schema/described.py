@@ -34,22 +34,22 @@ def forms_of(codec: EntityCodec) -> dict[str, Form]:
 
 
 def _form(type_: StoredType) -> Form | None:
-    inner = bare(type_)
-    kinds = inner.kinds - NULL
+    plain = bare(type_)
+    kinds = plain.kinds - NULL
     if len(kinds) != 1 or not kinds <= _KINDS.keys():
         return None
     [kind] = kinds
 
     def dump(value: object) -> object:
         try:
-            return inner.dump(value)
+            return plain.dump(value)
         except Unfit as unfit:
             raise Refused(f"it {unfit.reason}") from None
 
     choices: tuple[str, ...] = ()
-    if isinstance(inner, EnumType | LiteralType) and kind == "S":
-        choices = tuple(stored for _, stored in inner.loaded)
-    return Form(_KINDS[kind], dump, inner.load, inner.text, getattr(inner, "ordered", True), choices)
+    if isinstance(plain, EnumType | LiteralType) and kind == "S":
+        choices = tuple(stored for _, stored in plain.loaded)
+    return Form(_KINDS[kind], dump, plain.load, plain.text, getattr(plain, "ordered", True), choices)
 
 
 def is_native(template: str, attribute: str | None, codec: EntityCodec, forms: Mapping[str, Form]) -> Kind | None:
@@ -103,13 +103,13 @@ def describe(schema: Schema) -> Schema:
                     f"{use.pattern.full_name}: the key attribute {use.attribute!r} is of type {kind} here, and of type "
                     f"{types[use.attribute]} in another pattern: a key attribute has one type"
                 )
-        _check_uses(entity, uses)
+        _check_uses(entity, uses, schema.keys)
         _check_fields(schema, entity, uses)
         entities[tag] = evolve(entity, key_only=_key_only(schema, entity, uses)) if schema.verbatim else entity
     return evolve(schema, entities=entities, types=types)
 
 
-def _check_uses(entity: EntitySchema, uses: list[Use]) -> None:
+def _check_uses(entity: EntitySchema, uses: list[Use], keys: tuple[str, ...]) -> None:
     """Check that an attribute that is used several times has one template, and is there whenever it is needed."""
     for one, other in combinations(uses, 2):
         if one.attribute != other.attribute or one.pattern is other.pattern:
@@ -120,8 +120,7 @@ def _check_uses(entity: EntitySchema, uses: list[Use]) -> None:
                 f'{where}, as "{one.template.text}" and as "{other.template.text}": an attribute has one value, so '
                 "write the same template, or name another attribute in Table(index_keys=...)"
             )
-        primary = "primary" in (one.pattern.kind, other.pattern.kind)
-        if not primary and not one.template.native and _presence(entity, one) != _presence(entity, other):
+        if one.attribute not in keys and not one.template.native and _presence(entity, one) != _presence(entity, other):
             raise SchemaError(
                 f"{where}, but an item can be in one index and not in the other: let both have the same fields that "
                 "may be None, and the same when="
@@ -198,7 +197,7 @@ def _tells(template: Template, name: str) -> bool:
 
 
 def check_alike(table: str, one: EntitySchema, other: EntitySchema, *, tagged: bool) -> None:
-    """Check two entities whose keys can be equal: a tag or their match= must tell their items apart.
+    """Check two entities whose keys can be equal: a tag or their match= must distinguish their items.
 
     Raises:
         SchemaError: an item could be of both.
@@ -213,9 +212,9 @@ def check_alike(table: str, one: EntitySchema, other: EntitySchema, *, tagged: b
     if not tagged:
         raise SchemaError(
             f"in table {table!r} an item of {one.name} and one of {other.name} can have the same key: "
-            f"{one.name}.{one.primary.text} and {other.name}.{other.primary.text}, so they cannot be told apart: give "
-            f"both classes a condition with match=, as in class {one.name}(Entity, table=..., "
-            'match=field("kind") == "..."), or name the attribute that tells them apart in Table(tag=...)'
+            f"{one.name}.{one.primary.text} and {other.name}.{other.primary.text}, so they cannot be distinguished: "
+            f"give both classes a condition with match=, as in class {one.name}(Entity, table=..., "
+            'match=field("kind") == "..."), or name the attribute that distinguishes them in Table(tag=...)'
         )
 
 

@@ -139,7 +139,7 @@ class PatternSchema:
 
 @frozen
 class KeyPart:
-    """A field that is no attribute of its own: a part of a key, from which it is read.
+    """A field that is not an attribute of its own: a part of a key, from which it is read.
 
     Attributes:
         field: its name.

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from threading import Lock, RLock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.attributes import is_attribute_name
@@ -32,7 +32,7 @@ class Table:
             the index followed by ``pk`` and ``sk``.
         key_style: "escaped": keys sort as the values of their fields, whatever these contain. "verbatim": keys as other
             programs write them: any separators, and text as it is, which a value must not break. Then a field of a key
-            is no attribute of its own, unless ``Stored("name")`` names one.
+            is not an attribute of its own, unless ``Stored("name")`` names one.
         tag: the attribute that names the entity of an item on DynamoDB. None: items have none, and an entity is known
             by the form of its keys, or by ``match=`` of its class.
         ttl: the attribute with the expiry of items on DynamoDB, in epoch seconds. Default: ``_ttl``.
@@ -61,26 +61,22 @@ class Table:
     ) -> None:
         if not isinstance(name, str) or not is_name(name):
             raise SchemaError(f"Table({name!r}): a name has {NAMES}")
-        if row_key_join not in ("#", "##"):
-            raise SchemaError(f"Table({name!r}): row_key_join is '#' or '##', not {row_key_join!r}")
-        if exclusive not in (True, False):
-            raise SchemaError(f"Table({name!r}): exclusive is True or False, not {exclusive!r}")
-        if key_style not in ("escaped", "verbatim"):
-            raise SchemaError(f"Table({name!r}): key_style is 'escaped' or 'verbatim', not {key_style!r}")
+        _check_choice(name, "row_key_join", row_key_join, "#", "##")
+        _check_choice(name, "exclusive", exclusive, True, False)
+        _check_choice(name, "key_style", key_style, "escaped", "verbatim")
         self.name = name
         self.exclusive = exclusive
-        unused = "(the second is not used if no primary key has a sort template)"
         self._style = Style(
-            _names(keys, f"Table({name!r}): keys takes one or two attribute names, partition and sort {unused}"),
+            _names(keys, f"Table({name!r}): keys {_TAKES} {_UNUSED}"),
             {
-                index: _names(names, f"Table({name!r}): index_keys[{index!r}] takes one or two attribute names")
+                index: _names(names, f"Table({name!r}): index_keys[{index!r}] {_TAKES}")
                 for index, names in index_keys.items()
             },
             row_key_join,
             exclusive,
             key_style == "verbatim",
-            _attribute(name, "tag", tag, TAG) if tag is not None else None,
-            _attribute(name, "ttl", ttl, TTL_ATTRIBUTE) if ttl is not None else TTL_ATTRIBUTE,
+            None if tag is None else _attribute(name, "tag", tag, TAG),
+            TTL_ATTRIBUTE if ttl is None else _attribute(name, "ttl", ttl, TTL_ATTRIBUTE),
         )
         self._entities: list[tuple[type[Entity], str]] = []
         self.newest: Schema | None = (
@@ -172,6 +168,15 @@ def compiled(entity: type) -> EntityView:
     if table is None:
         raise SchemaError(f"{entity.__name__} has no table of its own: declare class {entity.__name__}(..., table=...)")
     return table.compile().entity(entity)
+
+
+_TAKES: Final = "takes one or two attribute names, partition and sort"
+_UNUSED: Final = "(the second is not used if no primary key has a sort template)"
+
+
+def _check_choice(table: str, option: str, given: object, *choices: object) -> None:
+    if given not in choices:
+        raise SchemaError(f"Table({table!r}): {option} is {' or '.join(map(repr, choices))}, not {given!r}")
 
 
 def _names(names: Sequence[str], takes: str) -> tuple[str, ...]:

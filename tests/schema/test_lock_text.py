@@ -163,7 +163,7 @@ def test_no_difference_is_overlooked() -> None:
         ("{}", "at format"),
         ('{"format": "new", "tables": {}}', "at format"),
         ('{"format": 1}', "at tables"),
-        ('{"format": 1, "tables": {"shop": {"keys": ["pk"], "entities": {}}}}', "at tables.shop.keys"),
+        ('{"format": 1, "tables": {"shop": {"keys": "pk", "entities": {}}}}', "at tables.shop.keys"),
         ('{"format": 1, "tables": {}, "more": 1}', "at more"),
     ],
 )
@@ -431,11 +431,13 @@ def test_equal_encodings_write_values_alike(low: int, high: int, other_low: int,
 
 
 KNOWN = {
-    Schema: {"name", "prefix", "entities", "indexes", "keys", "hash_only", "row_key_join", "exclusive"},
+    Schema: {"name", "prefix", "entities", "indexes", "keys", "hash_only", "row_key_join", "exclusive"}
+    | {"verbatim", "tag", "ttl", "types"},
     EntitySchema: {
         *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
         "columns",
         "companions",
+        *("match", "key_only"),
     },
     PatternSchema: {
         *("entity", "name", "kind", "index", "partition", "sort", "when", "shared", "shards", "hashed"),

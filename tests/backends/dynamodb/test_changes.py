@@ -106,8 +106,9 @@ def test_an_index_needs_key_attributes_of_type_string() -> None:
     table["AttributeDefinitions"].append({"AttributeName": "by_datesk", "AttributeType": "N"})
     refused, *others = said(shop(None, "by_date"), table)
     assert refused == (
-        "refused   index 'by_date': index 'by_date' of table 'shop' needs the key attributes by_datepk, by_datesk as "
-        "text, and by_datesk is of type N in another index: choose other attributes in Table(..., index_keys=...)"
+        "refused   index 'by_date': index 'by_date' of table 'shop' needs the key attributes by_datepk (S), "
+        "by_datesk (S), and by_datesk is of type N in another index: choose other attributes in "
+        "Table(..., index_keys=...)"
     )
     assert [line.split()[0] for line in others] == ["add", "extra"]
 
