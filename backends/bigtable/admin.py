@@ -12,6 +12,7 @@ from odm.backends.bigtable.native import ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.repair import missing
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.backends.bigtable.tables import apply, plan
+from odm.backends.bigtable.verbatim import stored_key, with_row_keys
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError
@@ -49,7 +50,7 @@ class Admin:
         Raises:
             BackendError: the tables cannot be described or read.
         """
-        schema = self._schema
+        schema = with_row_keys(self._schema)
         changes = run(plan(schema, self._retry), self._call)
         if not sample or any(change.what == f"table {schema.name!r}" for change in changes):
             return Survey(changes)  # the table does not exist, or belongs to another program
@@ -121,4 +122,5 @@ def _stored(schema: Schema, form: Form, row: Row) -> Stored | None:
     if found is None:
         return None
     key = key_of(schema, row.text, str(found.item.get(TAG, ""))) or Key(row.text)
-    return Stored(key, found.item, {entry.index: entry.key for entry in found.entries})
+    entries = {entry.index: stored_key(schema, entry.key) for entry in found.entries}
+    return Stored(stored_key(schema, key), found.item, entries)

@@ -26,6 +26,11 @@ def escape(value: str) -> str:
     return _TO_ESCAPE.sub(_escaped, value)
 
 
+def unescape(text: str) -> str:
+    """The text of an escaped form, the opposite of `escape`."""
+    return text if "$" not in text else re.sub(r"\$(.)", lambda found: chr(ord(found[1]) - 0x30), text, flags=re.DOTALL)
+
+
 def _escaped(found: re.Match[str]) -> str:
     char = found[0]
     if char > "$":

@@ -135,6 +135,7 @@ def item_update(  # the arguments of an update
     lowered = codec.lower_actions(actions)
     check_steps(entity, lowered)
     roots = {action.path.root for action in lowered}
+    _check_match(entity, roots)
     known = {a.path.root: _outcome(a) for a in lowered if isinstance(a, Set | Remove) and len(a.path.segments) == 1}
     touched = tuple(p for p in entity.patterns.values() if roots & set(_attributes(entity, p)))
     from_key = _from_key(target)
@@ -169,6 +170,16 @@ def _check_call(entity: EntitySchema, actions: Sequence[Action]) -> None:
             )
         if root == entity.revision:
             raise BadValue(f"{entity.name}.{root} is the Revision, which odm counts by itself: leave it out")
+
+
+def _check_match(entity: EntitySchema, roots: Collection[str]) -> None:
+    """Refuse an update of what distinguishes the entity: the item would become one of another."""
+    for path in () if entity.match is None else paths(entity.match):
+        if path.root in roots:
+            raise BadValue(
+                f"{entity.name}: {path.root!r} is part of match= of the class, so an update of it would make the item "
+                "one of another entity: delete the item and put the other one"
+            )
 
 
 def _check_expressions(context: Context, change: ItemUpdate) -> None:

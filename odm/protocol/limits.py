@@ -14,7 +14,7 @@ from attrs import frozen
 
 from odm.codec import TAG, Draft
 from odm.errors import BadValue, ItemTooLarge, KeyValueError
-from odm.expressions.evaluate import kind_of
+from odm.expressions.evaluate import holds, kind_of
 from odm.expressions.nodes import (
     Action,
     AddTo,
@@ -111,11 +111,17 @@ def check_item(
         local: the local indexes, each with the attributes that it holds; see `Local`.
 
     Raises:
-        BadValue: a key in a dict exceeds its limit (portably 65,535 bytes).
+        BadValue: a key in a dict exceeds its limit (portably 65,535 bytes), or the item does not fit the condition that
+            distinguishes the entity, ``match=``.
         KeyValueError: a partition key is empty.
         ItemTooLarge: a key or the item exceeds its limit. The size of an item (portably 400 KB) includes its names,
             its keys and its copies in local indexes.
     """
+    if entity is not None and entity.match is not None and not holds(entity.match, item):
+        raise BadValue(
+            f"the {entity.name} under {key} does not fit match= of its class, {entity.match}, so it would not be read "
+            "as one: give its fields the values that the condition asks for"
+        )
     written = _written_at_most(item)
     if written > MAP_KEY_BYTES and (entity is None or entity.codec.nests):
         check_map_keys(item.values(), f"the {item.get(TAG, 'item')} under {key}", limits)

@@ -26,6 +26,7 @@ from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
 from odm.testing.suite.copying import TestBatchInProcedures, TestPutRaw, TestScanPages
 from odm.testing.suite.counters import TestCounter, TestCounterPut
 from odm.testing.suite.deletes import TestConditionalDelete, TestDelete, TestDeleteAll
+from odm.testing.suite.described import TestDescribed
 from odm.testing.suite.errors import TestErrors, TestStores, TestTables
 from odm.testing.suite.expression_limits import TestExpressionLimits
 from odm.testing.suite.gets import TestGet, TestGetMany
@@ -109,6 +110,7 @@ __all__ = [
     "TestDelete",
     "TestDeleteAll",
     "TestDescending",
+    "TestDescribed",
     "TestErrors",
     "TestExpiredReads",
     "TestExpiredWrites",

@@ -1,0 +1,107 @@
+"""Keys of tables with keys as they are: on Bigtable, each part of such a key is one escaped component.
+
+So no text of a key contains the separators of row keys, and keys sort as before; see `odm.keys.text`.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import singledispatch
+from typing import Any
+
+from attrs import evolve
+
+from odm.backends.bigtable.native import Steps
+from odm.keys.text import escape, unescape
+from odm.protocol import requests as req
+from odm.schema.entity import Key
+from odm.schema.model import Schema
+from odm.schema.row_keys import UNAMBIGUOUS
+
+
+def has_verbatim_keys(schema: Schema) -> bool:
+    """Whether a key of the table is not escaped."""
+    return any(template.verbatim for entity in schema.entities.values() for template in entity.templates)
+
+
+def with_row_keys(schema: Schema) -> Schema:
+    """The schema with the separator that such keys need."""
+    return evolve(schema, row_key_join=UNAMBIGUOUS) if has_verbatim_keys(schema) else schema
+
+
+def steps_of(steps: Callable[[req.Request], Steps[Any]], request: req.Request) -> Steps[Any]:
+    """The steps of a request with escaped keys; the keys of the response are as they are."""
+    response = yield from steps(escaped(request))
+    if isinstance(response, req.Page):
+        return evolve(
+            response,
+            positions=[_position(position, unescape) for position in response.positions],
+            next=response.next and _position(response.next, unescape),
+            entries=[_entries(entries, unescape) for entries in response.entries],
+        )
+    return response
+
+
+def stored_key(schema: Schema, key: Key) -> Key:
+    """The key of a row, as the models make it."""
+    return _key(key, unescape) if has_verbatim_keys(schema) else key
+
+
+@singledispatch
+def escaped(request: Any) -> Any:
+    """The request with escaped keys."""
+    return request
+
+
+def _key(key: Key, change: Callable[[str], str]) -> Key:
+    # The key of a scan is a whole row key.
+    partition, _, sort = key.partition.partition(UNAMBIGUOUS) if change is unescape else (key.partition, "", "")
+    return Key(change(partition), change(key.sort or sort))
+
+
+def _position(position: req.Position, change: Callable[[str], str]) -> req.Position:
+    index_key = position.index_key
+    return req.Position(_key(position.key, change), None if index_key is None else _key(index_key, change))
+
+
+def _entries(entries: Any, change: Callable[[str], str]) -> dict[str, Any]:
+    return {index: None if key is None else _key(key, change) for index, key in entries.items()}
+
+
+@escaped.register
+def _(request: req.Get | req.Delete | req.Check) -> Any:
+    return evolve(request, key=_key(request.key, escape))
+
+
+@escaped.register
+def _(request: req.Put | req.Update) -> Any:
+    return evolve(request, key=_key(request.key, escape), entries=_entries(request.entries, escape))
+
+
+@escaped.register
+def _(request: req.BatchGet) -> Any:
+    return evolve(request, keys=tuple(_key(key, escape) for key in request.keys))
+
+
+@escaped.register
+def _(request: req.Transact | req.BatchWrite) -> Any:
+    operations: Iterable[Any] = request.operations
+    return evolve(request, operations=tuple(map(escaped, operations)))
+
+
+@escaped.register
+def _(request: req.Query) -> Any:
+    return evolve(
+        request,
+        partition=escape(request.partition),
+        lo=escape(request.lo),
+        hi=None if request.hi is None else escape(request.hi),
+        after=request.after and _position(request.after, escape),
+    )
+
+
+@escaped.register
+def _(request: req.Scan) -> Any:
+    if request.after is None:
+        return request
+    key = _key(request.after.key, escape)
+    row_key = f"{key.partition}{UNAMBIGUOUS}{key.sort}" if key.sort else key.partition
+    return evolve(request, after=req.Position(Key(row_key)))
