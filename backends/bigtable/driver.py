@@ -42,7 +42,7 @@ from odm.backends.bigtable.rehearsal import rehearse
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS, Retry
 from odm.backends.bigtable.rows import RowMerger
-from odm.backends.bigtable.verbatim import has_verbatim_keys, steps_of, with_row_keys
+from odm.backends.bigtable.verbatim import steps_of, with_row_keys
 from odm.backends.bigtable.wire import Message, Wire
 from odm.backends.bigtable.writer import now_micros
 from odm.codec import EntityCodec
@@ -80,7 +80,7 @@ class BigtableConnection(Connection[Native]):
         self._retry_policy = DEFAULT_POLICY
         self._retry = retry or usual_retry(settings.emulator)
         self._procedures = Procedures(with_row_keys(schema), self._retry, now)
-        self._verbatim = has_verbatim_keys(schema)
+        self._verbatim = schema.has_verbatim_keys
         instance = f"projects/{settings.project}/instances/{settings.instance}"
         self._wire = Wire(instance, settings.app_profile or "")
         self._indexes = {index_table(schema.name, name): name for name in schema.indexes}

@@ -5,7 +5,6 @@ import re
 from odm.backends.bigtable.columns import SIDE_COLUMNS
 from odm.backends.bigtable.entries import check_entries, index_table
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, CreateTable
-from odm.backends.bigtable.verbatim import has_verbatim_keys
 from odm.errors import SchemaError
 from odm.schema.entity import EntitySchema
 from odm.schema.model import IndexSchema, Schema
@@ -31,7 +30,7 @@ def check(schema: Schema) -> None:
         _check_index(schema, index)
     for entity in schema.entities.values():
         _check_names(entity)
-    if has_verbatim_keys(schema):
+    if schema.has_verbatim_keys:
         return  # each part of a key is one component
     for found in find_ambiguities(schema):
         raise SchemaError(f"table {schema.name!r}: {found.what}: {found.fix}")
@@ -54,7 +53,7 @@ def _check_index(schema: Schema, index: IndexSchema) -> None:
             f"{len(table)} characters; Bigtable allows 50 letters, digits, '_', '-' and '.': give the index a shorter "
             "name with index=..., or the table a shorter name (a store's prefix counts)"
         )
-    if not has_verbatim_keys(schema):
+    if not schema.has_verbatim_keys:
         check_entries(schema.name, index)
 
 

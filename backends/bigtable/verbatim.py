@@ -17,14 +17,9 @@ from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
 
 
-def has_verbatim_keys(schema: Schema) -> bool:
-    """Whether a key of the table is not escaped."""
-    return any(template.verbatim for entity in schema.entities.values() for template in entity.templates)
-
-
 def with_row_keys(schema: Schema) -> Schema:
     """The schema with the separator that such keys need."""
-    return evolve(schema, row_key_join=UNAMBIGUOUS) if has_verbatim_keys(schema) else schema
+    return evolve(schema, row_key_join=UNAMBIGUOUS) if schema.has_verbatim_keys else schema
 
 
 def steps_of(steps: Callable[[req.Request], Steps[Any]], request: req.Request) -> Steps[Any]:
@@ -42,7 +37,7 @@ def steps_of(steps: Callable[[req.Request], Steps[Any]], request: req.Request) -
 
 def stored_key(schema: Schema, key: Key) -> Key:
     """The key of a row, as the models make it."""
-    return _key(key, unescape) if has_verbatim_keys(schema) else key
+    return _key(key, unescape) if schema.has_verbatim_keys else key
 
 
 @singledispatch

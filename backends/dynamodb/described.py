@@ -107,6 +107,13 @@ class Described:
         values.pop(TAG, None)
         return values if tag is None or items == found else {**values, TAG: tag}
 
+    def shadowed(self, attributes: Attributes) -> list[tuple[str, str]]:
+        """The entity and each field that the models take from the key, though the item has an attribute of the name."""
+        entity = self.schema.entities.get(str(self.item(attributes).get(TAG)))
+        if entity is None:
+            return []
+        return [(entity.name, part.field) for stored, part in entity.key_only.items() if stored in attributes]
+
     def _matches(self, item: Item) -> bool:
         match = self._kinds[item[TAG]].entity.match
         return match is None or holds(match, item)

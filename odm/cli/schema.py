@@ -1,6 +1,7 @@
 """`odm schema`: the compiled key schema of a table, for people and as JSON."""
 
 import json
+from collections.abc import Iterator
 
 from typer import echo
 
@@ -42,6 +43,30 @@ def show_schema(target: str, *, as_json: bool) -> None:
         console, "Patterns", ("pattern", "index", "partition", "sort", "shards", "only when", "example key"), patterns
     )
     show_table(console, "Indexes", ("index", "kind", "patterns", "holds"), _indexes(schema))
+    for note in _notes(schema):
+        console.print(note, soft_wrap=True)
+
+
+def _notes(schema: Schema) -> Iterator[str]:
+    """What differs from odm's own tables, in a table that other programs made."""
+    if schema.verbatim:
+        yield (
+            "Keys as they are: they sort as text, so a number without padding has no range, and a value that contains "
+            "the literal behind its placeholder is refused."
+        )
+    if schema.tag is None:
+        yield "Items have no tag: their entity is known by the form of their keys, or by match= of the class."
+    elif schema.described:
+        yield f"The attribute {schema.tag} names the entity of an item."
+    for entity in schema.entities.values():
+        if entity.match is not None:
+            yield f"{entity.name}: only items with {entity.match}."
+        if entity.key_only:
+            names = ", ".join(part.field for part in entity.key_only.values())
+            yield f"{entity.name}: read from keys and not stored as attributes: {names}."
+        natives = sorted({t.fields[0] for t in entity.templates if t.native})
+        if natives:
+            yield f"{entity.name}: key attributes themselves: {', '.join(natives)}."
 
 
 def _entity(entity: EntitySchema) -> tuple[str, ...]:

@@ -29,15 +29,20 @@ def collection(of: Query[Entity], *, prefix: bool = False) -> Query[Entity]:
     """The item collection of a partition: the items of every entity in it, in sort order, in one query.
 
     Args:
-        of: a pattern call that names the partition, such as ``Customer.primary(customer_id="c1")``.
+        of: a pattern call that names the partition, such as ``Customer.primary(customer_id="c1")``. With conditions on
+            the fields of its sort key, ``Line.by_day(order="o1").where(Line.day >= monday)``, only items whose sort key
+            is in that range, of any entity.
         prefix: read only the item with that key and the items whose sort key begins with it.
 
     Raises:
-        BadValue: ``of`` is not a plain pattern call.
+        BadValue: ``of`` is not a pattern call, or has conditions together with ``prefix=True``.
     """
     if not isinstance(of, Query):
         such, given = (of.__name__, of.__name__) if isinstance(of, type) else ("Customer", repr(of))
         raise BadValue(f"collection() takes a pattern call, such as {such}.primary(...), not {given}")
-    if of.pattern is None or of.scope != "entity" or of.conditions:
-        raise BadValue(f"collection() takes a pattern call such as Customer.primary(customer_id=...), not {of}")
-    return evolve(of, scope="prefix" if prefix else "partition")
+    if of.pattern is None or of.scope != "entity" or (of.conditions and prefix):
+        raise BadValue(
+            f"collection() takes a pattern call such as Customer.primary(customer_id=...), with prefix=True without "
+            f"conditions, not {of}"
+        )
+    return evolve(of, scope="prefix" if prefix else "partition", conditions=(), within=of.conditions)

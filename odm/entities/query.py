@@ -51,6 +51,7 @@ class Query(Generic[E_co]):
         conditions: all must hold.
         descending: read from the end of the sort order.
         most: the maximum number of results, over all pages.
+        within: in a collection, the range of the sort key, as conditions on fields of the pattern.
     """
 
     entity: type[E_co]
@@ -60,6 +61,7 @@ class Query(Generic[E_co]):
     conditions: tuple[Condition, ...] = ()
     descending: bool = False
     most: int | None = None
+    within: tuple[Condition, ...] = ()
 
     def where(self, *conditions: Condition | bool) -> "Query[E_co]":
         """Keep results for which all the conditions hold.
@@ -111,6 +113,8 @@ class Query(Generic[E_co]):
     def __str__(self) -> str:
         values = ", ".join(f"{name}={shown(value)}" for name, value in self.values.items())
         text = f"{self.entity.__name__}.{self.pattern}({values})" if self.pattern else f"select({self.entity.__name__})"
+        if self.within:
+            text += f".where({', '.join(map(str, self.within))})"
         if self.scope != "entity":
             text = f"collection({text}{', prefix=True' if self.scope == 'prefix' else ''})"
         if self.conditions:

@@ -313,7 +313,7 @@ def _plan_collection(schema: Schema, entity: EntitySchema, query: Query[Any]) ->
                 f"{query}: a collection is a whole partition, so {extra[0]!r} has no meaning; leave it out, or say "
                 "prefix=True to read what is stored under that key"
             )
-        return plan
+        return _within(entity, plan) if query.within else plan
     if pattern.sort is None:
         return plan
     text = _encoded(pattern.sort, query.values) if set(pattern.sort.fields) <= set(query.values) else None
@@ -322,6 +322,26 @@ def _plan_collection(schema: Schema, entity: EntitySchema, query: Query[Any]) ->
         raise BadValue(f"{query}: prefix=True needs the whole key of an item; {lacking!r} is missing")
     # Keys below text + "$" are the text itself or continue with "#": values escape all lower characters.
     return evolve(plan, lo=text, hi=next_prefix(text if pattern.sort.verbatim else text + "#"))
+
+
+def _within(entity: EntitySchema, plan: Plan) -> Plan:
+    """The part of a collection whose sort key is in the range that conditions on the pattern's fields give."""
+    conditions = tuple(flatten(plan.query.within))
+    for condition in conditions:
+        entity.codec.lower(condition)  # raises if it does not fit the model
+    key_conditions = [one for one in map(key_condition_of, conditions) if one is not None]
+    fit = _fit(entity, plan.pattern, plan.query.values, key_conditions)
+    taken = [one.condition for one in (*fit.equal, *fit.ranged)]
+    sort = plan.pattern.sort
+    span = None if sort is None else sort.span(_leading(sort, fit.leading), fit.bounds)
+    rest = [condition for condition in conditions if not any(condition is one for one in taken)]
+    if span is None or rest or not span.exact:
+        raise BadValue(
+            f"{plan.query}: the range of a collection is one of sort keys, and {(rest or conditions)[0]} does not give "
+            f"one of {plan.pattern.text}: compare the first fields of the sort template, or put where() behind "
+            "collection() to filter the items"
+        )
+    return evolve(plan, lo=span.lo, hi=span.hi)
 
 
 def _lower_for_owner(schema: Schema, condition: Condition) -> Condition:

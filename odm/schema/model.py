@@ -98,6 +98,11 @@ class Schema:
         return self.verbatim or self.tag != TAG or self.ttl != TTL_ATTRIBUTE or natives
 
     @property
+    def has_verbatim_keys(self) -> bool:
+        """Whether a key of the table is not escaped."""
+        return any(template.verbatim for entity in self.entities.values() for template in entity.templates)
+
+    @property
     def has_ttl(self) -> bool:
         """Whether any entity has a TTL, so that the table needs the TTL attribute."""
         return any(entity.ttl for entity in self.entities.values())

@@ -34,7 +34,7 @@ class Ambiguity:
 
 def find_ambiguities(schema: Schema) -> Iterator[Ambiguity]:
     """The pairs of entities that make row keys ambiguous, in the order of declaration."""
-    if schema.hash_only or schema.row_key_join == UNAMBIGUOUS:
+    if schema.hash_only or schema.row_key_join == UNAMBIGUOUS or schema.has_verbatim_keys:
         return
     for one, other in combinations(schema.entities.values(), 2):
         a, b = one.primary.partition, other.primary.partition

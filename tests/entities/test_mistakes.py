@@ -153,7 +153,10 @@ def test_stored_without_a_name() -> None:
         ({"tabel": library}, "no option 'tabel': did you mean 'table'"),
         ({"table": library, "keeep": 3}, "no option 'keeep': did you mean 'keep'"),
         ({"table": library, "frosen": True}, "no option 'frosen': did you mean 'frozen'"),
-        ({"table": library, "x": 1}, "no option 'x': Options are table, tag, version, keep and those of pydantic"),
+        (
+            {"table": library, "x": 1},
+            "no option 'x': Options are table, tag, version, keep, match and those",
+        ),
     ],
     ids=str,
 )

@@ -64,4 +64,14 @@ class TestCollection:
         with pytest.raises(BadValue):
             offline.query(collection(Order.primary(customer_id="c"), prefix=True))
         with pytest.raises(BadValue):
-            collection(Order.primary(customer_id="c").where(Order.total > 1))
+            collection(Order.primary(customer_id="c").where(Order.order_id > "o"), prefix=True)
+
+    def test_of_a_range_of_sort_keys(self, db: Store) -> None:
+        fill(db, EVERYTHING)
+        some = Order.primary(customer_id="c").where(Order.order_id >= "o1")
+        assert list(db.query(collection(some))) == [ORDERS[2], *LINES, ORDERS[3]]
+        assert list(db.query(collection(some).reverse().limit(1))) == [ORDERS[3]]
+        assert list(db.query(collection(some).where(Order.total > 2))) == [ORDERS[3]]
+        assert walk(db, collection(some), 3) == [[ORDERS[2], *LINES], [ORDERS[3]]]
+        with pytest.raises(BadValue, match=r"range of a collection is one of sort keys, and total > 1"):
+            db.query(collection(Order.primary(customer_id="c").where(Order.total > 1)))

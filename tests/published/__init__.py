@@ -1,0 +1,1 @@
+"""Designs that other people published: their items are read, and written again, as they are."""
