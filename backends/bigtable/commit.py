@@ -115,7 +115,8 @@ class Work:
     @property
     def plain(self) -> bool:
         """Whether the write may be repeated: it has no condition, and its result does not depend on the stored item."""
-        return self.request.condition is None and not isinstance(self.request, Update)
+        merges = isinstance(self.request, Put) and self.request.known is not None
+        return self.request.condition is None and not isinstance(self.request, Update) and not merges
 
     @property
     def once(self) -> bool:

@@ -61,7 +61,7 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
             return Written()
         case Put():
             return RowChange(
-                item=request.item, entries=request.entries, guards=guards(writer, request, row_key, before)
+                item=request.over(item), entries=request.entries, guards=guards(writer, request, row_key, before)
             )
         case Delete():
             if before is None:

@@ -89,6 +89,8 @@ class Writer:
         """Whether neither this item nor any item that may be stored under its key has index entries."""
         if isinstance(request, Delete):
             return request.unindexed or not self.schema.indexes
+        if request.known is not None:
+            return False
         if request.entries or not self.schema.indexes:
             return not request.entries
         entity = self.schema.entities.get(request.item[TAG])

@@ -104,6 +104,13 @@ def write_put(layout: Layout, put: Put) -> Attributes:
     return attributes | {name: to_attribute(value) for name, value in put.item.items()}
 
 
+def put_values(layout: Layout, put: Put) -> dict[str, Value]:
+    """The values of all attributes that a put writes."""
+    if layout.described is not None:
+        return layout.described.values(put)
+    return {name: from_attribute(attribute) for name, attribute in write_put(layout, put).items()}
+
+
 def _key_texts(layout: Layout, put: Put) -> str:
     """The JSON text of the key attributes, each followed by a comma."""
     texts = [f"{_start(name)}{quoted(text)}}}," for name, text in zip(layout.keys, put.key, strict=False)]

@@ -167,6 +167,14 @@ class Described:
             made[name] = value
         return made
 
+    def known(self, put: Put) -> frozenset[str]:
+        """The attributes that the models have of this item's entity."""
+        kind = self._kinds.get(str(put.item.get(TAG)))
+        if kind is None or put.known is None:
+            return frozenset()
+        names = put.known - kind.entity.key_only.keys() - {TAG, TTL_ATTRIBUTE} | kind.made
+        return names | {self.schema.ttl} if kind.ttl is not None else names
+
     def names(self, index: str) -> tuple[str, ...]:
         """The key attributes of an index."""
         found = self.schema.indexes[index]

@@ -11,7 +11,7 @@ from odm.backends.dynamodb.codec import write_key
 from odm.backends.dynamodb.errors import BUSY, is_busy, misfit, reasons_of
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
-from odm.backends.dynamodb.writes import item_arguments, put_arguments, refused, update_arguments
+from odm.backends.dynamodb.writes import item_arguments, merge_arguments, put_arguments, refused, update_arguments
 from odm.errors import BadValue, Throttled
 from odm.expressions.nodes import Item
 from odm.protocol.requests import BatchGet, Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
@@ -64,6 +64,8 @@ def _call(layout: Layout, request: Transact) -> Call:
 
 def _native(layout: Layout, operation: Operation) -> dict[str, Any]:
     match operation:
+        case Put(known=frozenset()):
+            return {"Update": merge_arguments(layout, operation)}
         case Put():
             return {"Put": put_arguments(layout, operation)}
         case Update():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from odm.backends.dynamodb.codec import read_item, write_key, write_put
+from odm.backends.dynamodb.codec import put_values, read_item, write_key, write_put
 from odm.backends.dynamodb.described_conditions import WriteConditions
 from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of
 from odm.backends.dynamodb.expressions import Expressions
@@ -23,7 +23,10 @@ _ALWAYS: Final = Or((EXISTS, Not(EXISTS)))
 
 def put(layout: Layout, request: Put) -> Steps[Written | Refused]:
     """Write a whole item."""
-    call = Call("put_item", put_arguments(layout, request), once=not repeatable(request))
+    if request.known is not None:
+        call = Call("update_item", merge_arguments(layout, request), once=not repeatable(request))
+    else:
+        call = Call("put_item", put_arguments(layout, request), once=not repeatable(request))
     response = yield from _write(layout, call)
     return response if isinstance(response, Refused) else Written()
 
@@ -54,6 +57,23 @@ def put_arguments(layout: Layout, request: Put) -> Arguments:
     if condition is None:
         return arguments
     expressions = Expressions()
+    return arguments | _conditioned(layout, expressions, condition, request.key) | expressions.arguments()
+
+
+def merge_arguments(layout: Layout, request: Put) -> Arguments:
+    """The arguments of the update that replaces the attributes of a put which the models know."""
+    values = put_values(layout, request)
+    known = request.known or frozenset()
+    described = layout.described
+    known = known.union(*layout.indexes.values()) if described is None else described.known(request)
+    there = sorted(name for name in values if name not in layout.keys)
+    gone = sorted(known - values.keys() - {*layout.keys})
+    expressions = Expressions()
+    arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout, layout.keys, request.key)}
+    sets: list[Action] = [Set(Path((name,)), values[name]) for name in there]
+    if text := expressions.update([*sets, *(Remove(Path((name,))) for name in gone)]):
+        arguments["UpdateExpression"] = text
+    condition = guarded(request.tag, request.condition)
     return arguments | _conditioned(layout, expressions, condition, request.key) | expressions.arguments()
 
 

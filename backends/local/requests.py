@@ -160,13 +160,15 @@ class Engine:
         guard = None if isinstance(request, req.Update) else request.tag
         if guard is not None and old is not None and tag_of(old.data) != guard:
             return req.Refused(decode(old.data))
-        looks = request.condition is not None or isinstance(request, req.Update)
+        keeps = isinstance(request, req.Put) and request.known is not None
+        looks = request.condition is not None or isinstance(request, req.Update) or keeps
         before = decode(old.data) if looks and old is not None else None
         if request.condition is not None and not holds(request.condition, before):
             return req.Refused(before)
         match request:
             case req.Put():
-                change = Change(key, old, Record(encode(request.item), request.entries), request.item)
+                item = request.over(before)
+                change = Change(key, old, Record(encode(item), request.entries), item)
             case req.Update():
                 change = _updated(request, old, before, self.local)
             case req.Delete():

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from odm.codec import TAG, TTL_ATTRIBUTE, EntityCodec, NativeItems
+from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, EntityCodec, NativeItems
 from odm.errors import ItemInvalid
 from odm.expressions.nodes import Condition, Item, Not, Or
 from odm.protocol.expressions import check_condition, surely_fits
@@ -75,6 +75,12 @@ class Context:
         """The tag that an item must have to be replaced or removed; None in an ``exclusive`` table."""
         return None if self.schema.exclusive else entity.tag
 
+    def known(self, entity: EntitySchema) -> frozenset[str] | None:
+        """The attributes that a put replaces; None: the whole item."""
+        if not self.schema.keep_unknown:
+            return None
+        return frozenset({*entity.codec.stored.values(), TAG, VERSION, TTL_ATTRIBUTE})
+
     def filter(
         self, entity: EntitySchema | None, condition: Condition | None, *, expired: bool = False
     ) -> Condition | None:
@@ -108,7 +114,7 @@ class Context:
     def check_known(self, item: Item, key: Key) -> None:
         """Raise ItemInvalid for an item whose tag no entity has, unless the store skips such items."""
         if not self.skip_unknown and not self.schema.knows(item):
-            raise unknown_item(self.schema.name, item, key)
+            raise unknown_item(self.schema.name, item, key, self.schema.tag)
 
     def stranger(self, target: Target, item: Item | None) -> ItemInvalid | None:
         """The error for a write to a key that holds an item of another entity or program; None if it does not.

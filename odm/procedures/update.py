@@ -347,7 +347,8 @@ def whole_put(context: Context, target: Target, made: Item, condition: Condition
     entries = entity.entries(vars(instance), item, context.random)
     check_item(item, target.key, entries, entity, context.limits, entity.local)
     guard = context.guard(entity)
-    return req.Put(target.key, item, entries, condition, pattern=target.entity.primary.full_name, tag=guard)
+    name, known = target.entity.primary.full_name, context.known(entity)
+    return req.Put(target.key, item, entries, condition, pattern=name, tag=guard, known=known)
 
 
 def _fault(context: Context, change: ItemUpdate, item: Item | None) -> OdmError | None:

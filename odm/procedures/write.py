@@ -38,7 +38,8 @@ def put_request(context: Context, instance: E, *, batched: bool = False) -> tupl
     entries = entity.entries(vars(stored), item, context.random)
     check_item(item, target.key, entries, entity, context.limits, entity.local)
     guard = None if batched else context.guard(entity)
-    return target, stored, req.Put(target.key, item, entries, pattern=entity.primary.full_name, tag=guard)
+    pattern, replaced = entity.primary.full_name, context.known(entity)
+    return target, stored, req.Put(target.key, item, entries, pattern=pattern, tag=guard, known=replaced)
 
 
 class Write(NamedTuple):

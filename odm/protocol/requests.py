@@ -85,6 +85,7 @@ class Put(_Patterned):
     ``condition`` is evaluated on the item before the write; on an absent item, every path is missing.
     ``once``: never apply it twice: if the answer was lost and the item was absent before, do not retry, because writes
     of other items depend on it.
+    ``known``: only replace these attributes, and keep all others of the replaced item; None: replace the whole item.
     """
 
     key: Key
@@ -93,6 +94,13 @@ class Put(_Patterned):
     condition: Condition | None = None
     once: bool = field(default=False, kw_only=True)
     tag: str | None = field(default=None, kw_only=True, repr=False)
+    known: frozenset[str] | None = field(default=None, kw_only=True)
+
+    def over(self, item: Item | None) -> Item:
+        """The new item, when it replaces this one."""
+        if self.known is None or item is None:
+            return self.item
+        return {**{name: value for name, value in item.items() if name not in self.known}, **self.item}
 
 
 @frozen

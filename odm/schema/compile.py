@@ -47,6 +47,7 @@ class Style:
     verbatim: bool = False
     tag: str | None = TAG
     ttl: str = TTL_ATTRIBUTE
+    keep_unknown: bool = False
 
     def names(self, index: str | None, *, local: bool) -> tuple[str, ...]:
         """The key attributes of the table or of an index."""

@@ -105,6 +105,8 @@ def describe(schema: Schema) -> Schema:
                 )
         _check_uses(entity, uses, schema.keys)
         _check_fields(schema, entity, uses)
+        if schema.described:
+            _check_members(schema, entity, uses)
         entities[tag] = evolve(entity, key_only=_key_only(schema, entity, uses)) if schema.verbatim else entity
     return evolve(schema, entities=entities, types=types)
 
@@ -160,6 +162,19 @@ def _check_fields(schema: Schema, entity: EntitySchema, uses: list[Use]) -> None
             raise SchemaError(
                 f"{entity.name}.{name} may be None, and a key attribute cannot be NULL: give it the default None, so "
                 "that it is left out"
+            )
+
+
+def _check_members(schema: Schema, entity: EntitySchema, uses: list[Use]) -> None:
+    """Check that an entity has a pattern for each index that its items are in, because they have its attributes."""
+    there = {use.attribute for use in uses} | {*entity.codec.stored.values()}
+    declared = {pattern.index for pattern in entity.patterns.values()}
+    for index in schema.indexes.values():
+        names = names_of(index, schema.keys)
+        if index.name not in declared and there.issuperset(names):
+            raise SchemaError(
+                f"{entity.name} has no pattern for index {index.name!r}, but its items are in it, because they have "
+                f"the key attributes {' and '.join(names)}: declare one with AccessPattern(..., index={index.name!r})"
             )
 
 

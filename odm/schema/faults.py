@@ -68,13 +68,14 @@ def no_single_key(entity: EntitySchema, query: Query[Any], missing: str | None, 
     return kind(f"{query} is not the key of one item, {why}: write {entity.key_call}")
 
 
-def unknown_item(table: str, item: Item, key: Key) -> ItemInvalid:
-    """The error for an item whose tag no entity has."""
-    has = (
-        f"the tag {item[TAG]!r}, which no entity of the table has: declare one with tag=..."
-        if TAG in item
-        else f"no tag: did another program write it? Give its attribute {TAG!r} the tag of an entity"
-    )
+def unknown_item(table: str, item: Item, key: Key, tag: str | None = TAG) -> ItemInvalid:
+    """The error for an item whose tag no entity has; ``tag`` is the attribute of the table, None: it has none."""
+    if TAG in item:
+        has = f"the tag {item[TAG]!r}, which no entity of the table has: declare one with tag=..."
+    elif tag is None:
+        has = "neither the key nor the attributes of an entity of the table: declare one that it fits"
+    else:
+        has = f"no tag: did another program write it? Give its attribute {tag!r} the tag of an entity"
     return ItemInvalid(
         f'the item under {key} of table {table!r} has {has}, remove the item, or open the store with on_unknown="skip"',
         str(key),

@@ -63,6 +63,7 @@ class Schema:
         verbatim: keys are texts as they are, and fields may stand in keys only.
         tag: the attribute that names the entity of an item on DynamoDB; None: items have none.
         ttl: the attribute with the expiry of items on DynamoDB.
+        keep_unknown: a put keeps the attributes of the stored item that the entity does not have.
         types: the types of the key attributes on DynamoDB.
     """
 
@@ -77,6 +78,7 @@ class Schema:
     verbatim: bool = False
     tag: str | None = TAG
     ttl: str = TTL_ATTRIBUTE
+    keep_unknown: bool = False
     types: Mapping[str, Kind] = Factory(dict)
     by_class: Mapping[type, EntitySchema] = field(
         init=False,
@@ -214,7 +216,7 @@ class Schema:
         if entity is None:
             if skip_unknown:
                 return None
-            raise faults.unknown_item(self.name, item, key)
+            raise faults.unknown_item(self.name, item, key, self.tag)
         made = entity.codec.decode(item, str(key))
         if item.get(VERSION, 1) != entity.codec.upgrades.version and (key.sort or self.hash_only):
             # A scan of Bigtable has row keys without a separate sort, which cannot be split into the two parts.

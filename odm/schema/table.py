@@ -36,6 +36,9 @@ class Table:
         tag: the attribute that names the entity of an item on DynamoDB. None: items have none, and an entity is known
             by the form of its keys, or by ``match=`` of its class.
         ttl: the attribute with the expiry of items on DynamoDB, in epoch seconds. Default: ``_ttl``.
+        keep_unknown: True: a put keeps the attributes of the stored item that its model does not have, as updates
+            always do; on DynamoDB it is sent as an update. Batches refuse such puts. Default: a put replaces the whole
+            item.
         row_key_join: the separator of partition and sort key in a Bigtable row key; ``"##"`` is unambiguous with any
             templates.
         exclusive: True: no other program writes items under keys that these models make. Then puts, deletes and batches
@@ -47,7 +50,7 @@ class Table:
         SchemaError: the name or an option is not valid.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the options of a table
         self,
         name: str,
         *,
@@ -56,6 +59,7 @@ class Table:
         key_style: Literal["escaped", "verbatim"] = "escaped",
         tag: str | None = TAG,
         ttl: str | None = None,
+        keep_unknown: bool = False,
         row_key_join: Literal["#", "##"] = "#",
         exclusive: bool = False,
     ) -> None:
@@ -63,6 +67,7 @@ class Table:
             raise SchemaError(f"Table({name!r}): a name has {NAMES}")
         _check_choice(name, "row_key_join", row_key_join, "#", "##")
         _check_choice(name, "exclusive", exclusive, True, False)
+        _check_choice(name, "keep_unknown", keep_unknown, True, False)
         _check_choice(name, "key_style", key_style, "escaped", "verbatim")
         self.name = name
         self.exclusive = exclusive
@@ -77,6 +82,7 @@ class Table:
             key_style == "verbatim",
             None if tag is None else _attribute(name, "tag", tag, TAG),
             TTL_ATTRIBUTE if ttl is None else _attribute(name, "ttl", ttl, TTL_ATTRIBUTE),
+            keep_unknown,
         )
         self._entities: list[tuple[type[Entity], str]] = []
         self.newest: Schema | None = (

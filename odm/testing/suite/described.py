@@ -38,6 +38,27 @@ pairs = Table("pairs", keys=("PK", "SK"), key_style="verbatim", tag=None)
 digests = Table("digests", keys=("digest",), tag="kind")
 
 
+drafts = Table("drafts")
+drafts_kept = Table("drafts", keep_unknown=True)
+
+
+class Draft(Entity, table=drafts):
+    name: str
+    text: str = ""
+    mark: str | None = None
+    note: str | None = None
+
+    primary = PrimaryKey("DRAFT#{name}")
+
+
+class KeptDraft(Entity, table=drafts_kept, tag="Draft"):
+    name: str
+    text: str = ""
+    mark: str | None = None
+
+    primary = PrimaryKey("DRAFT#{name}")
+
+
 class Player(Entity, table=existing):
     name: str
     mail: Annotated[str | None, Stored("mail")] = None
@@ -185,3 +206,15 @@ class TestDescribed:
         db.insert(Digest(digest=b"\x00\xff", text="x"))
         assert db.get(Digest.primary(digest=b"\x00\xff")) == Digest(digest=b"\x00\xff", text="x")
         assert db.delete(Digest.primary(digest=b"\x00\xff")) is True
+
+    def test_a_put_keeps_what_the_model_does_not_have(self, stores: Stores) -> None:
+        stores.open(drafts).put(Draft(name="a", text="old", mark="m", note="n"))
+        db = stores.open(drafts_kept)
+        db.put(KeptDraft(name="a", text="new"))
+        assert stores.open(drafts).get(Draft.primary(name="a")) == Draft(name="a", text="new", note="n")
+        db.put(KeptDraft(name="a"), when=KeptDraft.text == "new")
+        assert stores.open(drafts).get(Draft.primary(name="a")) == Draft(name="a", note="n")
+        db.put(KeptDraft(name="b"))
+        assert db.get(KeptDraft.primary(name="b")) == KeptDraft(name="b")
+        with pytest.raises(BadValue, match="a batch replaces whole items"), db.batch() as batch:
+            batch.put(KeptDraft(name="a"))
