@@ -13,7 +13,7 @@ from attrs import frozen
 from odm.codec.attributes import TTL_ATTRIBUTE, ttl_seconds
 from odm.codec.containers import ListType, SetType
 from odm.codec.faults import NOTHING
-from odm.codec.moments import DATETIME, DurationType
+from odm.codec.moments import DurationType
 from odm.codec.paths import Place, Resolver
 from odm.codec.plain import AnyType
 from odm.codec.scalars import IntType, NumberType
@@ -164,7 +164,7 @@ class ActionLowering:
         if isinstance(lowered, Remove) or (isinstance(lowered, Set) and lowered.value is None):
             return Remove(path)
         if isinstance(lowered, Set):
-            return Set(path, ttl_seconds(DATETIME.load(lowered.value)))
+            return Set(path, ttl_seconds(self.resolver.resolve(action.path).type.load(lowered.value)))
         raise self.resolver.fault(action.path, "is the TTL field, and can only be set or removed as a whole")
 
     def _check_overlap(self, actions: Sequence[Action], lowered: Sequence[Action]) -> None:

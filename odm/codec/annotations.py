@@ -47,7 +47,17 @@ from odm.codec.plain import ANY, JSON
 from odm.codec.records import RecordField, RecordType
 from odm.codec.scalars import TextType
 from odm.codec.stored import EVERY, LIST, ORDERED, SET, TEXT, StoredType
-from odm.codec.unions import AliasType, NullableType, RootType, UnionType, can_stand_together, nullable, union
+from odm.codec.stored_moments import epoch_type, format_type
+from odm.codec.unions import (
+    AliasType,
+    NullableType,
+    RootType,
+    UnionType,
+    bare,
+    can_stand_together,
+    nullable,
+    union,
+)
 from odm.codec.validation import ModelSchema, runs_early
 from odm.entities.markers import ALIASES, CounterMarker, Stored, alias_value, find_marker
 from odm.errors import SchemaError
@@ -136,10 +146,10 @@ class TypeCompiler:
     def _field(self, place: Place, info: FieldInfo, schema: ModelSchema | None) -> RecordField:
         _check_metadata(info.metadata, info.annotation, place)
         marker = find_marker(info, Stored)
-        type_ = self._type(info.annotation, place)
+        type_ = _in_form(self._type(info.annotation, place), marker, info, place)
         found = RecordField(
             place.field,
-            stored=place.field if marker is None else marker.name,
+            stored=place.field if marker is None or marker.name is None else marker.name,
             type=scalars.COUNTER if find_marker(info, CounterMarker) and type_ == scalars.INT else type_,
             default=_default(info, place, schema),
             required=info.is_required(),
@@ -257,6 +267,28 @@ class TypeCompiler:
         if isinstance(found, UnionType):
             self._checks.append(partial(_check_union, found, annotation, place))
         return nullable(found) if with_none else found
+
+
+def _in_form(type_: StoredType, marker: Stored | None, info: FieldInfo, place: Place) -> StoredType:
+    """The type of a field in the stored form that its marker asks for."""
+    if marker is None or (marker.format is None and marker.epoch is None):
+        if marker == Stored():
+            raise place.fault(info.annotation, "is marked by Stored without the name", 'write Stored("name")')
+        return type_
+    plain = bare(type_)
+    times: dict[StoredType, type] = {moments.DATETIME: datetime}
+    if marker.format is not None:
+        times[moments.DATE] = date
+    if plain not in times:
+        why = f"has no stored form of a time, so {marker!r} does not apply"
+        raise place.fault(info.annotation, why, "declare the field as datetime, or drop format= and epoch=")
+    if marker.format is not None and marker.epoch is not None:
+        raise place.fault(info.annotation, "has two stored forms", "drop format= or epoch=")
+    try:
+        made = format_type(marker.format, times[plain]) if marker.format else epoch_type(str(marker.epoch))
+    except ValueError as error:
+        raise place.fault(info.annotation, f"cannot be stored: {error}", "correct it") from None
+    return nullable(made) if isinstance(type_, NullableType) else made
 
 
 def _default(info: FieldInfo, place: Place, schema: ModelSchema | None) -> Any:

@@ -27,6 +27,7 @@ from odm.codec.moments import DATETIME
 from odm.codec.paths import Resolver
 from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
 from odm.codec.records import RecordField, RecordType
+from odm.codec.stored_moments import is_datetime
 from odm.codec.unions import bare
 from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, validated
@@ -373,7 +374,7 @@ def _nesting_fields(record: RecordType) -> tuple[tuple[str, str], ...]:
 def _ttl_field(record: RecordType) -> str | None:
     names = [name for name, info in record.cls.model_fields.items() if find_marker(info, TTLMarker)]
     for name in names:
-        if bare(record.fields[name].type) != DATETIME:
+        if not is_datetime(bare(record.fields[name].type)):
             raise SchemaError(f"{record.text}.{name}: TTL marks a datetime, the time at which the item expires")
     return names[0] if names else None
 

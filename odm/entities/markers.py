@@ -14,6 +14,7 @@ from typing import (
     Any,
     ClassVar,
     Final,
+    Literal,
     NewType,
     NoReturn,
     TypeVar,
@@ -22,7 +23,7 @@ from typing import (
     get_type_hints,
 )
 
-from attrs import frozen
+from attrs import field, frozen
 from pydantic import GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
@@ -94,11 +95,26 @@ class ColumnsMarker(Marker):
 
 @frozen
 class Stored(Marker):
-    """Store the field under another name: ``Annotated[str, Stored("c")]``."""
+    """Store the field under another name, or a time in another form: ``Annotated[str, Stored("c")]``.
+
+    Args:
+        name: the stored name. Default: the name of the field.
+        format: a datetime or date is stored as text, in UTC: ``Stored(format="%Y-%m-%dT%H:%M:%SZ")``. The format has
+            %Y, %m and %d, and may have %H, %M, %S, %3f (milliseconds), %f, %z, %:z and other text.
+        epoch: a datetime is stored as a whole number of seconds ("s") or milliseconds ("ms") since 1970.
+
+    A value that could not be read back equal, because it is finer than the form, is refused. A stored value of another
+    form makes the item `odm.ItemInvalid`.
+
+    Raises:
+        SchemaError: when the table is compiled, for another type of field, or a format that cannot be read back.
+    """
 
     _odm_usage = 'Annotated[str, Stored("c")]'
 
-    name: str
+    name: str | None = None
+    format: str | None = field(default=None, kw_only=True)
+    epoch: Literal["s", "ms"] | None = field(default=None, kw_only=True)
 
 
 TTL = TTLMarker()

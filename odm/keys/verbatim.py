@@ -34,6 +34,7 @@ class Form:
         dump: value to stored value; `Refused` for a value of another type.
         load: stored value to value; other values unchanged.
         text: a description.
+        loose: as `dump`, for a value to compare with.
         ordered: stored values sort as the values do.
         choices: the only stored values; empty: any.
     """
@@ -42,6 +43,7 @@ class Form:
     dump: Callable[[Any], Any] = field(eq=False, repr=False)
     load: Callable[[Any], Any] = field(eq=False, repr=False)
     text: str
+    loose: Callable[[Any], Any] = field(eq=False, repr=False)
     ordered: bool = True
     choices: tuple[str, ...] = ()
 
@@ -166,7 +168,7 @@ class NumberKey(KeyType):
         return number_text(self.form.dump(value))
 
     def place(self, value: Any) -> Place:
-        return Place(number_text(self.form.dump(value)))
+        return Place(number_text(self.form.loose(value)))
 
     def shapes(self) -> tuple[Shape, ...]:
         return (Shape((_NUMBERS,), _NUMBERS),)

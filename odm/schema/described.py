@@ -5,9 +5,9 @@ attribute, is that attribute ("native"). In a table with keys as they are, a fie
 stands in a key is a part of the key only.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
-from typing import Final
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
@@ -15,6 +15,7 @@ from odm.codec import EntityCodec
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.faults import Unfit
 from odm.codec.stored import NULL, StoredType
+from odm.codec.stored_moments import epoch_type
 from odm.codec.unions import bare
 from odm.entities.markers import Stored, find_marker
 from odm.errors import SchemaError
@@ -41,15 +42,22 @@ def _form(type_: StoredType) -> Form | None:
     [kind] = kinds
 
     def dump(value: object) -> object:
-        try:
-            return plain.dump(value)
-        except Unfit as unfit:
-            raise Refused(f"it {unfit.reason}") from None
+        return _refusing(plain.dump, value)
+
+    def loose(value: object) -> object:
+        return _refusing(plain.loose, value)
 
     choices: tuple[str, ...] = ()
     if isinstance(plain, EnumType | LiteralType) and kind == "S":
         choices = tuple(stored for _, stored in plain.loaded)
-    return Form(_KINDS[kind], dump, plain.load, plain.text, getattr(plain, "ordered", True), choices)
+    return Form(_KINDS[kind], dump, plain.load, plain.text, loose, getattr(plain, "ordered", True), choices)
+
+
+def _refusing(dump: Callable[[Any], object], value: object) -> object:
+    try:
+        return dump(value)
+    except Unfit as unfit:
+        raise Refused(f"it {unfit.reason}") from None
 
 
 def is_native(template: str, attribute: str | None, codec: EntityCodec, forms: Mapping[str, Form]) -> Kind | None:
@@ -157,6 +165,11 @@ def _check_fields(schema: Schema, entity: EntitySchema, uses: list[Use]) -> None
                 f"{entity.name}.{name}: the stored name {stored!r} is already a key attribute of table "
                 f'{schema.name!r}; store the field under another name with Annotated[..., Stored("...")], or let '
                 f'the template of the attribute be "{{{name}}}", so that the field is the attribute'
+            )
+        if stored == schema.ttl and name == entity.ttl and bare(field.type) != epoch_type("s"):
+            raise SchemaError(
+                f"{entity.name}.{name} is the TTL attribute of table {schema.name!r}, where DynamoDB needs seconds: "
+                f'declare it with Stored("{stored}", epoch="s")'
             )
         if stored in natives and name in entity.optional and not field.omits_none:
             raise SchemaError(

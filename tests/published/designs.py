@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,6 +13,8 @@ from tests.published import models as m
 
 FOLDER = Path(__file__).parents[3] / "shared" / "published"
 
+FIRST = datetime(2023, 4, 1, 12, 0, 0, 1000, UTC)
+
 Answer: TypeAlias = Callable[[Store], Iterable[Any]]
 
 ANSWERS: Mapping[str, Mapping[str, Answer]] = {
@@ -19,12 +22,10 @@ ANSWERS: Mapping[str, Mapping[str, Answer]] = {
         "getAllComments": lambda db: db.query(m.Message.by_room(room_id="Music")),
         "getLatestComments": lambda db: db.query(m.Message.by_room(room_id="Music").reverse().limit(10)),
         "getFromLatestToPosition": lambda db: db.query(
-            m.Message.by_room(room_id="Music").where(m.Message.created_at > "2023-04-01T12:00:00.001Z")
+            m.Message.by_room(room_id="Music").where(m.Message.created_at > FIRST)
         ),
         "getFromPositionToPosition": lambda db: db.query(
-            m.Message.by_room(room_id="Music").where(
-                between(m.Message.created_at, "2023-04-01T12:00:00.001Z", "2023-04-01T12:00:50.001Z")
-            )
+            m.Message.by_room(room_id="Music").where(between(m.Message.created_at, FIRST, FIRST.replace(second=50)))
         ),
         "room of deleteChatRoom": lambda db: [db.one(m.Room.primary(name="Art"))],
     },

@@ -1,8 +1,11 @@
 """Models of five published designs, exactly as their tables are."""
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from odm import AccessPattern, Entity, PrimaryKey, Stored, Table
+
+MILLISECONDS = "%Y-%m-%dT%H:%M:%S.%3fZ"
 
 chat = Table(
     "Chat",
@@ -15,9 +18,9 @@ chat = Table(
 
 class Message(Entity, table=chat):
     user: str
-    at: str
+    at: Annotated[datetime, Stored(format=MILLISECONDS)]
     room_id: Annotated[str, Stored("RoomID")]
-    created_at: Annotated[str, Stored("CreatedAt")]
+    created_at: Annotated[datetime, Stored("CreatedAt", format=MILLISECONDS)]
     comment: Annotated[str, Stored("Comment")]
 
     primary = PrimaryKey("User:{user}", "{at}")

@@ -1,11 +1,13 @@
 """Models of tables that other programs made give the same results on every backend as odm's own."""
 # ruff: noqa: D101  # a test's name says what it shows
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 import pytest
 
 from odm import (
+    TTL,
     AccessPattern,
     BadValue,
     ConditionFailed,
@@ -24,7 +26,7 @@ from odm import (
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
-from odm.testing.suite.helpers import fill
+from odm.testing.suite.helpers import FUTURE, PAST, at, fill
 
 existing = Table(
     "existing",
@@ -33,6 +35,7 @@ existing = Table(
     key_style="verbatim",
     tag=None,
 )
+visits = Table("visits", keys=("who", "at"), key_style="verbatim", tag=None, ttl="expires")
 readings = Table("readings", keys=("sensor", "n"))
 pairs = Table("pairs", keys=("PK", "SK"), key_style="verbatim", tag=None)
 digests = Table("digests", keys=("digest",), tag="kind")
@@ -96,6 +99,14 @@ class Card(Entity, table=existing, match=field("kind") == "card"):
 
     primary = PrimaryKey("P#{player}", "PAY")
     inverted = AccessPattern("PAY", "P#{player}", index="inverted")
+
+
+class Visit(Entity, table=visits):
+    who: str
+    at: Annotated[datetime, Stored(epoch="ms")]
+    expires: Annotated[datetime | None, TTL, Stored("expires", epoch="s")] = None
+
+    primary = PrimaryKey("{who}", "{at}")
 
 
 class Reading(Entity, table=readings):
@@ -200,6 +211,16 @@ class TestDescribed:
         assert [one.n for one in db.query(query.where(between(Reading.n, -20, 0)).reverse())] == [0, -3, -20]
         db.update(Reading.primary(sensor="s#1", n=5), set_(Reading.text, "five"))
         assert db.one(Reading.primary(sensor="s#1", n=5)).text == "five"
+
+    def test_times_in_the_form_of_other_programs(self, stores: Stores) -> None:
+        db = stores.open(visits)
+        fill(db, [Visit(who="a", at=at(day), expires=FUTURE) for day in (1, 2, 3)])
+        db.put(Visit(who="a", at=at(4), expires=PAST))
+        assert [one.at for one in db.query(Visit.primary(who="a").where(Visit.at > at(1)))] == [at(2), at(3)]
+        db.update(Visit.primary(who="a", at=at(2)), set_(Visit.expires, PAST))
+        assert db.get(Visit.primary(who="a", at=at(2))) is None
+        db.update(Visit.primary(who="a", at=at(3)), remove(Visit.expires))
+        assert db.get(Visit.primary(who="a", at=at(3))) == Visit(who="a", at=at(3))
 
     def test_binary_keys(self, stores: Stores) -> None:
         db = stores.open(digests)
