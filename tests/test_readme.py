@@ -72,7 +72,15 @@ def test_examples_run_and_print_what_the_page_shows(
 
 def test_every_page_with_python_is_run() -> None:
     """Those not here have tests of their own: of patterns, of Bigtable, of the linter and of moving data."""
-    own = {"bigtable.md", "copy.md", "lint.md", "own_patterns.md", "patterns.md"}
+    own = {
+        "bigtable.md",
+        "coming_from_pynamodb.md",
+        "copy.md",
+        "existing_tables.md",
+        "lint.md",
+        "own_patterns.md",
+        "patterns.md",
+    }
     run_here = {page.name for page in (SHOP, *AFTER_SHOP)}
     golden = {"bigtable_requests.md", "dynamodb_cases.md", "dynamodb_requests.md"}
     with_python = {page.name for page in PAGES if any(block.language == "python" for block in blocks(page))}
