@@ -1,4 +1,4 @@
-"""The pages on existing tables: their examples run against moto, beside boto3 and PynamoDB."""
+"""The pages on existing tables: their examples run against moto, next to boto3 and PynamoDB."""
 
 from typing import Any
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from odm.cli import files, live
+from odm.cli import existing, files, live
 
 Target = Annotated[
     str,
@@ -157,3 +157,4 @@ def explain(
 
 live.add_to(app)
 files.add_to(app)
+existing.add_to(app)

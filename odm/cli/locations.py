@@ -17,6 +17,12 @@ def store_at(text: str, table: Table) -> Store:
     Raises:
         BadUsage: the location is not valid.
     """
+    backend, prefix = backend_at(text)
+    return Store(table, backend, prefix=prefix)
+
+
+def backend_at(text: str) -> tuple[Backend, str]:
+    """The backend at a location, and the prefix of its tables. Raises as `store_at`."""
     kind, colon, rest = text.partition(":")
     if kind not in _KINDS or not colon:
         if colon and re.fullmatch(r"\w\w+", kind):
@@ -32,7 +38,7 @@ def store_at(text: str, table: Table) -> Store:
         unfit = min(unknown, default=query)
         raise BadUsage(f"{text!r}: there is no option {unfit!r} of such a location; it has {options}")
     prefix = given.pop("prefix", "")
-    return Store(table, _backend(kind, place, given, text), prefix=prefix)
+    return _backend(kind, place, given, text), prefix
 
 
 _KINDS = {

@@ -85,9 +85,8 @@ class Table:
             keep_unknown,
         )
         self._entities: list[tuple[type[Entity], str]] = []
-        self.newest: Schema | None = (
-            None  # read by stores at every call; None until `compile`, and again after an entity joins
-        )
+        # Read by stores at every call; None until `compile`, and again after an entity joins.
+        self.newest: Schema | None = None
         self._lock = Lock()
         self._with_companions: set[type[Entity]] = set()
         self._making = RLock()  # a class that joins during `_make` may ask for the schema

@@ -107,7 +107,9 @@ def test_a_collection_of_a_prefix_is_the_item_and_what_is_stored_under_it(db: St
 
 COLLECTIONS: list[Any] = [
     pytest.param(lambda: collection(select(Order)), "takes a pattern call", id="select"),
-    pytest.param(lambda: collection(Order.primary(customer_id="c").where(Order.total > 1)), "pattern call", id="where"),
+    pytest.param(
+        lambda: collection(Order.primary(customer_id="c").where(Order.total > 1)), "range of a collection", id="where"
+    ),
     pytest.param(
         lambda: collection(Order.primary(customer_id="c", order_id="o")), "'order_id' has no meaning", id="sort"
     ),

@@ -1,0 +1,96 @@
+"""The design of a table, as models can say it."""
+
+import keyword
+import re
+from collections.abc import Iterable, Mapping
+
+from attrs import Factory, define, field
+
+from odm.entities.entity import Entity
+
+
+@define
+class FieldDesign:
+    """A field.
+
+    Attributes:
+        name: in Python.
+        type: the annotation.
+        stored: the attribute; None: the field stands in keys only.
+        options: further arguments of ``Stored``, such as ``epoch="s"``.
+        default: the source of its default; None: it is required.
+        ttl: it is the TTL field.
+        why: a comment.
+    """
+
+    name: str
+    type: str
+    stored: str | None = None
+    options: str = ""
+    default: str | None = None
+    ttl: bool = False
+    why: str = ""
+
+
+@define
+class PatternDesign:
+    """A key: templates by name of the index; the name None is the primary key."""
+
+    index: str | None
+    templates: tuple[str, ...]
+    local: bool = False
+    projection: str = ""
+
+
+@define
+class EntityDesign:
+    """An entity."""
+
+    name: str
+    tag: str | None
+    fields: list[FieldDesign] = Factory(list)
+    patterns: list[PatternDesign] = Factory(list)
+    items: int = 0
+
+
+@define
+class Design:
+    """A table."""
+
+    name: str
+    keys: tuple[str, ...]
+    indexes: Mapping[str, tuple[str, ...]]
+    tag: str | None
+    ttl: str | None
+    entities: list[EntityDesign]
+    sampled: int
+    notes: list[str] = field(factory=list)
+
+
+TAKEN = frozenset({*dir(Entity), "primary", "datetime", "Decimal", "Any", "set"})
+
+
+def python_name(text: str, taken: Iterable[str]) -> str:
+    """A name for a field that is like the text of an attribute or key."""
+    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", text)
+    name = re.sub(r"[^0-9a-zA-Z]+", "_", apart).strip("_").lower() or "value"
+    if name[0].isdigit() or name.startswith("model_"):
+        name = f"f_{name}"
+    if keyword.iskeyword(name) or name in TAKEN:
+        name += "_"
+    used, number, made = {*taken}, 2, name
+    while made in used:
+        made, number = f"{name}_{number}" if not name.endswith("_") else f"{name}{number}", number + 1
+    return made
+
+
+def class_name(text: str, taken: Iterable[str]) -> str:
+    """A name for a class."""
+    words = re.findall(r"[A-Za-z0-9]+", text) or ["Item"]
+    name = "".join(word.capitalize() if word.isupper() else word[0].upper() + word[1:] for word in words)
+    if name[0].isdigit() or keyword.iskeyword(name) or name in ("Entity", "Table", "Any", "Decimal"):
+        name = f"Item{name}"
+    used, number, made = {*taken}, 2, name
+    while made in used:
+        made, number = f"{name}{number}", number + 1
+    return made

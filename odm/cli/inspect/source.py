@@ -1,0 +1,97 @@
+"""A design → the source of its models."""
+
+import re
+from collections.abc import Iterator
+
+from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, python_name
+
+
+def source_of(design: Design) -> str:
+    """The Python text of the models."""
+    body = list(_table(design))
+    for entity in design.entities:
+        body += ["", "", *_entity(entity, design)]
+    text = "\n".join(body)
+    return "\n".join([*_head(design, text), "", text, ""])
+
+
+def _head(design: Design, text: str) -> Iterator[str]:
+    yield f'"""The models of table {design.name}, from its description and {design.sampled} of its items."""'
+    yield ""
+    for module, name in (("datetime", "datetime"), ("decimal", "Decimal")):
+        if re.search(rf"\b{name}\b", text):
+            yield f"from {module} import {name}"
+    typed = [name for name in ("Annotated", "Any") if re.search(rf"\b{name}\b", text)]
+    if typed:
+        yield f"from typing import {', '.join(typed)}"
+    if re.search(r"\b(datetime|Decimal|Annotated|Any)\b", text):
+        yield ""
+    names = ("TTL", "AccessPattern", "Entity", "PrimaryKey", "Stored", "Table")
+    yield f"from odm import {', '.join(name for name in names if re.search(rf'{chr(92)}b{name}{chr(92)}b', text))}"
+    if design.notes:
+        yield ""
+        for note in design.notes:
+            yield f"# {note}"
+
+
+def table_name(design: Design) -> str:
+    """The variable of the table."""
+    return python_name(design.name, ())
+
+
+def _table(design: Design) -> Iterator[str]:
+    yield f"{table_name(design)} = Table("
+    yield f"    {_text(design.name)},"
+    yield f"    keys={_tuple(design.keys)},"
+    if design.indexes:
+        yield "    index_keys={"
+        for name, keys in design.indexes.items():
+            yield f"        {_text(name)}: {_tuple(keys)},"
+        yield "    },"
+    yield '    key_style="verbatim",'
+    yield f"    tag={'None' if design.tag is None else _text(design.tag)},"
+    if design.ttl is not None:
+        yield f"    ttl={_text(design.ttl)},"
+    yield ")"
+
+
+def _entity(entity: EntityDesign, design: Design) -> Iterator[str]:
+    tag = "" if entity.tag is None else f", tag={_text(entity.tag)}"
+    yield f"class {entity.name}(Entity, table={table_name(design)}{tag}):"
+    ordered = sorted(entity.fields, key=lambda field: field.default is not None)
+    for field in ordered:
+        yield f"    {_field(field)}"
+    yield ""
+    taken = {field.name for field in entity.fields}
+    for pattern in entity.patterns:
+        yield from _pattern(pattern, taken)
+
+
+def _field(field: FieldDesign) -> str:
+    type_ = field.type if field.default != "None" or field.type == "Any" else f"{field.type} | None"
+    marks = ["TTL"] if field.ttl else []
+    if field.stored is not None:
+        marks.append(f"Stored({', '.join(filter(None, [_text(field.stored), field.options]))})")
+    annotation = f"Annotated[{', '.join([type_, *marks])}]" if marks else type_
+    default = "" if field.default is None else f" = {field.default}"
+    return f"{field.name}: {annotation}{default}" + (f"  # {field.why}" if field.why else "")
+
+
+def _pattern(pattern: PatternDesign, taken: set[str]) -> Iterator[str]:
+    templates = ", ".join(map(_text, pattern.templates))
+    if pattern.index is None:
+        yield f"    primary = PrimaryKey({templates})"
+        return
+    name = python_name(f"by_{pattern.index}", {*taken, "primary"})
+    taken.add(name)
+    options = ", local=True" * pattern.local + (f", projection={pattern.projection}" if pattern.projection else "")
+    yield f"    {name} = AccessPattern({templates}, index={_text(pattern.index)}{options})"
+
+
+def _tuple(names: tuple[str, ...]) -> str:
+    return f"({', '.join(map(_text, names))}{',' * (len(names) == 1)})"
+
+
+def _text(text: str) -> str:
+    """A literal in double quotes where that needs no escape."""
+    return f'"{text}"' if text.isprintable() and '"' not in text and "\\" not in text else repr(text)

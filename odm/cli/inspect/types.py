@@ -1,0 +1,81 @@
+"""Attributes → the field that holds them: its annotation, and how it is stored."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from odm.cli.inspect.design import FieldDesign
+from odm.codec.stored_moments import format_type
+
+FORMATS: Final = (
+    "%Y-%m-%dT%H:%M:%SZ",
+    "%Y-%m-%dT%H:%M:%S.%3fZ",
+    "%Y-%m-%dT%H:%M:%S.%fZ",
+    "%Y-%m-%dT%H:%M:%S.%f%z",
+    "%Y-%m-%dT%H:%M:%S%:z",
+    "%Y-%m-%dT%H:%M:%S.%f%:z",
+)
+"""Forms of times with a zone; others stay text, because their zone would be a guess."""
+
+_SETS: Final = {"SS": "set[str]", "BS": "set[bytes]"}
+_PLAIN: Final = {"S": "str", "BOOL": "bool", "B": "bytes", "L": "list[Any]", "M": "dict[str, Any]"}
+
+
+def typed(
+    attribute: str, found: Sequence[Mapping[str, Any] | None], *, ttl: bool, kind: str | None = None
+) -> FieldDesign:
+    """The field of an attribute.
+
+    Args:
+        attribute: its name.
+        found: its value in each item; None where it is absent.
+        ttl: it is the TTL attribute.
+        kind: its type, if it is a key attribute.
+    """
+    there = [one for one in found if one is not None]
+    kinds = {next(iter(one)) for one in there} or {kind or "S"}
+    absent = len(there) < len(found)
+    default = "None" if absent else None
+    null = "NULL" in kinds
+    if null:
+        kinds.discard("NULL")
+    if len(kinds) != 1:
+        return FieldDesign(
+            "", "Any", attribute, default=default, why="values of several types" if kinds else "only null"
+        )
+    [only] = kinds
+    if only in ("SS", "NS", "BS"):
+        return FieldDesign("", _set_type(only, there), attribute, default="set()" if absent else None)
+    made = FieldDesign("", _PLAIN.get(only, ""), attribute, default=default)
+    contents = [one[only] for one in there if only in one]
+    if only == "N":
+        made.type = _number(contents)
+        if ttl and made.type == "int":
+            made.type, made.options, made.ttl = "datetime", 'epoch="s"', True
+    elif only == "S" and (form := _form(contents)) is not None:
+        made.type, made.options = "datetime", f'format="{form}"'
+    if null:
+        made.type += " | None"
+        made.default = None
+        made.why = "null in some items" + (", absent in others" if absent else "")
+        if absent:
+            made.type, made.default = made.type.removesuffix(" | None"), "None"
+    return made
+
+
+def _set_type(kind: str, there: Sequence[Mapping[str, Any]]) -> str:
+    if kind != "NS":
+        return _SETS[kind]
+    return f"set[{_number([text for one in there for text in one['NS']])}]"
+
+
+def _number(texts: Sequence[str]) -> str:
+    return "int" if all(text.lstrip("-").isdecimal() for text in texts) else "Decimal"
+
+
+def _form(texts: Sequence[str]) -> str | None:
+    for form in FORMATS:
+        type_ = format_type(form, datetime)
+        if texts and all(isinstance(type_.load(text), datetime) for text in texts):
+            return form
+    return None

@@ -1,0 +1,196 @@
+"""`odm inspect`, `odm import` and `odm export`: the models that they write fit the items, byte for byte."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from odm import OdmError, Store
+from odm.backends.dynamodb import DynamoDB
+from odm.cli.inspect.check import faults
+from odm.cli.inspect.facts import IndexFacts, TableFacts
+from odm.cli.inspect.infer import infer, infer_plain
+from odm.cli.inspect.models import models_of
+from odm.cli.inspect.source import source_of
+from odm.cli.inspect.workbench import facts_in
+from tests.cli.command_line import ROOT, odm
+from tests.published.designs import FOLDER, Design, read_designs
+
+DESIGNS = read_designs()
+published = pytest.mark.skipif(not DESIGNS, reason=f"the published designs are not in {FOLDER}")
+
+KEYS = {
+    "Chat": {"User:{user} | {sk}", "Room:{room} | meta"},
+    "Complaint_management_system": {"{pk} | comm#{comm_date}#{comm_id}", "{complaint_id} | metadata"},
+    "SNS": {
+        'u#{u} | "info"',
+        'u#{u} | "count"',
+        "u#{u}#follower | u#{u_2}",
+        "u#{u}#following | u#{u_2}",
+        "u#{u}#post | p#{p}",
+        "p#{p}#likelist | u#{u}",
+        'p#{p}#likecount | "count"',
+        "u#{u}#timeline | p#{p}#u#{u_2}",
+    },
+    "OnlineShop": {
+        *("c#{c} | c#{c}", "p#{p} | p#{p}", "w#{w} | w#{w}", "p#{p} | w#{w}", "o#{o} | p#{p}", "o#{o} | c#{c}"),
+        *("o#{o} | i#{i}", "o#{o} | sh#{sh}", "o#{o} | shp#{shp}"),
+    },
+    "DeviceStateLog": {"d#{d} | {state}#{date}"},
+}
+"""The primary keys that are found."""
+
+
+@published
+@pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
+def test_the_published_designs_are_found(design: Design) -> None:
+    facts = facts_in(FOLDER / f"{design.name}.json", None)
+    schema = models_of(facts).table.compile()
+    keys = {f"{e.primary.partition.text} | {e.primary.sort and e.primary.sort.text}" for e in schema.entities.values()}
+    assert keys == KEYS[facts.name]
+    assert schema.indexes.keys() == facts.indexes.keys()
+
+
+@published
+@pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
+def test_the_plain_design_always_fits(design: Design) -> None:
+    facts = facts_in(FOLDER / f"{design.name}.json", None)
+    plain = infer_plain(facts)
+    assert faults(source_of(plain), plain, facts.items) == []
+
+
+@published
+def test_the_models_pass_a_strict_type_checker(tmp_path: Path) -> None:
+    for design in DESIGNS:
+        made = models_of(facts_in(FOLDER / f"{design.name}.json", None))
+        (tmp_path / f"{design.name.lower()}.py").write_text(made.source)
+    environment = os.environ | {"MYPYPATH": str(ROOT)}
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "."]
+    checked = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+
+
+TEXTS = ("u#1", "u#2", "USER#a", "a", "meta", "#META#", "2024-01-01T00:00:00Z", "x y", "o#1#line", ":", "##")
+texts = st.sampled_from(TEXTS)
+numbers = st.integers(-5, 5).map(lambda number: {"N": str(number)})
+others = st.one_of(
+    texts.map(lambda text: {"S": text}),
+    numbers,
+    st.just({"BOOL": True}),
+    st.just({"NULL": True}),
+    st.just({"SS": ["a"]}),
+    st.just({"L": [{"S": "x"}, {"N": "1.5"}]}),
+    st.just({"M": {"k": {"NULL": True}}}),
+)
+rows = st.fixed_dictionaries(
+    {"PK": texts.map(lambda text: {"S": text}), "SK": texts.map(lambda text: {"S": text})},
+    optional={
+        "kind": st.sampled_from(["a", "b"]).map(lambda text: {"S": text}),
+        "GSI1PK": texts.map(lambda text: {"S": text}),
+        "GSI1SK": texts.map(lambda text: {"S": text}),
+        "n": others,
+        "class": others,
+    },
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.lists(rows, max_size=8, unique_by=lambda row: (row["PK"]["S"], row["SK"]["S"])))
+def test_models_of_any_items_keep_them_as_they_are(items: list[Any]) -> None:
+    types = dict.fromkeys(("PK", "SK", "GSI1PK", "GSI1SK"), "S")
+    facts = TableFacts("any", ("PK", "SK"), types, {"GSI1": IndexFacts(("GSI1PK", "GSI1SK"))}, None, tuple(items))
+    mixed_null = any({"NULL": True} in (row.get(name) for row in items) for name in ("n", "class"))
+    if mixed_null:  # null in one item and absence in another cannot be said
+        return
+    made = models_of(facts)
+    assert [type(one).__name__ for one in made.entities(items)] != [] or not items
+    assert infer(facts).sampled == len(items)
+
+
+def test_inspect_reads_a_live_table(dynamodb_local: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "inspect")
+    client: Any = boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=dynamodb_local)
+    client.create_table(
+        TableName="Readings",
+        KeySchema=[{"AttributeName": "sensor", "KeyType": "HASH"}, {"AttributeName": "at", "KeyType": "RANGE"}],
+        AttributeDefinitions=[
+            {"AttributeName": "sensor", "AttributeType": "S"},
+            {"AttributeName": "at", "AttributeType": "N"},
+            {"AttributeName": "place", "AttributeType": "S"},
+        ],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "places",
+                "KeySchema": [{"AttributeName": "place", "KeyType": "HASH"}],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    specification = {"Enabled": True, "AttributeName": "gone"}
+    client.update_time_to_live(TableName="Readings", TimeToLiveSpecification=specification)
+    for number in range(3):
+        item = {"sensor": {"S": "s#1"}, "at": {"N": str(number)}, "gone": {"N": "4102444800"}, "v": {"N": "1.5"}}
+        client.put_item(TableName="Readings", Item=item | ({"place": {"S": "roof"}} if number else {}))
+    found = odm(tmp_path, "inspect", f"dynamodb:eu-west-1?endpoint_url={dynamodb_local}", "Readings")
+    assert found.returncode == 0, found.stderr
+    assert 'gone: Annotated[datetime, TTL, Stored("gone", epoch="s")]' in found.stdout
+    names: dict[str, Any] = {"__name__": "readings_models"}
+    exec(found.stdout, names)
+    with Store(names["readings"], DynamoDB(region="eu-west-1", endpoint_url=dynamodb_local)) as db:
+        items: list[Any] = list(db.scan())
+        assert sorted((one.at, one.v) for one in items) == [(number, Decimal("1.5")) for number in range(3)]
+        pattern = names["Readings"].by_places(place="roof")
+        assert sorted(one.at for one in db.query(pattern)) == [1, 2]
+
+
+@published
+def test_workbench_models_go_there_and_back(tmp_path: Path) -> None:
+    file = FOLDER / "AnOnlineShop_14.json"
+    imported = odm(tmp_path, "import", str(file), "--into", "shop.db")
+    assert imported.returncode == 0, imported.stderr
+    (tmp_path / "shop_models.py").write_text(imported.stdout)
+    exported = odm(tmp_path, "export", "--workbench", "shop_models:online_shop", "shop.db")
+    assert exported.returncode == 0, exported.stderr
+    (tmp_path / "again.json").write_text(exported.stdout)
+    before, after = facts_in(file, None), facts_in(tmp_path / "again.json", "OnlineShop")
+    assert sorted(after.items, key=_key) == sorted(before.items, key=_key)
+    assert (after.keys, after.indexes) == (before.keys, before.indexes)
+    assert odm(tmp_path, "import", "again.json").stdout == imported.stdout
+
+
+def _key(item: Any) -> tuple[str, str]:
+    return item["PK"]["S"], item["SK"]["S"]
+
+
+NAMES = ("DataModel", "TableName", "KeyAttributes", "PartitionKey", "AttributeName", "TableData", "PK")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.sampled_from(["S", "PK", "DataModel", "TableName"]),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5),
+        max_leaves=20,
+    )
+)
+def test_a_damaged_model_is_bad_usage_or_a_model(tmp_path: Path, content: Any) -> None:
+    file = tmp_path / "damaged.json"
+    file.write_text(json.dumps({"DataModel": [content]}))
+    with suppress(OdmError):
+        models_of(facts_in(file, None))
+
+
+def test_export_names_its_format(tmp_path: Path) -> None:
+    ended = odm(tmp_path, "export", "models:shop")
+    assert (ended.returncode, "--workbench" in ended.stderr) == (2, True)
