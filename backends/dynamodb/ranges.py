@@ -36,7 +36,8 @@ def native_bounds(lo: str, hi: str | None, kind: str) -> tuple[Value, Value] | N
     if kind == "N":
         low, high = _number(lo, above=True), None if hi is None else _number(hi, above=False)
     else:
-        low, high = _binary(lo), None if hi is None else _below(_binary(hi))
+        low, above = _binary(lo), None if hi is None else _binary(hi)
+        high = None if above is None else _below(above)
     return None if high is not None and (low if low is not None else high) > high else (low, high)
 
 
@@ -56,11 +57,16 @@ def _number(text: str, *, above: bool) -> Value:
     return _NUMBERS.next_plus(number) if above else _NUMBERS.next_minus(number)
 
 
-def _binary(text: str) -> bytes:
-    """The bytes of a bound: hexadecimal digits, of which the last may be one higher than f, and a zero byte behind."""
+def _binary(text: str) -> bytes | None:
+    """The bytes of a bound: hexadecimal digits, of which the last may be one higher than f, and a zero byte behind.
+
+    None: the bound is above all bytes.
+    """
     digits, zeros = text.removesuffix("\0"), text.count("\0")
     if digits[-1:] in (":", "g"):
         number = int(digits[:-1] or "0", 16) * 16 + (10 if digits[-1] == ":" else 16)
+        if number >> 4 * len(digits):
+            return None
         digits = f"{number:0{len(digits)}x}"
     return bytes.fromhex(digits) + b"\0" * zeros
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, combinations
 
-from odm.codec.attributes import TAG, TTL_ATTRIBUTE, is_attribute_name
+from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, is_attribute_name
 from odm.entities.patterns import Pattern
 from odm.errors import SchemaError
 from odm.keys import Template, can_equal, can_overlap
@@ -27,6 +27,9 @@ MAX_PROJECTED_TOGETHER = 100
 MAX_KEY_NAME = 255
 """Maximum characters in the name of a key attribute or projected attribute (AWS: CreateTable)."""
 
+OWN = frozenset({TAG, VERSION, TTL_ATTRIBUTE})
+"""The attributes that odm writes; in a table of other programs, other names may begin with '_' too."""
+
 NAMES = "3 to 255 characters, each a letter of A-Z, a digit, '_', '.' or '-'"
 """DynamoDB's rule for names of tables and indexes, the strictest of the backends."""
 
@@ -48,7 +51,7 @@ def check_companions(schema: Schema, *, transactions: bool) -> None:
             companion.check(entity.cls, schema, transactions=transactions)
 
 
-def check_entity(entity: EntitySchema) -> None:
+def check_entity(entity: EntitySchema, *, verbatim: bool = False) -> None:
     """Check one entity: tag, primary key, stored names, and at most one pattern per index."""
     if not entity.tag:
         raise SchemaError(f'{entity.name}: its tag is empty; give it a name with tag="...", or leave tag= out')
@@ -61,7 +64,7 @@ def check_entity(entity: EntitySchema) -> None:
         )
     names = entity.codec.stored
     for field, stored in names.items():
-        if stored.startswith("_"):
+        if stored in OWN or (stored.startswith("_") and not verbatim):
             raise SchemaError(
                 f"{entity.name}.{field}: the stored name {stored!r} is reserved, like all names that begin with '_'; "
                 f'give it another with Annotated[..., Stored("...")]'

@@ -121,7 +121,7 @@ def _compile_entity(
     except BadValue as error:
         raise SchemaError(f"class {cls.__name__}: match= {error}") from error
     entity = evolve(entity, match=match)
-    check_entity(entity)
+    check_entity(entity, verbatim=style.verbatim)
     check_local(entity, patterns, hash_only=hash_only)
     lowered = {}
     for name, pattern in others.items():

@@ -10,7 +10,7 @@ from odm.codec.attributes import is_attribute_name
 from odm.entities.companions import companions_of
 from odm.entities.views import EntityView
 from odm.errors import SchemaError
-from odm.schema.checks import NAMES, is_name
+from odm.schema.checks import NAMES, OWN, is_name
 from odm.schema.compile import Style, compile_schema, complete
 from odm.schema.model import Schema
 
@@ -192,8 +192,6 @@ def _names(names: Sequence[str], takes: str) -> tuple[str, ...]:
 
 
 def _attribute(table: str, option: str, name: str, default: str) -> str:
-    if name != default and (not isinstance(name, str) or not is_attribute_name(name) or name.startswith("_")):
-        raise SchemaError(
-            f"Table({table!r}): {option} is the name of an attribute, not {name!r}; names that begin with '_' are odm's"
-        )
+    if name != default and (not isinstance(name, str) or not is_attribute_name(name) or name in OWN):
+        raise SchemaError(f"Table({table!r}): {option} is the name of an attribute of other programs, not {name!r}")
     return name

@@ -8,6 +8,7 @@ from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import boto3
 import pytest
@@ -106,7 +107,7 @@ rows = st.fixed_dictionaries(
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(rows, max_size=8, unique_by=lambda row: (row["PK"]["S"], row["SK"]["S"])))
 def test_models_of_any_items_keep_them_as_they_are(items: list[Any]) -> None:
-    types = dict.fromkeys(("PK", "SK", "GSI1PK", "GSI1SK"), "S")
+    types: dict[str, str] = dict.fromkeys(("PK", "SK", "GSI1PK", "GSI1SK"), "S")
     facts = TableFacts("any", ("PK", "SK"), types, {"GSI1": IndexFacts(("GSI1PK", "GSI1SK"))}, None, tuple(items))
     mixed_null = any({"NULL": True} in (row.get(name) for row in items) for name in ("n", "class"))
     if mixed_null:  # null in one item and absence in another cannot be said
@@ -118,7 +119,7 @@ def test_models_of_any_items_keep_them_as_they_are(items: list[Any]) -> None:
 
 def test_inspect_reads_a_live_table(dynamodb_local: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "inspect")
+        monkeypatch.setenv(name, uuid4().hex[:20])
     client: Any = boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=dynamodb_local)
     client.create_table(
         TableName="Readings",

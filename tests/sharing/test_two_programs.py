@@ -5,6 +5,7 @@ Nothing that the other program wrote is lost, and the table always holds exactly
 
 import random
 from typing import Any
+from uuid import uuid4
 
 import boto3
 import pytest
@@ -26,7 +27,7 @@ class Walk:
 
     def __init__(self, endpoint: str, seed: int) -> None:
         session = boto3.Session(
-            aws_access_key_id=f"twoprograms{seed}", aws_secret_access_key="secret", region_name="eu-west-1"
+            aws_access_key_id=uuid4().hex[:20], aws_secret_access_key="secret", region_name="eu-west-1"
         )
         self.other: Any = session.client("dynamodb", endpoint_url=endpoint)
         self.odm = Store(existing, DynamoDB(session, endpoint_url=endpoint), on_request=self.between)
