@@ -55,6 +55,17 @@ def join(pieces: Iterable[tuple[Shape, ...]]) -> tuple[Shape, ...]:
     return joined
 
 
+def size_of(shapes: tuple[Shape, ...]) -> int:
+    """The number of characters of all these texts; 0 if it differs."""
+    sizes = {0 if shape.tail else len(shape.head) for shape in shapes}
+    return sizes.pop() if len(sizes) == 1 else 0
+
+
+def fits(text: str, shapes: tuple[Shape, ...]) -> bool:
+    """Whether a text is one of these."""
+    return can_meet((exactly(text),), tuple(shape for shape in shapes if len(shape.head) == len(text) or shape.tail))
+
+
 def _append(left: Shape, right: Shape) -> Shape:
     if not left.tail:
         return Shape(left.head + right.head, right.tail)

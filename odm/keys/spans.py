@@ -69,6 +69,18 @@ def bounded(whole: Span, op: Op, place: Place, follow: str, *, verbatim: bool = 
     return Span(whole.lo, whole.lo) if edge is None else Span(edge, whole.hi, exact)
 
 
+def around(whole: Span, op: Op, text: str, follow: str) -> Span:
+    """A range that contains all keys of `whole` whose next component satisfies a bound, and others.
+
+    For components that are not escaped, before a literal: "a" is less than "a!", but "a#" is greater than "a!#".
+    """
+    if op in {">", ">="}:
+        return Span(whole.lo + text, whole.hi, exact=False)
+    edges = [next_prefix(whole.lo + text[:size] + follow) for size in range(1, len(text) + 1)]
+    highest = whole.hi if None in edges else max(edge for edge in edges if edge is not None)
+    return Span(whole.lo, highest, exact=False)
+
+
 def behind(text: str, follow: str, *, verbatim: bool = False) -> str | None:
     """The smallest key above all that begin with the components in `text`, see `bounded` for the others."""
     if not follow:

@@ -18,8 +18,8 @@ from pydantic.fields import FieldInfo
 from odm.errors import BadValue, KeyValueError, SchemaError
 from odm.keys.base import Descending, Refused
 from odm.keys.grammar import Literal, Part, Slot, components, heads, native_slot, parse, parse_verbatim
-from odm.keys.shapes import Shape
-from odm.keys.spans import Op, Span, bounded, next_prefix
+from odm.keys.shapes import Shape, fits, size_of
+from odm.keys.spans import Op, Span, around, bounded, next_prefix
 from odm.keys.text import StrKey, finds_to_escape
 from odm.keys.times import TimeKey
 from odm.keys.verbatim import Form, Kind, VerbatimKey
@@ -162,7 +162,9 @@ class Template:
                     return None
                 at += len(part.text)
                 continue
-            end = text.find(part.follow, at) if part.follow else len(text)
+            shapes = () if isinstance(part.type, VerbatimKey) else part.type.shapes()
+            size = part.type.size if isinstance(part.type, VerbatimKey) else size_of(shapes)
+            end = at + size if size else text.find(part.follow, at) if part.follow else len(text)
             piece, at = text[at:end], end
             if end < 0 or not piece:
                 return None
@@ -170,6 +172,8 @@ class Template:
                 value = part.type.read(piece)
                 if value is None or found.setdefault(part.name, value) != value:
                     return None
+            elif not fits(piece, shapes):
+                return None
         return found if at == len(text) else None
 
     def written(self, stored: Mapping[str, Any]) -> str:
@@ -288,7 +292,11 @@ class Template:
             if op == "prefix":
                 head = slot.type.head(value)
                 lo = whole.lo + (head or "")
-                return Span(lo, lo if head is None else next_prefix(lo))
+                exact = not isinstance(slot.type, VerbatimKey) or head is None or slot.type.sorts(op, head)
+                return Span(lo, lo if head is None else next_prefix(lo), exact)
+            if isinstance(slot.type, VerbatimKey) and not slot.type.sorts(op, value):
+                place = slot.type.place(value)
+                return around(whole, op, place.text, slot.follow) if place.text else bounded(whole, op, place, "")
             turned = _FLIPPED[op] if isinstance(slot.type, Descending) else op
             return bounded(whole, turned, slot.type.place(value), slot.follow, verbatim=self.verbatim)
         except Refused as why:

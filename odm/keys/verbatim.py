@@ -1,8 +1,8 @@
 """Keys as they are: the key types of tables that exist already, whose text is neither escaped nor padded.
 
 A text is that of the stored value. Two laws hold for every template: different values give different keys, and the keys
-that share leading components are one range. For this, a value that contains the literal behind it is refused. Keys sort
-by their text, so a number without padding has no range.
+that share leading components are one range. For this, a value that contains the literal behind it is refused, unless
+all values have one number of characters. Keys sort by their text, so a number without padding has no range.
 """
 
 import re
@@ -12,10 +12,11 @@ from decimal import Decimal
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from odm.keys.base import BELOW, KeyType, Place, Refused
-from odm.keys.shapes import DIGITS, HEX, Charset, Shape, exactly, like
+from odm.keys.shapes import DIGITS, HEX, Charset, Shape, exactly, like, size_of
+from odm.keys.spans import Op
 
 Kind: TypeAlias = Literal["S", "N", "B"]
 """The types of key attributes: text, number, binary."""
@@ -56,18 +57,20 @@ class VerbatimKey(KeyType):
         form: how the field is stored.
         follow: the literal behind the placeholder; "" at the end.
         width: digits of a number, filled up with zeros; 0: as many as it has.
+        size: the number of characters of every text, which then may contain the literal; 0: it differs.
     """
 
     form: Form
     follow: str
     width: int = 0
+    size: int = field(init=False, repr=False, default=Factory(lambda self: size_of(self.shapes()), takes_self=True))
     variable: ClassVar[bool] = True
 
     def encode(self, value: Any) -> str:
         text = self.written(self.form.dump(value))
         if not text:
             raise Refused("it is empty; give a text of one character or more")
-        if self.follow and (text + self.follow).find(self.follow) != len(text):
+        if not self.size and self.follow and (text + self.follow).find(self.follow) != len(text):
             raise Refused(f"it contains {self.follow!r}, which ends the value in this key; use another value")
         return text
 
@@ -76,20 +79,20 @@ class VerbatimKey(KeyType):
         if isinstance(stored, str):
             return stored
         text = str(stored) if isinstance(stored, int) else f"{stored:f}"
-        if self.width and (stored < 0 or len(text) > self.width):
-            raise Refused(f"it is not a number of at most {self.width} digits")
+        if self.width and (not text.isdecimal() or len(text) > self.width):
+            raise Refused(f"it is not a whole number of at most {self.width} digits")
         return text.zfill(self.width)
 
     def read(self, text: str) -> Any:
         """The stored value of a text; None if no value has it."""
         stored: Any = text
-        if self.form.kind == "N":
-            if not _NUMBER.fullmatch(text):
-                return None
-            stored = Decimal(text) if "." in text else int(text)
+        if self.form.kind == "N" and not _NUMBER.fullmatch(text):
+            return None
         try:
+            if self.form.kind == "N":
+                stored = Decimal(text) if "." in text else int(text)
             again = self.written(self.form.dump(self.form.load(stored)))
-        except (Refused, ValueError):
+        except (ValueError, OverflowError):  # Refused is a ValueError
             return None
         return stored if again == text else None
 
@@ -106,11 +109,21 @@ class VerbatimKey(KeyType):
     def head(self, value: Any) -> str | None:
         if not isinstance(value, str) or self.form.kind != "S":
             return super().head(value)
-        return value
+        cannot = len(value) > self.size if self.size else bool(self.follow) and self.follow in value
+        return None if cannot else value
+
+    def sorts(self, op: Op, value: Any) -> bool:
+        """Whether the keys that satisfy a bound are one range, although the literal follows."""
+        if self.size or not self.follow:
+            return True
+        ends = (self.follow[:size] for size in range(1, len(self.follow)))
+        return op == "prefix" and not value.endswith(tuple(ends))
 
     def shapes(self) -> tuple[Shape, ...]:
         if self.form.choices:
             return tuple(map(exactly, self.form.choices))
+        if self.width:
+            return (Shape((DIGITS,) * self.width),)
         if self.form.kind == "N":
             return (Shape((_SIGNS,), _SIGNS),)
         return (_shape_of(self.form) or self._anything(),)
@@ -118,7 +131,7 @@ class VerbatimKey(KeyType):
     def _anything(self) -> Shape:
         chars: Charset = (("\0", _LAST),)
         if len(self.follow) == 1:
-            below, above = chr(max(ord(self.follow) - 1, 0)), chr(ord(self.follow) + 1)
+            below, above = (chr(min(max(ord(self.follow) + step, 0), ord(_LAST))) for step in (-1, 1))
             chars = (("\0", below), (above, _LAST))
         return Shape((chars,), chars)
 
@@ -234,7 +247,7 @@ def number_of(text: str) -> int | Decimal:
         return 0
     found = re.fullmatch(r"([np])([0-9]{3})\.([0-9]+)(~?)", text, re.ASCII)
     if found is None or (found[1] == "n") is not bool(found[4]):
-        raise ValueError(text)
+        raise ValueError(f"{text!r} is not the text of a number")
     scale, digits = int(found[2]), found[3]
     if found[1] == "n":
         scale, digits = 999 - scale, digits.translate(_NINES)
