@@ -33,47 +33,66 @@ def native_bounds(lo: str, hi: str | None, kind: str) -> tuple[Value, Value] | N
     """As `bounds`, for a sort key of this type, from the texts of `odm.keys.verbatim`; None stands for no bound."""
     if kind == "S":
         return bounds(lo, hi)
-    if kind == "N":
-        low, high = _number(lo, above=True), None if hi is None else _number(hi, above=False)
-    else:
-        low, above = _binary(lo), None if hi is None else _binary(hi)
-        high = None if above is None else _below(above)
-    return None if high is not None and (low if low is not None else high) > high else (low, high)
+    if hi == "":
+        return None
+    return _numbers(lo, hi) if kind == "N" else _bytes(lo, hi)
 
 
 _NUMBERS: Final = Context(prec=38, Emin=-130, Emax=125)
 _LEAST: Final = Decimal("1E-130")
 
 
-def _number(text: str, *, above: bool) -> Value:
-    """The first number at or behind a bound, or the last one before it."""
-    if not text:
+def _numbers(lo: str, hi: str | None) -> tuple[Decimal | None, Decimal | None] | None:
+    low = _number(lo, above=True) if lo else None
+    high = None if hi is None else _number(hi, above=False)
+    if any(end is not None and end.is_infinite() for end in (low, high)):
         return None
+    return None if low is not None and high is not None and low > high else (low, high)
+
+
+def _number(text: str, *, above: bool) -> Decimal:
+    """The first number at or behind a bound, or the last one before it; infinite if there is none."""
     number = Decimal(number_of(text.removesuffix("\0")))
     if text.endswith("\0") is not above:  # the bound stands before the number and excludes it, or behind it
         return number
     if not number:
         return _LEAST if above else -_LEAST
-    return _NUMBERS.next_plus(number) if above else _NUMBERS.next_minus(number)
+    found = _NUMBERS.next_plus(number) if above else _NUMBERS.next_minus(number)
+    return found if found.copy_abs() >= _LEAST else Decimal(0)  # abs() rounds
+
+
+def _bytes(lo: str, hi: str | None) -> tuple[bytes, bytes | None] | None:
+    low = _binary(lo)
+    if low is not None and len(low) > MAX_SORT_KEY:
+        low = _behind(low[:MAX_SORT_KEY])
+    if low is None:
+        return None
+    end = None if hi is None else _binary(hi)
+    high = None if end is None else _below(end)
+    return (low, high) if high is None or (high and low <= high) else None
 
 
 def _binary(text: str) -> bytes | None:
-    """The bytes of a bound: hexadecimal digits, of which the last may be one higher than f, and a zero byte behind.
+    """The bytes of a bound; None if it lies behind all bytes.
 
-    None: the bound is above all bytes.
+    It has hexadecimal digits, of which the last may be one higher than 9 or f, or a zero byte behind them.
     """
     digits, zeros = text.removesuffix("\0"), text.count("\0")
-    if digits[-1:] in (":", "g"):
-        number = int(digits[:-1] or "0", 16) * 16 + (10 if digits[-1] == ":" else 16)
-        if number >> 4 * len(digits):
-            return None
-        digits = f"{number:0{len(digits)}x}"
-    return bytes.fromhex(digits) + b"\0" * zeros
+    last = {":": "9", "g": "f"}.get(digits[-1:])
+    return bytes.fromhex(digits) + b"\0" * zeros if last is None else _behind(bytes.fromhex(digits[:-1] + last))
+
+
+def _behind(prefix: bytes) -> bytes | None:
+    """The lowest bytes above all that begin with these; None if there are none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
 def _below(value: bytes) -> bytes:
     """The highest bytes below these that a sort key can have."""
-    if not value or value[-1] == 0:
+    if len(value) > MAX_SORT_KEY:
+        return value[:MAX_SORT_KEY]
+    if value[-1] == 0:
         return value[:-1]
     return value[:-1] + bytes([value[-1] - 1]) + b"\xff" * (MAX_SORT_KEY - len(value))
 

@@ -321,6 +321,8 @@ def _plan_collection(schema: Schema, entity: EntitySchema, query: Query[Any]) ->
         lacking = next(name for name in pattern.sort.fields if name not in query.values)
         raise BadValue(f"{query}: prefix=True needs the whole key of an item; {lacking!r} is missing")
     # Keys below text + "$" are the text itself or continue with "#": values escape all lower characters.
+    if pattern.sort.native == "N":
+        return evolve(plan, lo=text, hi=text + "\0")
     return evolve(plan, lo=text, hi=next_prefix(text if pattern.sort.verbatim else text + "#"))
 
 
