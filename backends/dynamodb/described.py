@@ -105,7 +105,8 @@ class Described:
         if len(items) == 1:
             return items[0]
         values.pop(TAG, None)
-        return values if tag is None or items == found else {**values, TAG: tag}
+        # An item with a known tag that does not fit match= is of no entity, as one without a tag.
+        return values if tag is None or found else {**values, TAG: tag}
 
     def shadowed(self, attributes: Attributes) -> list[tuple[str, str]]:
         """The entity and each field that the models take from the key, though the item has an attribute of the name."""
