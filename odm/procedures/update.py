@@ -145,7 +145,7 @@ def item_update(  # the arguments of an update
         _check_upsert(entity, known, target)
     if entity.revision is not None:
         lowered = (*lowered, Increment(Path((codec.stored[entity.revision],)), 1))
-    wanted = None if when is None else codec.lower(checked(when, "when="))
+    wanted = None if when is None else entity.answerable(codec.lower(checked(when, "when=")))
     check_written(lowered, {}, target, context.limits)
     base: Item | None = None if needed else {}
     change = ItemUpdate(target, lowered, wanted, returning, upsert, known, touched, from_key, tuple(needed), base)

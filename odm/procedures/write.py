@@ -212,4 +212,5 @@ def as_it_was(context: Context, item: Item, key: Key) -> Any:
 
 def lower_when(target: Target, when: Condition | bool | None) -> Condition | None:
     """The user's condition of a write, lowered to stored names."""
-    return None if when is None else target.entity.codec.lower_when(checked(when, "when="))
+    entity = target.entity
+    return None if when is None else entity.answerable(entity.codec.lower_when(checked(when, "when=")))

@@ -12,7 +12,7 @@ from odm.codec.entity import EntityCodec
 from odm.entities.companions import BaseCompanion
 from odm.errors import BadValue, KeyValueError
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Compare, Condition, Item, Path
+from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths
 from odm.keys import Shards, Template, random_suffix, suffix_of
 from odm.keys.base import Descending
 
@@ -221,6 +221,31 @@ class EntitySchema:
     def validate(self, field: str, value: FieldValue) -> FieldValue:
         """A value converted and validated as by the model; see `odm.entities.views.EntityView`."""
         return self.codec.validate(field, value)
+
+    def answerable(self, condition: Condition) -> Condition:
+        """The condition of a write, if key attributes can answer what it asks of fields that stand in keys only.
+
+        Raises:
+            BadValue: it asks for more than equality of a part of an index key, or compares such a part with a field.
+        """
+        if not self.key_only:
+            return condition
+        if isinstance(condition, And | Or | Not):
+            for part in condition.conditions if not isinstance(condition, Not) else (condition.condition,):
+                self.answerable(part)
+            return condition
+        roots = {path.root for path in paths(condition)}
+        parts = [part for stored, part in self.key_only.items() if stored in roots]
+        plain = isinstance(condition, Exists | Missing | IsIn)
+        plain = plain or (isinstance(condition, Compare) and condition.op in ("=", "<>") and len(paths(condition)) == 1)
+        if (len(roots) > 1 and parts) or (any(not part.primary for part in parts) and not plain):
+            name, attribute = parts[0].field, parts[0].attribute
+            raise BadValue(
+                f"{self.name}: the condition {condition} is on {name!r}, which is a part of the key attribute "
+                f"{attribute!r} and not an attribute itself: compare it with a value for equality, or store it as an "
+                f'attribute too, with Annotated[..., Stored("{name}")]'
+            )
+        return condition
 
     def check_ordered(self, field: str) -> None:
         """Raise BadValue if the stored values of a field have no order."""

@@ -22,6 +22,7 @@ from odm import (
     increment,
     remove,
     set_,
+    starts_with,
 )
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
@@ -191,6 +192,8 @@ class TestDescribed:
         games.update(KEY, increment(Game.score), when=(Game.player == "Ann Lee") & (Game.score == 0))
         with pytest.raises(ConditionFailed):
             games.update(KEY, increment(Game.score), when=Game.number == 2)
+        with pytest.raises(BadValue, match="compare it with a value for equality"):
+            games.update(KEY, increment(Game.score), when=starts_with(Game.map, "x"))
         query = Game.primary(player="Ann Lee")
         assert [one.number for one in games.query(query.where(Game.number != 10))] == [1, 2]
         assert games.count(query.where(Game.map == "x #1")) == 2
