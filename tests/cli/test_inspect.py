@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odm import OdmError, Store
+from odm import OdmError, Store, Table, collection
 from odm.backends.dynamodb import DynamoDB
 from odm.cli.inspect.check import faults
 from odm.cli.inspect.facts import IndexFacts, TableFacts
@@ -67,6 +67,37 @@ def test_the_plain_design_always_fits(design: Design) -> None:
     facts = facts_in(FOLDER / f"{design.name}.json", None)
     plain = infer_plain(facts)
     assert faults(source_of(plain), plain, facts.items) == []
+
+
+@published
+@pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
+def test_the_models_answer_the_access_patterns(design: Design, dynamodb_local: str) -> None:
+    session = boto3.Session(aws_access_key_id=uuid4().hex[:20], aws_secret_access_key="s", region_name="eu-west-1")
+    client: Any = session.client("dynamodb", endpoint_url=dynamodb_local)
+    design.create(client)
+    made = models_of(facts_in(FOLDER / f"{design.name}.json", None))
+    with Store(made.table, DynamoDB(session, endpoint_url=dynamodb_local)) as db:
+        for asked in design.patterns:
+            if "pk" not in asked:
+                continue
+            items = design.ask(client, {"pk": asked["pk"]} | ({"index": asked["index"]} if "index" in asked else {}))
+            found = [_read(entity, made.table) for entity in db.query(_partition(made.table, asked))]
+            assert sorted(found) == sorted(tuple(item[name]["S"] for name in design.keys[""]) for item in items)
+
+
+def _read(entity: Any, table: Table) -> tuple[str, str]:
+    key = table.compile().entity(type(entity)).key(vars(entity))
+    return key.partition, key.sort
+
+
+def _partition(table: Table, asked: Any) -> Any:
+    """The query of a partition, by a pattern whose template has its key."""
+    for entity in table.compile().entities.values():
+        for pattern in (entity.primary, *entity.patterns.values()):
+            values = pattern.partition.read(asked["pk"]) if pattern.index == asked.get("index") else None
+            if values is not None:
+                return collection(getattr(entity.cls, pattern.name)(**values))
+    raise AssertionError(asked)
 
 
 @published
