@@ -34,7 +34,8 @@ def get_many(
         for key, item in zip(distinct, items, strict=True)
         if context.living(item) is not None
     }
-    return [found.get(target.key) for target in targets]
+    made = [found.get(target.key) for target in targets]
+    return [one if type(one) is target.entity.cls else None for one, target in zip(made, targets, strict=True)]
 
 
 def _check_atomic(context: Context, items: int, *, consistent: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from attrs import evolve, field, frozen
 
+from odm.codec import TAG
 from odm.entities.query import Query
 from odm.errors import ItemNotFound
 from odm.expressions.nodes import Item
@@ -95,7 +96,9 @@ def get(context: Context, target: Target, *, consistent: bool = True) -> CoreGen
     item = yield req.Get(target.key, consistent, pattern=target.entity.primary.full_name)
     if item is None:
         return None
-    return context.schema.decode(item, target.key, skip_unknown=context.skip_unknown, living=context.living)
+    found = context.schema.decode(item, target.key, skip_unknown=context.skip_unknown, living=context.living)
+    # Entities of one key are distinguished by match=: then an item of the other is not one of this.
+    return found if type(found) is target.entity.cls else None
 
 
 def one(context: Context, target: Target, *, consistent: bool = True) -> CoreGen[Any]:
@@ -114,7 +117,7 @@ def exists(context: Context, target: Target) -> CoreGen[bool]:
     if item is None:
         return False
     context.check_known(item, target.key)
-    return True
+    return bool(item.get(TAG) == target.entity.tag)
 
 
 def begin(context: Context, query: Query[Any], *, consistent: bool = True) -> Reading | None:

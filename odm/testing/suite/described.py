@@ -12,6 +12,7 @@ from odm import (
     BadValue,
     ConditionFailed,
     Entity,
+    ItemInvalid,
     KeyValueError,
     PrimaryKey,
     Stored,
@@ -200,6 +201,11 @@ class TestDescribed:
 
     def test_two_entities_under_one_key(self, games: Store) -> None:
         assert games.get(Cash.primary(player="Ann Lee")) == Cash(player="Ann Lee", amount=5)
+        card = Card.primary(player="Ann Lee")
+        assert (games.get(card), games.exists(card), games.get_many([card])) == (None, False, [None])
+        assert games.exists(Cash.primary(player="Ann Lee"))
+        with pytest.raises(ItemInvalid, match="not one of Card"):
+            games.put(Card(player="Ann Lee"))
         with pytest.raises(BadValue, match="does not fit match="):
             games.put(Card(player="Bo", kind="cheque"))
         with pytest.raises(BadValue, match="part of match="):
