@@ -24,8 +24,10 @@ from odm.expressions.nodes import (
     Path,
     Size,
     StartsWith,
+    Value,
     paths,
 )
+from odm.keys.base import Refused
 from odm.protocol.predicates import every
 from odm.schema.entity import EntitySchema, Key, KeyPart
 
@@ -102,6 +104,10 @@ class WriteConditions:
     def _never(self) -> Condition:
         return And((Exists(self._there), Missing(self._there)))
 
+    @property
+    def _always(self) -> Condition:
+        return Or((Exists(self._there), Missing(self._there)))
+
     def _of_key(self, condition: Condition, parts: dict[str, KeyPart]) -> Condition:
         """A condition on fields that the key contains: it holds or not for every item there is."""
         if {path.root for path in paths(condition)} != parts.keys():
@@ -112,7 +118,7 @@ class WriteConditions:
             item[stored] = (part.template.read(text) or {})[part.field]
         there, absent = holds(condition, item), holds(condition, {})
         if there is absent:
-            return Or((Exists(self._there), Missing(self._there))) if there else self._never
+            return self._always if there else self._never
         return Exists(self._there) if there else Missing(self._there)
 
     def _of_index(self, condition: Condition, stored: str, part: KeyPart) -> Condition:
@@ -123,15 +129,29 @@ class WriteConditions:
             case Missing():
                 return Missing(attribute)
             case Compare("=" | "<>" as op, Path(), Const(value)) | Compare("=" | "<>" as op, Const(value), Path()):
-                return Compare(op, attribute, Const(part.template.written({part.field: value})))
+                text = _text(part, value)
+                if text is not None:
+                    return Compare(op, attribute, Const(text))
+                return self._never if op == "=" else self._always
             case IsIn(Path(), choices):
-                texts = (part.template.written({part.field: choice.value}) for choice in choices)
-                return IsIn(attribute, tuple(map(Const, texts)))
+                texts = [text for choice in choices if (text := _text(part, choice.value)) is not None]
+                return IsIn(attribute, tuple(map(Const, texts))) if texts else self._never
         raise BadValue(
             f"the condition {condition} is on {stored!r}, which is a part of the key attribute {part.attribute!r} and "
             "no attribute itself: compare it for equality, or store it as an attribute too, with "
             f'Annotated[..., Stored("{stored}")]'
         )
+
+
+def _text(part: KeyPart, value: Value) -> str | None:
+    """The key attribute that contains a stored value; None if there is none."""
+    if value is None:
+        return None
+    try:
+        text = part.template.written({part.field: value})
+    except Refused:
+        return None
+    return text if part.template.read(text) == {part.field: value} else None
 
 
 def reading_filter(

@@ -99,12 +99,17 @@ class VerbatimKey(KeyType):
     def place(self, value: Any) -> Place:
         stored = self.form.dump(value)
         text = self.written(stored)
-        if not self.form.ordered or (self.form.kind == "N" and not self.width and not _is_epoch(value)):
+        if not self.sorted:
             raise Refused(
                 "the texts of its values do not sort as the values do, so it has no range; compare for equality, or "
                 "filter by it in a scan"
             )
         return Place(text) if text else BELOW
+
+    @property
+    def sorted(self) -> bool:
+        """Whether the texts sort as the values do; a time as a number does, with one number of digits until 2286."""
+        return self.form.ordered and (self.form.kind == "S" or self.width > 0 or _is_time(self.form))
 
     def head(self, value: Any) -> str | None:
         if not isinstance(value, str) or self.form.kind != "S":
@@ -140,9 +145,13 @@ class VerbatimKey(KeyType):
         return f"{self.form.text} as it is" + f", {self.width} digits" * bool(self.width)
 
 
-def _is_epoch(value: object) -> bool:
-    """Whether a number is a time: all of the years 2001 to 2286 have one number of digits."""
-    return isinstance(value, datetime)
+def _is_time(form: Form) -> bool:
+    """Whether a number is a time."""
+    try:
+        form.dump(datetime(2001, 1, 1, tzinfo=UTC))
+    except Refused:
+        return False
+    return True
 
 
 def _shape_of(form: Form) -> Shape | None:

@@ -77,6 +77,7 @@ LOSSY_KEY: Final = Rule("lossy-key", "error", f"{_AWS}/HowItWorks.CoreComponents
 UNBOUNDED_COLLECTION: Final = Rule("unbounded-collection", "warning", f"{_AWS}/LSI.html#LSI.ItemCollections.SizeLimit")
 FILTERED_READS: Final = Rule("filtered-reads", "advice", f"{_AWS}/Query.FilterExpression.html")
 EQUAL_INDEXES: Final = Rule("equal-indexes", "advice", f"{_AWS}/bp-indexes-general.html")
+TEXT_ORDER: Final = Rule("text-order", "advice", f"{_AWS}/bp-sort-keys.html")
 LONG_NAMES: Final = Rule("long-names", "advice", f"{_AWS}/CapacityUnitCalculations.html")
 MISSING_TTL: Final = Rule("missing-ttl", "advice", f"{_AWS}/TTL.html")
 UNUSED_IGNORE: Final = Rule("unused-ignore", "advice", "")
@@ -92,6 +93,7 @@ RULES: Final[Mapping[str, Rule]] = {
         UNBOUNDED_COLLECTION,
         FILTERED_READS,
         EQUAL_INDEXES,
+        TEXT_ORDER,
         LONG_NAMES,
         MISSING_TTL,
         UNUSED_IGNORE,

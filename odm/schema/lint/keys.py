@@ -5,10 +5,18 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from odm.keys import Slot
+from odm.keys import Slot, VerbatimKey
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lint.declared import declared, key_fields, sort_of, written
-from odm.schema.lint.finding import AMBIGUOUS_ROW_KEYS, EQUAL_INDEXES, LOSSY_KEY, NON_UNIQUE_KEY, LintFinding, found
+from odm.schema.lint.finding import (
+    AMBIGUOUS_ROW_KEYS,
+    EQUAL_INDEXES,
+    LOSSY_KEY,
+    NON_UNIQUE_KEY,
+    TEXT_ORDER,
+    LintFinding,
+    found,
+)
 from odm.schema.lint.fixes import spread_out
 from odm.schema.lint.slots import identifies, own_ids, unit, unit_name
 from odm.schema.model import Schema
@@ -86,6 +94,24 @@ def equal_indexes(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]
                     fix=f"remove one of the two, and query {other.full_name} or {pattern.full_name} in its place",
                 )
         seen.append(pattern)
+
+
+def text_order(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    """Sort keys as they are, whose texts do not sort as the values do."""
+    for pattern in (entity.primary, *entity.patterns.values()):
+        slots = () if pattern.sort is None else pattern.sort.slots
+        for slot in slots:
+            if not isinstance(slot.type, VerbatimKey) or slot.type.sorted:
+                continue
+            yield found(
+                TEXT_ORDER,
+                pattern.full_name,
+                what=f"{slot.name} is {slot.type.encoding} in the sort key, which sorts as text: 10 is before 9",
+                why="queries return another order, and a range of the field is refused",
+                fix=f"for a new table pad the number, {{{slot.name}:08}}, or store the time with the year first; for "
+                "one that exists, sort in the program",
+            )
+            break
 
 
 def _indexed_by(pattern: PatternSchema) -> tuple[object, ...]:
