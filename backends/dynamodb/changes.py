@@ -50,12 +50,13 @@ def key_conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableCha
     """The keys of the table and of its indexes that differ from those of the models, which no request can change."""
     types = _types(table)
     what, fix = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
-    yield from _key_conflict(what, what, layout.keys, table["KeySchema"], types, layout.types, fix)
+    yield from _key_conflict(what, what, key_schema(layout.keys), table["KeySchema"], types, layout.types, fix)
     for index in _indexes(table):
         if names := layout.indexes.get(index["IndexName"]):
             part = f"index {index['IndexName']!r}"
             fix = "name its attributes in Table(..., index_keys=...), or use another with AccessPattern(..., index=...)"
-            yield from _key_conflict(part, f"{part} of {what}", names, index["KeySchema"], types, layout.types, fix)
+            needed = key_schema(names, layout.several.get(index["IndexName"], 1))
+            yield from _key_conflict(part, f"{part} of {what}", needed, index["KeySchema"], types, layout.types, fix)
 
 
 def held_by_indexes(table: Mapping[str, Any]) -> dict[str, tuple[str, ...] | None]:
@@ -134,14 +135,13 @@ def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange
 def _key_conflict(
     part: str,
     what: str,
-    names: tuple[str, ...],
+    asked: list[dict[str, str]],
     schema: list[dict[str, str]],
     types: Mapping[str, str],
     wanted: Mapping[str, str],
     fix: str,
 ) -> Iterator[TableChange]:
-    kinds = {name: wanted.get(name, "S") for name in names}
-    needed = [f"{key['AttributeName']} ({key['KeyType']}, {kinds[key['AttributeName']]})" for key in key_schema(names)]
+    needed = [f"{key['AttributeName']} ({key['KeyType']}, {wanted.get(key['AttributeName'], 'S')})" for key in asked]
     found = [f"{key['AttributeName']} ({key['KeyType']}, {types.get(key['AttributeName'], '?')})" for key in schema]
     if sorted(found) != sorted(needed):
         text = f"{what} exists with the key {', '.join(found)}, but the models need {', '.join(needed)}: {fix}"

@@ -21,6 +21,7 @@ from odm.codec.drafts import Drafts
 from odm.codec.writers import Spelling, TextWrites, quoted
 from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import Item, Value
+from odm.keys.text import escape, unescape
 from odm.protocol.requests import Position, Put
 from odm.schema.entity import Key
 
@@ -165,10 +166,40 @@ def _key_text(attribute: Attribute, kind: str) -> str:
     return native_text(from_attribute({kind: attribute[kind]}), kind)
 
 
+def write_index_key(layout: Layout, index: str, key: Key) -> dict[str, Attribute]:
+    """The key attributes of an index entry."""
+    names, count = layout.indexes[index], layout.several.get(index)
+    if count is None:
+        return write_key(layout, names, key)
+    texts = (*key.partition.split("#"), *(key.sort.split("#") if len(names) > count else ()))
+    pairs = zip(names, texts, strict=True)
+    return {name: to_attribute(several_value(text, layout.types.get(name, "S"))) for name, text in pairs}
+
+
+def read_index_key(layout: Layout, index: str, attributes: Attributes) -> Key:
+    """The index key, from the key attributes of an entry."""
+    names, count = layout.indexes[index], layout.several.get(index)
+    if count is None:
+        return read_key(layout, names, attributes)
+    texts = [several_text(attributes[name], layout.types.get(name, "S")) for name in names]
+    return Key("#".join(texts[:count]), "#".join(texts[count:]))
+
+
+def several_value(text: str, kind: str) -> Value:
+    """The value of one of several key attributes, from its part of a key."""
+    return native_value(unescape(text) if kind == "S" else text, kind)
+
+
+def several_text(attribute: Attribute, kind: str) -> str:
+    """The opposite of `several_value`."""
+    text = _key_text(attribute, kind)
+    return escape(text) if kind == "S" else text
+
+
 def read_entries(layout: Layout, attributes: Attributes) -> dict[str, Key]:
     """The index entries of an item: an index contains it if it has all index key attributes, of their types."""
     return {
-        index: read_key(layout, names, attributes)
+        index: read_index_key(layout, index, attributes)
         for index, names in layout.indexes.items()
         if all(layout.types.get(name, "S") in attributes.get(name, ()) for name in names)
     }
@@ -178,13 +209,13 @@ def write_position(layout: Layout, index: str | None, position: Position) -> dic
     """The ExclusiveStartKey that continues after a position."""
     attributes = write_key(layout, layout.keys, position.key)
     if index is not None and position.index_key is not None:
-        attributes |= write_key(layout, layout.indexes[index], position.index_key)
+        attributes |= write_index_key(layout, index, position.index_key)
     return attributes
 
 
 def read_position(layout: Layout, index: str | None, attributes: Attributes) -> Position:
     """The position of an item or of a LastEvaluatedKey, in the table or in an index."""
-    index_key = read_key(layout, layout.indexes[index], attributes) if index is not None else None
+    index_key = read_index_key(layout, index, attributes) if index is not None else None
     return Position(read_key(layout, layout.keys, attributes), index_key)
 
 

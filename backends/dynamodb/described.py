@@ -18,9 +18,9 @@ from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Item, Path, Remove, Set, Value
 from odm.keys import number_of, number_text
 from odm.protocol.requests import Put, Update
-from odm.schema.described import uses_of
+from odm.schema.described import names_of, uses_of
 from odm.schema.entity import EntitySchema
-from odm.schema.model import Schema
+from odm.schema.model import Schema, flat
 
 _NO_TEXT: Final[Mapping[str, str]] = {}
 
@@ -157,6 +157,8 @@ class Described:
         made = {} if schema.tag is None else {schema.tag: item.get(TAG)}
         made |= self._key_values(self.keys, put.key, natives)
         for index, key in put.entries.items():
+            if any(type(name) is tuple for name in schema.indexes[index].keys):
+                continue  # a key of several attributes is made of fields
             made |= self._key_values(self.names(index), key, natives)
         for name, value in item.items():
             if name == TAG or name in key_only or (value is None and name in natives):
@@ -179,7 +181,7 @@ class Described:
     def names(self, index: str) -> tuple[str, ...]:
         """The key attributes of an index."""
         found = self.schema.indexes[index]
-        return (self.keys[0], *found.keys[1:]) if found.local else found.keys
+        return flat(names_of(found, self.keys))
 
     def _key_values(self, names: tuple[str, ...], key: tuple[str, ...], natives: frozenset[str]) -> dict[str, Value]:
         types = self.schema.types
@@ -208,6 +210,8 @@ class Described:
             found[at] = Remove(path) if leaves else action if path is action.path else _moved(action, path)
         for index, entry in request.entries.items():
             names = self.names(index)
+            if any(type(name) is tuple for name in self.schema.indexes[index].keys):
+                continue
             for name, text in zip(names, entry or ("",) * len(names), strict=False):
                 if name not in natives and name not in self.keys:
                     path = Path((name,))

@@ -1,6 +1,6 @@
 """The expressions of one DynamoDB request, with their placeholders as the service takes them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from odm.backends.dynamodb.codec import to_attribute
@@ -21,13 +21,13 @@ class Expressions(ExpressionText):
         explained = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
         return {argument: content for argument, content in explained.items() if content}
 
-    def key_condition(self, names: Sequence[str], partition: Value, bounds: tuple[Value, Value]) -> str:
-        """The key condition expression for a partition and inclusive bounds of the sort key (see `ranges.bounds`)."""
-        text = f"{self.name(names[0])} = {self.value(partition)}"
+    def key_condition(self, equal: Mapping[str, Value], name: str, bounds: tuple[Value, Value]) -> str:
+        """The key condition expression: key attributes with a value, and inclusive bounds of another one."""
+        text = " AND ".join(f"{self.name(one)} = {self.value(value)}" for one, value in equal.items())
         low, high = bounds
         if high is None and low in _NO_KEY:
             return text
-        sort = self.name(names[1])
+        sort = self.name(name)
         if low == high:
             return f"{text} AND {sort} = {self.value(low)}"
         if high is None:

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from odm.backends.dynamodb.attributes import Attribute, from_attribute
 from odm.backends.dynamodb.batches import MAX_GETS, batch_get
-from odm.backends.dynamodb.codec import write_key
+from odm.backends.dynamodb.codec import write_index_key
 from odm.backends.dynamodb.loading import AttributesItem, DescribedItem
 from odm.backends.dynamodb.native import Steps
 from odm.backends.dynamodb.retry import Attempts
@@ -65,7 +65,7 @@ def whole_items(layout: Layout, request: Query, entries: Page, attempts: Attempt
 
 def _stands(layout: Layout, request: Query, item: AttributesItem | DescribedItem, position: Position) -> bool:
     """Whether the item still has this index entry and matches the filter."""
-    entry = write_key(layout, layout.indexes[str(request.index)], position.index_key or Key(""))
+    entry = write_index_key(layout, str(request.index), position.index_key or Key(""))
     if not all(_equal(item.attributes.get(name), value) for name, value in entry.items()):
         return False
     return request.filter is None or holds(request.filter, item)

@@ -16,6 +16,7 @@ from odm.backends.dynamodb.projections import entries_of, needs_items, whole_ite
 from odm.backends.dynamodb.ranges import native_bounds
 from odm.backends.dynamodb.retry import Attempts, sent_again
 from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.several import several_range
 from odm.backends.dynamodb.tables import check_index, create, drop
 from odm.backends.dynamodb.transactions import transact, transact_get
 from odm.backends.dynamodb.writes import delete, put, update
@@ -141,18 +142,14 @@ def _query(layout: Layout, request: req.Query, attempts: Attempts) -> Steps[req.
 
 
 def _entries(layout: Layout, request: req.Query) -> Steps[req.Page]:
-    names = layout.keys if request.index is None else layout.indexes[request.index]
-    kind = layout.types.get(names[1], "S") if len(names) > 1 else "S"
-    sort_bounds = native_bounds(request.lo, request.hi, kind)
-    if sort_bounds is None:
-        return req.Page()
     expressions = Expressions()
+    condition = _key_condition(layout, request, expressions)
+    if condition is None:
+        return req.Page()
     arguments: dict[str, Any] = {"TableName": layout.table}
     if request.index is not None:
         arguments["IndexName"] = request.index
-    arguments["KeyConditionExpression"] = expressions.key_condition(
-        names, native_value(request.partition, layout.types.get(names[0], "S")), sort_bounds
-    )
+    arguments["KeyConditionExpression"] = condition
     if request.reverse:
         arguments["ScanIndexForward"] = False
     # A global index is eventually consistent, and DynamoDB rejects ConsistentRead for it.
@@ -160,6 +157,18 @@ def _entries(layout: Layout, request: req.Query) -> Steps[req.Page]:
     arguments |= _paged(layout, request, expressions, consistent)
     response = yield Call("query", arguments)
     return _page(layout, request, response)
+
+
+def _key_condition(layout: Layout, request: req.Query, expressions: Expressions) -> str | None:
+    """The condition on the key attributes of a query; None if no key is in its range."""
+    names = layout.keys if request.index is None else layout.indexes[request.index]
+    if request.index in layout.several:
+        equal, sort, lo, hi = several_range(layout, request)
+    else:
+        equal = {names[0]: native_value(request.partition, layout.types.get(names[0], "S"))}
+        sort, lo, hi = names[1] if len(names) > 1 else "", request.lo, request.hi
+    found = native_bounds(lo, hi, layout.types.get(sort, "S"))
+    return None if found is None else expressions.key_condition(equal, sort, found)
 
 
 def _numbered() -> Steps[None]:

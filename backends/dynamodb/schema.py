@@ -19,9 +19,7 @@ from odm.errors import BadValue, SchemaError
 from odm.keys import Kind
 from odm.schema.checks import NAMES, is_index_name, is_name
 from odm.schema.described import names_of
-from odm.schema.model import Schema
-
-_KEY_TYPES = ("HASH", "RANGE")
+from odm.schema.model import Schema, flat
 
 
 @frozen
@@ -38,6 +36,7 @@ class Layout:
         exclusive: no other program writes items into the table, so reads do not check for foreign items.
         options: the options that are not part of the models.
         loader: converts attributes into entities.
+        several: for each index with keys of several attributes, how many of them are of the partition key.
         types: the types of key attributes that are not text.
         ttl: the attribute with the expiry of items.
         described: how items are stored, in a table whose items have the form of other programs.
@@ -54,6 +53,7 @@ class Layout:
     exclusive: bool = False
     options: Options = NO_OPTIONS
     loader: Loader = field(factory=Loader, repr=False, eq=False)
+    several: Mapping[str, int] = Factory(dict)
     types: Mapping[str, Kind] = Factory(dict)
     ttl: str = TTL_ATTRIBUTE
     described: Described | None = field(default=None, repr=False)
@@ -103,7 +103,8 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
     return Layout(
         table=schema.name,
         keys=schema.keys[:1] if schema.hash_only else schema.keys,
-        indexes={name: names_of(index, schema.keys) for name, index in schema.indexes.items()},
+        indexes={name: flat(names_of(index, schema.keys)) for name, index in schema.indexes.items()},
+        several=_several(schema),
         has_ttl=schema.has_ttl,
         projections=_projections(schema),
         exclusive=schema.exclusive,
@@ -114,6 +115,12 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
         ttl=schema.ttl,
         described=Described(schema, schema.keys[:1] if schema.hash_only else schema.keys) if schema.described else None,
     )
+
+
+def _several(schema: Schema) -> dict[str, int]:
+    """For each index with keys of several attributes, how many of them are of the partition key."""
+    found = {name: index.keys for name, index in schema.indexes.items()}
+    return {name: len(flat(keys[:1])) for name, keys in found.items() if any(type(one) is tuple for one in keys)}
 
 
 def _projections(schema: Schema) -> dict[str, tuple[str, ...]]:
@@ -185,9 +192,10 @@ def stream_specification(stream: Stream) -> dict[str, Any]:
     return {"StreamEnabled": True, "StreamViewType": stream.upper()}
 
 
-def key_schema(names: tuple[str, ...]) -> list[dict[str, str]]:
-    """The KeySchema of a table or index with these key attributes."""
-    return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(names, _KEY_TYPES, strict=False)]
+def key_schema(names: tuple[str, ...], of_partition: int = 1) -> list[dict[str, str]]:
+    """The KeySchema of a table or index with these key attributes, the first of them of the partition key."""
+    kinds = ("HASH",) * of_partition + ("RANGE",) * (len(names) - of_partition)
+    return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(names, kinds, strict=True)]
 
 
 def projection(layout: Layout, index: str) -> dict[str, Any]:
@@ -201,7 +209,7 @@ def projection(layout: Layout, index: str) -> dict[str, Any]:
 def _index(layout: Layout, index: str, paid: Provisioned | None = None) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "IndexName": index,
-        "KeySchema": key_schema(layout.indexes[index]),
+        "KeySchema": key_schema(layout.indexes[index], layout.several.get(index, 1)),
         "Projection": projection(layout, index),
     }
     return arguments if paid is None else arguments | {"ProvisionedThroughput": paid.throughput}

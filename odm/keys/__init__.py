@@ -18,7 +18,7 @@ from odm.keys.shards import (
     suffixes_read,
 )
 from odm.keys.spans import Op, Span, next_prefix
-from odm.keys.template import Template, compile_template, compile_verbatim
+from odm.keys.template import Template, compile_several, compile_template, compile_verbatim
 from odm.keys.verbatim import Form, Kind, VerbatimKey, number_of, number_text
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "can_go_on_low",
     "can_overlap",
     "compile_hashed",
+    "compile_several",
     "compile_template",
     "compile_verbatim",
     "heads_can_equal",

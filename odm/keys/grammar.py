@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from odm.keys.base import KeyType, Refused
 from odm.keys.shapes import Shape, exactly, join
 from odm.keys.types import key_type
-from odm.keys.verbatim import BinaryKey, Form, NumberKey, VerbatimKey, padded
+from odm.keys.verbatim import BinaryKey, Form, NumberKey, TextKey, VerbatimKey, padded
 
 
 @frozen
@@ -101,6 +101,18 @@ def _verbatim_slot(placeholder: str, follow: str, fields: Mapping[str, FieldInfo
         return Slot(name, padded(form, follow, format_) if colon else VerbatimKey(form, follow), follow)
     except Refused as why:
         raise Refused(f"placeholder {placeholder}: {why}") from None
+
+
+def several_parts(text: str, forms: Mapping[str, Form]) -> tuple[Part, ...]:
+    """The parts of a template whose placeholders are attributes of their own: ``{tenant}#{region}``."""
+    names = [piece[1:-1] for piece in text.split("#")]
+    parts: list[Part] = []
+    for at, name in enumerate(names):
+        last = at + 1 == len(names)
+        form = forms[name]
+        type_ = NumberKey(form) if form.kind == "N" else BinaryKey(form) if form.kind == "B" else TextKey(form)
+        parts += [Slot(name, type_, "" if last else "#"), *([] if last else [Literal("#")])]
+    return tuple(parts)
 
 
 def native_slot(name: str, form: Form) -> Slot:

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from odm.errors import BadValue, KeyValueError, SchemaError
 from odm.keys.base import Descending, Refused
-from odm.keys.grammar import Literal, Part, Slot, components, heads, native_slot, parse, parse_verbatim
+from odm.keys.grammar import Literal, Part, Slot, components, heads, native_slot, parse, parse_verbatim, several_parts
 from odm.keys.shapes import Shape, fits, size_of
 from odm.keys.spans import Op, Span, around, bounded, next_prefix
 from odm.keys.text import StrKey, finds_to_escape
@@ -45,6 +45,15 @@ def compile_template(text: str, fields: Mapping[str, FieldInfo], *, owner: str) 
         return Template(text, owner, parse(text, fields))
     except Refused as fault:
         raise SchemaError(f"{owner}: key template {text!r}: {fault}") from None
+
+
+def compile_several(text: str, forms: Mapping[str, Form], *, owner: str) -> "Template":
+    """Compile the template of a key of several attributes, each a field: ``{tenant}#{region}``."""
+    names = [piece[1:-1] for piece in text.split("#")]
+    each = (
+        Template(f"{{{n}}}", owner, (native_slot(n, forms[n]),), verbatim=True, native=forms[n].kind) for n in names
+    )
+    return Template(text, owner, several_parts(text, forms), several=tuple(each))
 
 
 def compile_verbatim(
@@ -82,6 +91,7 @@ class Template:
         behind: the possible texts of each component that is appended to the template, such as a shard.
         verbatim: its keys are texts as they are; see `odm.keys.verbatim`.
         native: the type of the key attribute, if that is the only field of the template itself.
+        several: the templates of the attributes, if the key has several.
     """
 
     text: str
@@ -90,6 +100,7 @@ class Template:
     behind: tuple[tuple[Shape, ...], ...] = ()
     verbatim: bool = False
     native: Kind | None = None
+    several: "tuple[Template, ...]" = ()
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:

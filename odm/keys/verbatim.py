@@ -15,8 +15,9 @@ from uuid import UUID
 from attrs import Factory, field, frozen
 
 from odm.keys.base import BELOW, KeyType, Place, Refused
-from odm.keys.shapes import DIGITS, HEX, Charset, Shape, exactly, like, size_of
+from odm.keys.shapes import DIGITS, ESCAPED, HEX, Charset, Shape, exactly, like, size_of
 from odm.keys.spans import Op
+from odm.keys.text import escape
 
 Kind: TypeAlias = Literal["S", "N", "B"]
 """The types of key attributes: text, number, binary."""
@@ -178,6 +179,36 @@ def padded(form: Form, follow: str, format_: str) -> VerbatimKey:
     if form.kind != "N" or not re.fullmatch(r"0[1-9][0-9]?", format_, re.ASCII):
         raise Refused(f"{format_!r} is not a format of keys as they are; use none, or 08 for a number of 8 digits")
     return VerbatimKey(form, follow, int(format_))
+
+
+@frozen
+class TextKey(KeyType):
+    """The text in one of several attributes of a key, escaped, so that it ends where '#' follows."""
+
+    form: Form
+    variable: ClassVar[bool] = True
+
+    def encode(self, value: Any) -> str:
+        text = escape(self.form.dump(value))
+        if not text:
+            raise Refused("it is empty; give a text of one character or more")
+        return text
+
+    def place(self, value: Any) -> Place:
+        if not self.form.ordered:
+            raise Refused("the texts of its values do not sort as the values do, so it has no range")
+        text = escape(self.form.loose(value))
+        return Place(text) if text else BELOW
+
+    def head(self, value: Any) -> str | None:
+        return escape(value) if isinstance(value, str) else super().head(value)
+
+    def shapes(self) -> tuple[Shape, ...]:
+        return (Shape((ESCAPED,), ESCAPED),)
+
+    @property
+    def encoding(self) -> str:
+        return f"{self.form.text} as text"
 
 
 @frozen

@@ -10,7 +10,7 @@ from odm.errors import SchemaError
 from odm.keys import Template, can_equal, can_overlap
 from odm.schema.described import check_alike
 from odm.schema.entity import EntitySchema, PatternSchema
-from odm.schema.model import IndexSchema, Schema
+from odm.schema.model import IndexSchema, KeyNames, Schema, flat
 
 MAX_INDEXES = 20
 """Maximum global secondary indexes of a DynamoDB table, by default (AWS: Service quotas)."""
@@ -161,7 +161,7 @@ def _check_projections(schema: Schema) -> None:
 def _check_attribute_names(schema: Schema) -> None:
     """Check the names of key attributes and projected attributes, which are shorter than others on DynamoDB."""
     indexes = schema.indexes.values()
-    for name in chain(schema.keys, *(index.keys for index in indexes), *(index.held or () for index in indexes)):
+    for name in chain(schema.keys, *(flat(index.keys) for index in indexes), *(index.held or () for index in indexes)):
         if len(name) > MAX_KEY_NAME:
             raise SchemaError(
                 f"table {schema.name!r}: DynamoDB allows {MAX_KEY_NAME} characters in the name of a key attribute or "
@@ -179,7 +179,7 @@ def check_key_names(table: str, entities: Iterable[EntitySchema], keys: tuple[st
             )
 
 
-def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mapping[str, tuple[str, ...]]) -> None:
+def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mapping[str, KeyNames]) -> None:
     """Check ``Table(index_keys=...)``: its indexes exist, and their names are not reserved."""
     for name in keys:
         if name not in indexes:
@@ -187,7 +187,7 @@ def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mappi
                 f"Table({table!r}): index_keys names {name!r}, but no pattern has this index; there are "
                 f"{', '.join(indexes) or 'none'}; give the pattern the name with AccessPattern(..., index={name!r})"
             )
-    for name in (key for names in keys.values() for key in names):
+    for name in (key for names in keys.values() for key in flat(names)):
         if name.startswith("_"):
             raise SchemaError(f"Table({table!r}): index_keys has {name!r}; names that begin with '_' are reserved")
 

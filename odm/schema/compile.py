@@ -14,7 +14,7 @@ from odm.entities.companions import companions_of
 from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey, patterns_of, primary_of
 from odm.errors import BadValue, SchemaError
 from odm.expressions.references import Reference
-from odm.keys import Form, Template, compile_template, compile_verbatim
+from odm.keys import Form, Template, compile_several, compile_template, compile_verbatim
 from odm.schema.checks import (
     check_companions,
     check_entity,
@@ -25,10 +25,10 @@ from odm.schema.checks import (
     check_local,
     is_shared,
 )
-from odm.schema.described import describe, forms_of, is_native
+from odm.schema.described import check_several, describe, forms_of, is_native
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.evolution import find_keep, find_upgrades
-from odm.schema.model import IndexSchema, Schema
+from odm.schema.model import IndexSchema, KeyNames, Schema
 from odm.schema.roles import find_roles
 from odm.schema.spread import spread, spread_with
 
@@ -41,7 +41,7 @@ class Style:
     """The options of a table, checked; see `odm.schema.table.Table`."""
 
     keys: tuple[str, ...] = ("pk", "sk")
-    index_keys: Mapping[str, tuple[str, ...]] = Factory(dict)
+    index_keys: Mapping[str, KeyNames] = Factory(dict)
     row_key_join: str = "#"
     exclusive: bool = False
     verbatim: bool = False
@@ -49,7 +49,7 @@ class Style:
     ttl: str = TTL_ATTRIBUTE
     keep_unknown: bool = False
 
-    def names(self, index: str | None, *, local: bool) -> tuple[str, ...]:
+    def names(self, index: str | None, *, local: bool) -> KeyNames:
         """The key attributes of the table or of an index."""
         if index is None:
             return self.keys
@@ -180,9 +180,12 @@ class _Templates:
     style: Style
     forms: Mapping[str, Form]
 
-    def compile(self, text: str | None, attribute: str | None, owner: str) -> Template:
+    def compile(self, text: str | None, attribute: str | tuple[str, ...] | None, owner: str) -> Template:
         """A template, or the tag if none is declared: an index entry needs both key attributes."""
         fields, template = self.cls.model_fields, self.tag if text is None else text
+        if isinstance(attribute, tuple):
+            check_several(template, attribute, self.codec, owner)
+            return compile_several(template, self.forms, owner=owner)
         native = is_native(template, attribute, self.codec, self.forms)
         if native is None and not self.style.verbatim:
             return compile_template(template, fields, owner=owner)
@@ -242,7 +245,7 @@ def _mark_shared(entities: dict[str, EntitySchema]) -> dict[str, EntitySchema]:
     }
 
 
-def _indexes(entities: dict[str, EntitySchema], keys: Mapping[str, tuple[str, ...]]) -> dict[str, IndexSchema]:
+def _indexes(entities: dict[str, EntitySchema], keys: Mapping[str, KeyNames]) -> dict[str, IndexSchema]:
     by_name: dict[str, list[PatternSchema]] = {}
     for entity in entities.values():
         for pattern in entity.patterns.values():

@@ -23,7 +23,7 @@ from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, 
 from odm.keys import Form, Kind, Template, VerbatimKey
 from odm.keys.base import Refused
 from odm.schema.entity import EntitySchema, KeyPart, PatternSchema
-from odm.schema.model import IndexSchema, Schema
+from odm.schema.model import IndexSchema, KeyNames, Schema, flat
 
 _KINDS: Final[Mapping[str, Kind]] = {"S": "S", "N": "N", "B": "B"}
 
@@ -60,6 +60,22 @@ def _refusing(dump: Callable[[Any], object], value: object) -> object:
         raise Refused(f"it {unfit.reason}") from None
 
 
+def check_several(template: str, attributes: tuple[str, ...], codec: EntityCodec, owner: str) -> None:
+    """Check the template of a key of several attributes: their fields, in order.
+
+    Raises:
+        SchemaError: it is another template.
+    """
+    by_stored = {stored: name for name, stored in codec.stored.items()}
+    fields = [by_stored.get(attribute) for attribute in attributes]
+    if None in fields or template != "#".join(f"{{{name}}}" for name in fields):
+        wanted = "#".join(f"{{{name or attribute}}}" for name, attribute in zip(fields, attributes, strict=True))
+        raise SchemaError(
+            f"{owner}: its key has the attributes {', '.join(attributes)}, which are fields: write the template "
+            f'"{wanted}", with fields that are stored under these names'
+        )
+
+
 def is_native(template: str, attribute: str | None, codec: EntityCodec, forms: Mapping[str, Form]) -> Kind | None:
     """The type of a key attribute that is a field itself; None if it is made from a template."""
     name = template[1:-1]
@@ -82,14 +98,18 @@ def uses_of(
 ) -> Iterator[Use]:
     """The key attributes of an entity's items; the same one may be used several times."""
     for pattern in (entity.primary, *entity.patterns.values()):
-        names = keys if pattern.index is None else names_of(indexes[pattern.index], keys)
+        names: KeyNames = keys if pattern.index is None else names_of(indexes[pattern.index], keys)
         templates = (pattern.partition, pattern.sort)
         for attribute, template in zip(names, templates, strict=False):
-            if template is not None:
+            if template is None:
+                continue
+            if isinstance(attribute, tuple):
+                yield from (Use(one, pattern, part) for one, part in zip(attribute, template.several, strict=True))
+            else:
                 yield Use(attribute, pattern, template)
 
 
-def names_of(index: IndexSchema, keys: tuple[str, ...]) -> tuple[str, ...]:
+def names_of(index: IndexSchema, keys: tuple[str, ...]) -> KeyNames:
     """The key attributes of an index; the partition key of a local index is that of the table."""
     return (keys[0], *index.keys[1:]) if index.local else index.keys
 
@@ -125,6 +145,8 @@ def _check_uses(entity: EntitySchema, uses: list[Use], keys: tuple[str, ...]) ->
         if one.attribute != other.attribute or one.pattern is other.pattern:
             continue
         where = f"{one.pattern.full_name} and {other.pattern.full_name} both use the key attribute {one.attribute!r}"
+        if one.template.native and other.template.native:
+            continue
         if one.template.text != other.template.text:
             raise SchemaError(
                 f'{where}, as "{one.template.text}" and as "{other.template.text}": an attribute has one value, so '
@@ -152,7 +174,7 @@ def _check_fields(schema: Schema, entity: EntitySchema, uses: list[Use]) -> None
     """Check that no field is stored under the name of a key attribute, unless it is that attribute."""
     natives = {use.attribute for use in uses if use.template.native}
     made = {use.attribute for use in uses} - natives
-    others = {name for index in schema.indexes.values() for name in index.keys} | {*schema.keys}
+    others = {name for index in schema.indexes.values() for name in flat(index.keys)} | {*schema.keys}
     for name, stored in entity.codec.stored.items():
         field = entity.codec.record.fields[name]
         if stored == schema.tag:
@@ -183,7 +205,7 @@ def _check_members(schema: Schema, entity: EntitySchema, uses: list[Use]) -> Non
     there = {use.attribute for use in uses} | {*entity.codec.stored.values()}
     declared = {pattern.index for pattern in entity.patterns.values()}
     for index in schema.indexes.values():
-        names = names_of(index, schema.keys)
+        names = flat(names_of(index, schema.keys))
         if index.name not in declared and there.issuperset(names):
             raise SchemaError(
                 f"{entity.name} has no pattern for index {index.name!r}, but its items are in it, because they have "

@@ -5,7 +5,7 @@ field. Backends read `Schema`; the planner reads `EntitySchema`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from attrs import Factory, field, frozen
 
@@ -19,6 +19,14 @@ from odm.keys import Kind
 from odm.schema import faults
 from odm.schema.entity import EntitySchema, Key, PatternSchema, Values, held_by
 from odm.schema.target import Target
+
+KeyNames: TypeAlias = tuple[str | tuple[str, ...], ...]
+"""The key attributes of a table or index, partition and sort; a tuple of names for a key of several attributes."""
+
+
+def flat(names: KeyNames) -> tuple[str, ...]:
+    """All attributes, in order."""
+    return tuple(one for name in names for one in ((name,) if isinstance(name, str) else name))
 
 
 @frozen
@@ -36,7 +44,7 @@ class IndexSchema:
     patterns: tuple[PatternSchema, ...]
     local: bool = False
     projection: tuple[str, ...] | None = None
-    keys: tuple[str, ...] = field(default=Factory(lambda self: (f"{self.name}pk", f"{self.name}sk"), takes_self=True))
+    keys: KeyNames = field(default=Factory(lambda self: (f"{self.name}pk", f"{self.name}sk"), takes_self=True))
 
     @property
     def held(self) -> tuple[str, ...] | None:
@@ -96,7 +104,7 @@ class Schema:
     @property
     def described(self) -> bool:
         """Whether the stored form on DynamoDB is that of other programs, in any respect."""
-        natives = any(t.native for entity in self.entities.values() for t in entity.templates)
+        natives = any(t.native or t.several for entity in self.entities.values() for t in entity.templates)
         return self.verbatim or self.tag != TAG or self.ttl != TTL_ATTRIBUTE or natives
 
     @property

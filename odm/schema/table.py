@@ -12,7 +12,7 @@ from odm.entities.views import EntityView
 from odm.errors import SchemaError
 from odm.schema.checks import NAMES, OWN, is_name
 from odm.schema.compile import Style, compile_schema, complete
-from odm.schema.model import Schema
+from odm.schema.model import KeyNames, Schema, flat
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity
@@ -28,8 +28,9 @@ class Table:
             is not used if no primary key has a sort template. A template of one field that is stored under the name of
             the attribute, as in ``"{user_id}"``, makes the attribute that field: stored once, as text, number or bytes.
         index_keys: by index name, the key attributes of an existing index: ``{"GSI1": ("GSI1PK", "GSI1SK")}``; one
-            name: an index without sort key. An attribute may serve several indexes and the table. Default: the name of
-            the index followed by ``pk`` and ``sk``.
+            name: an index without sort key. A tuple of up to four names in place of a name: a key of several
+            attributes, whose template names their fields, ``{tenant}#{region}``. An attribute may serve several indexes
+            and the table. Default: the name of the index followed by ``pk`` and ``sk``.
         key_style: "escaped": keys sort as the values of their fields, whatever these contain. "verbatim": keys as other
             programs write them: any separators, and text as it is, which a value must not break. Then a field of a key
             is not an attribute of its own, unless ``Stored("name")`` names one.
@@ -55,7 +56,7 @@ class Table:
         name: str,
         *,
         keys: Sequence[str] = ("pk", "sk"),
-        index_keys: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        index_keys: Mapping[str, Sequence[str | Sequence[str]]] = MappingProxyType({}),
         key_style: Literal["escaped", "verbatim"] = "escaped",
         tag: str | None = TAG,
         ttl: str | None = None,
@@ -72,9 +73,9 @@ class Table:
         self.name = name
         self.exclusive = exclusive
         self._style = Style(
-            _names(keys, f"Table({name!r}): keys {_TAKES} {_UNUSED}"),
+            flat(_names(keys, f"Table({name!r}): keys {_TAKES} {_UNUSED}")),
             {
-                index: _names(names, f"Table({name!r}): index_keys[{index!r}] {_TAKES}")
+                index: _names(names, f"Table({name!r}): index_keys[{index!r}] {_TAKES}{_SEVERAL}", several=True)
                 for index, names in index_keys.items()
             },
             row_key_join,
@@ -176,6 +177,7 @@ def compiled(entity: type) -> EntityView:
 
 
 _TAKES: Final = "takes one or two attribute names, partition and sort"
+_SEVERAL: Final = "; a tuple of up to four names in place of a name is a key of several attributes"
 _UNUSED: Final = "(the second is not used if no primary key has a sort template)"
 
 
@@ -184,11 +186,14 @@ def _check_choice(table: str, option: str, given: object, *choices: object) -> N
         raise SchemaError(f"Table({table!r}): {option} is {' or '.join(map(repr, choices))}, not {given!r}")
 
 
-def _names(names: Sequence[str], takes: str) -> tuple[str, ...]:
-    fits = not isinstance(names, str) and 1 <= len(names) <= 2 and len(set(names)) == len(names)
-    if not fits or not all(isinstance(name, str) and is_attribute_name(name) for name in names):
+def _names(names: Sequence[str | Sequence[str]], takes: str, *, several: bool = False) -> KeyNames:
+    found = () if isinstance(names, str) else tuple(name if isinstance(name, str) else tuple(name) for name in names)
+    every = flat(found)
+    fits = 1 <= len(found) <= 2 and len({*every}) == len(every) and all(len(n) <= 4 for n in found if type(n) is tuple)
+    plain = several or not any(type(name) is tuple for name in found)
+    if not fits or not plain or not all(isinstance(name, str) and is_attribute_name(name) for name in every):
         raise SchemaError(f"{takes}, not {names!r}")
-    return tuple(names)
+    return found
 
 
 def _attribute(table: str, option: str, name: str, default: str) -> str:

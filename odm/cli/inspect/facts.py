@@ -34,6 +34,7 @@ class TableFacts:
         indexes: by name.
         ttl: its TTL attribute; None if it has none.
         items: the sample.
+        notes: what was left out.
     """
 
     name: str
@@ -42,13 +43,18 @@ class TableFacts:
     indexes: Mapping[str, IndexFacts] = field(factory=dict)
     ttl: str | None = None
     items: tuple[Attributes, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def facts_of(table: Mapping[str, Any], ttl: Mapping[str, Any], items: tuple[Attributes, ...]) -> TableFacts:
     """The facts in the responses of DescribeTable and DescribeTimeToLive."""
     indexes: dict[str, IndexFacts] = {}
+    notes: list[str] = []
     for local, name in ((False, "GlobalSecondaryIndexes"), (True, "LocalSecondaryIndexes")):
         for index in table.get(name, ()):
+            if len(index["KeySchema"]) > 2:
+                notes.append(f"Index {index['IndexName']} has keys of several attributes: declare it by hand.")
+                continue
             shown = index.get("Projection", {})
             whole = shown.get("ProjectionType", "ALL") == "ALL"
             held = None if whole else tuple(sorted(shown.get("NonKeyAttributes", ())))
@@ -60,6 +66,7 @@ def facts_of(table: Mapping[str, Any], ttl: Mapping[str, Any], items: tuple[Attr
         indexes=dict(sorted(indexes.items())),
         ttl=ttl.get("AttributeName") if ttl.get("TimeToLiveStatus") in ("ENABLED", "ENABLING") else None,
         items=items,
+        notes=tuple(notes),
     )
 
 

@@ -51,6 +51,7 @@ def _design(
         for name in facts.indexes
         if name not in used
     ]
+    design.notes += facts.notes
     if not facts.items:
         design.notes.append("The table has no items, so its fields are not known.")
     return design

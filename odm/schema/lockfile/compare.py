@@ -16,6 +16,7 @@ from odm.schema.lockfile.compare_patterns import compare_patterns, compare_prima
 from odm.schema.lockfile.description import EntityLock, TableLock
 from odm.schema.lockfile.finding import LEVELS, Finding, backfill_of
 from odm.schema.lockfile.formats import as_first
+from odm.schema.model import flat
 
 _NONE: Final[Mapping[str, TableLock]] = MappingProxyType({})
 _NEW_TABLE = "create a table of another name, read everything with the old model and put it there"
@@ -80,7 +81,7 @@ def _compare_tables(where: str, old: TableLock, new: TableLock) -> Iterator[Find
         effect = "on DynamoDB items have key attributes of the old names, and a table's key cannot be changed"
         yield Finding("orphans", where, "key names", ", ".join(old.keys), ", ".join(new.keys), effect, _NEW_TABLE)
     for index in sorted(_indexes(old) & _indexes(new)):
-        was, now = (", ".join(side.index_keys.get(index, (f"{index}pk", f"{index}sk"))) for side in (old, new))
+        was, now = (", ".join(flat(side.index_keys.get(index, (f"{index}pk", f"{index}sk")))) for side in (old, new))
         if was != now:
             effect = "on DynamoDB entries of stored items are under attributes of the old names, which no query reads"
             fix = "name them as before in Table(index_keys=...), or give the patterns a new index and backfill it"

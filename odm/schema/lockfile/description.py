@@ -138,7 +138,7 @@ class TableLock(_Description):
 
     format: int = 1
     keys: tuple[str, ...]
-    index_keys: Mapping[str, tuple[str, ...]] = {}
+    index_keys: Mapping[str, tuple[str | tuple[str, ...], ...]] = {}
     verbatim: bool = False
     tag: str | None = TAG
     ttl: str = TTL_ATTRIBUTE
