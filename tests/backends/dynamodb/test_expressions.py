@@ -169,7 +169,7 @@ def test_no_actions_give_an_empty_expression() -> None:
     ],
 )
 def test_key_conditions(bounds: tuple[str, str | None], text: str) -> None:
-    assert Expressions().key_condition(("pk", "sk"), "p", bounds) == text
+    assert Expressions().key_condition({"pk": "p"}, "sk", bounds) == text
 
 
 def test_limits_are_checked_before_a_request_is_sent() -> None:
