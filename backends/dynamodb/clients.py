@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from io import BytesIO
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from attrs import Factory, define, evolve, frozen
 
 from odm.backends.dynamodb.errors import DamagedAnswer
+from odm.backends.dynamodb.profiles import configuration_of
 from odm.backends.dynamodb.retry import config_of
 from odm.backends.dynamodb.savings import saving
 from odm.backends.dynamodb.wire import Bodies, read_bytes
@@ -26,6 +27,7 @@ from odm.errors import Unsupported
 if TYPE_CHECKING:
     import boto3
     from botocore.config import Config
+    from botocore.session import Session
 
 
 LONG_BODY: Final = 512 * 1024
@@ -41,7 +43,7 @@ class Settings:
     """The settings of the clients. If a setting is None, boto3 looks it up in its usual places.
 
     Attributes:
-        session, region, endpoint_url, config, profile: as in `DynamoDB`.
+        session, region, endpoint_url, config, profile, transport: as in `DynamoDB`.
         keys: credentials that replace the session's; {}: use the session's; None: not looked up yet.
     """
 
@@ -51,6 +53,7 @@ class Settings:
     config: "Config | None" = None
     keys: Mapping[str, str] | None = None
     profile: str | None = None
+    transport: Literal["lean", "vendor"] | None = None
 
 
 class SyncClient:
@@ -194,16 +197,39 @@ def session_of(settings: Settings) -> "boto3.Session":
     return boto3.Session(profile_name=settings.profile)
 
 
+def botocore_session(settings: Settings) -> "Session":
+    """A new botocore session with the user's profile. It is created without boto3, which takes longer to import.
+
+    Raises:
+        Unsupported: botocore is not installed.
+    """
+    try:
+        from botocore.session import Session
+    except ImportError as error:
+        raise Unsupported(_missing("boto3", "dynamodb")) from error
+    return Session(profile=settings.profile)
+
+
 def _resolved(settings: Settings) -> Settings:
     """The settings with session, region and credentials filled in, so that all clients look them up only once."""
     if settings.keys is not None:
         return settings
-    session, keys = session_of(settings), {}
-    region = settings.region or session.region_name
-    if _is_on_this_machine(settings.endpoint_url):
-        region = region or STAND_IN_REGION
-        keys = STAND_IN if session.get_credentials() is None else {}
+    session = session_of(settings)
+    region, keys = stand_ins(settings, session, settings.region or session.region_name)
     return evolve(settings, session=session, region=region, keys=keys)
+
+
+def stand_ins(settings: Settings, session: Any, region: str | None) -> tuple[str | None, Mapping[str, str]]:
+    """The region, and the credentials that replace the session's: a service on this machine needs some.
+
+    Args:
+        settings: the settings.
+        session: the boto3 or botocore session.
+        region: the configured region.
+    """
+    if not _is_on_this_machine(settings.endpoint_url):
+        return region, {}
+    return region or STAND_IN_REGION, STAND_IN if session.get_credentials() is None else {}
 
 
 def _is_on_this_machine(endpoint_url: str | None) -> bool:
@@ -220,7 +246,7 @@ def _arguments(settings: Settings, timeout: float | None) -> dict[str, Any]:
     return {
         "region_name": settings.region,
         "endpoint_url": settings.endpoint_url,
-        "config": config_of(saving(settings.config, session), timeout),
+        "config": config_of(saving(settings.config, configuration_of(session)), timeout),
         **(settings.keys or {}),
     }
 

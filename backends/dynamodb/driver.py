@@ -3,7 +3,7 @@
 import asyncio
 import time
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve
 
@@ -14,6 +14,7 @@ from odm.backends.dynamodb.options import Billing, Stream, checked_options
 from odm.backends.dynamodb.requests import steps_of
 from odm.backends.dynamodb.retry import attempts_of
 from odm.backends.dynamodb.schema import Layout, layout_of
+from odm.backends.dynamodb.transports import Transports
 from odm.backends.dynamodb.units import MeteredConnection
 from odm.codec import EntityCodec
 from odm.errors import BadValue
@@ -51,10 +52,13 @@ class DynamoDB(Backend):
             table; ``odm apply`` also changes that of an existing one. None: a new table is on-demand.
         stream: the StreamViewType of the table's stream: "new_and_old_images", "new_image", "old_image" or
             "keys_only". ``create()`` enables a stream if the table has none. None: the stream is not changed.
+        transport: "lean" sends requests without botocore's client, which takes most of the time of a call; "vendor"
+            uses boto3 and aiobotocore. None: "lean" where it supports all settings, and no library instruments
+            botocore's client; the log ``odm.dynamodb`` says what it does not support.
 
     Raises:
         BadValue: ``endpoint_url`` is not a URL, ``session`` or ``config`` has the wrong type, ``billing`` or ``stream``
-            is not one of the values above, or both a session and a profile are given.
+            is not one of the values above, ``transport`` is not, or both a session and a profile are given.
     """
 
     def __init__(
@@ -67,7 +71,10 @@ class DynamoDB(Backend):
         config: "Config | None" = None,
         billing: Billing | None = None,
         stream: Stream | None = None,
+        transport: Literal["lean", "vendor"] | None = None,
     ) -> None:
+        if transport not in ("lean", "vendor", None):
+            raise BadValue(f"transport={transport!r} is not known: write 'lean' or 'vendor', or leave it out")
         if endpoint_url is not None and not endpoint_url.startswith(("http://", "https://")):
             raise BadValue(f"endpoint_url={endpoint_url!r} is not a URL: write it like 'http://localhost:8000'")
         if session is not None and not hasattr(session, "region_name"):  # checked without importing boto3
@@ -81,7 +88,7 @@ class DynamoDB(Backend):
             )
         if config is not None and not hasattr(config, "merge"):
             raise BadValue(f"the config is a {type(config).__name__}, not a botocore.config.Config")
-        self._settings = Settings(session, region, endpoint_url, config, profile=profile)
+        self._settings = Settings(session, region, endpoint_url, config, profile=profile, transport=transport)
         self._options = checked_options(billing, stream)
 
     name = "dynamodb"
@@ -109,6 +116,7 @@ class DynamoDBConnection(Connection[Native]):
         self.layout = layout
         self._client = SyncClient(settings)
         self._async_clients = AsyncClients(settings)
+        self._transports = Transports(settings)
         self._settings = settings
         self._policy = DEFAULT_POLICY
         self._attempts: int | None = None
@@ -151,6 +159,9 @@ class DynamoDBConnection(Connection[Native]):
         if isinstance(native, Sleep):
             time.sleep(native.seconds)
             return None
+        transport = self._transports.sync()
+        if transport is not None:
+            return transport.call(native.operation, native.kwargs, self._policy.timeout)
         client = self._client.get(self._policy.timeout)
         return getattr(client, native.operation)(**self._client.bodies.arguments(native.kwargs))
 
@@ -159,14 +170,19 @@ class DynamoDBConnection(Connection[Native]):
         if isinstance(native, Sleep):
             await asyncio.sleep(native.seconds)
             return None
+        transport = await self._transports.asynchronous()
+        if transport is not None:
+            return await transport.call(native.operation, native.kwargs, self._policy.timeout)
         client = await self._async_clients.get(self._policy.timeout)
         return await getattr(client, native.operation)(**self._async_clients.bodies.arguments(native.kwargs))
 
     def close(self) -> None:
-        """Close the connections of the sync clients; the next call opens new ones."""
+        """Close the connections of sync calls; the next call opens new ones."""
+        self._transports.close()
         self._client.close()
 
     async def aclose(self) -> None:
-        """Close the clients of the running event loop, and the sync ones; the next call opens new ones."""
+        """Close the connections of the running event loop, and of sync calls; the next call opens new ones."""
+        await self._transports.aclose()
         await self._async_clients.aclose()
         self.close()

@@ -3,14 +3,12 @@
 import platform
 from typing import TYPE_CHECKING
 
-from odm.backends.dynamodb.profiles import configuration_of
-
 if TYPE_CHECKING:
-    import boto3
     from botocore.config import Config
+    from botocore.session import Session
 
 
-def saving(given: "Config | None", session: "boto3.Session") -> "Config":
+def saving(given: "Config | None", configuration: "Session") -> "Config":
     """The user's config, with two cheaper defaults: no parameter validation, and a fixed user agent.
 
     odm sends valid parameters, so validation is not needed. botocore would build its user agent twice per call.
@@ -19,16 +17,16 @@ def saving(given: "Config | None", session: "boto3.Session") -> "Config":
 
     given = given or Config()
     # The class of the given config, because aiobotocore's has additional options. Given settings take precedence.
-    cheaper = type(given)(parameter_validation=False, user_agent=_user_agent(given, session)).merge(given)
+    cheaper = type(given)(parameter_validation=False, user_agent=_user_agent(given, configuration)).merge(given)
     return given.merge(cheaper)  # old versions of aiobotocore lose their options in the opposite order
 
 
-def _user_agent(given: "Config", session: "boto3.Session") -> str:
+def _user_agent(given: "Config", configuration: "Session") -> str:
     """The constant part of botocore's user agent. botocore appends the user agent extras, but not the app ID."""
     import botocore
 
     app = getattr(given, "user_agent_appid", None)
-    app = app or configuration_of(session).get_config_variable("user_agent_appid")
+    app = app or configuration.get_config_variable("user_agent_appid")
     parts = (
         f"Botocore/{botocore.__version__}",
         f"os/{platform.system().lower()}#{platform.release()}",

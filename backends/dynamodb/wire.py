@@ -208,6 +208,115 @@ class _Hooks:
             raise DamagedAnswer("the response is not from DynamoDB, or not complete")
 
 
+_MEMBERS: Final[Mapping[str, Mapping[str, type]]] = {
+    "GetItem": {"Item": dict},
+    "PutItem": {"Attributes": dict, "ItemCollectionMetrics": dict},
+    "UpdateItem": {"Attributes": dict, "ItemCollectionMetrics": dict},
+    "DeleteItem": {"Attributes": dict, "ItemCollectionMetrics": dict},
+    "Query": {"Items": list, "Count": int, "ScannedCount": int, "LastEvaluatedKey": dict},
+    "Scan": {"Items": list, "Count": int, "ScannedCount": int, "LastEvaluatedKey": dict},
+    "BatchGetItem": {"Responses": dict, "UnprocessedKeys": dict},
+    "BatchWriteItem": {"UnprocessedItems": dict, "ItemCollectionMetrics": dict},
+    "TransactGetItems": {"Responses": list},
+    "TransactWriteItems": {"ItemCollectionMetrics": dict},
+    "DescribeTable": {"Table": dict},
+    "CreateTable": {"TableDescription": dict},
+    "UpdateTable": {"TableDescription": dict},
+    "DeleteTable": {"TableDescription": dict},
+    "DescribeTimeToLive": {"TimeToLiveDescription": dict},
+    "UpdateTimeToLive": {"TimeToLiveSpecification": dict},
+    "ListTables": {"TableNames": list, "LastEvaluatedTableName": str},
+}
+"""The members of responses and their types, from the API Reference. ConsumedCapacity is in all of them."""
+
+
+def json_of(operation: str, headers: Mapping[str, str], body: bytes) -> Any:
+    """The decoded body of a response that is not an error.
+
+    Args:
+        operation: the operation of the API.
+        headers: the headers; their names are compared without case.
+        body: the body.
+
+    Raises:
+        DamagedAnswer: it is not complete, or not from DynamoDB.
+    """
+    decoded: Any = _decoded({"headers": headers, "body": body})
+    members = _MEMBERS.get(operation)
+    if type(decoded) is dict and (members is None or not decoded):
+        return decoded
+    if type(decoded) is dict and members is not None:
+        known = [name for name in decoded if name in members or name == "ConsumedCapacity"]
+        if known and all(isinstance(decoded[name], members.get(name, dict | list) | None) for name in known):
+            return decoded
+    raise DamagedAnswer("the response is not from DynamoDB, or not complete")
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+    """The error that a response reports, as botocore's ClientError holds it.
+
+    Args:
+        status: the HTTP status.
+        headers: the headers; their names are compared without case.
+        body: the body. If it is not as DynamoDB's, the error code is the status.
+    """
+    try:
+        decoded = json.loads(body)
+    except ValueError:
+        decoded = {"message": body.decode(errors="replace")}
+    if type(decoded) is not dict or not _is_error(decoded):
+        decoded = {}
+    message = decoded.get("message", decoded.get("Message", ""))
+    code = decoded.get("__type", str(status)).partition(":")[0].rpartition("#")[2]
+    lower = {name.lower(): value for name, value in headers.items()}
+    metadata: dict[str, Any] = {"HTTPStatusCode": status, "HTTPHeaders": lower}
+    if "x-amzn-requestid" in lower:
+        metadata["RequestId"] = lower["x-amzn-requestid"]
+    return {**decoded, "Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}
+
+
+def _is_error(decoded: Mapping[str, Any]) -> bool:
+    """Whether the members of an error have the types that DynamoDB gives them."""
+    texts = (decoded.get(name, "") for name in ("__type", "message", "Message"))
+    reasons = [decoded.get(name) or [] for name in ("CancellationReasons", "ThrottlingReasons", "throttlingReasons")]
+    return (
+        all(isinstance(text, str) for text in texts)
+        and _is_item(decoded.get("Item"))
+        and all(type(some) is list and all(type(one) is dict for one in some) for some in reasons)
+        and all(
+            isinstance(one.get("Code"), str | None)
+            and isinstance(one.get("Message"), str | None)
+            and _is_item(one.get("Item"))
+            for one in reasons[0]
+        )
+    )
+
+
+def _is_item(value: Any) -> bool:
+    """Whether this is None, or the attributes of an item."""
+    return value is None or (type(value) is dict and all(map(_is_attribute, value.values())))
+
+
+def _is_attribute(value: Any) -> bool:
+    """Whether this is an AttributeValue of the API Reference."""
+    if type(value) is not dict or len(value) != 1:
+        return False
+    tag: Any
+    inner: Any
+    [(tag, inner)] = value.items()
+    match tag:
+        case "S" | "N" | "B":
+            return type(inner) is str
+        case "SS" | "NS" | "BS":
+            return type(inner) is list and all(type(one) is str for one in inner)
+        case "L":
+            return type(inner) is list and all(map(_is_attribute, inner))
+        case "M":
+            return type(inner) is dict and all(map(_is_attribute, inner.values()))
+        case _:
+            return tag in ("BOOL", "NULL") and type(inner) is bool
+
+
 def _is_foreign(shape: Any, decoded: Mapping[str, Any]) -> bool:
     """Whether a response has members, but none that DynamoDB returns."""
     return bool(decoded) and shape.members.keys().isdisjoint(decoded)

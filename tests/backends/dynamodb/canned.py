@@ -17,6 +17,8 @@ class Answer(NamedTuple):
         lacks: the number of bytes that its Content-Length counts, and that are not sent.
         location: its Location, if it has one.
         raw: what is sent instead of an HTTP response, before the connection is closed.
+        date: its Date; None: the time.
+        close: close the connection after it, without saying so.
     """
 
     body: bytes
@@ -25,6 +27,8 @@ class Answer(NamedTuple):
     lacks: int = 0
     location: str | None = None
     raw: bytes | None = None
+    date: str | None = None
+    close: bool = False
 
 
 class Canned(ThreadingHTTPServer):
@@ -57,11 +61,12 @@ class _Handler(BaseHTTPRequestHandler):
         assert isinstance(server, Canned)
         server.received.append((dict(self.headers), self.rfile.read(int(self.headers.get("Content-Length", 0)))))
         answer = server.answer()
-        self.close_connection = bool(answer.lacks) or answer.raw is not None
+        self.close_connection = bool(answer.lacks) or answer.raw is not None or answer.close
         if answer.raw is not None:
             self.wfile.write(answer.raw)
             return
-        self.send_response(answer.status)
+        self.send_response_only(answer.status)
+        self.send_header("Date", answer.date or self.date_time_string())
         self.send_header("Content-Type", "application/x-amz-json-1.0")
         self.send_header("Content-Length", str(len(answer.body) + answer.lacks))
         if answer.checksum is not None:

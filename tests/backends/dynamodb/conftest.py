@@ -28,6 +28,12 @@ def backend(endpoint: str) -> DynamoDB:
     return DynamoDB(session, endpoint_url=endpoint)
 
 
+@pytest.fixture(scope="session", params=["lean", "vendor"])
+def transport(request: pytest.FixtureRequest) -> Any:
+    """Each of the transports."""
+    return request.param
+
+
 @pytest.fixture
 def schema() -> Schema:
     """A new table for each test, with one index."""

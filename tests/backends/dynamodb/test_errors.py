@@ -470,10 +470,12 @@ async def test_a_missing_region_or_missing_credentials() -> None:
 
 async def test_packages_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = DynamoDB(boto3.Session("key", "secret", region_name="eu-west-1")).connect(SHOP)
-    monkeypatch.delitem(sys.modules, "odm.backends.dynamodb.sessions", raising=False)
+    for module in ("sessions", "async_transport"):
+        monkeypatch.delitem(sys.modules, f"odm.backends.dynamodb.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "aiobotocore.credentials", None)
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
     with pytest.raises(Unsupported, match=r"pip install 'single-table-odm\[async\]'"):
         await aperform(connection, Get(KEY))
-    monkeypatch.setitem(sys.modules, "boto3", None)
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
     with pytest.raises(Unsupported, match=r"pip install 'single-table-odm\[dynamodb\]'"):
         perform(DynamoDB().connect(SHOP), Get(KEY))

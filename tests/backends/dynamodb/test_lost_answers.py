@@ -36,9 +36,9 @@ def session() -> boto3.Session:
 
 
 @pytest.fixture(params=["sync", "async"])
-def db(request: pytest.FixtureRequest, line: Line, session: boto3.Session) -> Iterator[Store]:
+def db(request: pytest.FixtureRequest, line: Line, session: boto3.Session, transport: Any) -> Iterator[Store]:
     """A store behind the proxy, with an account and a tally."""
-    backend = DynamoDB(session, endpoint_url=line.endpoint)
+    backend = DynamoDB(session, endpoint_url=line.endpoint, transport=transport)
     with asyncio.Runner() as runner:
         asynchronous = request.param == "async"
         store = blocking(AsyncStore(plain, backend), runner) if asynchronous else Store(plain, backend)

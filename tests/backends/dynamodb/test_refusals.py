@@ -110,8 +110,8 @@ def opened(backend: DynamoDB, asynchronous: bool, **options: Any) -> Iterator[St
 
 
 @pytest.fixture
-def db(server: Canned, asynchronous: bool) -> Iterator[Store]:
-    with opened(DynamoDB(SESSION, endpoint_url=server.endpoint), asynchronous) as store:
+def db(server: Canned, asynchronous: bool, transport: Any) -> Iterator[Store]:
+    with opened(DynamoDB(SESSION, endpoint_url=server.endpoint, transport=transport), asynchronous) as store:
         yield store
 
 
@@ -196,13 +196,14 @@ def test_every_attempt_is_reported(
     failure: Answer,
     error: str,
     asynchronous: bool,
+    transport: Any,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """To the hook, the meters and the log, with its own time and error."""
     refusing.batches = operation == "BatchWriteItem"
     refusing.failures, refusing.failure, refusing.right = 2, failure, RIGHT.get(operation, {})
     sent: list[RequestInfo] = []
-    backend = DynamoDB(SESSION, endpoint_url=server.endpoint)
+    backend = DynamoDB(SESSION, endpoint_url=server.endpoint, transport=transport)
     caplog.set_level(logging.DEBUG, "odm")
     with opened(backend, asynchronous, on_request=sent.append) as db, db.meter() as meter:
         CALLS[operation](db)

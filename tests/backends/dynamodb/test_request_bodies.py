@@ -95,7 +95,7 @@ def server(statuses: list[int]) -> Iterator[Canned]:
 @pytest.fixture
 def backend(server: Canned) -> DynamoDB:
     session = boto3.Session("key", "secret", region_name="eu-west-1")
-    return DynamoDB(session, endpoint_url=server.endpoint)
+    return DynamoDB(session, endpoint_url=server.endpoint, transport="vendor")
 
 
 @pytest.fixture
@@ -130,6 +130,28 @@ async def test_the_body_is_the_one_that_botocore_would_write(
             one.pop("ClientRequestToken", None)
         assert body == expected
     assert connection._client.bodies._proved or connection._async_clients.bodies._proved
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=[f"{type(one).__name__}-{n}" for n, one in enumerate(REQUESTS)])
+async def test_the_lean_transport_sends_the_same(
+    server: Canned, connection: DynamoDBConnection, request_: Request
+) -> None:
+    session = boto3.Session("key", "secret", region_name="eu-west-1")
+    lean = DynamoDB(session, endpoint_url=server.endpoint, transport="lean").connect(SHOP)
+    perform(connection, request_)
+    perform(lean, request_)
+    await aperform(lean, request_)
+    await lean.aclose()
+    (headers, body), *others = server.received
+    names = ("X-Amz-Target", "Content-Type", "Host", "Accept-Encoding", "Content-Length")
+    for theirs, sent in others:
+        assert _without_token(sent) == _without_token(body)
+        assert headers["User-Agent"].startswith(theirs["User-Agent"])
+        assert {name: theirs.get(name) for name in names} == {name: headers.get(name) for name in names}
+
+
+def _without_token(body: bytes) -> Any:
+    return {name: value for name, value in json.loads(body).items() if name != "ClientRequestToken"}
 
 
 async def test_the_text_of_the_item_is_sent_unchanged(server: Canned, send: Ask) -> None:

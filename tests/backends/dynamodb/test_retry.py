@@ -34,14 +34,14 @@ def line(endpoint: str) -> Iterator[Line]:
 
 
 @pytest.fixture(params=["sync", "async"])
-def open_store(request: pytest.FixtureRequest, line: Line) -> Iterator[Open]:
+def open_store(request: pytest.FixtureRequest, line: Line, transport: Any) -> Iterator[Open]:
     """Opens stores on one table behind the proxy; the table has a tally."""
     session = boto3.Session(uuid4().hex[:16], "secret", region_name="eu-west-1")
     opened: list[Store] = []
     with asyncio.Runner() as runner:
 
         def open_store(config: Config | None = None, **options: Any) -> Store:
-            backend = DynamoDB(session, endpoint_url=line.endpoint, config=config)
+            backend = DynamoDB(session, endpoint_url=line.endpoint, config=config, transport=transport)
             if request.param == "sync":
                 opened.append(Store(plain, backend, prefix=prefix, **options))
             else:
@@ -118,7 +118,7 @@ def test_the_users_config_is_kept(open_store: Open, line: Line) -> None:
 
 
 def test_closing_one_closes_both(line: Line) -> None:
-    db = Store(plain, DynamoDB(SESSION, endpoint_url=line.endpoint))
+    db = Store(plain, DynamoDB(SESSION, endpoint_url=line.endpoint, transport="vendor"))
     twin = db.with_options(timeout=2.5)
     db.create()
     clients = db._session.connection._client  # type: ignore[attr-defined]

@@ -36,6 +36,12 @@ from tests.backends.dynamodb.conftest import Ask
 from tests.backends.dynamodb.test_driver import KEY, RICH
 
 
+@pytest.fixture
+def backend(endpoint: str) -> DynamoDB:
+    """With botocore's clients, whose parser odm replaces."""
+    return DynamoDB(boto3.Session("key", "secret", region_name="eu-west-1"), endpoint_url=endpoint, transport="vendor")
+
+
 async def test_responses_are_the_same_before_and_after_the_event_is_proved(ask: Ask) -> None:
     await ask(Put(KEY, RICH))
     for _ in range(3):
@@ -101,7 +107,9 @@ async def test_a_damaged_response_is_requested_again(mode: Any) -> None:
     with serving(lambda: Answer(bodies.pop(0), checksum=crc32(right))) as server:
         session = boto3.Session("key", "secret", region_name="eu-west-1")
         config = Config(retries={"mode": mode, "total_max_attempts": 3})
-        connection = DynamoDB(session, endpoint_url=server.endpoint, config=config).connect(Schema("shop", {}, {}))
+        connection = DynamoDB(session, endpoint_url=server.endpoint, config=config, transport="vendor").connect(
+            Schema("shop", {}, {})
+        )
         for damaged in (right.replace(b"1", b"2"), right[:-1] + b"x"):
             bodies += [right, damaged, right]
             for _ in range(2):
@@ -130,7 +138,7 @@ async def test_a_response_that_is_not_from_dynamodb_is_an_error(mode: Any) -> No
     with serving(lambda: answers[0]) as server:
         session = boto3.Session("key", "secret", region_name="eu-west-1")
         config = Config(retries={"mode": mode, "total_max_attempts": 1})
-        backend = DynamoDB(session, endpoint_url=server.endpoint, config=config)
+        backend = DynamoDB(session, endpoint_url=server.endpoint, config=config, transport="vendor")
         connection = backend.connect(Schema("shop", {}, {})).with_retry_policy(RetryPolicy(retries=0))
         for answer in [Answer(b"{}", checksum=1), *map(Answer, _NO_ANSWERS)]:
             answers[0] = answer
@@ -145,7 +153,7 @@ async def test_a_response_that_is_not_from_dynamodb_is_an_error(mode: Any) -> No
 async def test_invalid_text_is_decoded_by_the_standard_library() -> None:
     with serving(lambda: Answer(b'{"Item": {"a": {"S": "\\ud800"}}}')) as server:
         session = boto3.Session("key", "secret", region_name="eu-west-1")
-        connection = DynamoDB(session, endpoint_url=server.endpoint).connect(Schema("shop", {}, {}))
+        connection = DynamoDB(session, endpoint_url=server.endpoint, transport="vendor").connect(Schema("shop", {}, {}))
         for _ in range(2):
             assert perform(connection, Get(KEY)) == {"a": "\ud800"}
         await connection.aclose()

@@ -1,0 +1,218 @@
+"""Which transport carries a store's requests, and what the lean one needs to know for it.
+
+`route_of` reads the same session and config as botocore's client. Where it finds a setting that the lean transport does
+not support, it says so, and the vendor's client carries the requests.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, product
+from typing import TYPE_CHECKING, Any, Final
+from urllib.request import getproxies, proxy_bypass
+
+from attrs import frozen
+
+from odm.backends.dynamodb.clients import Settings, botocore_session, stand_ins
+from odm.backends.dynamodb.endpoints import Endpoint, aws_endpoint, configured_endpoint
+from odm.backends.dynamodb.profiles import configuration_of
+from odm.backends.dynamodb.savings import saving
+from odm.backends.dynamodb.wire import WRITTEN
+
+if TYPE_CHECKING:
+    from botocore.hooks import BaseEventHooks
+    from botocore.session import Session
+
+_SUPPORTED: Final = frozenset(
+    {
+        "account_id_endpoint_mode",
+        "client_cert",
+        "connect_timeout",
+        "ignore_configured_endpoint_urls",
+        "max_pool_connections",
+        "parameter_validation",
+        "read_timeout",
+        "region_name",
+        "retries",
+        "tcp_keepalive",
+        "use_dualstack_endpoint",
+        "use_fips_endpoint",
+        "user_agent",
+        "user_agent_appid",
+        "user_agent_extra",
+        # These are of other services, or of features that DynamoDB does not have.
+        "client_context_params",
+        "disable_request_compression",
+        "inject_host_prefix",
+        "request_checksum_calculation",
+        "request_min_compression_size_bytes",
+        "response_checksum_validation",
+        "s3",
+        "s3_disable_express_session_auth",
+    }
+)
+"""The options of botocore's Config that the lean transport follows. Another one needs the vendor's client."""
+
+_EVENTS: Final = (
+    "provide-client-params",
+    "before-parameter-build",
+    "before-endpoint-resolution",
+    "before-call",
+    "request-created",
+    "choose-signer",
+    "before-sign",
+    "response-received",
+    "before-parse",
+    "needs-retry",
+    "after-call",
+    "after-call-error",
+)
+"""botocore's events of a request that the lean transport does not emit."""
+
+
+@frozen
+class Route:
+    """What the lean transport needs to know.
+
+    Attributes:
+        endpoint: where requests go.
+        region: the region for signatures.
+        credentials: returns botocore's credentials; the first call may be I/O.
+        events: the events of the session: handlers of ``before-send`` see each request, and may answer it.
+        user_agent: the User-Agent header.
+        timeouts: the seconds to wait for a connection, and for each response; None: no limit.
+        connections: the most connections that are kept open.
+        ca_bundle: the path of the certificates of authorities.
+        client_cert: the path of the client's certificate, or that and the path of its key.
+        keepalive: whether idle connections send TCP keep-alive packets.
+    """
+
+    endpoint: Endpoint
+    region: str
+    credentials: Callable[[], Any]
+    events: "BaseEventHooks"
+    user_agent: str
+    timeouts: tuple[float | None, float | None]
+    connections: int
+    ca_bundle: str
+    client_cert: str | tuple[str, str] | None
+    keepalive: bool
+
+
+def route_of(settings: Settings) -> Route | str:
+    """The route of the lean transport, or the reason why the vendor's client has to be used."""
+    from botocore.config import Config
+    from botocore.credentials import Credentials
+    from botocore.httpsession import get_cert_path
+
+    session: Any
+    if settings.session is None:
+        session = configuration = botocore_session(settings)
+        events = session.get_component("event_emitter")
+    else:
+        session, configuration = settings.session, configuration_of(settings.session)
+        events = session.events
+    config: Any = settings.config or Config()
+    region, keys = stand_ins(settings, session, settings.region or config.region_name or _region(session))
+    endpoint = _endpoint(settings, configuration, config, region)
+    if isinstance(endpoint, str):
+        return endpoint
+    handlers = _unknown_handlers(events) if settings.session is not None else iter(())  # a new session has none
+    reason = next(chain(_obstacles(configuration, config, endpoint), handlers), None)
+    if reason is not None:
+        return reason
+    config = saving(config, configuration)
+    bundle: Any = configuration.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE") or True
+    extra = f" {config.user_agent_extra}" if config.user_agent_extra else ""
+    return Route(
+        endpoint,
+        str(region),
+        (lambda: Credentials(*keys.values())) if keys else session.get_credentials,
+        events,
+        f"{config.user_agent}{extra}",
+        (config.connect_timeout, config.read_timeout),
+        config.max_pool_connections,
+        str(get_cert_path(bundle)),
+        config.client_cert,
+        bool(_option(config, configuration.get_scoped_config(), "tcp_keepalive")),
+    )
+
+
+def _region(session: Any) -> str | None:
+    """The region of a boto3 or botocore session."""
+    region: str | None = getattr(session, "region_name", None) or (
+        session.get_config_variable("region") if hasattr(session, "get_config_variable") else None
+    )
+    return region
+
+
+def _option(config: Any, profile: Mapping[str, Any], name: str) -> Any:
+    """An option of the config or, as text, of the profile."""
+    given = getattr(config, name)
+    return str(profile.get(name, "")).lower() == "true" if given is None else given
+
+
+def _endpoint(settings: Settings, configuration: "Session", config: Any, region: str | None) -> Endpoint | str:
+    def variable(name: str) -> Any:
+        given = getattr(config, name, None)
+        return configuration.get_config_variable(name) if given is None else given
+
+    if region is None:
+        return "no region is configured"
+    fips, dual_stack = bool(variable("use_fips_endpoint")), bool(variable("use_dualstack_endpoint"))
+    url = settings.endpoint_url
+    if url is None and not variable("ignore_configured_endpoint_urls"):
+        url = configured_endpoint(configuration)
+    if url is None:
+        accounts = variable("account_id_endpoint_mode") or "preferred"
+        if accounts == "required":
+            return "account_id_endpoint_mode is 'required'"
+        found = aws_endpoint(region, fips=fips, dual_stack=dual_stack, accounts=accounts == "preferred")
+        return found or f"the host name of DynamoDB in region {region!r} is not known here"
+    if fips or dual_stack:
+        return "an endpoint_url is configured as well as a FIPS or dual-stack endpoint"
+    endpoint = Endpoint(url.rstrip("/"))
+    if not set(endpoint.host).isdisjoint("/?#@") or not endpoint.host:
+        return f"the endpoint {url!r} has more than a scheme and a host"
+    return endpoint
+
+
+def _obstacles(configuration: "Session", config: Any, endpoint: Endpoint) -> Iterator[str]:
+    """The settings that the lean transport does not support."""
+    plain = vars(type(config)())
+    for name, value in vars(config).items():
+        if not name.startswith("_") and name not in _SUPPORTED and value != plain.get(name):
+            yield f"the config sets {name}"
+    profile = configuration.get_scoped_config()
+    mode = (config.retries or {}).get("mode") or configuration.get_config_variable("retry_mode")
+    if mode == "adaptive":
+        yield "the retry mode is 'adaptive', which limits the rate of requests"
+    for name in ("auth_scheme_preference", "sigv4a_signing_region_set", "csm_enabled"):
+        if configuration.get_config_variable(name):
+            yield f"{name} is configured"
+    if (configuration.get_config_variable("defaults_mode") or "legacy") != "legacy":
+        yield "defaults_mode is configured"
+    if "signature_version" in profile.get("dynamodb", {}):
+        yield "the profile sets a signature_version"
+    if endpoint.url.partition(":")[0] in getproxies() and not proxy_bypass(endpoint.host):
+        yield "a proxy is configured in the environment"
+
+
+def _unknown_handlers(events: "BaseEventHooks") -> Iterator[str]:
+    """The events of requests for which the user's session has handlers that a new session does not have.
+
+    botocore has no public way to list handlers. This reads them, and takes a structure that it does not know for an
+    obstacle: then the vendor's client calls them.
+    """
+    from botocore.session import Session
+
+    mine, plain = _search(events), _search(Session().get_component("event_emitter"))
+    for event, operation in product(_EVENTS, WRITTEN):
+        name = f"{event}.dynamodb.{operation}"
+        if mine is None or plain is None or not all(handler in plain(name) for handler in mine(name)):
+            yield f"the session has handlers of the event {event}"
+
+
+def _search(events: Any) -> Callable[[str], Any] | None:
+    handlers = getattr(getattr(events, "_emitter", events), "_handlers", None)
+    found: Callable[[str], Any] | None = getattr(handlers, "prefix_search", None)
+    return found

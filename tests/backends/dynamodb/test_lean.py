@@ -1,0 +1,454 @@
+"""The lean transport does what botocore's client does, over real sockets; what it cannot do, botocore's client does."""
+
+import asyncio
+import json
+import logging
+import os
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import formatdate
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import boto3
+import pytest
+from aiobotocore.config import AioConfig
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest, AWSResponse
+from botocore.client import BaseClient
+from botocore.compat import HTTPHeaders
+from botocore.config import Config
+from botocore.credentials import Credentials, ReadOnlyCredentials, RefreshableCredentials
+from hypothesis import given
+from hypothesis import strategies as st
+from moto import mock_aws
+
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.clients import Settings
+from odm.backends.dynamodb.endpoints import aws_endpoint
+from odm.backends.dynamodb.routes import Route, route_of
+from odm.backends.dynamodb.signing import CONTENT_TYPE, Signer
+from odm.errors import BackendError, BadValue, Unsupported
+from odm.protocol.connection import RetryPolicy, aperform, perform
+from odm.protocol.requests import CreateTables, Get, Put
+from odm.schema.entity import Key
+from odm.schema.model import Schema
+from tests.backends.dynamodb.canned import Answer, Canned, serving
+
+SHOP = Schema("shop", {}, {})
+KEY = Key("p", "s")
+ITEM = {"pk": {"S": "p"}, "sk": {"S": "s"}, "n": {"N": "1"}}
+FOUND = Answer(json.dumps({"Item": ITEM}).encode())
+THROTTLED = Answer(b'{"__type": "a#ThrottlingException", "message": "slow down"}', 400)
+SKEWED = Answer(b'{"__type": "a#InvalidSignatureException", "message": "Signature expired"}', 400)
+
+
+def session() -> boto3.Session:
+    return boto3.Session("key", "secret", region_name="eu-west-1")
+
+
+class Service(NamedTuple):
+    """A service that sends the answers, and then finds the item."""
+
+    server: Canned
+    answers: list[Answer]
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    answers: list[Answer] = []
+    with serving(lambda: answers.pop(0) if answers else FOUND) as server:
+        yield Service(server, answers)
+
+
+@pytest.fixture(params=["sync", "async"])
+def asynchronous(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "async")
+
+
+def ask(backend: DynamoDB, asynchronous: bool, times: int = 1, policy: RetryPolicy | None = None) -> list[Any]:
+    """The results of gets through one connection."""
+    connection = backend.connect(SHOP).with_retry_policy(policy or RetryPolicy())
+
+    async def main() -> list[Any]:
+        try:
+            if asynchronous:
+                return [await aperform(connection, Get(KEY)) for _ in range(times)]
+            return [perform(connection, Get(KEY)) for _ in range(times)]
+        finally:
+            await connection.aclose()
+
+    return asyncio.run(main())
+
+
+TEXTS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=30)
+
+
+@given(
+    st.binary(max_size=300),
+    st.builds(Credentials, TEXTS, TEXTS, st.none() | TEXTS),
+    st.datetimes(datetime(2000, 1, 1), datetime(2090, 1, 1)),
+    st.sampled_from(["eu-west-1", "us-gov-west-1"]),
+)
+def test_signatures_equal_botocores(body: bytes, credentials: Any, at: datetime, region: str) -> None:
+    host = f"dynamodb.{region}.amazonaws.com"
+    frozen = credentials.get_frozen_credentials()
+    signed = Signer(host, region).headers("DynamoDB_20120810.GetItem", body, frozen, at.replace(tzinfo=UTC).timestamp())
+    names = ("Content-Type", "X-Amz-Target")
+    request = AWSRequest("POST", f"https://{host}/", headers={name: signed[name] for name in names}, data=body)
+    request.context["timestamp"] = signed["X-Amz-Date"]
+    signer = SigV4Auth(frozen, "dynamodb", region)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("botocore.auth.get_current_datetime", lambda *_, **__: at, raising=False)
+        signer.add_auth(request)
+    assert signed["X-Amz-Date"] == at.strftime("%Y%m%dT%H%M%SZ")
+    assert signed["Authorization"] == request.headers["Authorization"]
+    assert signed["Content-Type"] == CONTENT_TYPE
+
+
+def test_a_signer_follows_the_clock_and_the_credentials() -> None:
+    keys = [ReadOnlyCredentials(name, name, None) for name in ("a", "b")]
+    signer = Signer("h", "r")
+    for one, now in product(keys, (0.0, 0.5, 1.0, 90_000.0, 0.0)):
+        assert signer.headers("t", b"", one, now) == Signer("h", "r").headers("t", b"", one, now)
+
+
+VARIANTS = list(product((False, True), (False, True), ("", "123456789012")))
+
+
+@pytest.mark.parametrize("region", ["eu-west-1", "us-gov-east-1", "cn-north-1"])
+@pytest.mark.parametrize(("fips", "dual_stack", "account"), VARIANTS)
+def test_hosts_are_botocores(region: str, fips: bool, dual_stack: bool, account: str) -> None:
+    keys = {"aws_account_id": account} if account else {}
+    config = Config(use_fips_endpoint=fips, use_dualstack_endpoint=dual_stack)
+    client = boto3.Session("a", "b", region_name=region, **keys).client("dynamodb", config=config)  # type: ignore[arg-type]
+    urls: list[str] = []
+
+    def note(request: Any, **_more: Any) -> AWSResponse:
+        urls.append(request.url)
+        return AWSResponse(request.url, 400, HTTPHeaders(), None)
+
+    client.meta.events.register("before-send", note)
+    with pytest.raises(Exception):  # noqa: B017, PT011  # the response has no body
+        client.get_item(TableName="t", Key={})
+    endpoint = aws_endpoint(region, fips=fips, dual_stack=dual_stack, accounts=True)
+    assert endpoint is not None
+    by_account = endpoint.for_account if account else ""
+    assert urls[0] == f"{by_account.format(account=account) or endpoint.url}/"
+
+
+def test_a_region_that_is_not_known() -> None:
+    assert aws_endpoint("mars-north-1", fips=False, dual_stack=False, accounts=True) is None
+
+
+def test_the_account_of_the_credentials_is_in_the_host() -> None:
+    hosts: list[str] = []
+
+    def note(request: Any, **_more: Any) -> AWSResponse:
+        hosts.append(f"{request.url} {request.headers['Host']}")
+        return _Answered(request.url)
+
+    handler: Any = note
+
+    for keys in ({"aws_account_id": "123456789012"}, {}):
+        one = boto3.Session("a", "b", region_name="eu-west-1", **keys)  # type: ignore[arg-type]
+        one.events.register("before-send.dynamodb.GetItem", handler)
+        perform(DynamoDB(one).connect(SHOP), Get(KEY))
+    plain, accounts = "dynamodb.eu-west-1.amazonaws.com", "123456789012.ddb.eu-west-1.amazonaws.com"
+    assert hosts == [f"https://{accounts}/ {accounts}", f"https://{plain}/ {plain}"]
+
+
+class _Answered(AWSResponse):
+    def __init__(self, url: str) -> None:
+        super().__init__(url, 200, HTTPHeaders(), None)
+
+    @property
+    def content(self) -> bytes:
+        return FOUND.body
+
+
+def test_a_wrong_clock_is_corrected(service: Service, asynchronous: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    hour = 3600
+    skewed = SKEWED._replace(date=formatdate(time.time() + hour, usegmt=True))
+    service.answers.append(skewed)
+    assert ask(DynamoDB(session(), endpoint_url=service.server.endpoint), asynchronous, 2) == [{"n": 1}] * 2
+    stamps = [headers["X-Amz-Date"] for headers, _ in service.server.received]
+    first, *later = (datetime.strptime(stamp, "%Y%m%dT%H%M%SZ") for stamp in stamps)
+    assert len(later) == 2
+    assert all(timedelta(seconds=hour - 5) < one - first < timedelta(seconds=hour + 5) for one in later)
+
+
+def test_a_wrong_signature_is_no_wrong_clock(service: Service, asynchronous: bool) -> None:
+    service.answers.append(SKEWED._replace(date=formatdate(usegmt=True)))
+    with pytest.raises(BackendError, match="check the credentials"):
+        ask(DynamoDB(session(), endpoint_url=service.server.endpoint), asynchronous)
+    assert len(service.server.received) == 1
+
+
+def test_credentials_are_refreshed(service: Service, asynchronous: bool) -> None:
+    made: list[str] = []
+
+    def fresh() -> dict[str, str]:
+        made.append(threading.current_thread().name)
+        soon = datetime.now(UTC) + timedelta(seconds=1 if len(made) == 1 else 3600)
+        keys = {"access_key": f"key{len(made)}", "secret_key": "s", "token": f"token{len(made)}"}
+        return {**keys, "expiry_time": soon.isoformat()}
+
+    one = session()
+    credentials = RefreshableCredentials.create_from_metadata(fresh(), fresh, "test")
+    one.get_credentials = lambda: credentials  # type: ignore[method-assign]
+    ask(DynamoDB(one, endpoint_url=service.server.endpoint), asynchronous)
+    [(headers, _)] = service.server.received
+    assert "Credential=key2/" in headers["Authorization"]
+    assert headers["X-Amz-Security-Token"] == "token2"
+    assert made[1:] != ["MainThread"] or not asynchronous  # a refresh is I/O, which would block the event loop
+
+
+def test_a_connection_that_the_server_closed_is_replaced(service: Service, asynchronous: bool) -> None:
+    connections: set[Any] = set()
+    finish = service.server.finish_request
+
+    def note(request: Any, client_address: Any) -> None:
+        connections.add(client_address)
+        finish(request, client_address)
+
+    service.server.finish_request = note  # type: ignore[method-assign]
+    backend = DynamoDB(session(), endpoint_url=service.server.endpoint)
+    ask(backend, asynchronous, 5)
+    assert len(connections) == 1
+    service.answers.extend([FOUND._replace(close=True), FOUND])
+    ask(backend, asynchronous, 3)
+    assert len(connections) == 3
+
+
+def test_a_forked_process_opens_its_own_connections(service: Service) -> None:
+    connection = DynamoDB(session(), endpoint_url=service.server.endpoint).connect(SHOP)
+    assert perform(connection, Get(KEY)) == {"n": 1}
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        os._exit(0 if perform(connection, Get(KEY)) == {"n": 1} else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert perform(connection, Get(KEY)) == {"n": 1}
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The certificate and key of a service on this machine, signed by itself."""
+    folder = tmp_path_factory.mktemp("tls")
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext"
+    files = ("-keyout", folder / "key.pem", "-out", folder / "cert.pem")
+    subprocess.run([*command.split(), "subjectAltName=DNS:localhost", *files], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def secure(service: Service, authority: Path) -> Service:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority / "cert.pem", authority / "key.pem")
+    context.load_verify_locations(authority / "cert.pem")
+    context.verify_mode = ssl.CERT_OPTIONAL
+    server = service.server
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # refused handshakes
+    server.endpoint = server.endpoint.replace("http://127.0.0.1", "https://localhost")
+    return service
+
+
+ONCE = RetryPolicy(retries=0)
+
+
+def test_tls_is_verified(secure: Service, authority: Path, asynchronous: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = secure.server.endpoint
+    with pytest.raises(BackendError, match=r"(?i)certificate"):
+        ask(DynamoDB(session(), endpoint_url=endpoint), asynchronous, policy=ONCE)
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(authority / "cert.pem"))
+    assert ask(DynamoDB(session(), endpoint_url=endpoint), asynchronous) == [{"n": 1}]
+    other = endpoint.replace("localhost", "127.0.0.1")  # which the certificate does not name
+    with pytest.raises(BackendError, match=r"(?i)certificate|hostname"):
+        ask(DynamoDB(session(), endpoint_url=other), asynchronous, policy=ONCE)
+    assert len(secure.server.received) == 1
+
+
+def test_a_client_certificate_is_sent(
+    secure: Service, authority: Path, asynchronous: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates: list[Any] = []
+    finish = secure.server.finish_request
+
+    def note(request: Any, client_address: Any) -> None:
+        request.do_handshake()
+        certificates.append(request.getpeercert())
+        finish(request, client_address)
+
+    secure.server.finish_request = note  # type: ignore[method-assign]
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(authority / "cert.pem"))
+    for cert in (None, (str(authority / "cert.pem"), str(authority / "key.pem"))):
+        backend = DynamoDB(session(), endpoint_url=secure.server.endpoint, config=Config(client_cert=cert))
+        assert ask(backend, asynchronous) == [{"n": 1}]
+    assert [bool(one) for one in certificates] == [False, True]
+
+
+@mock_aws
+def test_moto_answers(asynchronous: bool) -> None:
+    """Also async calls, which moto cannot mock in aiobotocore."""
+    connection = DynamoDB(session()).connect(SHOP)
+    perform(connection, CreateTables())
+    perform(connection, Put(KEY, {"n": 1}))
+
+    async def get() -> Any:
+        try:
+            return await aperform(connection, Get(KEY)) if asynchronous else perform(connection, Get(KEY))
+        finally:
+            await connection.aclose()
+
+    assert asyncio.run(get()) == {"n": 1}
+
+
+def test_handlers_of_before_send_see_and_change_requests(service: Service, asynchronous: bool) -> None:
+    one = session()
+    seen: list[Any] = []
+
+    def add(request: Any, **_more: Any) -> None:
+        seen.append((request.method, request.url, json.loads(request.body), request.headers["x-amz-target"]))
+        request.headers["X-Shop"] = "1"
+
+    one.events.register("before-send.dynamodb.GetItem", add)
+    ask(DynamoDB(one, endpoint_url=service.server.endpoint), asynchronous)
+    body = {"TableName": "shop", "Key": {"pk": {"S": "p"}, "sk": {"S": "s"}}, "ConsistentRead": True}
+    assert seen == [("POST", f"{service.server.endpoint}/", body, "DynamoDB_20120810.GetItem")]
+    assert service.server.received[0][0]["X-Shop"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"config": Config(proxies={"http": "http://127.0.0.1:1"})}, "proxies"),
+        ({"config": Config(retries={"mode": "adaptive"})}, "adaptive"),
+        ({"config": Config(signature_version="v4a")}, "signature_version"),
+        ({"config": Config(defaults_mode="standard")}, "defaults_mode"),  # type: ignore[arg-type]
+        ({"config": Config(account_id_endpoint_mode="required"), "endpoint_url": None}, "required"),
+        ({"config": Config(use_fips_endpoint=True)}, "FIPS"),
+        ({"config": AioConfig(connector_args={"keepalive_timeout": 3})}, "connector_args"),
+        ({"endpoint_url": "http://127.0.0.1:1/path"}, "more than a scheme and a host"),
+        ({"endpoint_url": None, "region": "mars-north-1"}, "mars-north-1"),
+        ({"session": boto3.Session("a", "b"), "endpoint_url": None}, "no region"),
+    ],
+)
+def test_what_it_does_not_support_is_said(
+    options: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    options = {"session": session(), "endpoint_url": "http://127.0.0.1:1", **options}
+    route = route_of(Settings(**options))
+    assert isinstance(route, str)
+    assert says in route
+    with pytest.raises(Unsupported, match="transport='lean' cannot be used"):
+        perform(DynamoDB(**options, transport="lean").connect(SHOP), Get(KEY))
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({"http_proxy": "http://127.0.0.1:1"}, "proxy"),
+        ({"AWS_RETRY_MODE": "adaptive"}, "adaptive"),
+        ({"AWS_DEFAULTS_MODE": "standard"}, "defaults_mode"),
+        ({"AWS_CSM_ENABLED": "true"}, "csm_enabled"),
+    ],
+)
+def test_so_are_variables_of_the_environment(
+    variables: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    route = route_of(Settings(session(), endpoint_url="http://db.example"))
+    assert isinstance(route, str)
+    assert says in route
+
+
+def test_the_endpoint_and_options_of_the_profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        "[profile shop]\nservices = mine\ntcp_keepalive = true\nregion = eu-west-3\nca_bundle = /authorities\n"
+        "[services mine]\ndynamodb =\n  endpoint_url = http://profile.example:8000\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(path))
+    monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
+    for settings in (Settings(profile="shop"), Settings(boto3.Session(profile_name="shop"))):
+        route = route_of(settings)
+        assert isinstance(route, Route)
+        assert route.endpoint.url == "http://profile.example:8000"
+        assert (route.region, route.keepalive, route.ca_bundle) == ("eu-west-3", True, "/authorities")
+    for name, url in (("AWS_ENDPOINT_URL", "http://all.example"), ("AWS_ENDPOINT_URL_DYNAMODB", "http://one.example")):
+        monkeypatch.setenv(name, url)
+        route = route_of(Settings(profile="shop"))
+        assert isinstance(route, Route)
+        assert route.endpoint.url == url
+    options: dict[str, Any] = {"ignore_configured_endpoint_urls": True, "max_pool_connections": 5}
+    config = Config(connect_timeout=3, read_timeout=4, **options)
+    route = route_of(Settings(profile="shop", config=config))
+    assert isinstance(route, Route)
+    assert route.endpoint.url == "https://dynamodb.eu-west-3.amazonaws.com"
+    assert (route.timeouts, route.connections) == ((3, 4), 5)
+
+
+def test_handlers_of_other_events_are_called(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    one = session()
+    called: list[str] = []
+    one.events.register("before-call.dynamodb.PutItem", lambda **_: called.append("call"))
+    caplog.set_level(logging.INFO, "odm.dynamodb")
+    service.answers.append(Answer(b"{}"))
+    perform(DynamoDB(one, endpoint_url=service.server.endpoint).connect(SHOP), Put(KEY, {"n": 1}))
+    assert called == ["call"]
+    assert "handlers of the event before-call" in caplog.text
+
+
+def test_a_library_that_instruments_the_client_sees_calls(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-Ray and OpenTelemetry replace this method, possibly after the first call."""
+    calls: list[str] = []
+    original = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def traced(self: Any, operation_name: str, api_params: Any) -> Any:
+        calls.append(operation_name)
+        return original(self, operation_name, api_params)
+
+    connection = DynamoDB(session(), endpoint_url=service.server.endpoint).connect(SHOP)
+    assert perform(connection, Get(KEY)) == {"n": 1}
+    assert calls == []
+    monkeypatch.setattr(BaseClient, "_make_api_call", traced)
+    assert perform(connection, Get(KEY)) == {"n": 1}
+    assert calls == ["GetItem"]
+    connection.close()
+
+
+def test_the_trace_of_a_lambda_function_is_sent(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "shop")
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1")
+    ask(DynamoDB(session(), endpoint_url=service.server.endpoint), False)
+    assert service.server.received[0][0]["X-Amzn-Trace-Id"] == "Root=1"
+
+
+def test_an_unknown_transport_is_refused() -> None:
+    with pytest.raises(BadValue, match="transport='grpc' is not known"):
+        DynamoDB(transport="grpc")  # type: ignore[arg-type]
+
+
+def test_boto3_and_its_model_of_the_service_are_not_loaded(service: Service) -> None:
+    program = (
+        "import sys; from odm.backends.dynamodb import DynamoDB; from odm.schema.model import Schema; "
+        "from odm.protocol.requests import Get; from odm.protocol.connection import perform; "
+        "from odm.schema.entity import Key; "
+        f"found = perform(DynamoDB(region='eu-west-1', endpoint_url={service.server.endpoint!r})"
+        ".connect(Schema('shop', {}, {})), Get(Key('p', 's'))); "
+        "print(dict(found), 'boto3' in sys.modules, 'aiohttp' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "{'n': 1} False False"
