@@ -25,6 +25,10 @@ from botocore.client import BaseClient
 from botocore.compat import HTTPHeaders
 from botocore.config import Config
 from botocore.credentials import Credentials, ReadOnlyCredentials, RefreshableCredentials
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
@@ -242,9 +246,22 @@ def test_a_forked_process_opens_its_own_connections(service: Service) -> None:
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The certificate and key of a service on this machine, signed by itself."""
     folder = tmp_path_factory.mktemp("tls")
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext"
-    files = ("-keyout", folder / "key.pem", "-out", folder / "cert.pem")
-    subprocess.run([*command.split(), "subjectAltName=DNS:localhost", *files], check=True, capture_output=True)
+    key, name = (
+        ec.generate_private_key(ec.SECP256R1()),
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
+    )
+    now = datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    )
+    pem = serialization.Encoding.PEM
+    (folder / "cert.pem").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(pem))
+    form, secrecy = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (folder / "key.pem").write_bytes(key.private_bytes(pem, form, secrecy))
     return folder
 
 
