@@ -57,13 +57,13 @@ class AsyncTransport:
         return exchange.read(request, status, headers, body)
 
     async def _send(self, request: Prepared, timeout: float | None) -> tuple[int, Any, bytes]:  # noqa: ASYNC109
-        session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
         limits = self._timeouts.get(timeout) or self._timeouts.setdefault(timeout, _timeout(self._route, timeout))
         url, body = request.url, request.body
         # A long body is sent as a stream: in one piece it blocks the event loop, and aiohttp logs a warning.
         data = BytesIO(body) if len(body) > LONG_BODY else body
         headers = request.sent
         try:
+            session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
             async with session.post(url, data=data, headers=headers, timeout=limits, allow_redirects=False) as response:
                 return response.status, response.headers, await response.read()
         except aiohttp.ClientSSLError as error:
@@ -76,7 +76,7 @@ class AsyncTransport:
             raise ReadTimeoutError(endpoint_url=url, error=error) from error
         except aiohttp.ClientConnectionError as error:
             raise EndpointConnectionError(endpoint_url=url, error=error) from error
-        except aiohttp.ClientError as error:
+        except Exception as error:  # also of a certificate that cannot be read, and of a session that was closed
             raise HTTPClientError(error=error) from error
 
     async def aclose(self) -> None:

@@ -215,7 +215,7 @@ def _resolved(settings: Settings) -> Settings:
     if settings.keys is not None:
         return settings
     session = session_of(settings)
-    region, keys = stand_ins(settings, session, settings.region or session.region_name)
+    region, keys = stand_ins(settings, session, session.region_name)
     return evolve(settings, session=session, region=region, keys=keys)
 
 
@@ -225,8 +225,9 @@ def stand_ins(settings: Settings, session: Any, region: str | None) -> tuple[str
     Args:
         settings: the settings.
         session: the boto3 or botocore session.
-        region: the configured region.
+        region: the region of the session.
     """
+    region = settings.region or region or getattr(settings.config, "region_name", None)
     if not _is_on_this_machine(settings.endpoint_url):
         return region, {}
     return region or STAND_IN_REGION, STAND_IN if session.get_credentials() is None else {}

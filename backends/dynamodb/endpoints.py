@@ -64,10 +64,19 @@ def configured_endpoint(configuration: "Session") -> str | None:
     """The address in the environment or in the profile, in AWS's order; None if there is none.
 
     Source: "Service-specific endpoints" in the AWS SDKs and Tools Reference Guide.
+
+    Raises:
+        LookupError: the profile names services that the configuration does not have, or that are no sections.
     """
     profile = configuration.get_scoped_config()
-    services: Any = configuration.full_config.get("services", {})
-    section: Any = services.get(profile.get("services"), {}).get("dynamodb", {})
+    section: Any = {}
+    if "services" in profile:
+        try:
+            section = configuration.full_config["services"][profile["services"]].get("dynamodb", {})
+        except (LookupError, AttributeError) as error:
+            raise LookupError(f"the configuration has no services {profile['services']!r}") from error
+    if type(section) is not dict:
+        raise LookupError(f"dynamodb in the services {profile['services']!r} is not a section")
     found = (
         os.environ.get("AWS_ENDPOINT_URL_DYNAMODB"),
         os.environ.get("AWS_ENDPOINT_URL"),

@@ -112,7 +112,7 @@ def route_of(settings: Settings) -> Route | str:
         session, configuration = settings.session, configuration_of(settings.session)
         events = session.events
     config: Any = settings.config or Config()
-    region, keys = stand_ins(settings, session, settings.region or config.region_name or _region(session))
+    region, keys = stand_ins(settings, session, _region(session))
     endpoint = _endpoint(settings, configuration, config, region)
     if isinstance(endpoint, str):
         return endpoint
@@ -161,7 +161,10 @@ def _endpoint(settings: Settings, configuration: "Session", config: Any, region:
     fips, dual_stack = bool(variable("use_fips_endpoint")), bool(variable("use_dualstack_endpoint"))
     url = settings.endpoint_url
     if url is None and not variable("ignore_configured_endpoint_urls"):
-        url = configured_endpoint(configuration)
+        try:
+            url = configured_endpoint(configuration)
+        except LookupError as error:
+            return str(error)
     if url is None:
         accounts = variable("account_id_endpoint_mode") or "preferred"
         if accounts == "required":

@@ -60,11 +60,11 @@ class SyncTransport:
     def _send(self, request: Prepared, timeout: float | None) -> Any:
         if self._process != os.getpid():
             self._begin()  # after a fork: two processes that share a connection read each other's responses
-        url = request.url
+        url, path = request.url, request.url.partition("://")[2].partition("/")[2]
         limits = self._timeouts.get(timeout) or self._timeouts.setdefault(timeout, _timeout(self._route, timeout))
         try:
             return self._manager.connection_from_url(url).urlopen(
-                "POST", "/", request.body, request.sent, retries=False, redirect=False, timeout=limits
+                "POST", f"/{path}", request.body, request.sent, retries=False, redirect=False, timeout=limits
             )
         except urllib3_errors.SSLError as error:
             raise SSLError(endpoint_url=url, error=error) from error
@@ -76,7 +76,7 @@ class SyncTransport:
             raise ReadTimeoutError(endpoint_url=url, error=error) from error
         except urllib3_errors.ProtocolError as error:
             raise ConnectionClosedError(endpoint_url=url, error=error) from error
-        except urllib3_errors.HTTPError as error:
+        except Exception as error:
             raise HTTPClientError(error=error) from error
 
     def close(self) -> None:

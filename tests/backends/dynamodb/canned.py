@@ -36,6 +36,7 @@ class Canned(ThreadingHTTPServer):
 
     Attributes:
         received: headers and body of each request until now.
+        paths: their paths.
     """
 
     daemon_threads = True
@@ -45,6 +46,7 @@ class Canned(ThreadingHTTPServer):
         self.answer = answer
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
         self.received: list[tuple[dict[str, str], bytes]] = []
+        self.paths: list[str] = []
 
     @property
     def asked(self) -> list[str]:
@@ -60,6 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server
         assert isinstance(server, Canned)
         server.received.append((dict(self.headers), self.rfile.read(int(self.headers.get("Content-Length", 0)))))
+        server.paths.append(self.path)
         answer = server.answer()
         self.close_connection = bool(answer.lacks) or answer.raw is not None or answer.close
         if answer.raw is not None:

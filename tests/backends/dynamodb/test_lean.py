@@ -34,7 +34,7 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.clients import Settings
+from odm.backends.dynamodb.clients import Settings, SyncClient
 from odm.backends.dynamodb.endpoints import aws_endpoint
 from odm.backends.dynamodb.routes import Route, route_of
 from odm.backends.dynamodb.signing import CONTENT_TYPE, Signer
@@ -126,7 +126,15 @@ def test_a_signer_follows_the_clock_and_the_credentials() -> None:
 VARIANTS = list(product((False, True), (False, True), ("", "123456789012")))
 
 
-@pytest.mark.parametrize("region", ["eu-west-1", "us-gov-east-1", "cn-north-1"])
+REGIONS = [
+    region
+    for partition in ("aws", "aws-cn", "aws-us-gov")
+    for region in boto3.Session().get_available_regions("dynamodb", partition_name=partition)
+]
+
+
+@pytest.mark.one_of(12)
+@pytest.mark.parametrize("region", REGIONS)
 @pytest.mark.parametrize(("fips", "dual_stack", "account"), VARIANTS)
 def test_hosts_are_botocores(region: str, fips: bool, dual_stack: bool, account: str) -> None:
     keys = {"aws_account_id": account} if account else {}
@@ -312,6 +320,30 @@ def test_a_client_certificate_is_sent(
     assert [bool(one) for one in certificates] == [False, True]
 
 
+@pytest.mark.parametrize("options", [{"AWS_CA_BUNDLE": "/nowhere/ca.pem"}, {"client_cert": "/nowhere/cert.pem"}])
+def test_certificates_that_cannot_be_read(
+    secure: Service, asynchronous: bool, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "AWS_CA_BUNDLE" in options:
+        monkeypatch.setenv("AWS_CA_BUNDLE", options["AWS_CA_BUNDLE"])
+    config = Config(client_cert=options.get("client_cert"))
+    backend = DynamoDB(session(), endpoint_url=secure.server.endpoint, config=config)
+    with pytest.raises(BackendError):
+        ask(backend, asynchronous, policy=ONCE)
+
+
+async def test_a_call_on_connections_that_are_being_closed(service: Service) -> None:
+    """No exception of aiohttp reaches the user."""
+    connection = DynamoDB(session(), endpoint_url=service.server.endpoint).connect(SHOP)
+    for _ in range(20):
+        calls = [asyncio.create_task(aperform(connection, Get(KEY))) for _ in range(5)]
+        await asyncio.sleep(0)
+        await connection.aclose()
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(one == {"n": 1} or isinstance(one, BackendError) for one in found), found
+    await connection.aclose()
+
+
 @mock_aws
 def test_moto_answers(asynchronous: bool) -> None:
     """Also async calls, which moto cannot mock in aiobotocore."""
@@ -335,12 +367,14 @@ def test_handlers_of_before_send_see_and_change_requests(service: Service, async
     def add(request: Any, **_more: Any) -> None:
         seen.append((request.method, request.url, json.loads(request.body), request.headers["x-amz-target"]))
         request.headers["X-Shop"] = "1"
+        request.url += "gateway?stage=1"
 
     one.events.register("before-send.dynamodb.GetItem", add)
     ask(DynamoDB(one, endpoint_url=service.server.endpoint), asynchronous)
     body = {"TableName": "shop", "Key": {"pk": {"S": "p"}, "sk": {"S": "s"}}, "ConsistentRead": True}
     assert seen == [("POST", f"{service.server.endpoint}/", body, "DynamoDB_20120810.GetItem")]
     assert service.server.received[0][0]["X-Shop"] == "1"
+    assert service.server.paths == ["/gateway?stage=1"]
 
 
 @pytest.mark.parametrize(
@@ -415,6 +449,26 @@ def test_the_endpoint_and_options_of_the_profile(monkeypatch: pytest.MonkeyPatch
     assert isinstance(route, Route)
     assert route.endpoint.url == "https://dynamodb.eu-west-3.amazonaws.com"
     assert (route.timeouts, route.connections) == ((3, 4), 5)
+
+
+@pytest.mark.parametrize("section", ["", "[services mine]\ndynamodb = text\n"])
+def test_a_profile_whose_services_are_not_there(section: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """botocore reports it; without an error, requests would go to AWS."""
+    path = tmp_path / "config"
+    path.write_text(f"[profile shop]\nservices = mine\nregion = eu-west-3\n{section}")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(path))
+    assert "services" in str(route_of(Settings(profile="shop")))
+
+
+def test_the_region_of_the_session_precedes_that_of_the_config() -> None:
+    """In both transports."""
+    config = Config(region_name="us-west-2")
+    endpoint = "http://localhost:1"
+    for one, region in ((session(), "eu-west-1"), (boto3.Session("a", "b"), "us-west-2")):
+        settings = Settings(one, endpoint_url=endpoint, config=config)
+        route = route_of(settings)
+        assert isinstance(route, Route)
+        assert route.region == SyncClient(settings).get().meta.region_name == region
 
 
 def test_handlers_of_other_events_are_called(service: Service, caplog: pytest.LogCaptureFixture) -> None:
