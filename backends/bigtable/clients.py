@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 from grpc.experimental import ChannelOptions
 
-from odm.backends.bigtable.messages import REQUESTS, RESPONSES, STREAMS
+from odm.backends.bigtable.messages import RESPONSES, STREAMS
 
 Service = Literal["data", "admin"]
 
@@ -40,13 +40,13 @@ class Client:
 
     @cached_property
     def methods(self) -> Mapping[str, Any]:
-        """The data service's methods as gRPC callables on the client's channel."""
+        """The data service's methods, from bytes to bytes, as gRPC callables on the client's channel."""
         channel = self.vendor.transport.grpc_channel
         return {
             name: (channel.unary_stream if name in STREAMS else channel.unary_unary)(
-                f"/google.bigtable.v2.Bigtable/{name}", request.SerializeToString, RESPONSES[name].FromString
+                f"/google.bigtable.v2.Bigtable/{name}"
             )
-            for name, request in REQUESTS.items()
+            for name in RESPONSES
         }
 
     def close(self) -> Any:

@@ -1,6 +1,6 @@
 """The connection: the only I/O of this backend, through Google's generated clients, sync and async.
 
-Sync and async share everything but the awaits: `wire` builds the messages, and the same collectors read the streams.
+Sync and async share everything but the awaits: `wire` builds the messages, and `collectors` read the answers.
 Each native request is one attempt with a deadline; `retry` decides about further attempts.
 """
 
@@ -16,6 +16,7 @@ from grpc import RpcError
 
 from odm.backends.bigtable import admin_wire
 from odm.backends.bigtable.clients import Client, Clients
+from odm.backends.bigtable.collectors import collector, response
 from odm.backends.bigtable.commit import COMMIT_WITHIN, COMMITS
 from odm.backends.bigtable.entries import index_table
 from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
@@ -23,25 +24,15 @@ from odm.backends.bigtable.generate import write_item
 from odm.backends.bigtable.native import (
     AdminCall,
     Call,
-    Cell,
-    CheckAndMutateRow,
     Concurrent,
     Mutated,
-    MutateRows,
     Native,
     Read,
-    ReadModifyWriteRow,
-    ReadRows,
-    Row,
-    Sample,
-    SampleRowKeys,
-    Status,
     Steps,
 )
 from odm.backends.bigtable.rehearsal import rehearse
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS, Retry
-from odm.backends.bigtable.rows import RowMerger
 from odm.backends.bigtable.verbatim import steps_of, with_row_keys
 from odm.backends.bigtable.wire import Message, Wire
 from odm.backends.bigtable.writer import now_micros
@@ -194,98 +185,41 @@ class BigtableConnection(Connection[Native]):
         await self._clients.aclose()
 
 
-class _Answers:
-    """Collects the answers to the entries of a `MutateRows`."""
-
-    def __init__(self) -> None:
-        self._answers: dict[int, Status] = {}
-
-    def feed(self, response: Any) -> None:
-        """Take the next response of the stream, a protobuf ``MutateRowsResponse``."""
-        for entry in response.entries:
-            self._answers[entry.index] = Status(entry.status.code, entry.status.message)
-
-    def finish(self, failure: Exception | None = None) -> Mutated:
-        """The answers up to the end of the stream, or up to the failure."""
-        return Mutated(self._answers, failure)
-
-
-class _Samples:
-    """Collects the response of `SampleRowKeys`, which can only be used as a whole."""
-
-    def __init__(self) -> None:
-        self._samples: list[Sample] = []
-
-    def feed(self, response: Any) -> None:
-        """Take the next response of the stream, a protobuf ``SampleRowKeysResponse``."""
-        self._samples.append(Sample(response.row_key, response.offset_bytes))
-
-    def finish(self, failure: Exception | None = None) -> tuple[Sample, ...]:
-        """The samples; raises the failure if there is one."""
-        if failure is not None:
-            raise failure
-        return tuple(self._samples)
-
-
-def _collector(native: ReadRows | MutateRows | SampleRowKeys) -> RowMerger | _Answers | _Samples:
-    if isinstance(native, ReadRows):
-        return RowMerger(reverse=native.reverse)
-    return _Answers() if isinstance(native, MutateRows) else _Samples()
-
-
 def _send(client: Client, native: Call, message: Message) -> Any:
-    if message.service == "admin":
-        return _result(native, getattr(client.vendor, message.method)(**_arguments(message)))
+    if isinstance(native, AdminCall):
+        return admin_wire.read(native, getattr(client.vendor, message.method)(**_arguments(message)))
     answer = client.methods[message.method](message.request, timeout=message.timeout, metadata=message.metadata)
-    if not isinstance(native, ReadRows | MutateRows | SampleRowKeys):
-        return _result(native, answer)
-    collector = _collector(native)
+    collects = collector(native)
+    if collects is None:
+        return response(native, answer)
     try:
-        for response in answer:
-            collector.feed(response)
+        for received in answer:
+            collects.feed(received)
     except RpcError as failure:
-        return collector.finish(Closed() if client.closed else failure)
+        return collects.finish(Closed() if client.closed else failure)
     except BaseException:
         answer.cancel()
         raise
-    return collector.finish()
+    return collects.finish()
 
 
 async def _asend(client: Client, native: Call, message: Message) -> Any:
-    if message.service == "admin":
-        return _result(native, await getattr(client.vendor, message.method)(**_arguments(message)))
+    if isinstance(native, AdminCall):
+        return admin_wire.read(native, await getattr(client.vendor, message.method)(**_arguments(message)))
     answer = client.methods[message.method](message.request, timeout=message.timeout, metadata=message.metadata)
-    if not isinstance(native, ReadRows | MutateRows | SampleRowKeys):
-        return _result(native, await answer)
-    collector = _collector(native)
+    collects = collector(native)
+    if collects is None:
+        return response(native, await answer)
     try:
-        async for response in answer:
-            collector.feed(response)
+        async for received in answer:
+            collects.feed(received)
     except RpcError as failure:
-        return collector.finish(Closed() if client.closed else failure)
+        return collects.finish(Closed() if client.closed else failure)
     except BaseException:
         answer.cancel()
         raise
-    return collector.finish()
+    return collects.finish()
 
 
 def _arguments(message: Message) -> dict[str, Any]:
     return {"request": message.request, "retry": None, "timeout": message.timeout, "metadata": message.metadata}
-
-
-def _result(native: Call, response: Any) -> Any:
-    if isinstance(native, AdminCall):
-        return admin_wire.read(native, response)
-    if isinstance(native, CheckAndMutateRow):
-        return bool(response.predicate_matched)
-    return _written(response.row) if isinstance(native, ReadModifyWriteRow) else None
-
-
-def _written(row: Any) -> Row:
-    cells = (
-        Cell(family.name, column.qualifier, cell.value, cell.timestamp_micros)
-        for family in row.families
-        for column in family.columns
-        for cell in column.cells
-    )
-    return Row(row.key, tuple(cells))

@@ -1,16 +1,33 @@
-"""Mutations in protobuf's wire format (https://protobuf.dev/programming-guides/encoding), encoded by hand.
+"""Filters and mutations in protobuf's wire format (https://protobuf.dev/programming-guides/encoding), encoded by hand.
 
-A bulk write has thousands of cells. One of Google's messages for each cell takes more than twice as long as this
-encoder, and longer than all other work for a row. Rare mutations still use Google's messages. A test compares the two
-encodings.
+One of Google's messages for each cell of a write takes more than twice as long as this encoder, and longer than all
+other work for a row. Tests parse what it writes with Google's messages.
 """
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Final
+from typing import Final, assert_never
 
-from google.cloud.bigtable_v2 import types as data
-
+from odm.backends.bigtable.filters import (
+    AnyFamily,
+    Before,
+    Behind,
+    Chain,
+    Column,
+    ColumnRange,
+    Family,
+    Filter,
+    First,
+    Interleave,
+    Newest,
+    Nothing,
+    Stripped,
+    Unless,
+    ValueIs,
+    ValueMatches,
+    ValueRange,
+)
 from odm.backends.bigtable.native import DeleteColumn, DeleteFamily, Mutation, SetCell
 
 
@@ -24,16 +41,22 @@ def varint(number: int) -> bytes:
     return bytes(parts)
 
 
-def field(number: int, content: bytes) -> bytes:
-    """A field with bytes, text or a message; ``number`` is at most 15, so that its tag has one byte."""
-    return b"%c%b%b" % (number << 3 | 2, varint(len(content)), content)
-
-
 _LENGTHS: Final = tuple(map(varint, range(128)))
 """The varints of one byte."""
 
 _SHORT: Final = len(_LENGTHS) - 2
 """If a message is shorter than this, the length of a message around it still has one byte."""
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field with bytes, text or a message; ``number`` is at most 15, so that its tag has one byte."""
+    size = len(content)
+    return b"%c%b%b" % (number << 3 | 2, _LENGTHS[size] if size <= _SHORT else varint(size), content)
+
+
+def number_field(number: int, value: int) -> bytes:
+    """A field with an integer or a boolean."""
+    return varint(number << 3) + varint(value)
 
 
 def mutations_of(number: int, mutations: Iterable[Mutation]) -> bytes:
@@ -42,7 +65,7 @@ def mutations_of(number: int, mutations: Iterable[Mutation]) -> bytes:
     heads = _heads(number)
     for mutation in mutations:
         if not isinstance(mutation, SetCell):
-            parts.append(field(number, _other(mutation)))
+            parts.append(_deletion(number, mutation))
             continue
         qualifier, value, timestamp, family = mutation
         start = _column(family, qualifier) + _time(timestamp)
@@ -73,12 +96,79 @@ def _time(timestamp: int) -> bytes:
     return varint(timestamp) + b"\x22"
 
 
-def _other(mutation: DeleteFamily | DeleteColumn) -> bytes:
+@lru_cache(maxsize=256)  # most are those of `odm.backends.bigtable.ownership.REMOVED`
+def _deletion(number: int, mutation: DeleteFamily | DeleteColumn) -> bytes:
+    """A Mutation that deletes cells."""
     if isinstance(mutation, DeleteFamily):
-        return field(3, field(1, mutation.family.encode()))
-    message = data.Mutation.pb()()
-    column = message.delete_from_column
-    column.family_name, column.column_qualifier = mutation.family, mutation.qualifier.encode()
+        return field(number, field(3, field(1, mutation.family.encode())))
+    column = field(1, mutation.family.encode()) + field(2, mutation.qualifier.encode())
     if mutation.before is not None:
-        column.time_range.end_timestamp_micros = mutation.before
-    return bytes(message.SerializeToString())
+        column += field(3, number_field(2, mutation.before))
+    return field(number, field(2, column))
+
+
+def filter_of(wanted: Filter) -> bytes:
+    """The ``google.bigtable.v2.RowFilter`` message of a filter.
+
+    That of a compound filter is kept in the filter: filters that live longer than a request are encoded only once.
+    """
+    if not isinstance(wanted, Chain | Interleave | Unless):
+        return _simple(wanted)
+    if wanted.message is None:
+        object.__setattr__(wanted, "message", _compound(wanted))
+    assert wanted.message is not None
+    return wanted.message
+
+
+def _compound(wanted: Chain | Interleave | Unless) -> bytes:
+    match wanted:
+        case Chain(filters):
+            return field(1, b"".join([field(1, filter_of(part)) for part in filters]))
+        case Interleave(filters):
+            return field(2, b"".join([field(1, filter_of(part)) for part in filters]))
+        case Unless(condition, otherwise):
+            nothing = _simple(Nothing())
+            return field(3, field(1, filter_of(condition)) + field(2, nothing) + field(3, filter_of(otherwise)))
+        case _:
+            assert_never(wanted)
+
+
+def _simple(wanted: Filter) -> bytes:
+    match wanted:
+        case Newest():
+            return number_field(12, 1)
+        case Column() | ColumnRange():
+            return field(7, _columns(wanted))
+        case Family(name):
+            return field(5, re.escape(name).encode())
+        case AnyFamily(names):
+            return field(5, "|".join(map(re.escape, names)).encode())
+        case ValueIs(value):
+            return field(15, field(1, value) + field(3, value))
+        case ValueRange(start, end, is_open):
+            return field(15, field(2 if is_open else 1, start) + (b"" if end is None else field(4, end)))
+        case ValueMatches(pattern):
+            return field(9, pattern)
+        case Before(micros):
+            return field(8, number_field(2, micros))
+        case First(cells):
+            return number_field(11, cells)
+        case Behind(cells):
+            return number_field(10, cells)
+        case Stripped():
+            return number_field(13, True)
+        case Nothing():
+            return number_field(18, True)
+        case Chain() | Interleave() | Unless():
+            return _compound(wanted)
+        case _:
+            assert_never(wanted)
+
+
+def _columns(wanted: Column | ColumnRange) -> bytes:
+    """A ColumnRange message."""
+    if isinstance(wanted, Column):
+        qualifier = wanted.qualifier.encode()
+        return field(1, wanted.family.encode()) + field(2, qualifier) + field(4, qualifier)
+    end = field(5, wanted.end.encode()) if wanted.end else b""
+    return field(1, wanted.family.encode()) + field(2, wanted.start.encode()) + end

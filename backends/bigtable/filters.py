@@ -1,12 +1,12 @@
 """Row filters: which cells of a row a read returns. As a predicate, a filter holds if it returns any cell.
 
-The nodes only hold data; `odm.backends.bigtable.wire` writes them as google.bigtable.v2.RowFilter. Their text has the
-syntax of ``cbt`` filters.
+The nodes only hold data; `odm.backends.bigtable.encoding` writes them as google.bigtable.v2.RowFilter, and keeps the
+message of a compound filter in the filter. Their text has the syntax of ``cbt`` filters.
 """
 
 from typing import Final, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 MAX_BYTES: Final = 20_480
 """The maximum bytes of a filter as a message (google.bigtable.v2, data.proto: RowFilter)."""
@@ -154,6 +154,7 @@ class Chain:
     """The cells that pass all of two or more filters, applied in order."""
 
     filters: "tuple[Filter, ...]"
+    message: bytes | None = field(init=False, default=None, eq=False, repr=False)
 
     def __str__(self) -> str:
         return f"({' | '.join(map(str, self.filters))})"
@@ -164,6 +165,7 @@ class Interleave:
     """The cells that pass any of two or more filters; a cell is repeated for each filter that it passes."""
 
     filters: "tuple[Filter, ...]"
+    message: bytes | None = field(init=False, default=None, eq=False, repr=False)
 
     def __str__(self) -> str:
         return f"({' + '.join(map(str, self.filters))})"
@@ -175,6 +177,7 @@ class Unless:
 
     condition: "Filter"
     otherwise: "Filter"
+    message: bytes | None = field(init=False, default=None, eq=False, repr=False)
 
     def __str__(self) -> str:
         return f"(none if {self.condition} else {self.otherwise})"

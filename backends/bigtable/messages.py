@@ -57,16 +57,6 @@ def column(family: bytes, qualifier: bytes) -> Column:
     return Column(StringValue.FromString(family).value, BytesValue.FromString(qualifier).value)
 
 
-REQUESTS: Final = {
-    "ReadRows": types.ReadRowsRequest.pb(),
-    "MutateRow": types.MutateRowRequest.pb(),
-    "MutateRows": types.MutateRowsRequest.pb(),
-    "CheckAndMutateRow": types.CheckAndMutateRowRequest.pb(),
-    "ReadModifyWriteRow": types.ReadModifyWriteRowRequest.pb(),
-    "SampleRowKeys": types.SampleRowKeysRequest.pb(),
-}
-"""The request classes, by method."""
-
 RESPONSES: Final = {
     "ReadRows": ReadRowsResponse,
     "MutateRow": types.MutateRowResponse.pb(),
@@ -75,7 +65,7 @@ RESPONSES: Final = {
     "ReadModifyWriteRow": types.ReadModifyWriteRowResponse.pb(),
     "SampleRowKeys": types.SampleRowKeysResponse.pb(),
 }
-"""The response classes, by method."""
+"""The response classes of the data service, by method."""
 
 STREAMS: Final = frozenset({"ReadRows", "MutateRows", "SampleRowKeys"})
 """The server-streaming methods."""

@@ -301,7 +301,8 @@ class ListTables:
 AdminCall: TypeAlias = CreateTable | ModifyFamilies | DeleteTable | GetTable | ListTables
 """The calls of the table admin service; all of them may be retried."""
 
-Call: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow | SampleRowKeys | AdminCall
+DataCall: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow | SampleRowKeys
+Call: TypeAlias = DataCall | AdminCall
 
 
 @frozen

@@ -4,14 +4,14 @@ The server may cut rows into chunks anywhere: it omits fields that did not chang
 that it cannot finish. The sync and async drivers both pass their responses to this module. A response that breaks a
 rule of google.bigtable.v2 (bigtable.proto, CellChunk) is an error.
 
-A scan spends nearly all of its time in this loop, so it reads the fields of a chunk in one step, and decodes the name
-of a column only once.
+A scan spends nearly all of its time in this loop, so it reads the fields of a chunk in one step, and decodes the names
+of a row's columns only once.
 """
 
 from operator import attrgetter
 from typing import Any, Final
 
-from odm.backends.bigtable.messages import ABSENT, column
+from odm.backends.bigtable.messages import ABSENT, ReadRowsResponse, column
 from odm.backends.bigtable.native import Column, Read, Row
 from odm.errors import BackendError
 
@@ -21,6 +21,17 @@ _FIELDS: Final = attrgetter(
 
 _NOTHING: Final = (b"", ABSENT, ABSENT, 0, b"", 0)
 """The first fields of a chunk without data."""
+
+_KNOWN: Final[dict[tuple[bytes, ...], tuple[Column, ...]]] = {}
+"""The columns of rows by the names of these columns in chunks, shared by all responses, of all threads.
+
+A response has few different sets of columns, and most are those of an entity. Other programs may write any number of
+them, so there are limits; the cache is emptied when it is full, and a response keeps the columns that it has in use.
+"""
+
+_MOST_KNOWN: Final = 1024
+_MOST_BYTES: Final = 4096
+"""The maximum sets of columns in the cache, and the maximum bytes of the names of one."""
 
 
 class RowMerger:
@@ -34,18 +45,19 @@ class RowMerger:
         self.rows: list[Row] = []
         self._reverse = reverse
         self._scanned = b""
-        self._known: dict[tuple[bytes, ...], tuple[Column, ...]] = {}
+        self._known: dict[tuple[bytes, ...], tuple[Column, ...]] = {}  # as `_KNOWN`, of this response, without limits
         self._columns: list[bytes] = []  # of the current row: qualifiers; before those of a family, ABSENT and its name
         self._values: list[bytes] = []
         self._timestamps: list[int] = []
         self._drop()
 
-    def feed(self, response: Any) -> None:
-        """Take the next response of the stream, a `odm.backends.bigtable.messages.ReadRowsResponse`.
+    def feed(self, message: bytes) -> None:
+        """Take the next message of the stream, a ``google.bigtable.v2.ReadRowsResponse``.
 
         Raises:
             BackendError: the response breaks a rule.
         """
+        response = ReadRowsResponse.FromString(message)
         columns, values, timestamps, absent = self._columns, self._values, self._timestamps, ABSENT
         for chunk in map(_FIELDS, response.chunks):
             key, family, qualifier, timestamp, value, size, reset, commit = chunk
@@ -120,15 +132,9 @@ class RowMerger:
         self._drop()
 
     def _columns_of(self, names: tuple[bytes, ...]) -> tuple[Column, ...]:
-        """The columns of a row, cached for further rows."""
-        family, columns = b"", []
-        place = iter(names)
-        for name in place:
-            if name == ABSENT:
-                family = next(place)
-            else:
-                columns.append(column(family, name))
-        return self._known.setdefault(names, tuple(columns))
+        """The columns of a row, cached for further rows of this response."""
+        columns = self._known[names] = _KNOWN.get(names) or _decoded(names)
+        return columns
 
     def _reset(self, data: tuple[Any, ...]) -> None:
         if not self._key:
@@ -164,3 +170,20 @@ class RowMerger:
             f"Bigtable's answer breaks the rules of ReadRows at {where}: {what}. The answer was discarded; if this "
             "happens again, report it with the versions of google-cloud-bigtable and of the server"
         )
+
+
+def _decoded(names: tuple[bytes, ...]) -> tuple[Column, ...]:
+    """The columns of a row, cached for further responses if their names are not large."""
+    family, found = b"", []
+    place = iter(names)
+    for name in place:
+        if name == ABSENT:
+            family = next(place)
+        else:
+            found.append(column(family, name))
+    columns = tuple(found)
+    if sum(map(len, names)) <= _MOST_BYTES:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[names] = columns
+    return columns

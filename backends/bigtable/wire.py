@@ -1,8 +1,9 @@
-"""Native requests as Google's protobuf messages, with the service and method to call."""
+"""Native requests as the bytes of Google's protobuf messages, with the service and method to call.
 
-import re
+The requests of the admin service are Google's messages: they are rare, and its clients take nothing else.
+"""
+
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias, assert_never
 from urllib.parse import urlencode
@@ -16,32 +17,15 @@ from google.cloud.bigtable_v2 import types as data
 from odm.backends.bigtable import admin_wire
 from odm.backends.bigtable.clients import Service
 from odm.backends.bigtable.commit import COMMIT_WITHIN
-from odm.backends.bigtable.encoding import field, mutations_of
-from odm.backends.bigtable.filters import (
-    AnyFamily,
-    Before,
-    Behind,
-    Chain,
-    Column,
-    ColumnRange,
-    Family,
-    Filter,
-    First,
-    Interleave,
-    Newest,
-    Nothing,
-    Stripped,
-    Unless,
-    ValueIs,
-    ValueMatches,
-    ValueRange,
-)
-from odm.backends.bigtable.messages import REQUESTS
+from odm.backends.bigtable.encoding import field, filter_of, mutations_of, number_field
 from odm.backends.bigtable.native import (
+    AppendValue,
     Call,
     CheckAndMutateRow,
     CreateTable,
+    DataCall,
     DeleteTable,
+    Entry,
     GetTable,
     Increment,
     ListTables,
@@ -50,6 +34,7 @@ from odm.backends.bigtable.native import (
     MutateRows,
     ReadModifyWriteRow,
     ReadRows,
+    RowRange,
     SampleRowKeys,
 )
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS
@@ -74,7 +59,10 @@ _ABOUT: Final[Metadata] = (
 
 
 class Message(NamedTuple):
-    """A method call: the service, its method, the request, the deadline in seconds, and metadata."""
+    """A method call: the service, its method, the request, the deadline in seconds, and metadata.
+
+    The request is encoded, except for the admin service.
+    """
 
     service: Service
     method: str
@@ -100,154 +88,71 @@ class Wire:
     def message(self, call: Call) -> Message:
         """The method call for a native request."""
         match call:
-            case ReadRows() | MutateRow() | MutateRows() | CheckAndMutateRow() | ReadModifyWriteRow() | SampleRowKeys():
-                return self._data(call)
+            case ReadRows():
+                return self._data(call, "ReadRows", 5, _read(call))
+            case CheckAndMutateRow():
+                return self._data(call, "CheckAndMutateRow", 7, _check(call))
+            case MutateRow(_, entry):
+                changed = field(2, _key(entry.key)) + mutations_of(3, entry.mutations)
+                return self._data(call, "MutateRow", 4, changed)
+            case MutateRows(_, entries):
+                return self._data(call, "MutateRows", 3, b"".join([field(2, _entry(entry)) for entry in entries]))
+            case ReadModifyWriteRow():
+                return self._data(call, "ReadModifyWriteRow", 4, _rules(call))
+            case SampleRowKeys():
+                return self._data(call, "SampleRowKeys", 2, b"")
             case CreateTable() | ModifyFamilies() | DeleteTable() | GetTable() | ListTables():
                 seconds = self.seconds if isinstance(call, GetTable | ListTables) else ADMIN_SECONDS
                 return Message("admin", *admin_wire.write(call, self.instance), seconds)
             case _:
                 assert_never(call)
 
-    def _data(self, call: Any) -> Message:
-        method = type(call).__name__
-        request = REQUESTS[method](table_name=self._table(call), app_profile_id=self.app_profile)
-        _FILL[type(call)](request, call)
+    def _data(self, call: DataCall, method: str, profile: int, content: bytes) -> Message:
+        """The call of a data method; ``profile``: the field number of ``app_profile_id`` in its request."""
+        start, metadata = _routed(f"{self.instance}/tables/{call.table}", self.app_profile, profile)
         # a commit that is applied late must still find its claims
         seconds = min(self.seconds, COMMIT_WITHIN) if isinstance(call, CheckAndMutateRow) else self.seconds
-        return Message("data", method, request, seconds, _routed(request.table_name, self.app_profile))
-
-    def _table(self, call: Call) -> str:
-        return f"{self.instance}/tables/{call.table}"
+        return Message("data", method, start + content, seconds, metadata)
 
 
 @lru_cache(maxsize=256)
-def _routed(table: str, app_profile: str) -> Metadata:
-    """The metadata of a request; the service routes the request by the first entry."""
+def _routed(table: str, app_profile: str, profile: int) -> tuple[bytes, Metadata]:
+    """The start of a request, and its metadata; the service routes the request by the first entry."""
+    start = field(1, table.encode()) + (field(profile, app_profile.encode()) if app_profile else b"")
     params = {"table_name": table} | ({"app_profile_id": app_profile} if app_profile else {})
-    return (("x-goog-request-params", urlencode(params)), *_ABOUT)
+    return start, (("x-goog-request-params", urlencode(params)), *_ABOUT)
 
 
-def _fill_nothing(request: Any, call: SampleRowKeys) -> None:
-    """SampleRowKeys has no fields but the table's name."""
+def _read(call: ReadRows) -> bytes:
+    rows = b"".join([field(1, _key(key)) for key in call.keys]) if call.keys else field(2, _range(call.range))
+    limit = number_field(4, call.limit) if call.limit else b""
+    return field(2, rows) + field(3, filter_of(call.filter)) + limit + (number_field(7, True) if call.reverse else b"")
 
 
-def _fill_read(request: Any, call: ReadRows) -> None:
-    request.rows_limit = call.limit or 0
-    request.reversed = call.reverse
-    _fill_filter(request.filter, call.filter)
-    if call.keys:
-        request.rows.row_keys.extend(map(_key, call.keys))
-        return
-    row_range = request.rows.row_ranges.add()
-    if call.range.open:
-        row_range.start_key_open = _key(call.range.start)
-    elif call.range.start:
-        row_range.start_key_closed = _key(call.range.start)
-    if call.range.end is not None:
-        row_range.end_key_open = _key(call.range.end)
+def _range(wanted: RowRange) -> bytes:
+    """A RowRange message; without a start or an end, it has no limit there."""
+    start = field(2 if wanted.open else 1, _key(wanted.start)) if wanted.open or wanted.start else b""
+    return start if wanted.end is None else start + field(3, _key(wanted.end))
 
 
-def _fill_mutate(request: Any, call: MutateRow) -> None:
-    request.row_key = _key(call.entry.key)
-    request.MergeFromString(mutations_of(3, call.entry.mutations))
+def _entry(entry: Entry) -> bytes:
+    return field(1, _key(entry.key)) + mutations_of(2, entry.mutations)
 
 
-def _fill_mutate_rows(request: Any, call: MutateRows) -> None:
-    entries = (field(1, _key(entry.key)) + mutations_of(2, entry.mutations) for entry in call.entries)
-    request.MergeFromString(b"".join([field(2, entry) for entry in entries]))
-
-
-def _fill_check(request: Any, call: CheckAndMutateRow) -> None:
+def _check(call: CheckAndMutateRow) -> bytes:
     """Without a predicate, the server checks whether the row has any cell."""
-    request.row_key = _key(call.key)
-    if call.predicate is not None:
-        _fill_filter(request.predicate_filter, call.predicate)
-    request.MergeFromString(mutations_of(4, call.matched) + mutations_of(5, call.unmatched))
+    predicate = b"" if call.predicate is None else field(6, filter_of(call.predicate))
+    return field(2, _key(call.key)) + predicate + mutations_of(4, call.matched) + mutations_of(5, call.unmatched)
 
 
-def _fill_rules(request: Any, call: ReadModifyWriteRow) -> None:
-    request.row_key = _key(call.key)
-    for rule in call.rules:
-        added = request.rules.add()
-        added.family_name, added.column_qualifier = rule.family, rule.qualifier.encode()
-        if isinstance(rule, Increment):
-            added.increment_amount = rule.by
-        else:
-            added.append_value = rule.value
+def _rules(call: ReadModifyWriteRow) -> bytes:
+    return field(2, _key(call.key)) + b"".join([field(3, _rule(rule)) for rule in call.rules])
 
 
-def _fill_filter(target: Any, wanted: Filter) -> None:
-    match wanted:
-        case Newest():
-            target.cells_per_column_limit_filter = 1
-        case Column(family, qualifier):
-            columns = target.column_range_filter
-            columns.family_name = family
-            columns.start_qualifier_closed = columns.end_qualifier_closed = qualifier.encode()
-        case ColumnRange(family, start, end):
-            columns = target.column_range_filter
-            columns.family_name = family
-            columns.start_qualifier_closed = start.encode()
-            if end:
-                columns.end_qualifier_open = end.encode()
-        case Family(name):
-            target.family_name_regex_filter = re.escape(name)
-        case AnyFamily(names):
-            target.family_name_regex_filter = "|".join(map(re.escape, names))
-        case ValueIs(value):
-            target.value_range_filter.start_value_closed = target.value_range_filter.end_value_closed = value
-        case ValueRange(start, end, is_open):
-            _fill_values(target.value_range_filter, start, end, is_open=is_open)
-        case ValueMatches(pattern):
-            target.value_regex_filter = pattern
-        case Before(micros):
-            target.timestamp_range_filter.end_timestamp_micros = micros
-        case First(cells):
-            target.cells_per_row_limit_filter = cells
-        case Behind(cells):
-            target.cells_per_row_offset_filter = cells
-        case Stripped():
-            target.strip_value_transformer = True
-        case Nothing():
-            target.block_all_filter = True
-        case Chain() | Interleave() | Unless():
-            _fill_compound(target, wanted)
-        case _:
-            assert_never(wanted)
-
-
-def _fill_compound(target: Any, wanted: Chain | Interleave | Unless) -> None:
-    match wanted:
-        case Chain(filters):
-            for part in filters:
-                _fill_filter(target.chain.filters.add(), part)
-        case Interleave(filters):
-            for part in filters:
-                _fill_filter(target.interleave.filters.add(), part)
-        case Unless(condition, otherwise):
-            _fill_filter(target.condition.predicate_filter, condition)
-            target.condition.true_filter.block_all_filter = True
-            _fill_filter(target.condition.false_filter, otherwise)
-
-
-def _fill_values(values: Any, start: bytes, end: bytes | None, *, is_open: bool) -> None:
-    if is_open:
-        values.start_value_open = start
-    else:
-        values.start_value_closed = start
-    if end is not None:
-        values.end_value_open = end
+def _rule(rule: Increment | AppendValue) -> bytes:
+    column = field(1, rule.family.encode()) + field(2, rule.qualifier.encode())
+    return column + (number_field(4, rule.by) if isinstance(rule, Increment) else field(3, rule.value))
 
 
 def _key(row_key: str) -> bytes:
     return row_key.encode("utf-8", "surrogateescape")
-
-
-_FILL: Final[Mapping[type, Callable[[Any, Any], None]]] = {
-    ReadRows: _fill_read,
-    MutateRow: _fill_mutate,
-    MutateRows: _fill_mutate_rows,
-    CheckAndMutateRow: _fill_check,
-    ReadModifyWriteRow: _fill_rules,
-    SampleRowKeys: _fill_nothing,
-}

@@ -1,4 +1,4 @@
-"""Google's messages read what the hand-written encoding writes."""
+"""What is encoded by hand is what Google's message classes make of the same requests."""
 
 from typing import Any
 
@@ -7,72 +7,121 @@ from google.cloud.bigtable_v2 import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odm.backends.bigtable.encoding import mutations_of, varint
+from odm.backends.bigtable import filters
+from odm.backends.bigtable.encoding import filter_of, mutations_of, varint
+from odm.backends.bigtable.filters import Chain, Filter, Unless
 from odm.backends.bigtable.native import (
     SERVER_TIME,
+    AppendValue,
     CheckAndMutateRow,
+    DataCall,
     DeleteColumn,
     DeleteFamily,
     Entry,
+    Increment,
     MutateRow,
     MutateRows,
     Mutation,
+    ReadModifyWriteRow,
+    ReadRows,
+    RowRange,
+    SampleRowKeys,
     SetCell,
 )
 from odm.backends.bigtable.wire import Wire
+from tests.backends.bigtable import spelled
 
 SHORT = st.text(max_size=5)
 TIMES = st.sampled_from([SERVER_TIME, 0, 1, 127, 128, 1000, 1_700_000_000_000_000, 2**63 - 1])
 BYTES = st.binary(max_size=5) | st.integers(0, 300).map(bytes) | st.sampled_from([16_383, 16_384, 70_000]).map(bytes)
+FEW = st.integers(0, 300)
 MUTATIONS = st.one_of(
     st.builds(DeleteFamily, SHORT),
     st.builds(DeleteColumn, SHORT, SHORT, st.none() | st.sampled_from([1, 2**40])),
     st.builds(SetCell, SHORT, BYTES, TIMES, SHORT),
 )
-WIRE = Wire("projects/p/instances/i", "one")
+SIMPLE: st.SearchStrategy[Filter] = st.one_of(
+    st.builds(filters.Newest),
+    st.builds(filters.Column, SHORT, SHORT),
+    st.builds(filters.ColumnRange, SHORT, SHORT, SHORT),
+    st.builds(filters.Family, SHORT),
+    st.builds(filters.AnyFamily, st.lists(SHORT, max_size=3).map(tuple)),
+    st.builds(filters.ValueRange, BYTES, st.none() | BYTES, st.booleans()),
+    st.builds(filters.ValueIs, BYTES),
+    st.builds(filters.ValueMatches, BYTES),
+    st.builds(filters.Before, TIMES),
+    st.builds(filters.First, FEW),
+    st.builds(filters.Behind, FEW),
+    st.builds(filters.Stripped),
+    st.builds(filters.Nothing),
+)
 
 
-def read(mutation: Any) -> Mutation:
-    """A mutation, from Google's message."""
-    which = mutation.WhichOneof("mutation")
-    if which == "delete_from_family":
-        return DeleteFamily(mutation.delete_from_family.family_name)
-    if which == "delete_from_column":
-        column = mutation.delete_from_column
-        before = column.time_range.end_timestamp_micros if column.HasField("time_range") else None
-        return DeleteColumn(column.column_qualifier.decode(), column.family_name, before)
-    assert which == "set_cell"
-    cell = mutation.set_cell
-    return SetCell(cell.column_qualifier.decode(), cell.value, cell.timestamp_micros, cell.family_name)
+def compound(parts: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter]:
+    several = st.lists(parts, min_size=2, max_size=3).map(tuple)
+    return st.one_of(st.builds(Chain, several), st.builds(filters.Interleave, several), st.builds(Unless, parts, parts))
 
 
-@given(st.lists(MUTATIONS, max_size=4).map(tuple))
-def test_mutations(mutations: tuple[Mutation, ...]) -> None:
-    message = types.MutateRowRequest.pb().FromString(mutations_of(3, mutations))
-    assert tuple(map(read, message.mutations)) == mutations
-    assert message == types.MutateRowRequest.pb()(mutations=message.mutations)
+FILTERS = st.recursive(SIMPLE, compound, max_leaves=5)
+KEYS = SHORT | st.just("a\udcff") | st.just("k" * 200)
+ROWS = st.lists(MUTATIONS, max_size=3).map(tuple)
+ENTRIES = st.builds(Entry, KEYS, ROWS)
+RANGES = st.builds(RowRange, KEYS, st.none() | KEYS, st.booleans())
+RULES = st.builds(Increment, SHORT, st.integers(-(2**63), 2**63 - 1)) | st.builds(AppendValue, SHORT, BYTES, SHORT)
+CALLS: st.SearchStrategy[DataCall] = st.one_of(
+    st.builds(ReadRows, SHORT, st.lists(KEYS, max_size=3).map(tuple), RANGES, st.none() | FEW, st.booleans(), FILTERS),
+    st.builds(MutateRow, SHORT, ENTRIES),
+    st.builds(MutateRows, SHORT, st.lists(ENTRIES, max_size=3).map(tuple)),
+    st.builds(CheckAndMutateRow, SHORT, KEYS, st.none() | FILTERS, ROWS, ROWS),
+    st.builds(ReadModifyWriteRow, SHORT, KEYS, st.lists(RULES, max_size=3).map(tuple)),
+    st.builds(SampleRowKeys, SHORT),
+)
+INSTANCE = "projects/p/instances/i"
+
+
+def parsed(call: DataCall, encoded: bytes) -> Any:
+    return spelled.REQUESTS[type(call)].pb().FromString(encoded)
+
+
+@given(CALLS, st.sampled_from(["", "one"]))
+def test_requests(call: DataCall, app_profile: str) -> None:
+    message = Wire(INSTANCE, app_profile).message(call)
+    assert parsed(call, message.request) == spelled.request(call, INSTANCE, app_profile)
+    assert (message.service, message.method) == ("data", type(call).__name__)
+
+
+@given(FILTERS)
+def test_a_filter_is_encoded_once(wanted: Filter) -> None:
+    expected = types.RowFilter.pb()()
+    spelled.spell(wanted, expected)
+    encoded = filter_of(wanted)
+    assert types.RowFilter.pb().FromString(encoded) == expected
+    assert filter_of(wanted) == encoded
+    if isinstance(wanted, Chain | filters.Interleave | Unless):
+        assert filter_of(wanted) is encoded
+
+
+def test_a_kept_message_is_no_part_of_a_filter() -> None:
+    one, other = (Chain((filters.Newest(), filters.First(2))) for _ in range(2))
+    filter_of(one)
+    assert (one, hash(one), repr(one)) == (other, hash(other), repr(other))
+
+
+@given(st.lists(MUTATIONS, max_size=4).map(tuple), st.sampled_from([2, 3]))
+def test_mutations(mutations: tuple[Mutation, ...], number: int) -> None:
+    encoded = mutations_of(number, mutations)
+    if number == 3:
+        message = types.MutateRowRequest.pb().FromString(encoded)
+    else:
+        message = types.MutateRowsRequest.Entry.pb().FromString(encoded)
+    assert list(message.mutations) == list(map(spelled.mutation, mutations))
 
 
 @pytest.mark.parametrize("length", range(80, 140))
 def test_cells_around_the_longest_length_of_one_byte(length: int) -> None:
     mutations = (SetCell("q", bytes(length), 1_700_000_000_000_000), SetCell("q", b"1", 5))
     message = types.MutateRowRequest.pb().FromString(mutations_of(3, mutations))
-    assert tuple(map(read, message.mutations)) == mutations
-
-
-@given(st.lists(st.builds(Entry, SHORT, st.lists(MUTATIONS, max_size=3).map(tuple)), max_size=3).map(tuple))
-def test_entries(entries: tuple[Entry, ...]) -> None:
-    request = WIRE.message(MutateRows("t", entries)).request
-    assert tuple(Entry(one.row_key.decode(), tuple(map(read, one.mutations))) for one in request.entries) == entries
-    assert (request.table_name, request.app_profile_id) == ("projects/p/instances/i/tables/t", "one")
-
-
-@given(MUTATIONS, MUTATIONS)
-def test_requests_of_one_row(first: Mutation, second: Mutation) -> None:
-    request = WIRE.message(MutateRow("t", Entry("k", (first, second)))).request
-    assert (request.row_key, *map(read, request.mutations)) == (b"k", first, second)
-    request = WIRE.message(CheckAndMutateRow("t", "k", None, (first,), (second,))).request
-    assert (request.row_key, *map(read, [*request.true_mutations, *request.false_mutations])) == (b"k", first, second)
+    assert list(message.mutations) == list(map(spelled.mutation, mutations))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from google.cloud.bigtable_v2 import types
 from google.protobuf.json_format import ParseDict
 
-from odm.backends.bigtable.messages import ReadRowsResponse
-from odm.backends.bigtable.native import Cell, Read, Row
+from odm.backends.bigtable import rows
+from odm.backends.bigtable.native import Cell, Column, Read, Row
 from odm.backends.bigtable.rows import RowMerger
 from odm.errors import BackendError
 
@@ -27,9 +27,9 @@ def vendor_response(*chunks: dict[str, Any], scanned: bytes = b"") -> Any:
     return message
 
 
-def response(*chunks: dict[str, Any], scanned: bytes = b"") -> Any:
-    """The same as the message that odm parses."""
-    return ReadRowsResponse.FromString(vendor_response(*chunks, scanned=scanned).SerializeToString())
+def response(*chunks: dict[str, Any], scanned: bytes = b"") -> bytes:
+    """The same as a message of the stream."""
+    return bytes(vendor_response(*chunks, scanned=scanned).SerializeToString())
 
 
 def expected_cells(case: dict[str, Any]) -> list[tuple[bytes, str, bytes, bytes, int]]:
@@ -61,7 +61,7 @@ def row(key: bytes, *values: bytes) -> Row:
     return Row(key, tuple(Cell("d", b"q", value) for value in values))
 
 
-def merged(*responses: Any, reverse: bool = False) -> Read:
+def merged(*responses: bytes, reverse: bool = False) -> Read:
     merger = RowMerger(reverse=reverse)
     for one in responses:
         merger.feed(one)
@@ -141,6 +141,35 @@ def test_a_failure_keeps_whole_rows_and_drops_the_current_one() -> None:
         ([response({"value": A, **COMMIT})], False, "without a row key"),
     ],
 )
-def test_a_broken_rule_is_an_error(responses: list[Any], reverse: bool, rule: str) -> None:
+def test_a_broken_rule_is_an_error(responses: list[bytes], reverse: bool, rule: str) -> None:
     with pytest.raises(BackendError, match=rule):
         merged(*responses, reverse=reverse)
+
+
+def column_row(*names: bytes) -> bytes:
+    """A message with one row, which has a cell in each of these columns."""
+    message = types.ReadRowsResponse.pb()()
+    for at, name in enumerate(names):
+        added = message.chunks.add(row_key=b"" if at else b"A", commit_row=at == len(names) - 1)
+        added.qualifier.value = name
+        if not at:
+            added.family_name.value = "d"
+    return bytes(message.SerializeToString())
+
+
+def test_responses_share_the_columns_of_their_rows() -> None:
+    one, other = (merged(column_row(b"a", b"b")).rows[0].columns for _ in range(2))
+    assert one is other
+
+
+def test_the_shared_columns_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: dict[Any, Any] = {}
+    monkeypatch.setattr(rows, "_KNOWN", known)
+    for number in range(3000):
+        (read,) = merged(column_row(b"%d" % number)).rows
+        assert read.columns == (Column("d", b"%d" % number),)
+        assert len(known) <= 1024
+    known.clear()
+    large = merged(column_row(b"x" * 5000)).rows[0].columns
+    assert large == (Column("d", b"x" * 5000),)
+    assert not known
