@@ -1,7 +1,8 @@
 """Bigtable: tables on Google Cloud, or on an emulator of it.
 
 A procedure without I/O (`requests`) turns an operation into native requests (`native`). The `driver` sends them through
-Google's generated clients. `Bigtable.connect` is the first to import Google's packages.
+the lean transport (`http2`) or Google's generated clients (`clients`); `routes` says which, and why. `Bigtable.connect`
+is the first to import Google's packages.
 
 Each item is one row: the row key is the item's partition key, ``#`` and its sort key; each attribute is one cell. Each
 index is a separate table (`entries`). `changes` compares the models with the existing tables, `tables` creates and
@@ -11,7 +12,7 @@ A write changes one row atomically (`writes`). Index rows are added before it an
 """
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from attrs import field, frozen
 
@@ -67,9 +68,13 @@ class Bigtable(Backend):
         endpoint: "host:port" of an emulator, which odm calls without encryption or credentials. Defaults to the
             environment variable ``BIGTABLE_EMULATOR_HOST``; if that is not set, odm connects to Google Cloud.
         credentials: for Google Cloud; defaults to the application default credentials.
+        transport: "lean" sends requests for data through pyqwest (the extra ``fast``), which takes less time than
+            grpcio; "vendor" uses Google's client. None: "lean" where pyqwest is installed and supports all settings;
+            the log ``odm.bigtable`` says what it does not support.
 
     Raises:
-        BadValue: project or instance is empty or contains a slash, or credentials were given with an endpoint.
+        BadValue: project or instance is empty or contains a slash, credentials were given with an endpoint, or
+            ``transport`` is not one of the values above.
     """
 
     name = "bigtable"
@@ -80,6 +85,7 @@ class Bigtable(Backend):
     app_profile: str | None = field(default=None, kw_only=True)
     endpoint: str | None = field(default=None, kw_only=True)
     credentials: "Credentials | None" = field(default=None, kw_only=True, repr=False)
+    transport: Literal["lean", "vendor"] | None = field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         for name, value in (("project", self.project), ("instance", self.instance)):
@@ -90,6 +96,8 @@ class Bigtable(Backend):
                 f"Bigtable(endpoint={self.endpoint!r}): an endpoint is an emulator. Connections to it are not "
                 "encrypted, so odm does not send credentials there: remove endpoint= or credentials="
             )
+        if self.transport not in ("lean", "vendor", None):
+            raise BadValue(f"transport={self.transport!r} is not known: write 'lean' or 'vendor', or leave it out")
 
     @property
     def emulator(self) -> str | None:

@@ -1,23 +1,36 @@
-"""Google's generated clients for one connection: created at the first use, and cached.
+"""The clients of one connection: created at the first use, and cached.
 
-Admin requests call the clients' methods. Data requests use only the clients' channels, because the methods take more
-time than the requests themselves. All threads share the sync clients; an async client belongs to the event loop that
-created it.
+Admin requests call the methods of Google's generated clients. Data requests use the lean transport (`http2`) where
+`routes` allows it, otherwise only the channels of Google's clients, because their methods take more time than the
+requests themselves. All threads share the sync clients; an async client belongs to the event loop that created it.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from threading import Lock
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import grpc
 import grpc.aio
 from grpc.experimental import ChannelOptions
 
-from odm.backends.bigtable.messages import RESPONSES, STREAMS
+from odm.backends.bigtable.errors import Closed
+from odm.backends.bigtable.messages import RESPONSES, STREAMS, Service
+from odm.backends.bigtable.routes import Route, Transport, route_of
+from odm.errors import Unsupported
 
-Service = Literal["data", "admin"]
+if TYPE_CHECKING:
+    from odm.backends.bigtable import http2
+    from odm.backends.bigtable.wire import Message
+
+_LOG = logging.getLogger("odm.bigtable")
+
+Kind = Literal["lean", "data", "admin"]
+"""The lean transport, or Google's client for a service."""
+
+Feed = Callable[[bytes], None]
 
 _UNLIMITED: Final = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 """gRPC limits messages to 4 MiB by default, but a cell may be larger. Channels to Google Cloud have no limit."""
@@ -26,7 +39,7 @@ _IN_PLACE: Final = ((ChannelOptions.SingleThreadedUnaryStream, 1),)
 """The calling thread reads a stream. Otherwise gRPC starts a thread for each stream."""
 
 
-class Client:
+class _Client:
     """One of Google's clients.
 
     Attributes:
@@ -49,10 +62,59 @@ class Client:
             for name in RESPONSES
         }
 
-    def close(self) -> Any:
-        """Close the client's channel; returns an awaitable if the client is async."""
+    def failed(self, failure: grpc.RpcError) -> Exception:
+        """The failure of a call."""
+        return Closed() if self.closed else failure
+
+
+class SyncClient(_Client):
+    """One of Google's sync clients. Thread-safe."""
+
+    def call(self, message: "Message", feed: Feed) -> Exception | None:
+        """Call the data service, and feed the messages of the answer; returns the failure that ended it."""
+        method = self.methods[message.method]
+        answer: Any = None
+        try:
+            answer = method(message.request, timeout=message.timeout, metadata=message.metadata)
+            for received in answer if message.method in STREAMS else (answer,):
+                feed(received)
+        except grpc.RpcError as failure:
+            return self.failed(failure)
+        except BaseException:
+            if message.method in STREAMS and answer is not None:
+                answer.cancel()
+            raise
+        return None
+
+    def close(self) -> None:
+        """Close the client's channel."""
         self.closed = True
-        return self.vendor.transport.close()
+        self.vendor.transport.close()
+
+
+class AsyncClient(_Client):
+    """One of Google's async clients."""
+
+    async def call(self, message: "Message", feed: Feed) -> Exception | None:
+        """Call the data service, as `SyncClient.call` does."""
+        answer = self.methods[message.method](message.request, timeout=message.timeout, metadata=message.metadata)
+        try:
+            if message.method in STREAMS:
+                async for received in answer:
+                    feed(received)
+            else:
+                feed(await answer)
+        except grpc.RpcError as failure:
+            return self.failed(failure)
+        except BaseException:
+            answer.cancel()
+            raise
+        return None
+
+    async def close(self) -> None:
+        """Close the client's channel."""
+        self.closed = True
+        await self.vendor.transport.close()
 
 
 class Clients:
@@ -61,33 +123,45 @@ class Clients:
     Args:
         emulator: "host:port" of an emulator; None for Google Cloud.
         credentials: for Google Cloud; None for the application default credentials.
+        transport: the transport that the user asks for; None: the lean one where it can be used.
     """
 
-    def __init__(self, emulator: str | None, credentials: Any) -> None:
+    def __init__(self, emulator: str | None, credentials: Any, transport: Transport | None = None) -> None:
         self._emulator = emulator
         self._credentials = credentials
+        self._transport = transport
         self._lock = Lock()
-        self._sync: dict[Service, Client] = {}
-        self._loops: dict[asyncio.AbstractEventLoop, dict[Service, Client]] = {}
+        self._route: Route | str | None = None
+        self._sync: dict[Kind, Any] = {}
+        self._loops: dict[asyncio.AbstractEventLoop, dict[Kind, Any]] = {}
 
-    def sync(self, service: Service) -> Client:
-        """The client for sync calls."""
+    def sync(self, service: Service, *, streamed: bool = False) -> "SyncClient | http2.SyncClient":
+        """The client for sync calls.
+
+        Args:
+            service: the service to call.
+            streamed: whether the messages of an answer that is cut off are needed.
+        """
         with self._lock:
-            if service not in self._sync:
-                self._sync[service] = self._open(service)
-            return self._sync[service]
+            kind = self._kind(service, streamed)
+            if kind not in self._sync:
+                self._sync[kind] = self._open(kind)
+            found: SyncClient | http2.SyncClient = self._sync[kind]
+            return found
 
-    def of_loop(self, service: Service) -> Client:
-        """The client for the running event loop."""
+    def of_loop(self, service: Service, *, streamed: bool = False) -> "AsyncClient | http2.AsyncClient":
+        """The client for the running event loop; the arguments are those of `sync`."""
         loop = asyncio.get_running_loop()
         with self._lock:
             clients = self._loops.get(loop)
             if clients is None:
                 self._loops = {known: clients for known, clients in self._loops.items() if not known.is_closed()}
                 clients = self._loops[loop] = {}
-            if service not in clients:
-                clients[service] = self._open_async(service)
-            return clients[service]
+            kind = self._kind(service, streamed)
+            if kind not in clients:
+                clients[kind] = self._open_async(kind)
+            found: AsyncClient | http2.AsyncClient = clients[kind]
+            return found
 
     def close(self) -> None:
         """Close the sync clients."""
@@ -103,20 +177,51 @@ class Clients:
         for client in closing.values():
             await client.close()
 
-    def _open(self, service: Service) -> Client:
-        vendor = _admin() if service == "admin" else _data()
+    def _kind(self, service: Service, streamed: bool) -> Kind:
+        if service == "admin" or streamed:
+            return service
+        if self._route is None:
+            self._route = self._choose()
+        if isinstance(self._route, str):
+            return "data"
+        from odm.backends.bigtable import http2
+
+        return "lean" if http2.usable() else "data"
+
+    def _choose(self) -> Route | str:
+        if self._transport == "vendor":
+            return "transport='vendor'"
+        route = route_of(self._emulator, self._credentials)
+        if isinstance(route, str):
+            if self._transport == "lean":
+                raise Unsupported(f"transport='lean' cannot be used: {route}: use transport='vendor', or leave it out")
+            _LOG.info("requests to Bigtable go through Google's client, not the lean transport: %s", route)
+        return route
+
+    def _open(self, kind: Kind) -> Any:
+        if kind == "lean":
+            from odm.backends.bigtable import http2
+
+            assert isinstance(self._route, Route)
+            return http2.SyncClient(self._route)
+        vendor = _admin() if kind == "admin" else _data()
         if self._emulator is None:
             transport = partial(vendor.transport, channel=partial(_channel, vendor.transport.create_channel))
-            return Client(vendor.client(credentials=self._credentials, transport=transport))
+            return SyncClient(vendor.client(credentials=self._credentials, transport=transport))
         channel = grpc.insecure_channel(self._emulator, (*_UNLIMITED, *_IN_PLACE))
-        return Client(vendor.client(transport=vendor.transport(channel=channel)))
+        return SyncClient(vendor.client(transport=vendor.transport(channel=channel)))
 
-    def _open_async(self, service: Service) -> Client:
-        vendor = _admin() if service == "admin" else _data()
+    def _open_async(self, kind: Kind) -> Any:
+        if kind == "lean":
+            from odm.backends.bigtable import http2
+
+            assert isinstance(self._route, Route)
+            return http2.AsyncClient(self._route)
+        vendor = _admin() if kind == "admin" else _data()
         if self._emulator is None:
-            return Client(vendor.async_client(credentials=self._credentials))
+            return AsyncClient(vendor.async_client(credentials=self._credentials))
         channel = grpc.aio.insecure_channel(self._emulator, _UNLIMITED)
-        return Client(vendor.async_client(transport=vendor.async_transport(channel=channel)))
+        return AsyncClient(vendor.async_client(transport=vendor.async_transport(channel=channel)))
 
 
 def _channel(create: Callable[..., grpc.Channel], host: str, *, options: Any = (), **given: Any) -> grpc.Channel:

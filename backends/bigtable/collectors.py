@@ -1,6 +1,6 @@
 """The answers of the data service: from the bytes of its messages to the responses of native requests.
 
-A transport, sync or async, passes each message of a stream to a collector, and ends with the collector's result.
+A transport, sync or async, passes each message of an answer to a collector, and ends with the collector's result.
 """
 
 from typing import Any, Protocol
@@ -28,14 +28,14 @@ _WRITTEN = RESPONSES["ReadModifyWriteRow"].FromString
 
 
 class Collector(Protocol):
-    """Collects the messages of one stream."""
+    """Collects the messages of one answer."""
 
     def feed(self, message: bytes) -> None:
-        """Take the next message of the stream."""
+        """Take the next message."""
         ...
 
     def finish(self, failure: Exception | None = None) -> Any:
-        """The response to the native request, at the end of the stream or after the failure that ended it."""
+        """The response to the native request, at its end or after the failure that ended it."""
         ...
 
 
@@ -73,8 +73,32 @@ class Samples:
         return tuple(self._samples)
 
 
-def collector(call: DataCall) -> Collector | None:
-    """The collector for the stream that answers a request; None if the answer is one message."""
+class One:
+    """Takes the one message that answers a request."""
+
+    def __init__(self, call: DataCall) -> None:
+        self._call = call
+        self._message = b""
+
+    def feed(self, message: bytes) -> None:
+        """Take the message."""
+        self._message = message
+
+    def finish(self, failure: Exception | None = None) -> Any:
+        """The response; raises the failure if there is one."""
+        if failure is not None:
+            raise failure
+        match self._call:
+            case CheckAndMutateRow():
+                return bool(_CHECKED(self._message).predicate_matched)
+            case ReadModifyWriteRow():
+                return _written(_WRITTEN(self._message).row)
+            case _:
+                return None
+
+
+def collector(call: DataCall) -> Collector:
+    """The collector for the answer to a request."""
     match call:
         case ReadRows():
             return RowMerger(reverse=call.reverse)
@@ -83,18 +107,7 @@ def collector(call: DataCall) -> Collector | None:
         case SampleRowKeys():
             return Samples()
         case _:
-            return None
-
-
-def response(call: DataCall, message: bytes) -> Any:
-    """The response to a request whose answer is one message."""
-    match call:
-        case CheckAndMutateRow():
-            return bool(_CHECKED(message).predicate_matched)
-        case ReadModifyWriteRow():
-            return _written(_WRITTEN(message).row)
-        case _:
-            return None
+            return One(call)
 
 
 def _written(row: Any) -> Row:

@@ -1,4 +1,4 @@
-"""The connection: the only I/O of this backend, through Google's generated clients, sync and async.
+"""The connection: the only I/O of this backend, through the lean transport or Google's clients, sync and async.
 
 Sync and async share everything but the awaits: `wire` builds the messages, and `collectors` read the answers.
 Each native request is one attempt with a deadline; `retry` decides about further attempts.
@@ -12,11 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
-from grpc import RpcError
 
 from odm.backends.bigtable import admin_wire
-from odm.backends.bigtable.clients import Client, Clients
-from odm.backends.bigtable.collectors import collector, response
+from odm.backends.bigtable.clients import Clients
+from odm.backends.bigtable.collectors import collector
 from odm.backends.bigtable.commit import COMMIT_WITHIN, COMMITS
 from odm.backends.bigtable.entries import index_table
 from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
@@ -28,6 +27,7 @@ from odm.backends.bigtable.native import (
     Mutated,
     Native,
     Read,
+    ReadRows,
     Steps,
 )
 from odm.backends.bigtable.rehearsal import rehearse
@@ -67,7 +67,7 @@ class BigtableConnection(Connection[Native]):
         retry: Retry | None = None,
         now: Callable[[], int] = now_micros,
     ) -> None:
-        self._clients = Clients(settings.emulator, settings.credentials)
+        self._clients = Clients(settings.emulator, settings.credentials, settings.transport)
         self._retry_policy = DEFAULT_POLICY
         self._retry = retry or usual_retry(settings.emulator)
         self._procedures = Procedures(with_row_keys(schema), self._retry, now)
@@ -134,7 +134,7 @@ class BigtableConnection(Connection[Native]):
             most = COMMITS  # most concurrent calls are commits
             return tuple(in_threads([partial(self._outcome, call) for call in native.calls], most))
         message = self._wire.message(native)
-        client = self._clients.sync(message.service)
+        client = self._clients.sync(message.service, streamed=_streamed(native))
         try:
             return _send(client, native, message)
         except Exception as failure:
@@ -150,7 +150,7 @@ class BigtableConnection(Connection[Native]):
         if isinstance(native, Concurrent):
             return tuple(await in_tasks([self._aoutcome(call) for call in native.calls]))
         message = self._wire.message(native)
-        client = self._clients.of_loop(message.service)
+        client = self._clients.of_loop(message.service, streamed=_streamed(native))
         try:
             return await _asend(client, native, message)
         except asyncio.CancelledError as cancelled:  # closing the channel cancels its calls
@@ -185,41 +185,24 @@ class BigtableConnection(Connection[Native]):
         await self._clients.aclose()
 
 
-def _send(client: Client, native: Call, message: Message) -> Any:
+def _send(client: Any, native: Call, message: Message) -> Any:
     if isinstance(native, AdminCall):
         return admin_wire.read(native, getattr(client.vendor, message.method)(**_arguments(message)))
-    answer = client.methods[message.method](message.request, timeout=message.timeout, metadata=message.metadata)
     collects = collector(native)
-    if collects is None:
-        return response(native, answer)
-    try:
-        for received in answer:
-            collects.feed(received)
-    except RpcError as failure:
-        return collects.finish(Closed() if client.closed else failure)
-    except BaseException:
-        answer.cancel()
-        raise
-    return collects.finish()
+    return collects.finish(client.call(message, collects.feed))
 
 
-async def _asend(client: Client, native: Call, message: Message) -> Any:
+async def _asend(client: Any, native: Call, message: Message) -> Any:
     if isinstance(native, AdminCall):
         return admin_wire.read(native, await getattr(client.vendor, message.method)(**_arguments(message)))
-    answer = client.methods[message.method](message.request, timeout=message.timeout, metadata=message.metadata)
     collects = collector(native)
-    if collects is None:
-        return response(native, await answer)
-    try:
-        async for received in answer:
-            collects.feed(received)
-    except RpcError as failure:
-        return collects.finish(Closed() if client.closed else failure)
-    except BaseException:
-        answer.cancel()
-        raise
-    return collects.finish()
+    return collects.finish(await client.call(message, collects.feed))
 
 
 def _arguments(message: Message) -> dict[str, Any]:
     return {"request": message.request, "retry": None, "timeout": message.timeout, "metadata": message.metadata}
+
+
+def _streamed(native: Call) -> bool:
+    """Whether the rows that arrive before a failure are needed."""
+    return isinstance(native, ReadRows) and native.streamed

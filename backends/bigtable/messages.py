@@ -6,7 +6,7 @@ bytes of that inner message, which suffice to look up the column. An absent fiel
 equal.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from google.cloud.bigtable_v2 import types
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
@@ -15,6 +15,9 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
 from odm.backends.bigtable.native import Column
+
+Service: TypeAlias = Literal["data", "admin"]
+"""A service of Bigtable."""
 
 ABSENT: Final = b"\xff"
 """The family or qualifier of a chunk that has none. It is not a valid message, so no present field equals it."""

@@ -70,7 +70,8 @@ class RowRange:
 class ReadRows:
     """Read rows by ``keys``, or in ``range``; only the cells that pass ``filter``. Response: `Read`.
 
-    ``limit`` is the maximum number of rows. The response omits rows of which no cell passes.
+    ``limit`` is the maximum number of rows. The response omits rows of which no cell passes. ``streamed``: an attempt
+    that fails answers the rows that arrived before; otherwise it may answer none.
     """
 
     table: str
@@ -79,6 +80,7 @@ class ReadRows:
     limit: int | None = None
     reverse: bool = False
     filter: Filter = ITEM
+    streamed: bool = field(default=False, eq=False)
 
     def __str__(self) -> str:
         if self.keys:

@@ -146,10 +146,14 @@ def read_all(call: ReadRows, retry: Retry) -> Steps[list[Row]]:
 
 
 def _rest(call: ReadRows, read: Read) -> ReadRows | None:
-    """The part that is not read yet; None if everything was read."""
+    """The part that is not read yet; None if everything was read.
+
+    Several rows are streamed, because an answer that is always cut off would otherwise never make progress.
+    """
     limit = None if call.limit is None else call.limit - len(read.rows)
     if limit == 0:
         return None
+    call = evolve(call, streamed=len(call.keys) != 1)
     if read.scanned is None:
         return call
     if call.keys:

@@ -15,9 +15,9 @@ from google.cloud.bigtable import __version__ as vendor_version
 from google.cloud.bigtable_v2 import types as data
 
 from odm.backends.bigtable import admin_wire
-from odm.backends.bigtable.clients import Service
 from odm.backends.bigtable.commit import COMMIT_WITHIN
 from odm.backends.bigtable.encoding import field, filter_of, mutations_of, number_field
+from odm.backends.bigtable.messages import Service
 from odm.backends.bigtable.native import (
     AppendValue,
     Call,

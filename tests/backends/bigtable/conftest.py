@@ -16,6 +16,12 @@ Ask = Callable[[Request | Gather], Awaitable[Any]]
 _numbers = count(1)
 
 
+@pytest.fixture(params=["lean", pytest.param("vendor", marks=pytest.mark.one_of(8))])
+def transport(request: pytest.FixtureRequest) -> Any:
+    """Each of the transports."""
+    return request.param
+
+
 @pytest.fixture
 def schema() -> Schema:
     return Schema(name=f"shop{next(_numbers)}", entities={}, indexes={})

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import grpc
@@ -49,12 +50,14 @@ class Seen(NamedTuple):
         request: the bare message.
         metadata: its metadata.
         seconds: its deadline.
+        peer: the address of the client's end of the connection.
     """
 
     method: str
     request: Any
     metadata: dict[str, str]
     seconds: float | None
+    peer: str
 
 
 class Server:
@@ -74,6 +77,7 @@ class Server:
         self.calls: list[Seen] = []
         self._channel = None if emulator is None else grpc.insecure_channel(emulator)
         self._running: grpc.Server | None = None
+        self._contexts: list[grpc.ServicerContext] = []
 
     def sent(self, method: str) -> list[Any]:
         """The requests of a method."""
@@ -84,13 +88,29 @@ class Server:
         assert self._running is not None
         self._running.stop(None).wait()
 
-    def start(self, threads: ThreadPoolExecutor) -> None:
-        """Listen."""
+    def busy(self) -> None:
+        """Wait until a call has begun."""
+        while not self.calls:
+            time.sleep(0.01)
+
+    def idle(self) -> None:
+        """Wait until every call has ended."""
+        while any(context.is_active() for context in self._contexts):
+            time.sleep(0.01)
+
+    def start(self, threads: ThreadPoolExecutor, port: int = 0, tls: Path | None = None) -> None:
+        """Listen; with ``tls``, a folder that `tests.authority` made, on a TLS connection."""
         self._running = grpc.server(threads)
         self._running.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(SERVICE, {name: self._handler(name) for name in METHODS}),)
         )
-        self.address = f"127.0.0.1:{self._running.add_insecure_port('127.0.0.1:0')}"
+        address = f"127.0.0.1:{port}"
+        if tls is None:
+            port = self._running.add_insecure_port(address)
+        else:
+            pair = (tls.joinpath("key.pem").read_bytes(), tls.joinpath("cert.pem").read_bytes())
+            port = self._running.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+        self.address = f"127.0.0.1:{port}"
         self._running.start()
 
     def close(self) -> None:
@@ -117,7 +137,8 @@ class Server:
 
     def _answer(self, method: str, request: Any, context: grpc.ServicerContext) -> Answer:
         metadata = {key: str(value) for key, value in context.invocation_metadata()}
-        self.calls.append(Seen(method, request, metadata, context.time_remaining()))
+        self._contexts.append(context)
+        self.calls.append(Seen(method, request, metadata, context.time_remaining(), context.peer()))
         script = self.scripts.get(method) or self.script
         parts: tuple[Any, ...] = script.pop(0) if script else (iter,)
         for part in parts:
@@ -148,11 +169,11 @@ def _wait(seconds: float, context: grpc.ServicerContext) -> None:
 
 
 @contextmanager
-def serving(emulator: str | None = None) -> Iterator[Server]:
+def serving(emulator: str | None = None, port: int = 0, tls: Path | None = None) -> Iterator[Server]:
     """A running server."""
     with ThreadPoolExecutor(8) as threads:
         server = Server(emulator)
-        server.start(threads)
+        server.start(threads, port, tls)
         try:
             yield server
         finally:

@@ -31,8 +31,8 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def connection(server: Server) -> Iterator[BigtableConnection]:
-    settings = Bigtable("project", "instance", app_profile="one", endpoint=server.address)
+def connection(server: Server, transport: Any) -> Iterator[BigtableConnection]:
+    settings = Bigtable("project", "instance", app_profile="one", endpoint=server.address, transport=transport)
     connection = BigtableConnection(settings, SCHEMA, Retry(overall=0.5, first=0.01))
     yield connection
     connection.close()
@@ -85,7 +85,7 @@ async def test_requests_carry_the_client_and_its_features(ask: Ask, server: Serv
 async def test_requests_are_routed_to_the_table_and_app_profile(ask: Ask, server: Server) -> None:
     server.script = [(types.MutateRowResponse.pb()(),)]
     await ask(Put(Key("p", "a"), {"_t": "x"}))
-    _, request, metadata, _ = server.calls[0]
+    _, request, metadata, *_ = server.calls[0]
     assert request.table_name == "projects/project/instances/instance/tables/shop"
     assert request.app_profile_id == "one"
     table = "table_name=projects%2Fproject%2Finstances%2Finstance%2Ftables%2Fshop"

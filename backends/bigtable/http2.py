@@ -1,0 +1,210 @@
+"""The lean transport: gRPC's calls over the HTTP/2 client pyqwest, which takes less time than grpcio.
+
+A response is read as a whole, so a response that is cut off is lost. A read of several rows is therefore continued by
+grpcio, which keeps the rows that arrived: see `ReadRows.streamed`.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyqwest
+from google.auth.exceptions import GoogleAuthError
+from grpc import StatusCode
+
+from odm.backends.bigtable.errors import Closed
+from odm.backends.bigtable.framing import CallFailed, failure_of, framed, messages, timeout_of
+from odm.backends.bigtable.messages import STREAMS
+from odm.backends.bigtable.routes import Authorization, Route
+from odm.backends.bigtable.wire import Message
+
+Feed = Callable[[bytes], None]
+
+_OPTIONS: Final[dict[str, Any]] = {
+    "http_version": pyqwest.HTTPVersion.HTTP2,
+    "use_system_dns": True,
+    "follow_redirects": False,
+    "enable_gzip": False,  # nor other encodings: messages have a compression of their own
+    "enable_brotli": False,
+    "enable_zstd": False,
+    "enable_otel": False,  # instrumented clients are the vendor's
+}
+
+_STREAM_ERRORS: Final = {
+    pyqwest.StreamErrorCode.REFUSED_STREAM: StatusCode.UNAVAILABLE,
+    pyqwest.StreamErrorCode.CANCEL: StatusCode.CANCELLED,
+    pyqwest.StreamErrorCode.ENHANCE_YOUR_CALM: StatusCode.RESOURCE_EXHAUSTED,
+    pyqwest.StreamErrorCode.INADEQUATE_SECURITY: StatusCode.PERMISSION_DENIED,
+}
+"""The statuses of a stream that the server reset, from gRPC's specification; INTERNAL for every other code."""
+
+_FAILURES: Final = (
+    OSError,  # also of timeouts
+    pyqwest.RemoteProtocolError,  # also of streams that the server reset
+    pyqwest.ReadError,
+    pyqwest.WriteError,
+    RuntimeError,  # of a transport that was closed
+)
+
+_started: int | None = None
+"""The process in which pyqwest's threads run."""
+
+
+def usable() -> bool:
+    """Whether pyqwest works in this process: not after a fork, because its threads are those of the parent."""
+    return _started in (None, os.getpid())
+
+
+class _Client:
+    """What the sync and the async client share.
+
+    Attributes:
+        closed: whether it was closed.
+    """
+
+    def __init__(self, route: Route) -> None:
+        global _started  # noqa: PLW0603  # pyqwest has one set of threads for the process
+        _started = os.getpid()
+        self.closed = False
+        self._route = route
+        self._options = _OPTIONS if route.roots is None else _OPTIONS | {"tls_ca_cert": route.roots}
+        self._methods: dict[str, str] = {}
+        self._headers: dict[Any, pyqwest.Headers] = {}
+        self._calls: Any = self._connect()
+
+    def _connect(self) -> Any:
+        """A new client with no connection yet."""
+        raise NotImplementedError
+
+    def _request(self, message: Message) -> tuple[str, pyqwest.Headers, bytes]:
+        """The URL, headers and body of a call.
+
+        Raises:
+            CallFailed: a token cannot be had for now.
+            GoogleAuthError: the credentials are not valid.
+        """
+        method = message.method
+        url = self._methods.get(method) or self._methods.setdefault(
+            method, f"{self._route.url}/google.bigtable.v2.Bigtable/{method}"
+        )
+        authorization = self._authorization(url)
+        known = (message.metadata, message.timeout, authorization)
+        headers = self._headers.get(known)
+        if headers is None:
+            if len(self._headers) >= 64:  # tokens change every hour
+                self._headers.clear()
+            headers = self._headers[known] = pyqwest.Headers(
+                (
+                    ("te", "trailers"),
+                    ("content-type", "application/grpc"),
+                    ("user-agent", "odm"),
+                    ("grpc-timeout", timeout_of(message.timeout)),
+                    *message.metadata,
+                    *authorization,
+                )
+            )
+        return url, headers, framed(message.request)
+
+    def _authorization(self, url: str) -> Authorization:
+        try:
+            return self._route.authorization(url)
+        except GoogleAuthError as failure:
+            if not failure.retryable:
+                raise
+            raise CallFailed(StatusCode.UNAVAILABLE, f"no token: {failure}") from failure
+
+    def _failed(self, failure: Exception, began: float, message: Message) -> Exception:
+        """The failure of a call in gRPC's terms."""
+        late = time.monotonic() - began >= message.timeout
+        if self.closed:
+            return Closed()
+        if isinstance(failure, RuntimeError):
+            raise failure
+        if isinstance(failure, ConnectionError):  # also a timeout of connecting
+            return CallFailed(StatusCode.UNAVAILABLE, str(failure))
+        if late or isinstance(failure, TimeoutError):
+            # The connection may be dead without a sign of it, so that the next attempt should use a new one.
+            self._calls = self._connect()
+            return CallFailed(StatusCode.DEADLINE_EXCEEDED, f"no response within {message.timeout:g} seconds")
+        if isinstance(failure, pyqwest.StreamError):
+            code = _STREAM_ERRORS.get(failure.code, StatusCode.INTERNAL)
+            return CallFailed(code, f"RST_STREAM with error code {failure.code.name}: {failure}")
+        return CallFailed(StatusCode.UNAVAILABLE, str(failure))
+
+
+def _fed(message: Message, response: pyqwest.FullResponse, feed: Feed) -> CallFailed | None:
+    """Hand on the messages of a response; returns its failure."""
+    body = response.content
+    try:
+        for received in messages(body):
+            feed(received)
+    except CallFailed as failure:
+        return failure
+    if not body and message.method not in STREAMS:
+        return failure_of(response) or CallFailed(StatusCode.INTERNAL, "the response has no message")
+    return failure_of(response)
+
+
+class SyncClient(_Client):
+    """Calls of the data service. Thread-safe."""
+
+    def _connect(self) -> Any:
+        self._transport = pyqwest.SyncHTTPTransport(**self._options)
+        return pyqwest.SyncClient(self._transport)
+
+    def call(self, message: Message, feed: Feed) -> Exception | None:
+        """Make a call, and feed its messages; returns its failure."""
+        began = time.monotonic()
+        try:
+            url, headers, body = self._request(message)
+            response = self._calls.post(url, headers, body, timeout=message.timeout)
+        except CallFailed as failure:
+            return failure
+        except _FAILURES as failure:
+            return self._failed(failure, began, message)
+        return _fed(message, response, feed)
+
+    def close(self) -> None:
+        """Close the connection; calls in progress end as usual."""
+        self.closed = True
+        self._transport.close()
+
+
+class AsyncClient(_Client):
+    """Calls of the data service in one event loop."""
+
+    def __init__(self, route: Route) -> None:
+        super().__init__(route)
+        self._waiting: set[asyncio.Timeout] = set()
+
+    def _connect(self) -> Any:
+        self._transport = pyqwest.HTTPTransport(**self._options)
+        return pyqwest.Client(self._transport)
+
+    async def call(self, message: Message, feed: Feed) -> Exception | None:
+        """Make a call, and feed its messages; returns its failure."""
+        began = time.monotonic()
+        try:
+            if self._route.blocks():
+                await asyncio.to_thread(self._authorization, self._route.url)
+            url, headers, body = self._request(message)
+            async with asyncio.timeout(message.timeout) as waiting:
+                self._waiting.add(waiting)
+                try:
+                    response = await self._calls.post(url, headers, body)
+                finally:
+                    self._waiting.discard(waiting)
+        except CallFailed as failure:
+            return failure
+        except _FAILURES as failure:
+            return self._failed(failure, began, message)
+        return _fed(message, response, feed)
+
+    async def close(self) -> None:
+        """Close the connection; calls in progress fail."""
+        self.closed = True
+        for waiting in self._waiting:
+            waiting.reschedule(0)  # it is over
+        await self._transport.aclose()
