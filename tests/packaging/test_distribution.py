@@ -158,7 +158,15 @@ site.addsitedir(sys.path[0])
 def test_metadata_names_extras_and_license(metadata: Message) -> None:
     assert metadata["Name"] == "single-table-odm"
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert set(metadata.get_all("Provides-Extra", [])) == {"async", "bench", "bigtable", "cli", "dynamodb", "test"}
+    assert set(metadata.get_all("Provides-Extra", [])) == {
+        "async",
+        "bench",
+        "bigtable",
+        "cli",
+        "dynamodb",
+        "fast",
+        "test",
+    }
 
 
 def test_a_plain_install_needs_no_vendor_package(metadata: Message) -> None:
