@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from attrs import field, frozen
 from pydantic import BaseModel
 
+from benchmarks.order import Order
 from odm import AccessPattern, Entity, PrimaryKey, Table
 
 PER_CUSTOMER: Final = 100
@@ -20,24 +21,6 @@ CUSTOMER: Final = "c0000001"
 """Whose orders a page of one partition has."""
 
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Order(BaseModel):
-    """The order as a plain model."""
-
-    customer_id: str
-    order_id: str
-    product_id: str
-    placed_at: datetime
-    updated_at: datetime
-    total: Decimal
-    tax: Decimal
-    quantity: int
-    points: int
-    gift: bool
-    status: Literal["open", "paid", "shipped"]
-    tags: list[str]
-    address: dict[str, str]
 
 
 @frozen(slots=False)

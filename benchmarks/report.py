@@ -22,11 +22,11 @@ class Row:
     Attributes:
         section: the heading of its table.
         name: its first cell.
-        figures: times in microseconds an item, or other numbers, by contender.
+        figures: times in microseconds an item, or other figures in the unit, by contender.
         label: its first cell in the README's table, and what targets call it.
         shown: whether the README's table has it.
         clock: whose time it shows; None: each contender's own.
-        unit: of figures that are not times.
+        unit: of the figures, if they are not microseconds.
     """
 
     section: str
@@ -138,7 +138,7 @@ def readme(rows: Sequence[Row], columns: Sequence[str], line: str) -> str:
     """The table that the documentation shows."""
     shown = [row for row in rows if row.shown]
     who = [name for name in columns if any(name in row.figures for row in shown)]
-    cells = ([row.label, *row.cells(who, " B" if row.unit == "B" else "")] for row in shown)
+    cells = ([row.label, *row.cells(who, "" if row.unit == "us" else f" {row.unit}")] for row in shown)
     return table(["µs", *who], cells) + f"\n\n{line}\n"
 
 

@@ -20,7 +20,7 @@ MOST_CALLS: Final = 1000
 
 @define
 class Samples:
-    """The times of one call of one contender, a round each, in microseconds an item."""
+    """The times of one call of one contender, a round each, in microseconds an item or the unit of their row."""
 
     clock: Clock
     cpu: list[float] = field(factory=list)

@@ -4,18 +4,22 @@ Prints Markdown on stdout: the times of every race, and how they stand to the ta
 stderr. Peers come with ``pip install -e '.[async,bench]'``.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from attrs import evolve
 
-from benchmarks.command import Benchmark, Run, always
+from benchmarks.command import Benchmark, Run, always, say
 from benchmarks.contender import Call, Entry
-from benchmarks.dynamodb import encoding, shapes
+from benchmarks.dynamodb import encoding, shapes, starts
 from benchmarks.dynamodb.answers import Canned, Loopback
+from benchmarks.fresh import in_turns, printed
 from benchmarks.pages import Page, orders
 from benchmarks.report import Row, Target
 from benchmarks.services import Service
+from benchmarks.timing import Samples
 
 RESOURCE: Final = "boto3 resource + Pydantic"
 CLIENT: Final = "boto3 client + Pydantic"
@@ -37,6 +41,8 @@ SYNC: Final = ("odm", "boto3 resource", RESOURCE, CLIENT, "PynamoDB")
 """Those that run over botocore, and so can be answered in this process."""
 
 ASYNC: Final = ("odm, async", "dynamoxy, async", "pydynox", "pydynox, async")
+
+ALL: Final = "all, from the interpreter to the first get"
 
 FEW: Final = 100
 """Items of a page that comes over HTTP."""
@@ -111,8 +117,11 @@ def http(run: Run) -> Iterator[Row]:
     entries = [entry for entry in ENTRIES if entry.name != "by hand"]
     rows = list(_called(run, section, entries, _loopback, "over HTTP"))
     for row in rows:
-        clock = evolve(row, name=f"{row.name}, on the clock", label=f"{row.label}, on the clock", clock="wall")
-        yield from (row, clock)
+        yield from (row, _on_the_clock(row))
+
+
+def _on_the_clock(row: Row) -> Row:
+    return evolve(row, name=f"{row.name}, on the clock", label=f"{row.label}, on the clock", clock="wall")
 
 
 def _called(
@@ -121,6 +130,34 @@ def _called(
     with run.loaded(entries, always(orders(FEW)), service) as found:
         for call, name in NAMES.items():
             yield Row(section, name, run.calls(how, found, call), f"{name}, {how}", shown=True)
+
+
+def start(run: Run) -> Iterator[Row]:
+    """From the start of a process to its first item, over HTTP."""
+    section = "From the start of a process to its first item, over HTTP (milliseconds of CPU)"
+    entries = _entries(*(of for _, of in starts.PROGRAMS.values()))
+    with run.loaded(entries, always(orders(FEW)), _loopback) as found:
+        say("start")
+        urls = {name: found[of].service.endpoint_url for name, (_, of) in starts.PROGRAMS.items() if of in found}
+        measured = in_turns({name: partial(started, name, url) for name, url in urls.items()}, run.rounds)
+    for step in (*starts.STEPS, ALL):
+        times = {
+            name: Samples("cpu", [one[step][0] for one in taken], [one[step][1] for one in taken])
+            for name, taken in measured.items()
+        }
+        row = Row(section, step, times, f"start of a process: {step}", shown=True, unit="ms")
+        yield from (row, evolve(_on_the_clock(row), shown=step == ALL))
+
+
+def started(name: str, url: str) -> dict[str, tuple[float, float]]:
+    """The milliseconds of each step of a fresh process, of CPU and on the clock."""
+    found = printed("-m", "benchmarks.dynamodb.starts", name, url, str(time.time()), variables=starts.ENVIRONMENT)
+    steps, before = {}, (0.0, 0.0)
+    for line in found.splitlines():
+        step, cpu, wall = line.split("\t")
+        after = 1000 * float(cpu), 1000 * float(wall)
+        steps[step], before = (after[0] - before[0], after[1] - before[1]), after
+    return steps | {ALL: before}
 
 
 TARGETS: Final = (
@@ -147,11 +184,12 @@ BENCHMARK: Final = Benchmark(
         "encode": encode,
         "calls": calls,
         "http": http,
+        "start": start,
     },
     targets=TARGETS,
-    columns=("odm", "by hand", RESOURCE, "PynamoDB", *ASYNC),
+    columns=("odm", "by hand", RESOURCE, CLIENT, "PynamoDB", *ASYNC),
     packages=("pydantic", "pydantic-core", "boto3", "botocore", "aiobotocore", "pynamodb", "dynamoxy", "pydynox"),
-    shown=("decode", "encode", "calls", "http"),
+    shown=("decode", "encode", "calls", "http", "start"),
 )
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from benchmarks.contender import Contender
 from benchmarks.libraries.ours import Odm
-from benchmarks.pages import Order
+from benchmarks.order import Order
 
 _validate = Order.__pydantic_validator__.validate_python
 

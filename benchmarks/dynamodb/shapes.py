@@ -15,7 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from benchmarks.pages import Order, Page, order_fields
+from benchmarks.order import Order
+from benchmarks.pages import Page, order_fields
 
 Keyed: Final = create_model("Keyed", customer_id=str, order_id=str)
 """What every model here is stored under."""

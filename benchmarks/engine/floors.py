@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from sortedcontainers import SortedDict
 
 from benchmarks.contender import Contender
-from benchmarks.pages import Order
+from benchmarks.order import Order
 
 _LIST = TypeAdapter(list[Order])
 _to_json = Order.__pydantic_serializer__.to_json

@@ -4,23 +4,24 @@
 """
 
 import gc
-import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from shutil import which
 from statistics import median
 from typing import Final
 
 from benchmarks.engine.entries import started
-from benchmarks.pages import Order, Page, many_customers, order_fields
+from benchmarks.fresh import in_turns, printed
+from benchmarks.order import Order
+from benchmarks.pages import Page, many_customers, order_fields
 from benchmarks.services import InFile, InMemory, Unavailable
 from odm import Store
 
-ROOT: Final = Path(__file__).parents[2]
 REOPENED: Final = 5
 COUNTED: Final = (100, 600)
 """Two numbers of puts: the syncs of the difference are those of puts alone."""
@@ -76,29 +77,19 @@ def _syncs(name: str, count: int) -> int:
     return sum(int(row[3]) for row in rows if row[-1:] in (["fsync"], ["fdatasync"]))
 
 
-def _child(*arguments: str, before: list[str] | None = None) -> str:
-    command = [*(before or []), sys.executable, "-m", "benchmarks.engine.processes", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=os.environ)
-    if done.returncode != 0:
-        raise Unavailable(f"{' '.join(arguments)}: {done.stderr.strip().splitlines()[-1:]}")
-    return done.stdout
+def _child(*arguments: str, before: Sequence[str] = ()) -> str:
+    return printed("-m", "benchmarks.engine.processes", *arguments, before=before)
 
 
 def import_ms(runs: int) -> dict[str, float]:
-    """CPU times of fresh interpreters, in turns, so that a busy time affects every code."""
-    times: dict[str, list[float]] = {name: [] for name in CODES}
-    for turn in range(runs + 1):
-        for name, code in CODES.items():
-            taken = _cpu_ms(code)
-            if turn > 0:  # the first turn fills the bytecode caches
-                times[name].append(taken)
+    """CPU times of fresh interpreters."""
+    times = in_turns({name: partial(_cpu_ms, code) for name, code in CODES.items()}, runs)
     return {name: median(taken) for name, taken in times.items()}
 
 
 def _cpu_ms(code: str) -> float:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=environment)
+    printed("-c", code)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 

@@ -6,7 +6,7 @@ import dynamoxy
 from dynamoxy import testing
 
 from benchmarks.contender import Looped
-from benchmarks.pages import Order
+from benchmarks.order import Order
 
 
 class DynamoxyOrder(Order, dynamoxy.PydanticModel, table="orders"):

@@ -39,14 +39,16 @@ class _Pydynox(Contender):
     def connect(self) -> None:
         names = {"region": "us-east-1", "access_key": "benchmark", "secret_key": "benchmark"}
         client = DynamoDBClient(**names, endpoint_url=self.service.endpoint_url)
-        PydynoxOrder.model_config = ModelConfig(table="pydynox", client=client)
+        # A class keeps the first client that it is used with, so each contender has a class of its own.
+        config = ModelConfig(table="pydynox", client=client)
+        self.order: Any = type("PydynoxOrder", (PydynoxOrder,), {"model_config": config})
 
     def load(self) -> None:
         for number in range(self.page.size):
             self.model(number).sync_save()
 
     def model(self, number: int, edition: int = 0) -> Any:
-        return PydynoxOrder(**self.page.row(number, edition))
+        return self.order(**self.page.row(number, edition))
 
     def plain(self, found: Any) -> dict[str, Any]:
         return {name: getattr(found, name) for name in self.page.models["Order"].model_fields}
@@ -57,13 +59,13 @@ class Pydynox(_Pydynox):
 
     def get(self, number: int) -> Any:
         customer, order = self.page.keys(number)
-        return PydynoxOrder.sync_get(customer_id=customer, order_id=order)
+        return self.order.sync_get(customer_id=customer, order_id=order)
 
     def put(self, model: Any) -> None:
         model.sync_save()
 
     def query(self, number: int) -> list[Any]:
-        return list(PydynoxOrder.sync_query(partition_key=self.page.keys(number)[0]))
+        return list(self.order.sync_query(partition_key=self.page.keys(number)[0]))
 
 
 class AsyncPydynox(Looped, _Pydynox):
@@ -71,10 +73,10 @@ class AsyncPydynox(Looped, _Pydynox):
 
     async def get(self, number: int) -> Any:
         customer, order = self.page.keys(number)
-        return await PydynoxOrder.get(customer_id=customer, order_id=order)
+        return await self.order.get(customer_id=customer, order_id=order)
 
     async def put(self, model: Any) -> None:
         await model.save()
 
     async def query(self, number: int) -> list[Any]:
-        return [found async for found in PydynoxOrder.query(partition_key=self.page.keys(number)[0])]
+        return [found async for found in self.order.query(partition_key=self.page.keys(number)[0])]

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks.dynamodb import encoding
-from benchmarks.dynamodb.__main__ import BENCHMARK, ENTRIES
+from benchmarks.dynamodb import encoding, starts
+from benchmarks.dynamodb.__main__ import ALL, BENCHMARK, ENTRIES, started
 from benchmarks.dynamodb.answers import Canned, Loopback
 from benchmarks.libraries.boto import Client
+from benchmarks.libraries.ours import Odm
 from benchmarks.pages import orders
 from benchmarks.report import Row, judge
-from benchmarks.services import Service
+from benchmarks.services import Service, Unavailable
 from benchmarks.timing import Samples
 from tests.readme import README, command
 
@@ -25,6 +26,9 @@ def test_every_contender_of_a_section_is_timed_or_excused(section: str, capsys: 
     BENCHMARK.main(["--only", section, *TINY])
     printed = capsys.readouterr().out
     assert "|  | odm |" in printed
+    if section == "start":
+        assert "| first get, on the clock |" in printed
+        assert all(f"| {name} |" in printed for name in ("odm", "odm, async, vendor", "boto3 client + Pydantic"))
     if section == "http":
         assert all(f"| {entry.name} |" in printed for entry in ENTRIES if entry.name != "by hand")
 
@@ -83,6 +87,29 @@ def _page(service: Service) -> Any:
     contender.load()
     try:
         return contender.query(0)
+    finally:
+        contender.close()
+
+
+def test_a_process_that_starts_reports_its_steps() -> None:
+    service = Loopback()
+    contender = Odm(orders(8), service)
+    contender.load()
+    try:
+        steps = started("odm", str(service.endpoint_url))
+    finally:
+        contender.close()
+    assert list(steps) == ["python", *starts.STEPS, ALL]
+    assert steps[ALL] == pytest.approx(tuple(sum(times[each] for times in steps.values()) / 2 for each in (0, 1)))
+
+
+def test_a_process_that_finds_nothing_is_not_measured() -> None:
+    service = Loopback()
+    contender = Odm(orders(3), service)
+    contender.load()
+    try:
+        with pytest.raises(Unavailable, match="odm"):
+            started("odm", str(service.endpoint_url))
     finally:
         contender.close()
 

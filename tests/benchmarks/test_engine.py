@@ -9,7 +9,8 @@ from benchmarks.contender import CALLS, Contender, Entry
 from benchmarks.engine import processes
 from benchmarks.engine.__main__ import BENCHMARK, SMALLEST, TARGETS, json_bytes
 from benchmarks.engine.entries import ENTRIES, page_of, service_of, started
-from benchmarks.pages import Order, many_customers
+from benchmarks.order import Order
+from benchmarks.pages import many_customers
 from benchmarks.report import Row, judge
 from benchmarks.services import Dynalite, InFile, Unavailable
 from benchmarks.timing import Samples, race, ratio
