@@ -17,11 +17,11 @@ from botocore.exceptions import (
     ReadTimeoutError,
     SSLError,
 )
-from botocore.httpsession import create_urllib3_context
 
 from odm.backends.dynamodb.clients import LONG_BODY
 from odm.backends.dynamodb.lean import Exchange, Prepared
 from odm.backends.dynamodb.routes import Route
+from odm.backends.dynamodb.tls import tls_context
 
 IDLE_SECONDS: Final = 12
 """How long an idle connection stays open, as in aiobotocore: AWS closes it after 20 seconds."""
@@ -107,7 +107,7 @@ class AsyncTransport:
 
 
 def _tls(route: Route) -> ssl.SSLContext:
-    context: ssl.SSLContext = create_urllib3_context()
+    context: ssl.SSLContext = tls_context()
     context.verify_mode = ssl.CERT_REQUIRED
     context.check_hostname = True
     context.load_verify_locations(route.ca_bundle)

@@ -2,10 +2,10 @@
 
 botocore configures timeouts per client, not per request, so each timeout of a store has clients of its own. A client
 sends a request once; `odm.backends.dynamodb.retry` sends it again.
-Only this module and `sessions` import boto3 and aiobotocore, and only when a client is needed.
+Only this module and `sessions` import boto3 and aiobotocore, and only when a client is needed. asyncio is slow to
+import too, and sync programs do without, so the methods of async clients import it.
 """
 
-import asyncio
 import os
 import threading
 from collections.abc import Mapping
@@ -25,6 +25,8 @@ from odm.backends.dynamodb.wire import Bodies, read_bytes
 from odm.errors import Unsupported
 
 if TYPE_CHECKING:
+    import asyncio
+
     import boto3
     from botocore.config import Config
     from botocore.session import Session
@@ -100,11 +102,17 @@ class SyncClient:
         return client
 
 
+def _lock() -> "asyncio.Lock":
+    import asyncio
+
+    return asyncio.Lock()
+
+
 @define(eq=False)
 class _Slot:
     """The clients of one event loop. The lock keeps concurrent tasks from creating the same client twice."""
 
-    lock: asyncio.Lock = Factory(asyncio.Lock)
+    lock: "asyncio.Lock" = Factory(_lock)
     stack: AsyncExitStack = Factory(AsyncExitStack)
     clients: dict[float | None, Any] = Factory(dict)
     session: Any = None
@@ -126,6 +134,8 @@ class AsyncClients:
 
     async def get(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109  # a setting of the client
         """The client of the running loop, created at the first call; the argument is that of `SyncClient.get`."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         slot = self._slots.get(loop)
         if slot is None:
@@ -145,6 +155,8 @@ class AsyncClients:
 
     async def aclose(self) -> None:
         """Close the clients of the running loop; a later `get` creates a new one."""
+        import asyncio
+
         slot = self._slots.get(asyncio.get_running_loop())
         if slot is not None:
             await slot.close()

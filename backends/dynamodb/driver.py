@@ -1,6 +1,5 @@
 """The backend class and its connection. All I/O of the backend happens here."""
 
-import asyncio
 import time
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
@@ -168,6 +167,8 @@ class DynamoDBConnection(Connection[Native]):
     async def acall(self, native: Native) -> Any:
         """Perform one native request without blocking the event loop."""
         if isinstance(native, Sleep):
+            import asyncio  # slow to import, and sync programs do without
+
             await asyncio.sleep(native.seconds)
             return None
         transport = await self._transports.asynchronous()

@@ -12,6 +12,8 @@ from attrs import frozen
 if TYPE_CHECKING:
     from botocore.session import Session
 
+    from odm.backends.dynamodb.environment import Environment
+
 _PARTITIONS: Final = tuple(
     (re.compile(rf"{regions}-\w+-\d+", re.ASCII), suffix, dual)
     for regions, suffix, dual in (
@@ -60,7 +62,7 @@ def aws_endpoint(region: str, *, fips: bool, dual_stack: bool, accounts: bool) -
     return None
 
 
-def configured_endpoint(configuration: "Session") -> str | None:
+def configured_endpoint(configuration: "Session | Environment") -> str | None:
     """The address in the environment or in the profile, in AWS's order; None if there is none.
 
     Source: "Service-specific endpoints" in the AWS SDKs and Tools Reference Guide.

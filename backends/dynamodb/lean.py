@@ -7,11 +7,9 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from botocore.awsrequest import AWSPreparedRequest, HeadersDict
 from botocore.exceptions import ClientError, NoCredentialsError
 
 from odm.backends.dynamodb.endpoints import Endpoint
@@ -28,28 +26,14 @@ LEAST_SKEW: Final = 60.0
 """A clock that is less wrong than this, in seconds, is not the reason; AWS accepts five minutes (IAM User Guide)."""
 
 
-class Prepared(AWSPreparedRequest):
-    """A request as handlers of ``before-send`` see it. Its headers become botocore's only if a handler reads them."""
-
-    url: str
-    body: Any
-    context: dict[str, Any]
+class Prepared:
+    """A request that is signed, with the headers to send."""
 
     def __init__(self, operation: str, url: str, headers: dict[str, str], body: bytes) -> None:
         self.operation = operation
+        self.url = url
         self.sent: Any = headers
-        self.method, self.url, self.body = "POST", url, body
-        self.stream_output, self.context = False, {}
-
-    @property
-    def headers(self) -> Any:
-        if type(self.sent) is dict:
-            self.sent = HeadersDict({**self.sent, "Content-Length": str(len(self.body))})
-        return self.sent
-
-    @headers.setter
-    def headers(self, headers: Any) -> None:
-        self.sent = headers
+        self.body = body
 
 
 class Exchange:
@@ -63,6 +47,11 @@ class Exchange:
         self.route = route
         self.source: Any = None
         self._events: Any = route.events
+        self._request: Any = Prepared
+        if self._events is not None:
+            from odm.backends.dynamodb.handlers import HandledRequest
+
+            self._request = HandledRequest
         self._skew = 0.0
         self._signers: dict[str | None, tuple[str, Signer]] = {}
         self._in_lambda = "AWS_LAMBDA_FUNCTION_NAME" in os.environ
@@ -110,7 +99,9 @@ class Exchange:
         headers["Accept-Encoding"] = "identity"
         if self._in_lambda and (trace := os.environ.get("_X_AMZN_TRACE_ID")):  # Lambda detects recursion by it
             headers["X-Amzn-Trace-Id"] = trace
-        request, events = Prepared(name, url, headers, body), self._events
+        request, events = self._request(name, url, headers, body), self._events
+        if events is None:
+            return request, None
         return request, events.emit_until_response(f"before-send.dynamodb.{name}", request=request)[1]
 
     def read(self, request: Prepared, status: int, headers: Mapping[str, str], body: bytes) -> Any:
@@ -131,6 +122,8 @@ class Exchange:
         sent = response["ResponseMetadata"]["HTTPHeaders"].get("date")
         if response["Error"]["Code"] not in _SKEWED or sent is None:
             return False
+        from email.utils import parsedate_to_datetime
+
         try:
             skew = parsedate_to_datetime(sent).timestamp() - time.time()
         except ValueError:

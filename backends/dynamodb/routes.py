@@ -5,17 +5,19 @@ not support, it says so, and the vendor's client carries the requests.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, Final
-from urllib.request import getproxies, proxy_bypass
 
 from attrs import frozen
 
 from odm.backends.dynamodb.clients import Settings, botocore_session, stand_ins
 from odm.backends.dynamodb.endpoints import Endpoint, aws_endpoint, configured_endpoint
+from odm.backends.dynamodb.environment import Environment, Keys, environment_of
 from odm.backends.dynamodb.profiles import configuration_of
-from odm.backends.dynamodb.savings import saving
+from odm.backends.dynamodb.savings import user_agent
+from odm.backends.dynamodb.tls import authorities
 from odm.backends.dynamodb.wire import WRITTEN
 
 if TYPE_CHECKING:
@@ -77,7 +79,8 @@ class Route:
         endpoint: where requests go.
         region: the region for signatures.
         credentials: returns botocore's credentials; the first call may be I/O.
-        events: the events of the session: handlers of ``before-send`` see each request, and may answer it.
+        events: the events of the session: handlers of ``before-send`` see each request, and may answer it. None: there
+            are no handlers.
         user_agent: the User-Agent header.
         timeouts: the seconds to wait for a connection, and for each response; None: no limit.
         connections: the most connections that are kept open.
@@ -89,7 +92,7 @@ class Route:
     endpoint: Endpoint
     region: str
     credentials: Callable[[], Any]
-    events: "BaseEventHooks"
+    events: "BaseEventHooks | None"
     user_agent: str
     timeouts: tuple[float | None, float | None]
     connections: int
@@ -98,40 +101,56 @@ class Route:
     keepalive: bool
 
 
+@frozen(slots=False)
+class _Defaults:
+    """The defaults of botocore's Config, which takes long to import. Tests compare them."""
+
+    client_cert: Any = None
+    connect_timeout: float = 60
+    max_pool_connections: int = 10
+    read_timeout: float = 60
+    retries: Any = None
+    tcp_keepalive: Any = None
+    user_agent: str | None = None
+    user_agent_extra: str | None = None
+
+
+_DEFAULTS: Final = _Defaults()
+
+
 def route_of(settings: Settings) -> Route | str:
     """The route of the lean transport, or the reason why the vendor's client has to be used."""
-    from botocore.config import Config
-    from botocore.credentials import Credentials
-    from botocore.httpsession import get_cert_path
-
     session: Any
-    if settings.session is None:
+    configuration: Session | Environment
+    reasons: Iterator[str] = iter(())
+    if settings.session is not None:
+        session, configuration = settings.session, configuration_of(settings.session)
+        events, reasons = session.events, _unknown_handlers(session.events, configuration)
+    elif (environment := environment_of(settings.profile)) is not None:
+        session = configuration = environment
+        events = None
+    else:
         session = configuration = botocore_session(settings)
         events = session.get_component("event_emitter")
-    else:
-        session, configuration = settings.session, configuration_of(settings.session)
-        events = session.events
-    config: Any = settings.config or Config()
+    config: Any = settings.config or _DEFAULTS
     region, keys = stand_ins(settings, session, _region(session))
     endpoint = _endpoint(settings, configuration, config, region)
     if isinstance(endpoint, str):
         return endpoint
-    handlers = _unknown_handlers(events) if settings.session is not None else iter(())  # a new session has none
-    reason = next(chain(_obstacles(configuration, config, endpoint), handlers), None)
+    reason = next(chain(_obstacles(configuration, config, endpoint), reasons), None)
     if reason is not None:
         return reason
-    config = saving(config, configuration)
-    bundle: Any = configuration.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE") or True
-    extra = f" {config.user_agent_extra}" if config.user_agent_extra else ""
+    bundle: Any = configuration.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
+    agent = user_agent(settings.config, configuration) if config.user_agent is None else config.user_agent
     return Route(
         endpoint,
         str(region),
-        (lambda: Credentials(*keys.values())) if keys else session.get_credentials,
+        (lambda: Keys(*keys.values())) if keys else session.get_credentials,
         events,
-        f"{config.user_agent}{extra}",
+        f"{agent} {config.user_agent_extra}" if config.user_agent_extra else agent,
         (config.connect_timeout, config.read_timeout),
         config.max_pool_connections,
-        str(get_cert_path(bundle)),
+        str(bundle or authorities()),
         config.client_cert,
         bool(_option(config, configuration.get_scoped_config(), "tcp_keepalive")),
     )
@@ -151,7 +170,9 @@ def _option(config: Any, profile: Mapping[str, Any], name: str) -> Any:
     return str(profile.get(name, "")).lower() == "true" if given is None else given
 
 
-def _endpoint(settings: Settings, configuration: "Session", config: Any, region: str | None) -> Endpoint | str:
+def _endpoint(
+    settings: Settings, configuration: "Session | Environment", config: Any, region: str | None
+) -> Endpoint | str:
     def variable(name: str) -> Any:
         given = getattr(config, name, None)
         return configuration.get_config_variable(name) if given is None else given
@@ -179,7 +200,7 @@ def _endpoint(settings: Settings, configuration: "Session", config: Any, region:
     return endpoint
 
 
-def _obstacles(configuration: "Session", config: Any, endpoint: Endpoint) -> Iterator[str]:
+def _obstacles(configuration: "Session | Environment", config: Any, endpoint: Endpoint) -> Iterator[str]:
     """The settings that the lean transport does not support."""
     plain = vars(type(config)())
     for name, value in vars(config).items():
@@ -196,19 +217,26 @@ def _obstacles(configuration: "Session", config: Any, endpoint: Endpoint) -> Ite
         yield "defaults_mode is configured"
     if "signature_version" in profile.get("dynamodb", {}):
         yield "the profile sets a signature_version"
-    if endpoint.url.partition(":")[0] in getproxies() and not proxy_bypass(endpoint.host):
+    if _has_proxy(endpoint):
         yield "a proxy is configured in the environment"
 
 
-def _unknown_handlers(events: "BaseEventHooks") -> Iterator[str]:
+def _has_proxy(endpoint: Endpoint) -> bool:
+    has_settings = sys.platform in {"darwin", "win32"}  # elsewhere, proxies are in the environment alone
+    if not has_settings and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return False
+    from urllib.request import getproxies, proxy_bypass  # slow to import
+
+    return endpoint.url.partition(":")[0] in getproxies() and not proxy_bypass(endpoint.host)
+
+
+def _unknown_handlers(events: "BaseEventHooks", configuration: "Session") -> Iterator[str]:
     """The events of requests for which the user's session has handlers that a new session does not have.
 
     botocore has no public way to list handlers. This reads them, and takes a structure that it does not know for an
     obstacle: then the vendor's client calls them.
     """
-    from botocore.session import Session
-
-    mine, plain = _search(events), _search(Session().get_component("event_emitter"))
+    mine, plain = _search(events), _search(configuration.get_component("event_emitter"))
     for event, operation in product(_EVENTS, WRITTEN):
         name = f"{event}.dynamodb.{operation}"
         if mine is None or plain is None or not all(handler in plain(name) for handler in mine(name)):

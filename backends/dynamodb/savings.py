@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from botocore.config import Config
     from botocore.session import Session
 
+    from odm.backends.dynamodb.environment import Environment
+
 
 def saving(given: "Config | None", configuration: "Session") -> "Config":
     """The user's config, with two cheaper defaults: no parameter validation, and a fixed user agent.
@@ -17,11 +19,11 @@ def saving(given: "Config | None", configuration: "Session") -> "Config":
 
     given = given or Config()
     # The class of the given config, because aiobotocore's has additional options. Given settings take precedence.
-    cheaper = type(given)(parameter_validation=False, user_agent=_user_agent(given, configuration)).merge(given)
+    cheaper = type(given)(parameter_validation=False, user_agent=user_agent(given, configuration)).merge(given)
     return given.merge(cheaper)  # old versions of aiobotocore lose their options in the opposite order
 
 
-def _user_agent(given: "Config", configuration: "Session") -> str:
+def user_agent(given: "Config | None", configuration: "Session | Environment") -> str:
     """The constant part of botocore's user agent. botocore appends the user agent extras, but not the app ID."""
     import botocore
 

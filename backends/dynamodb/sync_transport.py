@@ -14,13 +14,13 @@ from botocore.exceptions import (
     ReadTimeoutError,
     SSLError,
 )
-from botocore.httpsession import create_urllib3_context
 from urllib3 import PoolManager, Timeout
 from urllib3 import exceptions as urllib3_errors
 from urllib3.connection import HTTPConnection
 
 from odm.backends.dynamodb.lean import Exchange, Prepared
 from odm.backends.dynamodb.routes import Route
+from odm.backends.dynamodb.tls import tls_context
 
 
 class SyncTransport:
@@ -92,7 +92,7 @@ def _pools(route: Route) -> PoolManager:
     return PoolManager(
         maxsize=route.connections,
         socket_options=options,
-        ssl_context=create_urllib3_context(),
+        ssl_context=tls_context(),
         cert_reqs="CERT_REQUIRED",
         ca_certs=route.ca_bundle,
         cert_file=cert[0],

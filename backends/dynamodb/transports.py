@@ -4,7 +4,6 @@ It is chosen at the first call, from the settings of that time, and again if a l
 later. The transports themselves are imported only when they are chosen.
 """
 
-import asyncio
 import logging
 import sys
 import threading
@@ -56,6 +55,8 @@ class Transports:
     async def asynchronous(self) -> "AsyncTransport | None":
         """The transport of async calls; otherwise as `sync`."""
         if self._async is None:
+            import asyncio  # slow to import, and sync programs do without
+
             # In a thread, because files and a metadata service may be read.
             route = await asyncio.to_thread(self._chosen) if self._route is None else self._route
             if isinstance(route, str):

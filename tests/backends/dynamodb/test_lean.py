@@ -512,14 +512,57 @@ def test_an_unknown_transport_is_refused() -> None:
         DynamoDB(transport="grpc")  # type: ignore[arg-type]
 
 
-def test_boto3_and_its_model_of_the_service_are_not_loaded(service: Service) -> None:
-    program = (
-        "import sys; from odm.backends.dynamodb import DynamoDB; from odm.schema.model import Schema; "
-        "from odm.protocol.requests import Get; from odm.protocol.connection import perform; "
-        "from odm.schema.entity import Key; "
-        f"found = perform(DynamoDB(region='eu-west-1', endpoint_url={service.server.endpoint!r})"
-        ".connect(Schema('shop', {}, {})), Get(Key('p', 's'))); "
-        "print(dict(found), 'boto3' in sys.modules, 'aiohttp' in sys.modules)"
+FIRST_GET = """
+import sys
+
+opened = []
+sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+
+from odm.backends.dynamodb import DynamoDB
+from odm.protocol.connection import perform
+from odm.protocol.requests import Get
+from odm.schema.entity import Key
+from odm.schema.model import Schema
+
+found = perform(DynamoDB(endpoint_url=sys.argv[1]).connect(Schema("shop", {}, {})), Get(Key("p", "s")))
+assert dict(found) == {"n": 1}, found
+print([name for name in sys.argv[2:] if name in sys.modules], [path for path in opened if "/data/" in path])
+"""
+"""Prints which of the modules are loaded, and which of botocore's data files were read: models, rules, partitions."""
+
+MACHINERY = ("boto3", "aiobotocore", "aiohttp", "botocore.session", "botocore.client", "botocore.loaders", "asyncio")
+
+
+def first_get(service: Service, tmp_path: Path, **variables: str) -> str:
+    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "eu-west-1"}
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_GET, service.server.endpoint, *MACHINERY],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**plain, "HOME": str(tmp_path), "USERPROFILE": str(tmp_path), **keys, **variables},
     )
-    found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert found.stdout.strip() == "{'n': 1} False False"
+    return done.stdout.strip()
+
+
+def test_a_first_get_loads_neither_boto3_nor_models_of_services(service: Service, tmp_path: Path) -> None:
+    """As in a Lambda function: all settings are in the environment, so not even botocore's session is needed."""
+    lambdas = {"AWS_REGION": "eu-west-1", "AWS_LAMBDA_FUNCTION_NAME": "shop", "AWS_XRAY_CONTEXT_MISSING": "LOG_ERROR"}
+    assert first_get(service, tmp_path, **lambdas, AWS_SESSION_TOKEN="token") == "[] []"
+    [(headers, _)] = service.server.received
+    assert "Credential=key/" in headers["Authorization"]
+    assert "/eu-west-1/dynamodb/" in headers["Authorization"]
+    assert headers["X-Amz-Security-Token"] == "token"
+    assert "lib/odm" in headers["User-Agent"]
+
+
+@pytest.mark.parametrize("name", ["AWS_PROFILE", "AWS_RETRY_MODE", "BOTOCORE_TCP_KEEPALIVE", "config", "credentials"])
+def test_other_settings_are_read_by_botocores_session(service: Service, tmp_path: Path, name: str) -> None:
+    """Which reads no model of a service either."""
+    (tmp_path / ".aws").mkdir()
+    variables = {"AWS_PROFILE": "default", "AWS_RETRY_MODE": "standard", "BOTOCORE_TCP_KEEPALIVE": "true"}
+    if name not in variables or name == "AWS_PROFILE":
+        (tmp_path / ".aws" / ("credentials" if name == "credentials" else "config")).write_text("[default]\n")
+    given = {name: variables[name]} if name in variables else {}
+    assert first_get(service, tmp_path, **given) == "['botocore.session', 'botocore.client', 'botocore.loaders'] []"
