@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import boto3
 from attrs import frozen
+from botocore.config import Config
 
 from benchmarks.timing import Clock
 from odm.backends.dynamodb import DynamoDB
@@ -63,12 +64,18 @@ class InFile(Service):
 
 
 class Speaking(Service):
-    """What speaks DynamoDB."""
+    """What speaks DynamoDB.
+
+    Attributes:
+        connections: how many connections a library keeps open at most; those that cannot be told open what they need.
+    """
 
     endpoint_url: str | None = None
+    connections: int = 10  # botocore's default
 
     def backend(self) -> DynamoDB:
-        return DynamoDB(self.session(), endpoint_url=self.endpoint_url)
+        config = Config(max_pool_connections=self.connections)
+        return DynamoDB(self.session(), endpoint_url=self.endpoint_url, config=config)
 
     def session(self) -> boto3.Session:
         """A session with credentials that need not be looked for, whose clients reach it."""

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from benchmarks.command import Benchmark, Run, always, say
 from benchmarks.contender import Call, Entry
-from benchmarks.dynamodb import encoding, shapes, starts
+from benchmarks.dynamodb import crowds, encoding, shapes, starts
 from benchmarks.dynamodb.answers import Canned, Loopback
 from benchmarks.fresh import in_turns, printed
 from benchmarks.pages import Page, orders
@@ -44,6 +44,11 @@ ASYNC: Final = ("odm, async", "dynamoxy, async", "pydynox", "pydynox, async")
 
 ALL: Final = "all, from the interpreter to the first get"
 
+CROWD: Final = ("odm", CLIENT, "PynamoDB", *ASYNC)
+"""Those that may be used by many at once."""
+
+CROWDS: Final = (50, 500)
+
 FEW: Final = 100
 """Items of a page that comes over HTTP."""
 
@@ -69,8 +74,8 @@ def _canned(_: Entry) -> Service:
     return Canned()
 
 
-def _loopback(_: Entry) -> Service:
-    return Loopback()
+def _loopback(_: Entry, connections: int = Loopback.connections) -> Service:
+    return Loopback(connections)
 
 
 def decode(run: Run) -> Iterator[Row]:
@@ -132,6 +137,20 @@ def _called(
             yield Row(section, name, run.calls(how, found, call), f"{name}, {how}", shown=True)
 
 
+def concurrent(run: Run) -> Iterator[Row]:
+    """Many gets at once over HTTP, in threads, or in tasks where async; a pool has a connection for each."""
+    crowds.allow_connections()
+    for at_once in CROWDS:
+        section = f"{at_once} gets at once over HTTP, from a pool of {at_once} connections (on the clock)"
+        with run.loaded(_entries(*CROWD), always(orders(FEW)), partial(_loopback, connections=at_once)) as found:
+            say(f"{at_once} gets at once")
+            turns = crowds.measured(found, at_once, run.rounds, run.seconds)
+        label = f"get, {at_once} at once"
+        yield Row(section, "requests a second", crowds.rates(turns), f"{label}, throughput", shown=True, unit="/s")
+        yield Row(section, "latency, p99, ms", crowds.tails(turns), f"{label}, p99 latency", shown=True, unit="ms")
+        yield Row(section, "us of CPU a request", crowds.costs(turns), f"{label}, CPU a request")
+
+
 def start(run: Run) -> Iterator[Row]:
     """From the start of a process to its first item, over HTTP."""
     section = "From the start of a process to its first item, over HTTP (milliseconds of CPU)"
@@ -185,11 +204,12 @@ BENCHMARK: Final = Benchmark(
         "calls": calls,
         "http": http,
         "start": start,
+        "concurrent": concurrent,
     },
     targets=TARGETS,
     columns=("odm", "by hand", RESOURCE, CLIENT, "PynamoDB", *ASYNC),
     packages=("pydantic", "pydantic-core", "boto3", "botocore", "aiobotocore", "pynamodb", "dynamoxy", "pydynox"),
-    shown=("decode", "encode", "calls", "http", "start"),
+    shown=("decode", "encode", "calls", "http", "start", "concurrent"),
 )
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Mapping
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -118,7 +119,8 @@ class Loopback(Speaking):
 
     creates = batches = False
 
-    def __init__(self) -> None:
+    def __init__(self, connections: int = Speaking.connections) -> None:
+        self.connections = connections
         command = [sys.executable, "-m", "benchmarks.dynamodb.answers"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         assert self._process.stdout is not None
@@ -128,34 +130,70 @@ class Loopback(Speaking):
         self._process.communicate()
 
 
+class _Talk(asyncio.Protocol):
+    """One connection. It is not made of streams, so that 500 of them get their answers in little time."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._received = b""
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received + data
+        end = received.find(_END)
+        while end >= 0:
+            head, start = received[:end].lower(), end + len(_END)
+            length = int(_field(head, b"content-length") or 0)
+            if len(received) < start + length:
+                break
+            operation = _field(head, b"x-amz-target").partition(b".")[2]
+            self.transport.write(_response(self._answers, operation, received[start : start + length]))
+            received = received[start + length :]
+            end = received.find(_END)
+        self._received = received
+
+
+_END: Final = b"\r\n\r\n"
+
+
+def _field(head: bytes, name: bytes) -> bytes:
+    """A header; b"" if there is none. Names and values are in lower case."""
+    return head.partition(b"\r\n" + name + b":")[2].partition(b"\r\n")[0].strip()
+
+
+_OPERATIONS: Final = {name.lower().encode(): name for name in ("GetItem", "PutItem", "Query", "UpdateItem")}
+
+
+def _response(answers: Answers, operation: bytes, body: bytes) -> bytes:
+    try:
+        return _ok(answers.answer(_OPERATIONS.get(operation, operation.decode()), body))
+    except LookupError as error:
+        return _written("400 Bad Request", _text({"__type": "ValidationException", "message": str(error)}))
+
+
+@cache  # of the answers that there are
+def _ok(text: bytes) -> bytes:
+    return _written("200 OK", text)
+
+
+def _written(status: str, text: bytes) -> bytes:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers(text).items())
+    return f"HTTP/1.1 {status}\r\n{lines}\r\n".encode() + text
+
+
 async def _serve() -> None:
     answers = Answers()
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-                fields = {name.lower(): text for name, _, text in (line.partition(": ") for line in head[1:])}
-                body = await reader.readexactly(int(fields.get("content-length", 0)))
-                writer.write(_response(answers, fields["x-amz-target"].partition(".")[2], body))
-                await writer.drain()
-        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
-            writer.close()
-
-    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    loop = asyncio.get_running_loop()
+    # Without a long queue, connections that are opened at once wait for a second to be tried again.
+    server = await loop.create_server(lambda: _Talk(answers), "127.0.0.1", 0, backlog=1024)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     # It ends when the process that started it ends.
     await asyncio.to_thread(sys.stdin.read)
-
-
-def _response(answers: Answers, operation: str, body: bytes) -> bytes:
-    try:
-        status, text = "200 OK", answers.answer(operation, body)
-    except LookupError as error:
-        status, text = "400 Bad Request", _text({"__type": "ValidationException", "message": str(error)})
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers(text).items())
-    return f"HTTP/1.1 {status}\r\n{lines}\r\n".encode() + text
 
 
 if __name__ == "__main__":

@@ -82,7 +82,8 @@ class Client(_Boto):
     """boto3's client, its serializers, and Pydantic."""
 
     def connect(self) -> None:
-        config, url = Config(retries={"max_attempts": 0}), self.service.endpoint_url
+        config = Config(retries={"max_attempts": 0}, max_pool_connections=self.service.connections)
+        url = self.service.endpoint_url
         self.client: Any = self.service.session().client("dynamodb", endpoint_url=url, config=config)
         self.table = self.page.table.name
         if self.service.creates:

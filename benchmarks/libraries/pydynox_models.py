@@ -1,5 +1,6 @@
 """pydynox's models, over its own HTTP client, sync and async."""
 
+import logging
 from typing import Any
 
 from pydynox import DynamoDBClient, Model, ModelConfig
@@ -14,6 +15,8 @@ from pydynox.attributes import (
 )
 
 from benchmarks.contender import Contender, Looped
+
+logging.getLogger("pydynox").setLevel(logging.ERROR)  # it warns of each call that takes 100 ms
 
 
 class PydynoxOrder(Model):

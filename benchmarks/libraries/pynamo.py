@@ -58,12 +58,13 @@ _OF_ORDERS: Final[Mapping[str, Any]] = {
 }
 
 
-def _models(page: Page, endpoint_url: str | None) -> dict[str, type[Any]]:
+def _models(page: Page, service: Any) -> dict[str, type[Any]]:
     """A model a class of the page; of several, subclasses of one that has the keys, distinguished by the tag."""
     meta = {
         "table_name": f"pynamo-{page.table.name}",
         "region": "us-east-1",
-        "host": endpoint_url,
+        "host": service.endpoint_url,
+        "max_pool_connections": service.connections,
         "aws_access_key_id": "benchmark",
         "aws_secret_access_key": "benchmark",
         "billing_mode": "PAY_PER_REQUEST",
@@ -93,7 +94,7 @@ class Pynamo(Contender):
     """PynamoDB."""
 
     def connect(self) -> None:
-        self.kinds = _models(self.page, self.service.endpoint_url)
+        self.kinds = _models(self.page, self.service)
         self.base = self.kinds[""]
         self.client = self.base._get_connection().connection.client
         self.service.register(self.client.meta.events)
