@@ -145,7 +145,7 @@ def concurrent(run: Run) -> Iterator[Row]:
         with run.loaded(_entries(*CROWD), always(orders(FEW)), partial(_loopback, connections=at_once)) as found:
             say(f"{at_once} gets at once")
             turns = crowds.measured(found, at_once, run.rounds, run.seconds)
-        label = f"get, {at_once} at once"
+        label = f"get, {at_once} at once on {at_once} connections"
         yield Row(section, "requests a second", crowds.rates(turns), f"{label}, throughput", shown=True, unit="/s")
         yield Row(section, "latency, p99, ms", crowds.tails(turns), f"{label}, p99 latency", shown=True, unit="ms")
         yield Row(section, "us of CPU a request", crowds.costs(turns), f"{label}, CPU a request")

@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 from botocore.config import Config
 from botocore.httpsession import DEFAULT_CA_BUNDLE, create_urllib3_context, get_cert_path
+from moto import mock_aws
 
+from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.clients import Settings
 from odm.backends.dynamodb.environment import environment_of
 from odm.backends.dynamodb.routes import _DEFAULTS, Route, route_of
 from odm.backends.dynamodb.tls import authorities, tls_context
+from odm.protocol.connection import perform
+from odm.protocol.requests import CreateTables, Get, Put
+from odm.schema.entity import Key
+from odm.schema.model import Schema
 
 
 @pytest.fixture
@@ -85,6 +91,17 @@ def test_credentials_that_are_elsewhere_need_botocores_session(
     alone.delenv("AWS_SECURITY_TOKEN", raising=False)
     assert environment_of(None) is not None
     assert environment_of("shop") is None
+
+
+@mock_aws
+def test_moto_answers_a_store_whose_settings_are_all_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """moto changes what new sessions of botocore do, so one is used where moto is imported."""
+    for name, value in (KEYS | {"AWS_DEFAULT_REGION": "eu-west-1"}).items():
+        monkeypatch.setenv(name, value)
+    connection = DynamoDB(transport="lean").connect(Schema("shop", {}, {}))
+    perform(connection, CreateTables())
+    perform(connection, Put(Key("p", "s"), {"n": 1}))
+    assert perform(connection, Get(Key("p", "s"))) == {"n": 1}
 
 
 def test_secrets_are_not_shown(alone: pytest.MonkeyPatch) -> None:
