@@ -67,7 +67,7 @@ class Speaking(Service):
     """What speaks DynamoDB.
 
     Attributes:
-        connections: how many connections a library keeps open at most; those that cannot be told open what they need.
+        connections: how many connections a library keeps open at most; those without the setting open what they need.
     """
 
     endpoint_url: str | None = None
