@@ -1,9 +1,9 @@
 """Google's messages as plain protobuf classes: the wrapper classes of its clients are several times slower.
 
-odm parses the response of ReadRows into its own message, which has the same wire format. Google's message wraps the
-family and the qualifier of each cell in an inner message, to distinguish absent from empty. Here these fields are the
-bytes of that inner message, which suffice to look up the column. An absent field has a default that no such bytes
-equal.
+odm parses the response of ReadRows into its own messages, which have the same wire format. A chunk of the response is
+bytes, because most chunks need not be parsed (`odm.backends.bigtable.rows`). Google's message wraps the family and the
+qualifier of each cell in an inner message, to distinguish absent from empty. Here these fields are the bytes of that
+inner message, which suffice to look up the column. An absent field has a default that no such bytes equal.
 """
 
 from typing import Any, Final, Literal, TypeAlias
@@ -35,7 +35,7 @@ _CHUNK: Final = {
 """Field numbers and types of google.bigtable.v2.ReadRowsResponse.CellChunk, without labels, which odm does not use."""
 
 
-def _read_rows_response() -> Any:
+def _read_rows_messages() -> tuple[Any, Any]:
     file = FileDescriptorProto(name="odm/bigtable.proto", package="odm.bigtable", syntax="proto2")
     chunk = file.message_type.add(name="CellChunk")
     once, many = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
@@ -44,15 +44,15 @@ def _read_rows_response() -> Any:
         if name in ("family_name", "qualifier"):
             added.default_value = "\\377"
     answer = file.message_type.add(name="ReadRowsResponse")
-    of_chunk, of_bytes = FieldDescriptorProto.TYPE_MESSAGE, FieldDescriptorProto.TYPE_BYTES
-    answer.field.add(name="chunks", number=1, type=of_chunk, type_name=".odm.bigtable.CellChunk", label=many)
-    answer.field.add(name="last_scanned_row_key", number=2, type=of_bytes, label=once)
+    answer.field.add(name="chunks", number=1, type=FieldDescriptorProto.TYPE_BYTES, label=many)
+    answer.field.add(name="last_scanned_row_key", number=2, type=FieldDescriptorProto.TYPE_BYTES, label=once)
     pool = DescriptorPool()
     pool.Add(file)
-    return GetMessageClass(pool.FindMessageTypeByName("odm.bigtable.ReadRowsResponse"))
+    made = [GetMessageClass(pool.FindMessageTypeByName(f"odm.bigtable.{kind.name}")) for kind in file.message_type]
+    return made[0], made[1]
 
 
-ReadRowsResponse: Final = _read_rows_response()
+CellChunk, ReadRowsResponse = _read_rows_messages()
 
 
 def column(family: bytes, qualifier: bytes) -> Column:

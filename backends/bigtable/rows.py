@@ -1,18 +1,21 @@
 """Builds rows from the chunks of a ReadRows response, strictly by the published rules.
 
 The server may cut rows into chunks anywhere: it omits fields that did not change, splits long values, and resets a row
-that it cannot finish. The sync and async drivers both pass their responses to this module. A response that breaks a
-rule of google.bigtable.v2 (bigtable.proto, CellChunk) is an error.
+that it cannot finish. Every transport passes its messages to this module. A response that breaks a rule of
+google.bigtable.v2 (bigtable.proto, CellChunk) is an error.
 
-A scan spends nearly all of its time in this loop, so it reads the fields of a chunk in one step, and decodes the names
-of a row's columns only once.
+A scan spends most of its time here. Nearly all rows are *usual* (`odm.backends.bigtable.usual_rows`) and are read
+without parsing their chunks. All others are parsed chunk by chunk.
 """
 
 from operator import attrgetter
 from typing import Any, Final
 
-from odm.backends.bigtable.messages import ABSENT, ReadRowsResponse, column
-from odm.backends.bigtable.native import Column, Read, Row
+from google.protobuf.message import DecodeError
+
+from odm.backends.bigtable.messages import ABSENT, CellChunk, ReadRowsResponse
+from odm.backends.bigtable.native import Read, Row
+from odm.backends.bigtable.usual_rows import Pattern, columns_of, pattern_of
 from odm.errors import BackendError
 
 _FIELDS: Final = attrgetter(
@@ -21,17 +24,6 @@ _FIELDS: Final = attrgetter(
 
 _NOTHING: Final = (b"", ABSENT, ABSENT, 0, b"", 0)
 """The first fields of a chunk without data."""
-
-_KNOWN: Final[dict[tuple[bytes, ...], tuple[Column, ...]]] = {}
-"""The columns of rows by the names of these columns in chunks, shared by all responses, of all threads.
-
-A response has few different sets of columns, and most are those of an entity. Other programs may write any number of
-them, so there are limits; the cache is emptied when it is full, and a response keeps the columns that it has in use.
-"""
-
-_MOST_KNOWN: Final = 1024
-_MOST_BYTES: Final = 4096
-"""The maximum sets of columns in the cache, and the maximum bytes of the names of one."""
 
 
 class RowMerger:
@@ -45,7 +37,7 @@ class RowMerger:
         self.rows: list[Row] = []
         self._reverse = reverse
         self._scanned = b""
-        self._known: dict[tuple[bytes, ...], tuple[Column, ...]] = {}  # as `_KNOWN`, of this response, without limits
+        self._pattern: Pattern | None = None
         self._columns: list[bytes] = []  # of the current row: qualifiers; before those of a family, ABSENT and its name
         self._values: list[bytes] = []
         self._timestamps: list[int] = []
@@ -55,20 +47,23 @@ class RowMerger:
         """Take the next message of the stream, a ``google.bigtable.v2.ReadRowsResponse``.
 
         Raises:
-            BackendError: the response breaks a rule.
+            BackendError: the message breaks a rule.
         """
-        response = ReadRowsResponse.FromString(message)
-        columns, values, timestamps, absent = self._columns, self._values, self._timestamps, ABSENT
-        for chunk in map(_FIELDS, response.chunks):
-            key, family, qualifier, timestamp, value, size, reset, commit = chunk
-            if key or size or reset or family != absent or qualifier == absent or not self._ready:
-                self._take(*chunk)
-            else:  # the usual case: a whole cell of another column in the same family
-                columns.append(qualifier)
-                values.append(value)
-                timestamps.append(timestamp)
-            if commit:
-                self._commit()
+        try:
+            response = ReadRowsResponse.FromString(message)
+            chunks = response.chunks[:]
+            at, count = 0, len(chunks)
+            while at < count:
+                row = None if self._key else self._usual(chunks, at)
+                if row is None:
+                    self._take(*_FIELDS(CellChunk.FromString(chunks[at])))
+                    at += 1
+                else:
+                    self._begin_row(row.key)
+                    self._end_row(row)
+                    at += len(row.values)
+        except DecodeError as fault:
+            raise self._broken(f"a message that cannot be parsed ({fault})") from fault
         if response.last_scanned_row_key:
             self._advance(response.last_scanned_row_key)
 
@@ -83,22 +78,44 @@ class RowMerger:
         scanned = self._scanned.decode("utf-8", "surrogateescape") if self._scanned else None
         return Read(tuple(self.rows), scanned, failure)
 
+    def _usual(self, chunks: list[bytes], at: int) -> Row | None:
+        """The row that begins at this chunk, if it is a usual one: by the pattern of an earlier row, or by its own."""
+        try:
+            row = None if self._pattern is None else self._pattern.row(chunks, at)
+            if row is None and (pattern := pattern_of(chunks, at)) is not None:
+                row = pattern.row(chunks, at)
+                if row is not None:
+                    self._pattern = pattern
+        except (IndexError, DecodeError):  # a chunk ends too early, or only looks like a usual one
+            return None
+        return row
+
     def _take(
-        self, key: bytes, family: bytes, qualifier: bytes, timestamp: int, value: bytes, size: int, reset: bool, _: bool
+        self,
+        key: bytes,
+        family: bytes,
+        qualifier: bytes,
+        timestamp: int,
+        value: bytes,
+        size: int,
+        reset: bool,
+        commit: bool,
     ) -> None:
         """Take any chunk: a reset, a cell, or a part of a cell."""
         if reset:
             self._reset((key, family, qualifier, timestamp, value, size))
-            return
-        if not self._parts:
-            self._begin_cell(key, family, qualifier, timestamp)
-        elif key or family != ABSENT or qualifier != ABSENT or timestamp:
-            raise self._broken("a cell begins inside another one")
-        self._parts.append(value)
-        self._ready = not size
-        if self._ready:
-            self._values.append(b"".join(self._parts))
-            self._parts.clear()
+        else:
+            if not self._parts:
+                self._begin_cell(key, family, qualifier, timestamp)
+            elif key or family != ABSENT or qualifier != ABSENT or timestamp:
+                raise self._broken("a cell begins inside another one")
+            self._parts.append(value)
+            self._ready = not size
+            if self._ready:
+                self._values.append(b"".join(self._parts))
+                self._parts.clear()
+        if commit:
+            self._commit()
 
     def _begin_cell(self, key: bytes, family: bytes, qualifier: bytes, timestamp: int) -> None:
         """Take the first chunk of a cell; omitted fields have the values of the previous cell."""
@@ -125,16 +142,14 @@ class RowMerger:
     def _commit(self) -> None:
         if not self._ready:
             raise self._broken("the row is committed inside a cell")
-        names = tuple(self._columns)
-        columns = self._known.get(names) or self._columns_of(names)
-        self.rows.append(Row.parted(self._key, columns, tuple(self._values), tuple(self._timestamps)))
-        self._scanned = self._key
+        columns = columns_of(tuple(self._columns))
+        self._end_row(Row.parted(self._key, columns, tuple(self._values), tuple(self._timestamps)))
         self._drop()
 
-    def _columns_of(self, names: tuple[bytes, ...]) -> tuple[Column, ...]:
-        """The columns of a row, cached for further rows of this response."""
-        columns = self._known[names] = _KNOWN.get(names) or _decoded(names)
-        return columns
+    def _end_row(self, row: Row) -> None:
+        self.rows.append(row)
+        self._scanned = row.key
+        self._key = b""
 
     def _reset(self, data: tuple[Any, ...]) -> None:
         if not self._key:
@@ -170,20 +185,3 @@ class RowMerger:
             f"Bigtable's answer breaks the rules of ReadRows at {where}: {what}. The answer was discarded; if this "
             "happens again, report it with the versions of google-cloud-bigtable and of the server"
         )
-
-
-def _decoded(names: tuple[bytes, ...]) -> tuple[Column, ...]:
-    """The columns of a row, cached for further responses if their names are not large."""
-    family, found = b"", []
-    place = iter(names)
-    for name in place:
-        if name == ABSENT:
-            family = next(place)
-        else:
-            found.append(column(family, name))
-    columns = tuple(found)
-    if sum(map(len, names)) <= _MOST_BYTES:
-        if len(_KNOWN) >= _MOST_KNOWN:
-            _KNOWN.clear()
-        _KNOWN[names] = columns
-    return columns

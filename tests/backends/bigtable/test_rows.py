@@ -5,11 +5,15 @@ from typing import Any
 import pytest
 from google.cloud.bigtable_v2 import types
 from google.protobuf.json_format import ParseDict
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from odm.backends.bigtable import rows
+from odm.backends.bigtable import usual_rows
+from odm.backends.bigtable.messages import ReadRowsResponse
 from odm.backends.bigtable.native import Cell, Column, Read, Row
 from odm.backends.bigtable.rows import RowMerger
 from odm.errors import BackendError
+from tests.effort import times
 
 CASES = Path(__file__).parents[4] / "shared" / "conformance" / "readrows.json"
 
@@ -164,12 +168,124 @@ def test_responses_share_the_columns_of_their_rows() -> None:
 
 def test_the_shared_columns_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     known: dict[Any, Any] = {}
-    monkeypatch.setattr(rows, "_KNOWN", known)
+    monkeypatch.setattr(usual_rows, "_KNOWN", known)
     for number in range(3000):
         (read,) = merged(column_row(b"%d" % number)).rows
         assert read.columns == (Column("d", b"%d" % number),)
         assert len(known) <= 1024
     known.clear()
-    large = merged(column_row(b"x" * 5000)).rows[0].columns
-    assert large == (Column("d", b"x" * 5000),)
+    large = merged(column_row(b"x" * 20_000)).rows[0].columns
+    assert large == (Column("d", b"x" * 20_000),)
     assert not known
+
+
+class Parsing(RowMerger):
+    """Parses every chunk."""
+
+    def _usual(self, chunks: list[bytes], at: int) -> Row | None:
+        return None
+
+
+NAMES = st.sampled_from([b"", b"_t", b"at", b"kwh", b"x" * 130])
+MICROS = st.sampled_from([0, 5, 10**15, 10**15 + 1000, 1_764_036_000_123_000, 2**56, -1])
+LONG = st.sampled_from([b"x" * 127, b"y" * 128, b"z" * 20_000])
+CONTENT = st.binary(max_size=5) | st.sampled_from([b"", b"Order", b"H\1", b"2\0"]) | LONG
+CHUNKS = st.fixed_dictionaries(
+    {"family": st.sampled_from([None, None, "d", "c"]), "name": NAMES, "micros": MICROS, "value": CONTENT}
+)
+SETS = st.sampled_from(["ab", "abc", "b", "ac"])
+
+
+@st.composite
+def usual_rows_of(draw: st.DrawFn) -> list[bytes]:
+    """The chunks of rows of few sets of columns, with few timestamps."""
+    chunks = []
+    for number in range(draw(st.integers(1, 5))):
+        names, micros = draw(SETS), draw(MICROS)
+        for at, name in enumerate(names):
+            chunk = types.ReadRowsResponse.CellChunk.pb()(value=draw(CONTENT), timestamp_micros=micros)
+            chunk.qualifier.value = name.encode()
+            if draw(st.integers(0, 9)) == 0:
+                chunk.timestamp_micros = draw(MICROS)
+            if at == 0:
+                chunk.row_key, chunk.family_name.value = b"row %d" % number, "d"
+            chunk.commit_row = at == len(names) - 1
+            chunks.append(chunk.SerializeToString())
+    return chunks
+
+
+@st.composite
+def any_rows(draw: st.DrawFn) -> list[bytes]:
+    """Chunks of all kinds, in any order."""
+    chunks = []
+    for number in range(draw(st.integers(1, 6))):
+        said = draw(CHUNKS)
+        chunk = types.ReadRowsResponse.CellChunk.pb()(value=said["value"], timestamp_micros=said["micros"])
+        if draw(st.integers(0, 3)):
+            chunk.qualifier.value = said["name"]
+        if said["family"]:
+            chunk.family_name.value = said["family"]
+        if draw(st.booleans()):
+            chunk.row_key = b"k" * draw(st.sampled_from([1, 127, 128])) + b"%d" % number
+        chunk.commit_row = draw(st.booleans())
+        chunk.reset_row = draw(st.integers(0, 9)) == 0
+        chunk.value_size = 3 if draw(st.integers(0, 9)) == 0 else 0
+        chunks.append(chunk.SerializeToString())
+    return chunks
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> list[bytes]:
+    """Chunks with some bytes replaced, added or removed, which may still be messages, with other fields."""
+    chunks = draw(usual_rows_of())
+    for _ in range(draw(st.integers(1, 3))):
+        which = draw(st.integers(0, len(chunks) - 1))
+        chunk = chunks[which]
+        start = draw(st.integers(0, min(len(chunk), 60)))
+        end = start + draw(st.integers(0, 2))
+        chunks[which] = chunk[:start] + draw(st.binary(max_size=2)) + chunk[end:]
+    return chunks
+
+
+def outcome(merger: RowMerger, messages: list[bytes]) -> Any:
+    """The rows, with each error as True."""
+    try:
+        for message in messages:
+            merger.feed(message)
+        merger.finish()
+    except BackendError:
+        return merger.rows, True
+    return merger.rows, False
+
+
+@settings(max_examples=times(300, 3000), deadline=None)
+@given(usual_rows_of() | any_rows() | damaged(), st.integers(1, 20))
+def test_usual_rows_are_what_parsing_finds(chunks: list[bytes], together: int) -> None:
+    messages = [
+        ReadRowsResponse(chunks=chunks[at : at + together]).SerializeToString()
+        for at in range(0, len(chunks), together)
+    ]
+    assert outcome(RowMerger(), messages) == outcome(Parsing(), messages)
+
+
+def test_usual_rows_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[Any] = []
+    monkeypatch.setattr(RowMerger, "_take", lambda *fields: taken.append(fields))
+    message = types.ReadRowsResponse.pb()()
+    for number in range(10):
+        for at, name in enumerate([b"_t", b"at", b"~r"][: 2 + number % 2]):
+            micros = 1_764_036_000_123_000 + number // 4 + (at == 1 and number % 3 == 0)
+            chunk = message.chunks.add(value=b"x" * 100 * number or b"0", timestamp_micros=micros)
+            chunk.qualifier.value = name
+            if at == 0:
+                chunk.row_key, chunk.family_name.value = b"%d" % number, "d"
+        message.chunks[-1].commit_row = True
+    read = merged(message.SerializeToString())
+    assert len(read.rows) == 10
+    assert not taken
+
+
+@pytest.mark.parametrize("message", [b"\xff", b"\x0a\x02\x0a\x09"])
+def test_a_message_that_cannot_be_parsed(message: bytes) -> None:
+    with pytest.raises(BackendError, match="cannot be parsed"):
+        merged(message)

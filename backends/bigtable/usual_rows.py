@@ -1,0 +1,173 @@
+"""Reads *usual* rows from the chunks of a ReadRows response without parsing the chunks.
+
+In a usual row each chunk is a whole cell with its qualifier, a timestamp and a value, in this order. Rows with the same
+columns differ only in the row key, the timestamps and the values. So it suffices to compare the other bytes of a chunk
+with those of an earlier row, and to check that the value has its length and ends the chunk.
+
+A row that is not usual is left to `odm.backends.bigtable.rows`, which also checks the order of rows.
+"""
+
+from typing import Final
+
+from odm.backends.bigtable.messages import ABSENT, CellChunk, column
+from odm.backends.bigtable.native import Column, Row
+
+_ROW_KEY, _FAMILY, _QUALIFIER, _TIME, _VALUE = b"\x0a\x12\x1a\x20\x32"
+"""The tags of a chunk's fields, in order."""
+
+_COMMIT: Final = b"\x48\x01"
+"""The field ``commit_row``, which ends the last chunk of a row."""
+
+_LARGE: Final = 0x80
+"""The first length that needs a second byte, and the bit that marks all bytes of a number but the last."""
+
+_STAMP: Final = 10
+"""The bytes of a timestamp from the year 1987 up to 4253, with its tag, and of the tag of the value."""
+
+_KNOWN: Final[dict[tuple[bytes, ...], tuple[Column, ...]]] = {}
+"""The columns of rows by the bytes of their names, shared by all responses, of all threads.
+
+Most rows have the columns of an entity. Other programs may write any number of columns, so there are limits: the cache
+is emptied when it is full. Keys are names of a `Pattern`, or those that `columns_of` takes, which begin with ABSENT.
+"""
+
+_MOST_KNOWN: Final = 512
+_MOST_BYTES: Final = 16 * 1024
+"""The maximum sets of columns in the cache, and the maximum bytes of the names of one."""
+
+
+class Pattern:
+    """What the chunks of usual rows with the same columns have in common; for one response.
+
+    Args:
+        names: of each chunk, the bytes of its column, without the row key before it.
+    """
+
+    def __init__(self, names: tuple[bytes, ...]) -> None:
+        self._names = names
+        self._columns = _KNOWN.get(names) or _kept(names, columns_of(_spelled(names)))
+        self._ends = [len(name) + _STAMP for name in names]  # of what is before the value and its length
+        self._heads: list[bytes] = []  # the names with the timestamp of the last row and the tag of the value
+        self._timestamps: tuple[int, ...] = ()
+
+    def row(self, chunks: list[bytes], at: int) -> Row | None:
+        """The row that begins at a chunk; None if its chunks differ in more than row key, timestamps and values.
+
+        Raises:
+            IndexError: as None.
+        """
+        row = chunks[at : at + len(self._names)]
+        first, last = row[0], row[-1]
+        if len(row) < len(self._names) or first[0] != _ROW_KEY or first[1] >= _LARGE or last[-2:] != _COMMIT:
+            return None
+        key_end = 2 + first[1]
+        row[-1] = last[:-2]
+        row[0] = row[0][key_end:]
+        if not (self._heads and row[0].startswith(self._heads[0])) and not self._restamp(row[0]):
+            return None
+        values: list[bytes] = []
+        times: list[int] | None = None  # if they differ
+        for chunk, head, end in zip(row, self._heads, self._ends, strict=True):
+            if not chunk.startswith(head):
+                time = self._timestamp(len(values), chunk)
+                if time is None:
+                    return None
+                times = times or list(self._timestamps)
+                times[len(values)] = time
+            size = chunk[end]
+            if size < _LARGE:
+                value = chunk[end + 1 :]
+            elif chunk[end + 1] < _LARGE:
+                size += (chunk[end + 1] - 1) * _LARGE
+                value = chunk[end + 2 :]
+            else:  # a size of three bytes
+                return None
+            if len(value) != size:
+                return None
+            values.append(value)
+        timestamps = self._timestamps if times is None else tuple(times)
+        return Row.parted(first[2:key_end], self._columns, tuple(values), timestamps)
+
+    def _restamp(self, first: bytes) -> bool:
+        """Expect the timestamp of a row's first chunk in the others; False if the chunk is not usual."""
+        timestamp = self._timestamp(0, first)
+        if timestamp is not None:
+            stamp = first[self._ends[0] - _STAMP : self._ends[0]]
+            self._heads = [name + stamp for name in self._names]
+            self._timestamps = (timestamp,) * len(self._names)
+        return timestamp is not None
+
+    def _timestamp(self, place: int, chunk: bytes) -> int | None:
+        """The timestamp of a cell; None if the chunk is not usual."""
+        name, end = self._names[place], self._ends[place]
+        time = chunk[len(name) : end - 1]
+        if not chunk.startswith(name) or chunk[end - 1] != _VALUE or time[0] != _TIME:
+            return None
+        if min(time[1:-1]) < _LARGE or time[-1] >= _LARGE:
+            return None
+        return int(CellChunk.FromString(time).timestamp_micros)
+
+
+def pattern_of(chunks: list[bytes], at: int) -> Pattern | None:
+    """The pattern of the row that begins at a chunk, if it is a usual row.
+
+    Raises:
+        IndexError: as None.
+    """
+    names: list[bytes] = []
+    start = 2 + chunks[at][1]
+    if chunks[at][start] != _FAMILY:
+        return None
+    for place in range(at, len(chunks)):
+        chunk = chunks[place]
+        name = start
+        if chunk[name] == _FAMILY and chunk[name + 1] < _LARGE:
+            name += 2 + chunk[name + 1]
+        if chunk[name] != _QUALIFIER or chunk[name + 1] >= _LARGE:
+            return None
+        names.append(chunk[start : name + 2 + chunk[name + 1]])
+        if chunk[-2:] == _COMMIT:
+            break
+        start = 0
+    return Pattern(tuple(names))
+
+
+def columns_of(names: tuple[bytes, ...]) -> tuple[Column, ...]:
+    """The columns of a row, cached.
+
+    Args:
+        names: the ``qualifier`` of each cell, and before those of a family ABSENT and its ``family_name``.
+    """
+    found = _KNOWN.get(names)
+    return _kept(names, _decoded(names)) if found is None else found
+
+
+def _kept(names: tuple[bytes, ...], columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The columns, which are added to the cache."""
+    if sum(map(len, names)) <= _MOST_BYTES:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[names] = columns
+    return columns
+
+
+def _decoded(names: tuple[bytes, ...]) -> tuple[Column, ...]:
+    family, columns = b"", []
+    place = iter(names)
+    for name in place:
+        if name == ABSENT:
+            family = next(place)
+        else:
+            columns.append(column(family, name))
+    return tuple(columns)
+
+
+def _spelled(names: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """The names of a `Pattern` as `columns_of` takes them."""
+    found: list[bytes] = []
+    for name in names:
+        chunk = CellChunk.FromString(name)
+        if chunk.family_name != ABSENT:
+            found += (ABSENT, chunk.family_name)
+        found.append(chunk.qualifier)
+    return tuple(found)
