@@ -17,7 +17,7 @@ entries. A row without ``_t`` is not an item: an increment of a Counter leaves s
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import frozen
@@ -66,6 +66,7 @@ __all__ = [
     "decode",
     "entries_of",
     "is_item",
+    "items_among",
     "joined",
     "listed",
     "replacement",
@@ -160,6 +161,19 @@ def entries_of(row: Row) -> dict[str, Key]:
 def is_item(row: Row, form: Form) -> bool:
     """Whether the row holds an item, of odm or of another program."""
     return _is_item(_shape_of(row), row) or form.owned.is_strange(row)
+
+
+def items_among(rows: Iterable[Row], form: Form) -> list[Row]:
+    """The rows for which `is_item` holds; their columns are only looked up if they are not those of the row before."""
+    found: list[Row] = []
+    columns: tuple[Column, ...] | None = None
+    tag: int | None = None
+    for row in rows:
+        if row.columns is not columns:
+            columns, tag = row.columns, _shape_of(row).places.get(TAG)
+        if (tag is not None and row.values[tag]) or form.owned.is_strange(row):
+            found.append(row)
+    return found
 
 
 def decode(row: Row, form: Form) -> dict[str, Value] | None:

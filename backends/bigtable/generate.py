@@ -5,6 +5,7 @@ See `odm.codec.emitter`. Lists, dicts, sets and models are JSON in one cell.
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 
@@ -74,12 +75,14 @@ def _joined(cells: Mapping[Slot, bytes], name: str) -> Value:
 _NAMES: Final[Mapping[str, object]] = {
     "BOOLS": {write(True): True, write(False): False},
     "MARKS": MARKS,
+    "Decimal": Decimal,
     "TEXT_MARKS": TEXT_MARKS,
     "DECLARED": frozenset(range(256)) - frozenset(map(ord, TEXT_MARKS)),
     "NULL": write(None),
     "PLAIN": frozenset(range(256)) - frozenset(map(ord, MARKS)),
     "decimal": _decimal,
     "floating": _floating,
+    "is_number": NUMBER.fullmatch,
     "joined": _joined,
     "plain": _plain,
     "read_counter": read_counter,
@@ -111,7 +114,7 @@ _READS: Final = ReadTable(
         BYTES: "(c[1:] if (c := {0})[:1] == b'\\0' else plain(c))",
         INT: _WHOLE,
         COUNTER: _WHOLE,
-        DECIMAL: "decimal({0})",
+        DECIMAL: "(Decimal(c.decode()) if is_number(c := {0}) and c != b'-0' else decimal(c))",
         FLOAT: "floating({0})",
         DATETIME: _DATED,
         DATE: _DATED,
@@ -206,6 +209,7 @@ class CellReads(Reads):
     def __init__(self, texts: frozenset[str]) -> None:
         super().__init__(_NAMES)
         self._texts = texts
+        self._places: dict[str, str] = {}
 
     def opening(self, record: RecordType) -> Iterable[str]:
         counters = frozenset(field.stored for field in record.fields.values() if field.type == COUNTER)
@@ -216,9 +220,21 @@ class CellReads(Reads):
             "    columns = item.columns",
             "    shape = shape_of(columns)",
             f"    if shape.doubled or not ({fits}): raise ValueError",
-            "    slots = shape.slots",
-            "item = dict(zip(slots, item.values))",
+            "    places = shape.places.get",
+            *(f"    {place} = places({name!r})" for name, place in self._places.items()),
+            "cells = item.values",
+            *(["item = dict(zip(shape.slots, cells))"] if counters or parted else ()),
         )
+
+    def at(self, stored: str) -> str:
+        return f"cells[{self._place(stored)}]"
+
+    def has(self, stored: str) -> str:
+        return f"{self._place(stored)} is not None"
+
+    def _place(self, stored: str) -> str:
+        """The variable for the position of an attribute's cell, which is the same in all rows with the same columns."""
+        return self._places.setdefault(stored, f"place{len(self._places)}")
 
     def unlike(self, at: str, value: Value) -> str:
         return f"{at} != {write(value)!r}"

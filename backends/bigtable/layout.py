@@ -4,11 +4,14 @@ Each item is one row. Its row key is the partition key, the table's separator an
 keys it is the partition key. `odm.backends.bigtable.schema` checks that no two keys have the same row key.
 """
 
+from collections.abc import Callable
+
 from attrs import frozen
 
 from odm.backends.bigtable.native import RowRange
 from odm.errors import ItemTooLarge
 from odm.keys import next_prefix
+from odm.protocol.requests import Position
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
@@ -42,9 +45,12 @@ class Layout:
         """
         return checked(key.partition if self.hash_only else f"{key.partition}{self.join}{key.sort}")
 
-    def key(self, row_key: str, partition: str) -> Key:
-        """The key of an item, from its row key and its partition."""
-        return Key(partition) if self.hash_only else Key(partition, row_key[len(partition) + len(self.join) :])
+    def positions(self, partition: str) -> Callable[[str], Position]:
+        """A function that returns the position of an item of a partition, from its row key."""
+        if self.hash_only:
+            return lambda _: Position(Key(partition))
+        start = len(partition) + len(self.join)
+        return lambda row_key: Position(Key(partition, row_key[start:]))
 
     def range(self, partition: str, lo: str, hi: str | None) -> RowRange:
         """The rows of a partition whose sort key lies in ``[lo, hi)``; ``hi`` None is the partition's end.

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from attrs import frozen
 
-from odm.backends.bigtable.codec import is_item
+from odm.backends.bigtable.codec import items_among
 from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import ITEM, ReadRows, Row, RowRange, Steps
@@ -91,7 +91,7 @@ class Items:
         if request.count and request.filter is None:
             return rows
         if request.filter is None:
-            return [row for row in rows if is_item(row, self.loader.form)]
+            return items_among(rows, self.loader.form)
         return [row for row in rows if (item := self.loader.item(row)) is not None and passes(request, item)]
 
     def items(self, kept: list[Row]) -> Sequence[Item]:

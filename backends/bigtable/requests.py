@@ -131,9 +131,8 @@ class Procedures:
         span = self.layout.range(request.partition, request.lo, request.hi)
         if request.after is not None:
             span = span.beyond(self.layout.row_key(request.after.key), reverse=request.reverse)
-        return read_page(
-            request, self._items(lambda row_key: self.layout.key(row_key, request.partition)), span, self.retry
-        )
+        source = Items(self.table, self.layout.positions(request.partition), self.loader)
+        return read_page(request, source, span, self.retry)
 
     def _query_index(self, request: req.Query, index: str) -> Steps[req.Page]:
         span = entry_range(request.partition, request.lo, request.hi)
@@ -151,13 +150,10 @@ class Procedures:
         span = RowRange() if request.part is None else RowRange(*request.part)
         if request.after is not None:
             span = span.beyond(request.after.key.partition, reverse=False)
-        page = yield from read_page(request, self._items(Key), span, self.retry)
+        source = Items(self.table, lambda row_key: req.Position(Key(row_key)), self.loader)
+        page = yield from read_page(request, source, span, self.retry)
         rows = page.items.parts if request.entries and isinstance(page.items, RowItems) else ()
         return evolve(page, entries=Lazy(rows, entries_of))
-
-    def _items(self, key: Callable[[str], Key]) -> Items:
-        """The source of a page of items; ``key`` converts a row key into an item's key."""
-        return Items(self.table, lambda row_key: req.Position(key(row_key)), self.loader)
 
     def split(self, request: req.Split) -> Steps[tuple[req.Part, ...]]:
         """Divide the table into parts to scan."""

@@ -258,16 +258,25 @@ class Reads(Emitter):
         return self.compiled("items", lambda: self._load(record, marks))
 
     def _load(self, record: RecordType, marks: Mapping[str, Value]) -> list[str]:
-        unlike = [self.unlike(f"item[{name!r}]", value) for name, value in marks.items()]
-        unlike += [f"{VERSION!r} in item"] * (VERSION not in marks)
+        unlike = [self.unlike(self.at(name), value) for name, value in marks.items()]
+        unlike += [self.has(VERSION)] * (VERSION not in marks)
         check = f"if {' or '.join(unlike)}: raise ValueError"
         made = f"made.append({self.name(validating(record.validator))}(values))"
-        each = (f"    {line}" for line in (*self.opening(record), check, *self.fields(record), made))
+        lines = (check, *self.fields(record), made)
+        each = (f"    {line}" for line in (*self.opening(record), *lines))
         return ["made, columns = [], None", "for item in items:", *each, "return made"]
 
     def opening(self, record: RecordType) -> Iterable[str]:
-        """Statements that make each ``item`` a mapping."""
+        """The statements before those for the attributes of an ``item``, which are written first."""
         return ()
+
+    def at(self, stored: str) -> str:
+        """The expression for what is stored as an attribute; it raises if there is none."""
+        return f"item[{stored!r}]"
+
+    def has(self, stored: str) -> str:
+        """The condition for whether an attribute is stored."""
+        return f"{stored!r} in item"
 
     @abstractmethod
     def unlike(self, at: str, value: Value) -> str:
@@ -280,11 +289,11 @@ class Reads(Emitter):
         """Statements that make ``values``, the input of validation, from ``item``."""
         always, lines = [], []
         for field in record.fields.values():
-            value, absent = self.field(field, f"item[{field.stored!r}]"), self.absent(field)
+            value, absent = self.field(field, self.at(field.stored)), self.absent(field)
             if field.required and not field.is_set and not absent:
                 always.append(f"{field.name!r}: {value}")
             else:
-                lines += [f"if {field.stored!r} in item: values[{field.name!r}] = {value}", *absent]
+                lines += [f"if {self.has(field.stored)}: values[{field.name!r}] = {value}", *absent]
         return [f"values = {{{', '.join(always)}}}", *lines]
 
     @abstractmethod

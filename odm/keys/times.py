@@ -18,7 +18,8 @@ from odm.keys.shapes import Shape, like
 
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
-_UTC_TEXT = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
+_NO_TIME = timedelta(0)
+_TWO = [f"{number:02}" for number in range(60)]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Unit = int | timedelta
@@ -113,8 +114,8 @@ class TimeKey(KeyType):
         return date.min if self.kind is date else datetime.min.replace(tzinfo=UTC)
 
     def _utc(self, value: Any) -> Any:
-        # Datetimes come in UTC most of the time; this is the hot path.
-        if type(value) is datetime and value.tzinfo is UTC and self.kind is datetime:
+        # Datetimes come in UTC most of the time, and from pydantic with a tzinfo of its own; this is the hot path.
+        if type(value) is datetime and self.kind is datetime and (value.tzinfo is UTC or value.utcoffset() == _NO_TIME):
             return value
         self._checked(value)
         return value.astimezone(UTC) if self.kind is datetime and value.utcoffset() else value
@@ -137,8 +138,9 @@ class IsoKey(TimeKey):
     def write(self, moment: Any) -> str:
         if self.kind is date:
             return str(moment.isoformat())
-        m = moment  # isoformat takes longer, because it asks for the offset
-        return _UTC_TEXT % (m.year, m.month, m.day, m.hour, m.minute, m.second, m.microsecond)
+        m, two = moment, _TWO  # isoformat takes longer, because it asks for the offset
+        day = f"{m.year:04}-{two[m.month]}-{two[m.day]}"
+        return f"{day}T{two[m.hour]}:{two[m.minute]}:{two[m.second]}.{m.microsecond:06}Z"
 
     @property
     def encoding(self) -> str:
