@@ -138,5 +138,5 @@ def leading(things: tuple[T, ...], size: Callable[[T], int], budget: int) -> tup
 
 
 def _weight(entry: Entry) -> int:
-    values = (4 * len(m.qualifier) + len(m.value) for m in entry.mutations if isinstance(m, SetCell))
-    return 4 * len(entry.key) + MUTATION_BYTES * len(entry.mutations) + sum(values)
+    cells = [4 * len(one[0]) + len(one[1]) for one in entry.mutations if type(one) is SetCell]
+    return 4 * len(entry.key) + MUTATION_BYTES * len(entry.mutations) + sum(cells)

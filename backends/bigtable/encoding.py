@@ -41,17 +41,17 @@ def varint(number: int) -> bytes:
     return bytes(parts)
 
 
-_LENGTHS: Final = tuple(map(varint, range(128)))
-"""The varints of one byte."""
+_LENGTHS: Final = tuple(map(varint, range(1024)))
+"""The varints of the usual lengths."""
 
-_SHORT: Final = len(_LENGTHS) - 2
-"""If a message is shorter than this, the length of a message around it still has one byte."""
+_SHORT: Final = 126
+"""If a message is shorter than this, the lengths of it and of a message around it have one byte."""
 
 
 def field(number: int, content: bytes) -> bytes:
     """A field with bytes, text or a message; ``number`` is at most 15, so that its tag has one byte."""
     size = len(content)
-    return b"%c%b%b" % (number << 3 | 2, _LENGTHS[size] if size <= _SHORT else varint(size), content)
+    return b"%c%b%b" % (number << 3 | 2, _LENGTHS[size] if size < len(_LENGTHS) else varint(size), content)
 
 
 def number_field(number: int, value: int) -> bytes:
@@ -62,19 +62,21 @@ def number_field(number: int, value: int) -> bytes:
 def mutations_of(number: int, mutations: Iterable[Mutation]) -> bytes:
     """The ``google.bigtable.v2.Mutation`` messages of a repeated field with this number."""
     parts: list[bytes] = []
-    heads = _heads(number)
+    heads, last, time = _heads(number), None, b""
     for mutation in mutations:
-        if not isinstance(mutation, SetCell):
+        if type(mutation) is not SetCell:
             parts.append(_deletion(number, mutation))
             continue
         qualifier, value, timestamp, family = mutation
-        start = _column(family, qualifier) + _time(timestamp)
+        if timestamp != last:  # all cells of a write have one timestamp
+            last, time = timestamp, _time(timestamp)
+        start = _column(family, qualifier)
         length = len(value)
-        size = len(start) + 1 + length
+        size = len(start) + len(time) + 1 + length
         if size < _SHORT:
-            parts.append(heads[size] + start + _LENGTHS[length] + value)
+            parts += (heads[size], start, time, _LENGTHS[length], value)
         else:
-            parts.append(field(number, field(1, start + varint(length) + value)))
+            parts.append(field(number, field(1, start + time + varint(length) + value)))
     return b"".join(parts)
 
 
@@ -92,7 +94,7 @@ def _column(family: str, qualifier: str) -> bytes:
 
 @lru_cache(maxsize=16)
 def _time(timestamp: int) -> bytes:
-    """A SetCell message from its timestamp up to the length of its value; all cells of a write have one timestamp."""
+    """A SetCell message from its timestamp up to the length of its value."""
     return varint(timestamp) + b"\x22"
 
 

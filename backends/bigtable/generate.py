@@ -3,6 +3,7 @@
 See `odm.codec.emitter`. Lists, dicts, sets and models are JSON in one cell.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
@@ -83,6 +84,7 @@ _NAMES: Final[Mapping[str, object]] = {
     "decimal": _decimal,
     "floating": _floating,
     "is_number": NUMBER.fullmatch,
+    "is_usual": re.compile(r"-?(0|[1-9][0-9]{0,18})\.[0-9]{0,17}[1-9]", re.ASCII).fullmatch,
     "joined": _joined,
     "plain": _plain,
     "read_counter": read_counter,
@@ -93,7 +95,8 @@ _NAMES: Final[Mapping[str, object]] = {
     "write_text": write_text,
     "most": lambda cells: sum([4 * len(column) + 3 * len(cell) for column, cell in cells]) + 4 * len(cells),
 }
-"""The names in generated code. PLAIN: the first bytes of plain text; DECLARED: the same if it is declared as text."""
+"""The names in generated code. PLAIN: the first bytes of plain text; DECLARED: the same if it is declared as text;
+``is_usual``: whether the text of a Decimal is also the text of its stored number."""
 
 _TEXT: Final = "(c.decode() if (c := {0}) and c[0] in PLAIN else plain(c))"
 _DATED: Final = "(c.decode() if (c := {0})[4:5] == b'-' and 48 <= c[0] < 58 else plain(c))"
@@ -137,6 +140,7 @@ _WRITES: Final = WriteTable(
         STR: ("type({0}) is str and {0}[:1] not in MARKS", "{0}.encode()"),
         BOOL: ("type({0}) is bool", "(b'true' if {0} else b'false')"),
         INT: (IS_INT, "b'%d' % {0}"),
+        DECIMAL: ("type({0}) is Decimal and is_usual(t := str({0}))", "t.encode()"),
         DATETIME: (IS_DATETIME, f"f'{DATETIME_TEXT}'.encode()"),
     },
     rest="write({0})",

@@ -63,6 +63,7 @@ class Owned:
     bookkeeping: Filter = field(init=False)
     taken: Filter = field(init=False)
     _columns: frozenset[bytes] = field(init=False, eq=False, repr=False)
+    _kept: dict[tuple[str, bool], Filter] = field(init=False, factory=dict, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         counters = [(name, f"{name}\0") for name in sorted(self.counters)]
@@ -84,7 +85,19 @@ class Owned:
         the row is written at the same time, the filter may also return a cell of an item with this tag, so the caller
         reads the row to check. It never misses a stranger's cells that existed before.
         """
-        return Unless(chain(newest(FAMILY, TAG), ValueIs(write(tag))), self.taken)
+        return self._unless(tag, self.taken)
+
+    def unexpected(self, tag: str) -> Filter:
+        """As `strange`, but returns what `held` returns."""
+        return self._unless(tag, self.held)
+
+    def _unless(self, tag: str, otherwise: Filter) -> Filter:
+        """The filter for rows without a tag: kept, with its message, because there are few entities."""
+        known = self._kept.get((tag, otherwise is self.held))
+        if known is None:
+            known = Unless(chain(newest(FAMILY, TAG), ValueIs(write(tag))), otherwise)
+            self._kept[tag, otherwise is self.held] = known
+        return known
 
     def is_strange(self, row: Row) -> bool:
         """Whether a row without a tag holds cells of another program in odm's families."""

@@ -16,6 +16,7 @@ from odm.backends.bigtable.batches import batch_write
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.codec import entries_of
 from odm.backends.bigtable.entries import entry_range, entry_row
+from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.index_pages import Entries
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
@@ -71,7 +72,7 @@ class Procedures:
             case req.Get():
                 return self.get(request.key)
             case req.BatchGet():
-                return self.batch_get(request.keys, tags=request.tags)
+                return self.read_tags(request) if request.tags else self.batch_get(request.keys)
             case req.Put() | req.Update() | req.Delete():
                 return write(self.writer, request)
             case req.BatchWrite():
@@ -118,10 +119,25 @@ class Procedures:
         rows = yield from read_all(ReadRows(self.table, keys=(self.layout.row_key(key),), filter=ITEM), self.retry)
         return self.loader.item(rows[0]) if rows else None
 
-    def batch_get(self, keys: tuple[Key, ...], *, tags: bool = False) -> Steps[tuple[Item | None, ...]]:
-        """Read rows by key, or only their tags; in one request, unless there are very many keys."""
+    def batch_get(self, keys: Sequence[Key], wanted: Filter = ITEM) -> Steps[tuple[Item | None, ...]]:
+        """Read rows by key; in one request, unless there are very many keys."""
         row_keys = tuple(map(self.layout.row_key, keys))
-        found = yield from read_many(self.table, row_keys, self.retry, self.writer.form.owned.held if tags else ITEM)
+        found = yield from read_many(self.table, row_keys, self.retry, wanted)
+        return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
+
+    def read_tags(self, request: req.BatchGet) -> Steps[tuple[Item | None, ...]]:
+        """Read the tags of rows; if one tag is expected, only those of the rows that may not have it.
+
+        The filter for these rows is not atomic (see `Owned.unexpected`), so they are read again without it.
+        """
+        owned = self.writer.form.owned
+        if request.expected is None:
+            return (yield from self.batch_get(request.keys, owned.held))
+        row_keys = tuple(map(self.layout.row_key, request.keys))
+        others = yield from read_many(self.table, row_keys, self.retry, owned.unexpected(request.expected))
+        found = {}
+        if others:
+            found = yield from read_many(self.table, tuple(others), self.retry, owned.held)
         return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
 
     def query(self, request: req.Query) -> Steps[req.Page]:

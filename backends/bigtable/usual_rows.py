@@ -69,6 +69,9 @@ class Pattern:
         times: list[int] | None = None  # if they differ
         for chunk, head, end in zip(row, self._heads, self._ends, strict=True):
             if not chunk.startswith(head):
+                if chunk == head[:-1]:  # the field of an empty value is left out
+                    values.append(b"")
+                    continue
                 time = self._timestamp(len(values), chunk)
                 if time is None:
                     return None

@@ -1,7 +1,7 @@
 """Items to write, already encoded in the backend's form."""
 
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attrs import frozen
 
@@ -56,6 +56,10 @@ class Draft(LazyDict, Generic[F]):
 
     def __getitem__(self, name: str) -> Value:
         return self._marks[name] if name in (TAG, VERSION) else self.made[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute; most items have no version, which the base finds out by an exception."""
+        return self._marks.get(name, default) if name in (TAG, VERSION) else self.made.get(name, default)
 
     def _make(self) -> dict[str, Value]:
         return self._read(self.form)

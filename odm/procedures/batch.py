@@ -147,7 +147,9 @@ def check_strangers(
     if not kept or context.schema.exclusive:
         return kept
     patterns = tuple(operation.pattern for operation in kept)
-    request = req.BatchGet(tuple(operations), consistent=False, patterns=patterns, tags=True)
+    tags = {targets[key].entity.tag for key in operations}
+    expected = tags.pop() if len(tags) == 1 else None
+    request = req.BatchGet(tuple(operations), consistent=False, patterns=patterns, tags=True, expected=expected)
     try:
         found = yield request
     except Throttled as error:

@@ -63,13 +63,15 @@ class BatchGet(_Printed):
     """Read any number of items, no key twice. Response: ``tuple[Item | None, ...]`` in the order of the keys.
 
     ``patterns`` are parallel to the keys; see ``pattern`` of a `Get`. ``tags``: only the tags of the items are needed;
-    a backend may leave out all other attributes. ``atomic``: the items as they were at one instant.
+    a backend may leave out all other attributes; ``expected``: it may also answer None for an item with this tag.
+    ``atomic``: the items as they were at one instant.
     """
 
     keys: tuple[Key, ...]
     consistent: bool = True
     patterns: tuple[str, ...] = field(default=(), kw_only=True, eq=False, repr=False)
     tags: bool = field(default=False, kw_only=True)
+    expected: str | None = field(default=None, kw_only=True, eq=False, repr=False)
     atomic: bool = field(default=False, kw_only=True)
 
 

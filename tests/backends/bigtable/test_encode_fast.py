@@ -1,10 +1,12 @@
 """Generated code writes the same cells for an entity as those of its item, for any values."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
 from hypothesis import example, given
+from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue, create_model
 
 from odm import TTL, Stored
@@ -81,3 +83,25 @@ def test_a_name_that_is_reserved_or_too_long_is_left_to_the_item() -> None:
         model: Any = create_model("M", value=Annotated[str, Stored(name)])
         item = write_item(compile_codec(model, "M"), model(value="x"), PLAIN)
         assert not isinstance(item, Draft)
+
+
+class Priced(BaseModel):
+    price: Decimal
+
+
+@example(Decimal("0.0000001"))
+@example(Decimal("1.50"))
+@example(Decimal("-0.5"))
+@example(Decimal("12345678901234567890.123456789012345678"))
+@example(Decimal("0." + "1" * 39))
+@given(st.decimals(allow_nan=False, allow_infinity=False) | st.decimals(-1000, 1000, places=2))
+def test_a_decimal_has_the_text_of_its_stored_number(price: Decimal) -> None:
+    codec = compile_codec(Priced, "Priced")
+    entity = Priced.model_construct(price=price)
+    try:
+        item = codec.encode(entity)
+    except BadValue:
+        with pytest.raises(BadValue):
+            write_item(codec, entity, PLAIN)
+    else:
+        assert rows(write_item(codec, entity, PLAIN), PLAIN) == rows(item, PLAIN)

@@ -32,7 +32,9 @@ from odm.backends.bigtable.tables import apply
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BackendError, ItemInvalid, ItemNotFound
 from odm.protocol.admin import silent
-from odm.protocol.connection import run
+from odm.protocol.connection import perform, run
+from odm.protocol.requests import BatchGet
+from odm.schema.entity import Key
 from odm.schema.model import Schema
 from tests.backends.bigtable.stopping import LEASE, Steps, Visit, World, pages
 
@@ -138,6 +140,18 @@ NOT_GHOSTS: dict[str, tuple[SetCell, ...]] = {
     "a revision": (SetCell("_t", b"", OLD), SetCell("~r", b"r", OLD)),
     "bytes": (SetCell("_t", b"\xff", OLD),),
 }
+
+
+def test_an_expected_tag_is_left_out_and_no_other(place: Place) -> None:
+    others = NOT_GHOSTS | {"map": (SetCell("_t", b"Map", OLD),), "page": (SetCell("_t", b"Page", OLD), SYMBOL)}
+    for name, cells in others.items():
+        place.set(f"{name}#PAGE", *cells)
+    place.ghost("ghost#PAGE")
+    keys = tuple(Key(name, "PAGE") for name in (*others, "ghost", "none"))
+    connection = place.backend.connect(place.schema)
+    every, some = (perform(connection, BatchGet(keys, tags=True, expected=tag)) for tag in (None, "Page"))
+    connection.close()
+    assert [key.partition for key, *two in zip(keys, every, some, strict=True) if two[0] != two[1]] == ["page"]
 
 
 class TestGhosts:

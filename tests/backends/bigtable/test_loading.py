@@ -231,6 +231,8 @@ def test_a_cell_is_what_its_item_holds(type_: Any, cell: bytes, declares: bool) 
         (int, b"0"),
         (int, b"-12"),
         (Decimal, b"12"),
+        (Decimal, b"-0"),
+        (Decimal, b"-1200"),
         (Decimal, b"0.000001"),
         (float, b"1.5"),
         (bytes, b"\0\xff"),

@@ -34,6 +34,7 @@ from tests.backends.bigtable.playing import (
     ROW_OF_HAT,
     play,
     procedures,
+    row,
     rows,
 )
 
@@ -50,6 +51,22 @@ class TestOneRow:
     def test_a_row_without_a_tag_is_not_an_item(self) -> None:
         assert play(Get(HAT), Read((GHOST,)))[1] is None
         assert play(BatchGet((HAT,)), Read((GHOST,)))[1] == (None,)
+
+    def test_only_tags_that_are_not_expected_are_read(self) -> None:
+        asked = BatchGet((HAT, Key("hats", "b")), tags=True, expected="Cap")
+        keys = (HAT_ROW, "hats#b")
+        sent, answer = play(asked, Read())
+        assert sent == [ReadRows("shop", keys=keys, filter=Owned().unexpected("Cap"))]
+        assert answer == (None, None)
+        sent, answer = play(asked, Read((ROW_OF_HAT,)), Read((row(HAT_ROW),)))
+        assert sent[1] == ReadRows("shop", keys=(HAT_ROW,), filter=Owned().held)
+        assert answer == ({"_t": "Hat"}, None)
+        assert play(asked, Read((ROW_OF_HAT,)), Read())[1] == (None, None)  # it was removed in between
+
+    def test_all_tags_are_read_if_none_is_expected(self) -> None:
+        sent, answer = play(BatchGet((HAT,), tags=True), Read((row(HAT_ROW),)))
+        assert sent == [ReadRows("shop", keys=(HAT_ROW,), filter=Owned().held)]
+        assert answer == ({"_t": "Hat"},)
 
     def test_each_put_writes_a_new_id(self) -> None:
         ids = iter(["first", "second"])
