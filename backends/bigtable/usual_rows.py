@@ -62,7 +62,11 @@ class Pattern:
             return None
         key_end = 2 + first[1]
         row[-1] = last[:-2]
-        row[0] = row[0][key_end:]
+        if last[0] == _ROW_KEY:  # the emulator repeats the key in each chunk
+            key = first[:key_end]
+            row = [chunk.removeprefix(key) for chunk in row]
+        else:
+            row[0] = first[key_end:]
         if not (self._heads and row[0].startswith(self._heads[0])) and not self._restamp(row[0]):
             return None
         values: list[bytes] = []
@@ -118,20 +122,20 @@ def pattern_of(chunks: list[bytes], at: int) -> Pattern | None:
         IndexError: as None.
     """
     names: list[bytes] = []
-    start = 2 + chunks[at][1]
-    if chunks[at][start] != _FAMILY:
+    first = chunks[at]
+    key = first[: 2 + first[1]]
+    if first[len(key)] != _FAMILY:
         return None
     for place in range(at, len(chunks)):
-        chunk = chunks[place]
-        name = start
-        if chunk[name] == _FAMILY and chunk[name + 1] < _LARGE:
-            name += 2 + chunk[name + 1]
-        if chunk[name] != _QUALIFIER or chunk[name + 1] >= _LARGE:
+        chunk = chunks[place].removeprefix(key)
+        end = 0
+        if chunk[0] == _FAMILY and chunk[1] < _LARGE:
+            end = 2 + chunk[1]
+        if chunk[end] != _QUALIFIER or chunk[end + 1] >= _LARGE:
             return None
-        names.append(chunk[start : name + 2 + chunk[name + 1]])
+        names.append(chunk[: end + 2 + chunk[end + 1]])
         if chunk[-2:] == _COMMIT:
             break
-        start = 0
     return Pattern(tuple(names))
 
 

@@ -12,7 +12,7 @@
 * **All others**: read the item, evaluate the write here, and commit it on the condition that the revision is unchanged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from attrs import evolve
@@ -34,7 +34,7 @@ from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, AddTo, Condition, Set
 from odm.protocol.limits import Limits, item_size
 from odm.protocol.predicates import ABSENT, EXISTS, every, has_tag, requires
-from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
+from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refused, Sleep, Transact, Update, Written
 
 BLIND_PART = 64
 """An update with values larger than 1/64 of the maximum size of an item is not written without a read.
@@ -100,8 +100,9 @@ def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]
         yield from until_answered(MutateRow(writer.table, Entry(row_key, mutations)), writer.retry)
         return Written()
     call = CheckAndMutateRow(writer.table, row_key, writer.form.owned.strange(request.tag), unmatched=mutations)
-    pauses = writer.retry.contention()
+    pauses: Iterator[Sleep] | None = None
     while (yield from until_answered(call, writer.retry)):
+        pauses = pauses or writer.retry.contention()
         rows = yield from read_many(writer.table, (row_key,), writer.retry)
         before = stored(rows.get(row_key), writer.form)
         if before is not None and before.item.get(TAG) != request.tag:

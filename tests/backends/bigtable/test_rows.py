@@ -199,7 +199,7 @@ SETS = st.sampled_from(["ab", "abc", "b", "ac"])
 @st.composite
 def usual_rows_of(draw: st.DrawFn) -> list[bytes]:
     """The chunks of rows of few sets of columns, with few timestamps."""
-    chunks = []
+    chunks, repeats = [], draw(st.booleans())
     for number in range(draw(st.integers(1, 5))):
         names, micros = draw(SETS), draw(MICROS)
         for at, name in enumerate(names):
@@ -207,8 +207,10 @@ def usual_rows_of(draw: st.DrawFn) -> list[bytes]:
             chunk.qualifier.value = name.encode()
             if draw(st.integers(0, 9)) == 0:
                 chunk.timestamp_micros = draw(MICROS)
+            if at == 0 or repeats:
+                chunk.row_key = b"row %d" % number
             if at == 0:
-                chunk.row_key, chunk.family_name.value = b"row %d" % number, "d"
+                chunk.family_name.value = "d"
             chunk.commit_row = at == len(names) - 1
             chunks.append(chunk.SerializeToString())
     return chunks
