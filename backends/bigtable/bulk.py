@@ -6,7 +6,6 @@ from itertools import accumulate, takewhile
 from typing import TypeVar
 
 from attrs import frozen
-from grpc import StatusCode
 
 from odm.backends.bigtable.errors import RETRIED, explain, is_throttled, passing, status, status_of, text_of, translate
 from odm.backends.bigtable.filters import Filter
@@ -110,11 +109,13 @@ def _undone(call: MutateRows, answer: Mutated | Exception, refusals: list[OdmErr
     again: dict[Entry, str] = {}
     for index, entry in enumerate(call.entries):
         given = mutated.answers.get(index)
+        if given is not None and not given.code:
+            continue
         if given is None:
             again[entry] = silence
         elif (code := status_of(given)) in RETRIED or is_throttled(code, given.message):
             again[entry] = given.message
-        elif code is not StatusCode.OK:
+        else:
             where = f", row {entry.key!r} (other rows of the batch may be written)"
             refusals.append(explain(code, given.message, call, where))
     return again
@@ -133,6 +134,8 @@ def leading(things: tuple[T, ...], size: Callable[[T], int], budget: int) -> tup
         size: returns the bytes of a thing.
         budget: the maximum total bytes.
     """
+    if sum(map(size, things)) <= budget:  # the usual case
+        return things
     totals = accumulate(map(size, things))
     return things[: max(1, sum(1 for _ in takewhile(lambda total: total <= budget, totals)))]
 

@@ -27,6 +27,10 @@ _CHECKED = RESPONSES["CheckAndMutateRow"].FromString
 _WRITTEN = RESPONSES["ReadModifyWriteRow"].FromString
 
 
+_DONE = Status(0)
+"""The status of nearly all entries."""
+
+
 class Collector(Protocol):
     """Collects the messages of one answer."""
 
@@ -48,7 +52,8 @@ class Answers:
     def feed(self, message: bytes) -> None:
         """Take the next message, a ``MutateRowsResponse``."""
         for entry in _STATUSES(message).entries:
-            self._answers[entry.index] = Status(entry.status.code, entry.status.message)
+            code = entry.status.code
+            self._answers[entry.index] = Status(code, entry.status.message) if code else _DONE
 
     def finish(self, failure: Exception | None = None) -> Mutated:
         """The answers up to the end of the stream, or up to the failure."""

@@ -5,6 +5,8 @@ keys it is the partition key. `odm.backends.bigtable.schema` checks that no two 
 """
 
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 from attrs import frozen
 
@@ -18,6 +20,11 @@ from odm.schema.row_keys import UNAMBIGUOUS
 
 MAX_ROW_KEY = 4096
 """The maximum bytes of a row key (google.bigtable.v2, data.proto: Row.key)."""
+
+
+_KEY: Final = partial(tuple.__new__, Key)
+_POSITION: Final = partial(tuple.__new__, Position)
+"""Make a Key and a Position of a tuple; a scan makes one of each per row, and calls of the classes take longer."""
 
 
 @frozen
@@ -50,7 +57,7 @@ class Layout:
         if self.hash_only:
             return lambda _: Position(Key(partition))
         start = len(partition) + len(self.join)
-        return lambda row_key: Position(Key(partition, row_key[start:]))
+        return lambda row_key: _POSITION((_KEY((partition, row_key[start:])), None))
 
     def range(self, partition: str, lo: str, hi: str | None) -> RowRange:
         """The rows of a partition whose sort key lies in ``[lo, hi)``; ``hi`` None is the partition's end.

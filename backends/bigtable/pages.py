@@ -100,7 +100,8 @@ class Items:
 
     def positions(self, kept: list[Row]) -> Sequence[Position]:
         """The positions, each made when it is accessed."""
-        return Lazy(kept, lambda row: self.at(row.text))
+        at = self.at
+        return Lazy(kept, lambda row: at(row.text))
 
 
 def passes(request: Query | Scan, item: Item) -> bool:

@@ -135,9 +135,9 @@ class Procedures:
             return (yield from self.batch_get(request.keys, owned.held))
         row_keys = tuple(map(self.layout.row_key, request.keys))
         others = yield from read_many(self.table, row_keys, self.retry, owned.unexpected(request.expected))
-        found = {}
-        if others:
-            found = yield from read_many(self.table, tuple(others), self.retry, owned.held)
+        if not others:
+            return (None,) * len(row_keys)
+        found = yield from read_many(self.table, tuple(others), self.retry, owned.held)
         return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
 
     def query(self, request: req.Query) -> Steps[req.Page]:

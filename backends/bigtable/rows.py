@@ -59,8 +59,10 @@ class RowMerger:
                     self._take(*_FIELDS(CellChunk.FromString(chunks[at])))
                     at += 1
                 else:
-                    self._begin_row(row.key)
-                    self._end_row(row)
+                    if not row.key or not self._follows(row.key):
+                        self._begin_row(row.key)  # raises
+                    self.rows.append(row)
+                    self._scanned = row.key
                     at += len(row.values)
         except DecodeError as fault:
             raise self._broken(f"a message that cannot be parsed ({fault})") from fault
@@ -143,13 +145,9 @@ class RowMerger:
         if not self._ready:
             raise self._broken("the row is committed inside a cell")
         columns = columns_of(tuple(self._columns))
-        self._end_row(Row.parted(self._key, columns, tuple(self._values), tuple(self._timestamps)))
+        self.rows.append(Row.parted(self._key, columns, tuple(self._values), tuple(self._timestamps)))
+        self._scanned = self._key
         self._drop()
-
-    def _end_row(self, row: Row) -> None:
-        self.rows.append(row)
-        self._scanned = row.key
-        self._key = b""
 
     def _reset(self, data: tuple[Any, ...]) -> None:
         if not self._key:

@@ -157,7 +157,7 @@ def check_strangers(
         raise
     skipped = set()
     for operation, item in zip(kept, found, strict=True):
-        if (stranger := context.stranger(targets[operation.key], item)) is None:
+        if item is None or (stranger := context.stranger(targets[operation.key], item)) is None:
             continue
         if isinstance(operation, req.Put) or context.living(item) is not None:
             raise stranger
