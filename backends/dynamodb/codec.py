@@ -7,14 +7,14 @@ only when code accesses them.
 
 from collections.abc import Collection, Iterable
 from decimal import Decimal
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final
 
 from pydantic_core import from_json
 
 from odm.backends.dynamodb.attributes import Attribute, Attributes, from_attribute
 from odm.backends.dynamodb.described import native_text, native_value
-from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.schema import Layout, start_of
 from odm.backends.dynamodb.wire import AttributesText, text_of
 from odm.codec import Draft, EntityCodec
 from odm.codec.drafts import Drafts
@@ -85,12 +85,9 @@ def write_item(codec: EntityCodec, entity: Any) -> Item:
     return codec.draft(entity, _DRAFTS)
 
 
-def _most(text: str) -> int:
-    """The maximum size of an item in bytes: its text contains every byte of its names and values."""
-    return len(text) if text.isascii() else len(text.encode())
-
-
-_DRAFTS: Final = Drafts(partial(TextWrites, _SPELLING, _most), read_text)
+# The text of an item contains every byte of its names and values. Encoding it raises if UTF-8 has no form for it.
+_MOST: Final = "len(made) if made.isascii() else len(made.encode())"
+_DRAFTS: Final = Drafts(partial(TextWrites, _SPELLING, f"made, {_MOST}"), read_text)
 
 
 def write_put(layout: Layout, put: Put) -> Attributes:
@@ -114,18 +111,16 @@ def put_values(layout: Layout, put: Put) -> dict[str, Value]:
 
 def _key_texts(layout: Layout, put: Put) -> str:
     """The JSON text of the key attributes, each followed by a comma."""
-    texts = [f"{_start(name)}{quoted(text)}}}," for name, text in zip(layout.keys, put.key, strict=False)]
+    starts = layout.starts
+    partition, sort = put.key
+    text = f"{starts[0]}{quoted(partition)}}},"
+    if len(starts) > 1:
+        text = f"{text}{starts[1]}{quoted(sort)}}},"
     for index, key in put.entries.items():
-        for name, text in zip(layout.indexes[index], key, strict=True):
+        for name, part in zip(layout.indexes[index], key, strict=True):
             if name not in layout.keys:  # the partition key of a local index is that of the table
-                texts.append(f"{_start(name)}{quoted(text)}}},")
-    return "".join(texts)
-
-
-@cache
-def _start(name: str) -> str:
-    """The JSON text in front of a key attribute's value."""
-    return f'{quoted(name)}:{{"S":'
+                text += f"{start_of(name)}{quoted(part)}}},"
+    return text
 
 
 def read_item(layout: Layout, attributes: Attributes) -> dict[str, Value]:

@@ -6,6 +6,7 @@ local index has only ``<index>sk``; its partition key is that of the table.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from attrs import Factory, field, frozen
@@ -15,11 +16,18 @@ from odm.backends.dynamodb.described import Described
 from odm.backends.dynamodb.loading import AttributesItem, AttributesItems, DescribedItem, DescribedItems, Loader
 from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Options, Provisioned, Stream
 from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem, NativeItems
+from odm.codec.writers import quoted
 from odm.errors import BadValue, SchemaError
 from odm.keys import Kind
 from odm.schema.checks import NAMES, is_index_name, is_name
 from odm.schema.described import names_of
 from odm.schema.model import Schema, flat
+
+
+@cache
+def start_of(name: str) -> str:
+    """The JSON text in front of the value of a key attribute that is text."""
+    return f'{quoted(name)}:{{"S":'
 
 
 @frozen
@@ -42,6 +50,7 @@ class Layout:
         described: how items are stored, in a table whose items have the form of other programs.
         held: the attributes that each existing index holds besides keys (None: all), known once it is described.
         hidden: all key attributes, of the table and of its indexes; they are not part of an item.
+        starts: the JSON texts in front of the values of ``keys``.
     """
 
     table: str
@@ -62,6 +71,10 @@ class Layout:
         init=False,
         repr=False,
         default=Factory(lambda self: frozenset(self.keys).union(*self.indexes.values()), takes_self=True),
+    )
+
+    starts: tuple[str, ...] = field(
+        init=False, repr=False, eq=False, default=Factory(lambda self: tuple(map(start_of, self.keys)), takes_self=True)
     )
 
     @property

@@ -84,7 +84,8 @@ def text_of(value: Any) -> str:
     if kind is dict:
         return f"{{{','.join([f'{quoted(name)}:{text_of(part)}' for name, part in value.items()])}}}"
     if kind is AttributesText:
-        return str(value.text)
+        text: str = value.text
+        return text
     if kind is list:
         return f"[{','.join(map(text_of, value))}]"
     if kind is bool:

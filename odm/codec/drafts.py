@@ -19,7 +19,7 @@ class Drafts(Generic[F]):
     """How a backend encodes items to write; see `EntityCodec.draft`.
 
     Attributes:
-        emitter: of an entity's record, marks and TTL field; its source names ``most``, see `Draft`.
+        emitter: of an entity's record, marks and TTL field; its function returns the form and ``most`` of a `Draft`.
         read: decodes a form.
     """
 

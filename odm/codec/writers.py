@@ -61,9 +61,10 @@ class Spelling:
 def decimal_digits(value: Decimal) -> str:
     """The digits of the stored number of a Decimal."""
     text = str(value)
-    # Short, without exponent and without trailing zeros: already canonical.
-    if "." in text and text[-1] != "0" and len(text) <= DIGITS and "E" not in text:
-        return text
+    # Short and without exponent: canonical without its trailing zeros.
+    if "." in text and len(text) <= DIGITS and "E" not in text:
+        digits = text.rstrip("0").rstrip(".")
+        return digits if digits != "-0" else "0"
     return str(canonical_decimal(value))
 
 
@@ -108,17 +109,22 @@ class TextWrites(Writes):
 
     Args:
         spelling: of the values.
-        most: the maximum size of the item in bytes, from its text.
+        result: the expressions for the form of a `Draft` and its maximum size; the text is in ``made``.
         entity: its record, marks and TTL field.
     """
 
-    def __init__(self, spelling: Spelling, most: Callable[[str], int], *entity: Any) -> None:
+    def __init__(self, spelling: Spelling, result: str, *entity: Any) -> None:
         named = {"decimal_digits": decimal_digits, "utc": _utc, "other": spelling.any, "quoted": quoted}
-        super().__init__({**named, "most": most}, *entity)
+        super().__init__(named, *entity)
         self._spelling = spelling
+        self._result = result
         self._numbers = WriteTable(_NUMBERS, "{0}", spelling.any)
         self._texts = WriteTable({}, "quoted({0})", spelling.any)
         self._others = WriteTable({}, "other({0})", spelling.any)
+
+    @property
+    def result(self) -> str:
+        return self._result
 
     def body(self, fields: Sequence[RecordField], *, entity: bool) -> list[str]:
         lines, whole = [], ""
@@ -188,7 +194,7 @@ class TextWrites(Writes):
         match type_:
             case ListType():
                 part, around = self._part(type_.item, item), spelling.list
-                texts = f"map(quoted, {var})" if type_.item == STR else f"[{part.text} for {item} in {var}]"
+                texts = f"[{part.text} for {item} in {var}]"
                 between = part.around
             case DictType() if type_.key == STR:
                 part, around = self._part(type_.item, item), spelling.map

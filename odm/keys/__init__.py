@@ -18,7 +18,7 @@ from odm.keys.shards import (
     suffixes_read,
 )
 from odm.keys.spans import Op, Span, next_prefix
-from odm.keys.template import Template, compile_several, compile_template, compile_verbatim
+from odm.keys.template import Template, compile_several, compile_template, compile_verbatim, pair_encoder
 from odm.keys.verbatim import Form, Kind, VerbatimKey, number_of, number_text
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "next_prefix",
     "number_of",
     "number_text",
+    "pair_encoder",
     "random_suffix",
     "sharded",
     "suffix_of",

@@ -10,7 +10,7 @@ keys; keys sort as the tuples of values; the keys that share leading components 
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from attrs import frozen
 from pydantic.fields import FieldInfo
@@ -23,6 +23,8 @@ from odm.keys.spans import Op, Span, around, bounded, next_prefix
 from odm.keys.text import StrKey, finds_to_escape
 from odm.keys.times import TimeKey
 from odm.keys.verbatim import Form, Kind, VerbatimKey
+
+P = TypeVar("P", bound=tuple[str, str])
 
 _FLIPPED: dict[Op, Op] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "prefix": "prefix"}
 
@@ -78,6 +80,39 @@ def compile_verbatim(
         return Template(text, owner, parse_verbatim(text, fields, forms), verbatim=True)
     except Refused as fault:
         raise SchemaError(f"{owner}: key template {text!r}: {fault}") from None
+
+
+def pair_encoder(
+    partition: "Template", sort: "Template | None", pair: type[P], apart: Callable[[Mapping[str, Any]], P | None]
+) -> Callable[[Mapping[str, Any]], P | None]:
+    """Makes both parts of a key in one go; generated, because every write and most reads of an item call it.
+
+    Args:
+        partition: the template of the first part.
+        sort: the template of the second part; None: it is "".
+        pair: the class of the key.
+        apart: makes the key by `Template.encode` of each; called if a value is None or cannot be used in a key.
+    """
+    names: dict[str, Any] = {"apart": apart, "new": tuple.__new__, "pair": pair}
+    lines, first = partition._statements(names, "apart(values)")
+    more, second = ([], "''") if sort is None else sort._statements(names, "apart(values)")
+    return _compiled([*lines, *more], f"new(pair, ({first}, {second}))", "return apart(values)", names)
+
+
+def _compiled(
+    lines: Sequence[str], made: str, refused: str, names: dict[str, Any]
+) -> Callable[[Mapping[str, Any]], Any]:
+    """A function of field values: runs the statements and returns what is made, or refuses a value."""
+    names |= {"Refused": Refused, "finds": finds_to_escape}
+    body = [
+        "try:",
+        *(f"    {line}" for line in (*lines, f"return {made}")),
+        "except Refused:",
+        f"    {refused}",
+        "    raise",
+    ]
+    exec("\n    ".join(["def encode(values):", *body]), names)  # made here, of reprs and names of its own
+    return cast("Callable[[Mapping[str, Any]], Any]", names["encode"])
 
 
 @frozen(slots=False)
@@ -139,29 +174,34 @@ class Template:
         Raises:
             KeyValueError: a value cannot be used in a key.
         """
-        lines, text = [], ""
-        names: dict[str, Any] = {"Refused": Refused, "refuse": self._refuse, "finds": finds_to_escape}
-        for at, part in enumerate(self.parts):
-            if isinstance(part, Slot):
-                names[f"write{at}"] = part.type.encode
-                lines.append(f"        if (value := values[{part.name!r}]) is None: return None")
-                lines.append(f"        text{at} = {_PLAIN_TEXT if type(part.type) is StrKey else ''}write{at}(value)")
-            text += f"{{text{at}}}" if isinstance(part, Slot) else part.text  # which has no braces
-        body = [
-            "    try:",
-            *lines,
-            f"        return f{text!r}",
-            "    except Refused:",
-            "        refuse(values)",
-            "        raise",
-        ]
-        exec("\n".join(["def encode(values):", *body]), names)  # made here, of reprs and names of its own
-        return cast("Callable[[Mapping[str, Any]], str | None]", names["encode"])
 
-    def _refuse(self, values: Mapping[str, Any]) -> None:
-        """Raise the KeyValueError that names the value which cannot be used in a key."""
-        for slot in self.slots:
-            self._write(slot, values[slot.name])
+        def refused(values: Mapping[str, Any]) -> None:
+            """Raise the KeyValueError that names the value which cannot be used in a key."""
+            for slot in self.slots:
+                self._write(slot, values[slot.name])
+
+        names: dict[str, Any] = {"refused": refused}
+        lines, text = self._statements(names, "None")
+        return _compiled(lines, text, "refused(values)", names)
+
+    def _statements(self, names: dict[str, Any], empty: str) -> tuple[list[str], str]:
+        """Statements that write the slots, and the expression for the key.
+
+        Args:
+            names: receives what they name.
+            empty: the expression to return if a value is None.
+        """
+        lines, text = [], ""
+        for part in self.parts:
+            if isinstance(part, Literal):
+                text += part.text  # which has no braces
+                continue
+            at = len(names)
+            names[f"write{at}"] = part.type.encode
+            lines.append(f"if (value := values[{part.name!r}]) is None: return {empty}")
+            lines.append(f"text{at} = {_PLAIN_TEXT if type(part.type) is StrKey else ''}write{at}(value)")
+            text += f"{{text{at}}}"
+        return lines, f"f{text!r}"
 
     def read(self, text: str) -> dict[str, Any] | None:
         """The stored values of the fields that a key as it is contains; None if it is not a key of this template."""

@@ -1,7 +1,8 @@
 """A compiled entity: its keys, its access patterns, and the fields with a role, as frozen values."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
+from functools import cached_property
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -13,7 +14,7 @@ from odm.entities.companions import BaseCompanion
 from odm.errors import BadValue, KeyValueError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths
-from odm.keys import Shards, Template, random_suffix, suffix_of
+from odm.keys import Shards, Template, pair_encoder, random_suffix, suffix_of
 from odm.keys.base import Descending
 
 FieldValue: TypeAlias = Any
@@ -30,7 +31,7 @@ class Key(NamedTuple):
     sort: str = ""
 
 
-@frozen
+@frozen(slots=False)
 class PatternSchema:
     """One way to query the items of an entity: its primary key or an access pattern.
 
@@ -66,6 +67,11 @@ class PatternSchema:
     full_name: str = field(
         init=False, repr=False, eq=False, default=Factory(lambda self: f"{self.entity}.{self.name}", takes_self=True)
     )
+
+    @cached_property
+    def of_values(self) -> Callable[[Values], Key | None]:
+        """As `key`, without a shard."""
+        return pair_encoder(self.partition, self.sort, Key, self._of_templates)
 
     def _fields(self) -> tuple[str, ...]:
         sort = self.sort.fields if self.sort is not None else ()
@@ -113,11 +119,15 @@ class PatternSchema:
         Raises:
             KeyValueError: a value cannot be used in a key.
         """
+        key = self.of_values(values)
+        if key is None or self.shards is None:
+            return key
+        return Key(key.partition + self._suffix(self.shards, values, random), key.sort)
+
+    def _of_templates(self, values: Values) -> Key | None:
         partition = self.partition.encode(values)
         sort = "" if self.sort is None else self.sort.encode(values)
-        if partition is None or sort is None:
-            return None
-        return Key(partition if self.shards is None else partition + self._suffix(self.shards, values, random), sort)
+        return None if partition is None or sort is None else Key(partition, sort)
 
     def _suffix(self, shards: Shards, values: Values, random: Random | None) -> str:
         if self.hashed is not None:
@@ -260,7 +270,8 @@ class EntitySchema:
         Raises:
             KeyValueError: a value is None or cannot stand in a key.
         """
-        key = self.primary.key(values)
+        primary = self.primary
+        key = primary.of_values(values) if primary.shards is None else primary.key(values)
         if key is None:
             empty = [field for field in self.primary.fields if values.get(field) is None]
             raise KeyValueError(f"{self.name}.{empty[0]} is None, but it is part of the primary key: give it a value")

@@ -16,6 +16,9 @@ from pydantic import BaseModel, Field, TypeAdapter
 from odm.backends.dynamodb.codec import read_text, to_attribute, write_item
 from odm.backends.dynamodb.wire import text_of
 from odm.codec import Draft, EntityCodec, compile_codec
+from odm.codec.faults import Unfit
+from odm.codec.numbers import canonical_decimal
+from odm.codec.writers import decimal_digits
 from odm.entities.markers import TTL, Stored
 from odm.errors import BadValue
 from odm.expressions.nodes import Item
@@ -159,6 +162,18 @@ def test_numbers_are_written_canonical(digits: str) -> None:
     else:
         check_written(ODD, entity)
         assert isinstance(write_item(ODD, entity), Draft)
+
+
+@settings(max_examples=times(200, 2000))
+@given(st.decimals(allow_nan=False, allow_infinity=False) | st.decimals(-1000, 1000, places=3))
+def test_the_digits_of_a_decimal_are_those_of_its_canonical_form(number: Decimal) -> None:
+    try:
+        canonical = str(canonical_decimal(number))
+    except Unfit:
+        with pytest.raises(Unfit):
+            decimal_digits(number)
+    else:
+        assert decimal_digits(number) == canonical
 
 
 def test_half_of_a_surrogate_pair_is_refused() -> None:
