@@ -15,13 +15,17 @@ Bytes are immutable and each read decodes them again, so changing a returned obj
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from types import NoneType
 from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from odm.codec import TAG, VERSION
+from odm.codec import TAG, VERSION, Draft, EntityCodec
+from odm.codec.drafts import Drafts
+from odm.codec.emitter import Unsupported
 from odm.codec.texts import HEAD
+from odm.codec.writers import Spelling, TextWrites, decimal_digits
 from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import Item, Value
 
@@ -30,16 +34,21 @@ _DAMAGE: Final = (ValueError, ArithmeticError, LookupError, TypeError, Attribute
 
 _PLAIN: Final = frozenset({str, int, bool, NoneType})
 _SETS: Final = "_s"
+_MOST: Final = 2
+"""With quotes and commas, names and values have more than half of the bytes that DynamoDB counts for them."""
 _FLOAT_TEXT: Final = 16
 """A Decimal whose text is no longer than this has at most 15 digits, which a float preserves (C: DBL_DIG)."""
 
 
 def encode(item: Item) -> bytes:
-    """Encode an item.
+    """Encode an item; one of `write_item` is encoded already.
 
     Raises:
         BadValue: the item contains a value that cannot be stored.
     """
+    if type(item) is Draft:
+        data: bytes = item.form
+        return data
     written: Any = {**item}
     if VERSION in item or next(iter(item), TAG) != TAG:
         written = {**{name: item[name] for name in HEAD if name in item}, **item}
@@ -66,8 +75,9 @@ def decode(data: bytes) -> dict[str, Value]:
             return _with_tags(*stored)
         sets = stored.pop(_SETS, ())
         for name, value in stored.items():
-            if type(value) not in _PLAIN:
-                stored[name] = _read(value)
+            kind = type(value)
+            if kind not in _PLAIN:
+                stored[name] = Decimal(repr(value)) if kind is float else _read(value)
         for name in sets:
             stored[name] = frozenset(stored[name])
     except _DAMAGE as error:
@@ -83,8 +93,57 @@ def _with_tags(item: dict[str, Value], tagged: list[str]) -> dict[str, Value]:
     return item
 
 
-class _Unwritable(Exception):
+class _Unwritable(Unsupported):
     """JSON has no type for a value."""
+
+
+def write_item(codec: EntityCodec, entity: Any) -> Item:
+    """The item of an entity: as its bytes in the usual case, otherwise as `EntityCodec.encode` returns it.
+
+    Raises:
+        BadValue: as `EntityCodec.encode`.
+    """
+    return codec.draft(entity, _DRAFTS)
+
+
+def _digits(number: Decimal) -> str:
+    """The JSON number of a Decimal; raises `_Unwritable` if a float does not show the same digits."""
+    digits = decimal_digits(number)
+    if len(digits) > _FLOAT_TEXT and not digits.lstrip("-").isdigit():
+        _float(Decimal(digits))
+    return digits
+
+
+def _other(value: Value) -> str:
+    """The JSON text of None, a bool or a Decimal; raises `_Unwritable` for other values."""
+    if type(value) is Decimal:
+        return _digits(value)
+    if value is None or type(value) is bool:
+        return _CONSTANTS[value]
+    raise _Unwritable
+
+
+_CONSTANTS: Final = {None: "null", True: "true", False: "false"}
+_LIST: Final = ("[", "]")
+_SPELLING: Final = Spelling(
+    text=("", ""),
+    number=("", ""),
+    list=_LIST,
+    map=("{", "}"),
+    texts=_LIST,
+    numbers=_LIST,
+    other=_other,
+    quote="",
+    decimal=_digits,
+    sets=_SETS,
+)
+_DRAFTS: Final = Drafts(partial(TextWrites, _SPELLING, f"(form := made.encode()), {_MOST} * len(form)"), decode)
+
+
+def drafted(item: dict[str, Value]) -> Draft[bytes]:
+    """The item with its bytes. Raises as `encode`."""
+    data = encode(item)
+    return Draft(data, _MOST * len(data), decode, item, item)
 
 
 def _write_plainly(written: dict[str, Any], item: Item) -> None:
@@ -98,7 +157,7 @@ def _write_plainly(written: dict[str, Any], item: Item) -> None:
             sets.append(name)
             written[name] = _written(list(value))
         else:
-            written[name] = _written(value)
+            written[name] = _float(value) if kind is Decimal else _written(value)
     if _SETS in item:
         raise _Unwritable
     if sets:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from odm.backends.local.clients import turns_of
+from odm.backends.local.codec import write_item
 from odm.backends.local.errors import FILE_ERRORS, translated
 from odm.backends.local.fault_connection import FaultConnection
 from odm.backends.local.faults import Faults
@@ -26,7 +27,10 @@ from odm.backends.local.requests import PAGE_BYTES, Engine
 from odm.backends.local.storage import Storage
 from odm.backends.local.units import Measured, measured
 from odm.backends.local.upkeep import Compaction, compact, copy
+from odm.codec import EntityCodec
+from odm.entities.entity import Entity
 from odm.errors import BackendError, BadValue
+from odm.expressions.nodes import Item
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Backend, Connection, ForwardingConnection, NativeGen, RetryPolicy
 from odm.protocol.limits import Limits
@@ -75,6 +79,9 @@ class LocalConnection(Connection[Request]):
             return (yield request)
         except FILE_ERRORS as error:
             raise translated(error, self._path) from error
+
+    def encode(self, codec: EntityCodec, entity: Entity) -> Item:
+        return write_item(codec, entity)
 
     def with_retry_policy(self, policy: RetryPolicy) -> "LocalConnection":
         """This connection: without a network, timeouts and retries have no effect."""

@@ -6,22 +6,23 @@ DynamoDB counts them, so that a long query streams. The engine reads one more ro
 page follows.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, assert_never
 
 from attrs import Factory, evolve, frozen
+from pydantic_core import to_json
 
-from odm.backends.local.codec import decode, encode
+from odm.backends.local.codec import decode, drafted, encode
 from odm.backends.local.storage import Change, Record, Row, Rows, Storage, View, not_created, position_of
-from odm.codec import ItemText, ItemTexts, Lazy, TextLoader, tag_of
+from odm.codec import TAG, ItemText, ItemTexts, Lazy, TextLoader, tag_of
 from odm.errors import BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.protocol import requests as req
-from odm.protocol.apply_update import apply_update
-from odm.protocol.limits import Local, check_transaction, stored_size
+from odm.protocol.apply_update import new_entries, new_item
+from odm.protocol.limits import Limits, Local, check_item, check_transaction, item_size, size_at_most, stored_size
 from odm.schema.entity import Key
 
 PAGE_BYTES: Final = 1 << 20
@@ -132,14 +133,21 @@ class Engine:
         changes = [one for one in judged if isinstance(one, Change)]
         if len(changes) < len(judged):
             return req.Refusals(tuple(None if isinstance(one, Change) else one for one in judged))
-        size = sum(
-            stored_size(change.item, change.key, change.new.entries, self.local)
-            for change in changes
-            if change.item is not None and change.new is not None
-        )
-        check_transaction(len(changes), size, request.limits)
+        self._check_size(changes, request.limits)
         view.apply(changes)
         return req.Written()
+
+    def _check_size(self, changes: Sequence[Change], limits: Limits) -> None:
+        """Raise ItemTooLarge for a transaction whose new items are too large together."""
+        items = [
+            (change.item, stored_size({}, change.key, change.new.entries, self.local))
+            for change in changes
+            if change.item is not None and change.new is not None
+        ]
+        size, most = sum(size_at_most(item) + keys for item, keys in items), limits.transaction_bytes
+        if most is not None and size > most:
+            size = sum(item_size(item) + keys for item, keys in items)  # decodes every draft, so only near the limit
+        check_transaction(len(changes), size, limits)
 
     def _verdict(self, view: View, operation: req.Operation) -> Change | req.Refused | BadValue:
         try:
@@ -158,7 +166,7 @@ class Engine:
         """The change that a write makes, or its refusal. Changes nothing; to apply the change later cannot fail."""
         key = request.key
         guard = None if isinstance(request, req.Update) else request.tag
-        if guard is not None and old is not None and tag_of(old.data) != guard:
+        if guard is not None and old is not None and not _has_tag(old.data, guard):
             return req.Refused(decode(old.data))
         keeps = isinstance(request, req.Put) and request.known is not None
         looks = request.condition is not None or isinstance(request, req.Update) or keeps
@@ -188,9 +196,22 @@ class Engine:
 
 
 def _updated(request: req.Update, old: Record | None, before: Item | None, local: Local) -> Change:
-    after, kept = apply_update(request, before, old.entries if old is not None else {}, local)
+    after = new_item(request, before)
+    kept = new_entries(request, old.entries if old is not None else {})
+    draft = drafted(after)  # its size is known from its bytes, without a walk through the item
+    check_item(draft, request.key, kept, limits=request.limits, local=local)
     returned = {"none": None, "old": before, "new": after}[request.returning]
-    return Change(request.key, old, Record(encode(after), kept), after, req.Written(returned))
+    return Change(request.key, old, Record(draft.form, kept), draft, req.Written(returned))
+
+
+@lru_cache(maxsize=1024)
+def _start_of(tag: str) -> bytes:
+    """The start of the bytes of most items with a tag."""
+    return to_json({TAG: tag})[:-1]
+
+
+def _has_tag(data: bytes, tag: str) -> bool:
+    return data.startswith(_start_of(tag)) or tag_of(data) == tag
 
 
 def read_size(engine: Engine, request: req.Query | req.Scan, row: Row) -> int:

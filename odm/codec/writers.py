@@ -12,18 +12,28 @@ from odm.codec.attributes import TTL_ATTRIBUTE
 from odm.codec.choices import LiteralType
 from odm.codec.containers import DictType, ListType, SetType
 from odm.codec.depth import LEVELS
-from odm.codec.emitter import DATETIME_TEXT, FOUR_DIGITS, IS_DATETIME, IS_INT, Writes, WriteTable
+from odm.codec.emitter import DATETIME_TEXT, FOUR_DIGITS, IS_DATETIME, IS_INT, Unsupported, Writes, WriteTable
 from odm.codec.moments import DATETIME, in_utc
 from odm.codec.numbers import DIGITS, canonical_decimal
 from odm.codec.proofs import levels_of
 from odm.codec.records import RecordField, RecordType
 from odm.codec.scalars import BOOL, DECIMAL, INT, STR
-from odm.codec.stored import NUMBER, TEXT, StoredType
+from odm.codec.stored import BINARY, NUMBER, SET, TEXT, StoredType
 from odm.codec.unions import NullableType
-from odm.expressions.nodes import Value
+from odm.expressions.nodes import Number, Value
 
 quoted: Final[Callable[[str], str]] = json.encoder.encode_basestring
 """The JSON text of a str, which escapes only what JSON requires; raises TypeError for any other type."""
+
+
+def decimal_digits(value: Decimal) -> str:
+    """The digits of the stored number of a Decimal."""
+    text = str(value)
+    # Short and without exponent: canonical without its trailing zeros.
+    if "." in text and len(text) <= DIGITS and "E" not in text:
+        digits = text.rstrip("0").rstrip(".")
+        return digits if digits != "-0" else "0"
+    return str(canonical_decimal(value))
 
 
 @frozen(eq=False)
@@ -34,8 +44,12 @@ class Spelling:
         text: around the JSON text of a str.
         number: around digits.
         list, map: around the parts, which are separated by commas.
-        texts, numbers: around the members of a set, which are sorted, quoted and separated by commas.
+        texts, numbers: around the members of a set, which are sorted and separated by commas.
         other: writes a stored value of any other kind.
+        quote: around the digits of each member of a set of numbers.
+        decimal: the digits of a Decimal; raises if they cannot be spelt.
+        sets: the name of a last attribute, which lists the names of the attributes that are sets; "": they need no
+            list. With a list, entities with sets inside other values, or with bytes, are not written by generated code.
     """
 
     text: tuple[str, str]
@@ -45,6 +59,13 @@ class Spelling:
     texts: tuple[str, str]
     numbers: tuple[str, str]
     other: Callable[[Value], str]
+    quote: str = '"'
+    decimal: Callable[[Decimal], str] = decimal_digits
+    sets: str = ""
+
+    def digits(self, value: Number) -> str:
+        """The digits of a stored number."""
+        return str(value) if type(value) is int else self.decimal(Decimal(value))
 
     def any(self, value: Value) -> str:
         """The text of any stored value."""
@@ -58,16 +79,6 @@ class Spelling:
         return ",".join(map(self.any, value)).join(self.list) if kind is list else self.other(value)
 
 
-def decimal_digits(value: Decimal) -> str:
-    """The digits of the stored number of a Decimal."""
-    text = str(value)
-    # Short and without exponent: canonical without its trailing zeros.
-    if "." in text and len(text) <= DIGITS and "E" not in text:
-        digits = text.rstrip("0").rstrip(".")
-        return digits if digits != "-0" else "0"
-    return str(canonical_decimal(value))
-
-
 def _utc(value: datetime) -> datetime:
     """The same instant in UTC; raises if the year has fewer than four digits."""
     if value.year < FOUR_DIGITS:
@@ -77,7 +88,7 @@ def _utc(value: datetime) -> datetime:
 
 _NUMBERS: Final[Mapping[StoredType, tuple[str, str]]] = {
     INT: (IS_INT, "{0}"),
-    DECIMAL: ("type({0}) is Decimal", "decimal_digits({0})"),
+    DECIMAL: ("type({0}) is Decimal", "decimal({0})"),
 }
 """The usual values of number types, and their digits."""
 
@@ -114,11 +125,11 @@ class TextWrites(Writes):
     """
 
     def __init__(self, spelling: Spelling, result: str, *entity: Any) -> None:
-        named = {"decimal_digits": decimal_digits, "utc": _utc, "other": spelling.any, "quoted": quoted}
-        super().__init__(named, *entity)
+        named = {"decimal": spelling.decimal, "digits": spelling.digits, "other": spelling.any, "quoted": quoted}
+        super().__init__({**named, "utc": _utc}, *entity)
         self._spelling = spelling
         self._result = result
-        self._numbers = WriteTable(_NUMBERS, "{0}", spelling.any)
+        self._numbers = WriteTable(_NUMBERS, "digits({0})", spelling.any)
         self._texts = WriteTable({}, "quoted({0})", spelling.any)
         self._others = WriteTable({}, "other({0})", spelling.any)
 
@@ -129,7 +140,7 @@ class TextWrites(Writes):
     def body(self, fields: Sequence[RecordField], *, entity: bool) -> list[str]:
         lines, whole = [], ""
         for at, field in enumerate(fields):
-            statements, text = self._field(field, f"f{at}")
+            statements, text = self._field(field, f"f{at}", entity=entity)
             lines += statements
             whole += text
         if not entity:  # every field's text begins with a comma
@@ -140,11 +151,28 @@ class TextWrites(Writes):
             expiry = _f_string(_literal(f",{quoted(TTL_ATTRIBUTE)}:") + seconds)
             lines.append(f"expiry = {expiry} if {self.expiry} is not None else ''")
             whole += "{expiry}"
+        if self._spelling.sets and (listed := self._listed(fields)):
+            lines += listed
+            whole += "{sets}"
         head = ",".join(f"{quoted(name)}:{self._spelling.any(value)}" for name, value in self.marks.items())
         text = f"{_literal('{' + head)}{whole}{_literal('}')}"
         return [*lines, f"made = {_f_string(text)}"]
 
-    def _field(self, field: RecordField, var: str) -> tuple[list[str], str]:
+    def _listed(self, fields: Sequence[RecordField]) -> list[str]:
+        """Statements that make ``sets``: the attribute that lists those that are sets, or ""; none without sets."""
+        name = self._spelling.sets
+        if any(field.stored == name for field in fields):
+            raise Unsupported
+        named = [
+            f"({self.name(quoted(field.stored))}, {self.is_stored(field, f'f{at}')}), "
+            for at, field in enumerate(fields)
+            if field.is_set
+        ]
+        start, end = map(self.name, (f",{quoted(name)}:[", "]"))
+        there = f"sets = ','.join([name for name, there in ({''.join(named)}) if there])"
+        return [there, f"if sets: sets = {start} + sets + {end}"] if named else []
+
+    def _field(self, field: RecordField, var: str, *, entity: bool) -> tuple[list[str], str]:
         """Statements, and the part of the f-string for a field: a comma, its name and its value."""
         stored, type_, absent = self.is_stored(field, var), field.type, "''"
         name = _literal(f",{quoted(field.stored)}:")
@@ -160,7 +188,8 @@ class TextWrites(Writes):
         elif levels_of(type_) >= LEVELS:
             text = f"{name}{{other(shallow({self.name(type_.dump)}({var})))}}"
         else:
-            text = name + self._part(type_, var).embedded
+            part = self._collection(type_, var) if entity and field.is_set else self._part(type_, var)
+            text = name + part.embedded
         if not stored:
             return lines, text
         return [*lines, f"{var}t = {_f_string(text)} if {stored} else {absent}"], f"{{{var}t}}"
@@ -185,7 +214,16 @@ class TextWrites(Writes):
                 return _Part(self.either(self._numbers, type_, var), self._spelling.number, is_text=False)
             case _ if type_.kinds == TEXT:
                 return _Part(self.either(self._texts, type_, var), self._spelling.text)
-        return _Part(self.either(self._others, type_, var, *self._several(type_, var)))
+            case _ if self._spelling.sets and type_.kinds <= BINARY | SET:
+                raise Unsupported
+        return self._collection(type_, var)
+
+    def _collection(self, type_: StoredType, var: str) -> _Part:
+        """The same of a value with parts, or of any other value."""
+        usual, text = self._several(type_, var)
+        if self._spelling.sets and type_.kinds == SET and not usual:
+            raise Unsupported
+        return _Part(self.either(self._others, type_, var, usual, text))
 
     def _several(self, type_: StoredType, var: str) -> tuple[str, str]:
         """The condition for a usual value with parts, which is not empty, and its text; or none."""
@@ -203,7 +241,8 @@ class TextWrites(Writes):
                 usual, between = f"{usual} and {self.name('')} not in {var}", ("", part.around[1])
             case SetType() if type_.item == STR or type_.item in _NUMBERS:
                 texts = f"[{self._part(type_.item, item).text} for {item} in sorted({var})]"  # one value, one text
-                around, between = (spelling.texts, ("", "")) if type_.item == STR else (spelling.numbers, ('"', '"'))
+                quotes = spelling.quote, spelling.quote
+                around, between = (spelling.texts, ("", "")) if type_.item == STR else (spelling.numbers, quotes)
             case _:
                 return "", ""
         start, end = between

@@ -65,6 +65,10 @@ _ORDERED: Final[frozenset[Kind]] = frozenset({"number", "string", "bytes"})
 _ORDERINGS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 _EXACT: Final = Context(prec=38, traps=[Inexact])
+_SAFE: Final = 10**38
+"""Smaller whole numbers have at most 38 digits."""
+_WHOLE: Final = frozenset({str, int, bool, type(None), Decimal, bytes, frozenset})
+"""The types of values that cannot be changed, so that a copy may share them."""
 _MOST: Final = 125
 _LEAST: Final = -130
 
@@ -93,8 +97,9 @@ def apply(actions: Sequence[Action], item: Item) -> dict[str, Value]:
         BadValue: the parent of a path is not there or of another type, the attribute has a type that the action
              cannot change, or a number leaves the range of 38 digits and 1E-130 to 9.99E+125.
     """
-    new: dict[str, Value] = {name: _copied(value) for name, value in item.items()}
-    results = [(action.path, _result(action, item)) for action in sorted(actions, key=_place)]
+    new: dict[str, Value] = {name: v if type(v) in _WHOLE else _copied(v) for name, v in item.items()}
+    ordered = sorted(actions, key=_place) if len(actions) > 1 else actions
+    results = [(action.path, _result(action, item)) for action in ordered]
     for path, value in results:
         parent = _parent(path, new)
         if value is not _ABSENT:
@@ -232,7 +237,7 @@ def _contains(value: Value, element: Value) -> bool:
 
 
 def _place(action: Action) -> tuple[tuple[bool, str | int], ...]:
-    return tuple((isinstance(segment, int), segment) for segment in action.path.segments)
+    return tuple([(isinstance(segment, int), segment) for segment in action.path.segments])
 
 
 def _result(action: Action, item: Item) -> Value:
@@ -279,6 +284,8 @@ def _members(old: Value, members: frozenset[Value], path: Path) -> frozenset[Val
 
 
 def _sum(number: Number, by: Number, path: Path) -> Number:
+    if type(number) is type(by) is int and -_SAFE < number + by < _SAFE:
+        return number + by
     try:
         total = _EXACT.add(Decimal(number), Decimal(by))
     except Inexact:
@@ -291,6 +298,8 @@ def _sum(number: Number, by: Number, path: Path) -> Number:
 
 
 def _parent(path: Path, item: Item) -> Any:
+    if len(path.segments) == 1:
+        return item
     parent = _find(path.segments[:-1], item)
     if isinstance(parent, list if isinstance(path.segments[-1], int) else dict):
         return parent
@@ -314,8 +323,9 @@ def _erase(parent: Any, segment: str | int) -> None:
 
 
 def _copied(value: Value) -> Value:
+    # Most elements need no call.
     if isinstance(value, list):
-        return [_copied(element) for element in value]
+        return [v if type(v) in _WHOLE else _copied(v) for v in value]
     if isinstance(value, dict):
-        return {name: _copied(element) for name, element in value.items()}
+        return {name: v if type(v) in _WHOLE else _copied(v) for name, v in value.items()}
     return value

@@ -54,13 +54,14 @@ def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple
     """
     for action in actions:
         if isinstance(action, Increment):
-            said, limit = f"adding {action.by} to {action.path}", _within_bounds(entity, action)
+            limit = _within_bounds(entity, action) if marks_at(entity.cls, action.path) else None
+            said = "adding {0.by} to {0.path}"
         elif isinstance(action, Sized):
-            said, limit = f"changing the elements of {action.path}", _within_length(entity, action)
+            limit, said = _within_length(entity, action), "changing the elements of {0.path}"
         else:
             continue
         if limit is not None:
-            yield f"{said} would leave the bounds of the field", limit
+            yield f"{said.format(action)} would leave the bounds of the field", limit
 
 
 def check_steps(entity: EntitySchema, actions: Iterable[Action]) -> None:

@@ -49,7 +49,7 @@ class ItemUpdate:
     Attributes:
         known: attributes whose new value the call itself sets (None: the attribute is removed), by stored name.
         touched: the patterns whose key may change.
-        from_key: attributes whose value is known from the item's key, by stored name.
+        from_key: attributes whose value is known from the item's key, by stored name; none without ``touched``.
         needed: attributes that ``touched`` uses and that neither the call nor the key sets, as stored names.
         base: the item from which the first attempt is computed; None: the stored item must be read.
     """
@@ -138,7 +138,7 @@ def item_update(  # the arguments of an update
     _check_match(entity, roots)
     known = {a.path.root: _outcome(a) for a in lowered if isinstance(a, Set | Remove) and len(a.path.segments) == 1}
     touched = tuple(p for p in entity.patterns.values() if roots & set(_attributes(entity, p)))
-    from_key = _from_key(target)
+    from_key = _from_key(target) if touched else {}
     given = known.keys() | from_key.keys()
     needed = dict.fromkeys(name for p in touched for name in _attributes(entity, p) if name not in given)
     if upsert:

@@ -26,12 +26,25 @@ def apply_update(
         BadValue: an action does not fit the stored item.
         ItemTooLarge: the new item is too large.
     """
-    try:
-        after = apply(request.actions, before or {})
-    except BadValue as error:
-        raise BadValue(f"the {(before or {}).get(TAG, 'item')} under {request.key}: {error}") from error
-    keys = {**entries, **request.entries}
-    kept = {index: index_key for index, index_key in keys.items() if index_key is not None}
+    after, kept = new_item(request, before), new_entries(request, entries)
     # The size of the new item is not known before.
     check_item(after, request.key, kept, limits=request.limits, local=local)
     return after, kept
+
+
+def new_item(request: Update, before: Item | None) -> dict[str, Value]:
+    """The item of `apply_update`, of any size.
+
+    Raises:
+        BadValue: an action does not fit the stored item.
+    """
+    try:
+        return apply(request.actions, before or {})
+    except BadValue as error:
+        raise BadValue(f"the {(before or {}).get(TAG, 'item')} under {request.key}: {error}") from error
+
+
+def new_entries(request: Update, entries: Mapping[str, Key]) -> dict[str, Key]:
+    """The index keys of `apply_update`."""
+    keys = {**entries, **request.entries}
+    return {index: index_key for index, index_key in keys.items() if index_key is not None}

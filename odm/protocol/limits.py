@@ -320,7 +320,7 @@ def check_written(
         return
     written = [(action.path, _operands(action)) for action in actions]
     written += [(Path((index,)), list(key)) for index, key in entries.items() if key is not None]
-    names = sum(_ACTION + sum([len(str(part)) for part in path.segments]) for path, _ in written)
+    names = sum([_ACTION + sum([len(str(part)) for part in path.segments]) for path, _ in written])
     at_most = 4 * (names + _at_most([value for _, value in written]))
     if at_most > MAP_KEY_BYTES:
         check_map_keys([value for _, value in written], target, limits)

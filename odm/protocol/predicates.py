@@ -6,6 +6,7 @@ rewritten to have the same result for an expired item as for an absent one.
 
 from collections.abc import Iterable
 from decimal import Decimal
+from functools import lru_cache
 
 from attrs import frozen
 
@@ -19,6 +20,8 @@ EXISTS = Exists(Path((TAG,)))
 ABSENT = Missing(Path((TAG,)))
 
 _EXPIRY = Path((TTL_ATTRIBUTE,))
+_FIRST = Missing(Path((VERSION,)))
+"""The item was written by the first version of its model."""
 
 
 @frozen
@@ -79,6 +82,7 @@ def equals(stored: str, item: Item) -> Condition:
     return Compare("=", path, Const(item[stored])) if stored in item else Missing(path)
 
 
+@lru_cache(maxsize=1024)  # part of every write
 def has_tag(tag: str) -> Condition:
     """The item belongs to the entity of this tag."""
     return Compare("=", Path((TAG,)), Const(tag))
@@ -86,8 +90,7 @@ def has_tag(tag: str) -> Condition:
 
 def version_is(entity: EntitySchema) -> Condition:
     """The item was written by a model of the entity's version."""
-    path = Path((VERSION,))
-    return Missing(path) if entity.version == 1 else Compare("=", path, Const(entity.version))
+    return _FIRST if entity.version == 1 else Compare("=", Path((VERSION,)), Const(entity.version))
 
 
 def of_tags(tags: Iterable[str]) -> Condition:

@@ -155,7 +155,7 @@ def test_the_defaults() -> None:
     [
         (DynamoDB(endpoint_url="http://localhost:1", region="local"), Draft),
         (Bigtable("p", "i", endpoint="localhost:1"), Draft),
-        (Memory(), dict),
+        (Memory(), Draft),
     ],
     ids=["dynamodb", "bigtable", "memory"],
 )

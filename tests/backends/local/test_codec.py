@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odm.backends.local.codec import decode, encode
+from odm.backends.local.codec import decode, drafted, encode
 from odm.errors import BackendError, BadValue
 from odm.expressions.evaluate import equal
+from odm.protocol.limits import item_size
 
 NUMBERS = st.integers(-(10**38) + 1, 10**38 - 1) | st.decimals(
     allow_nan=False, allow_infinity=False, min_value="-1E+9", max_value="1E+9", places=7
@@ -32,6 +33,10 @@ VALUES = st.recursive(
 def test_every_item_is_decoded_unchanged(item: dict[str, Any]) -> None:
     result = decode(encode(item))
     assert equal(result, item), result
+    draft = drafted(item)
+    assert draft.form == encode(item) == encode(draft)
+    assert draft.most >= item_size(item)
+    assert {**draft} == item
 
 
 @pytest.mark.parametrize(
