@@ -1,8 +1,10 @@
 """Put, Update and Delete of one item, and their arguments, which transactions use too."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from odm.backends.dynamodb.attributes import Attribute
 from odm.backends.dynamodb.codec import put_values, read_item, write_key, write_put
 from odm.backends.dynamodb.described_conditions import WriteConditions
 from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of
@@ -10,7 +12,7 @@ from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
 from odm.expressions.nodes import Action, And, Condition, Missing, Not, Or, Path, Remove, Set
-from odm.protocol.predicates import ABSENT, EXISTS, guarded
+from odm.protocol.predicates import ABSENT, EXISTS, guarded, over_own
 from odm.protocol.requests import Check, Delete, Put, Refused, Update, Written, repeatable
 from odm.schema.entity import Key
 
@@ -52,12 +54,30 @@ def delete(layout: Layout, request: Delete) -> Steps[Written | Refused]:
 
 def put_arguments(layout: Layout, request: Put) -> Arguments:
     """The arguments of a put, alone or in a transaction."""
-    arguments = {"TableName": layout.table, "Item": write_put(layout, request)}
+    arguments: Arguments = {"TableName": layout.table, "Item": write_put(layout, request)}
+    if request.condition is None and request.tag is not None and layout.described is None:
+        return arguments | _over_own(layout.keys[0], request.tag)
     condition = guarded(request.tag, request.condition)
     if condition is None:
         return arguments
     expressions = Expressions()
     return arguments | _conditioned(layout, expressions, condition, request.key) | expressions.arguments()
+
+
+def _over_own(key: str, tag: str) -> Arguments:
+    """The arguments for the condition of a put that may replace any item of its entity; they share nothing."""
+    condition, names, values = _over_own_expression(key, tag)
+    arguments = {"ConditionExpression": condition, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+    there = {alias: {**value} for alias, value in values.items()}
+    return arguments | {"ExpressionAttributeNames": {**names}, "ExpressionAttributeValues": there}
+
+
+@lru_cache(maxsize=1024)  # most puts have it, and it depends on nothing else
+def _over_own_expression(key: str, tag: str) -> tuple[str, Mapping[str, str], Mapping[str, Attribute]]:
+    expressions = Expressions()
+    text = expressions.condition(_of_key(key, over_own(tag)))
+    arguments = expressions.arguments()
+    return text, arguments["ExpressionAttributeNames"], arguments["ExpressionAttributeValues"]
 
 
 def merge_arguments(layout: Layout, request: Put) -> Arguments:
@@ -110,18 +130,18 @@ def _conditioned(layout: Layout, expressions: Expressions, condition: Condition 
     if condition is None:
         return {}
     if layout.described is None:
-        text = expressions.condition(_of_key(layout, condition))
+        text = expressions.condition(_of_key(layout.keys[0], condition))
     else:
         text = expressions.condition(WriteConditions(layout.described, key).translated(condition))
     return {"ConditionExpression": text, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
 
-def _of_key(layout: Layout, condition: Condition) -> Condition:
+def _of_key(key: str, condition: Condition) -> Condition:
     """The condition, with the absence of an item tested by its key: another program's items may have no tag."""
     if condition == ABSENT:
-        return Missing(Path(layout.keys[:1]))
+        return Missing(Path((key,)))
     if isinstance(condition, And | Or):
-        return type(condition)(tuple(_of_key(layout, part) for part in condition.conditions))
+        return type(condition)(tuple(_of_key(key, part) for part in condition.conditions))
     return condition
 
 

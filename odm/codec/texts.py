@@ -33,6 +33,11 @@ def tag_of(text: bytes) -> str | None:
 
 
 @lru_cache(maxsize=256)
+def _named(name: str) -> bytes:
+    return to_json(name)
+
+
+@lru_cache(maxsize=256)
 def _tag_in(text: bytes) -> str:
     return str(from_json(text))
 
@@ -65,7 +70,7 @@ class ItemText(NativeItem):
         """The value of an attribute; the text is decoded only if it contains the name."""
         if name == TAG and self._made is None and (tag := tag_of(self.text)) is not None:
             return tag
-        return self.made.get(name, default) if self._made is not None or to_json(name) in self.text else default
+        return self.made.get(name, default) if self._made is not None or _named(name) in self.text else default
 
 
 class ItemTexts(NativeItems[bytes]):

@@ -270,9 +270,7 @@ class Schema:
                 entity = self.by_class[type(made)]
             primary, values = entity.primary, made.__dict__
             try:
-                right = primary.partition.encode(values) == key[0] and (
-                    primary.sort is None or primary.sort.encode(values) == key[1]
-                )
+                right = primary.of_values(values) == key
             except KeyValueError:
                 right = False
             for name in entity.codec.datetimes:
@@ -284,14 +282,14 @@ class Schema:
 def _makes(pattern: PatternSchema, values: Values, key: Key, join: str) -> bool:
     """Whether field values give a key, in any shard. A scan of Bigtable has whole row keys, without a separate sort."""
     try:
-        partition = pattern.partition.encode(values)
-        sort = "" if pattern.sort is None else pattern.sort.encode(values)
+        made = pattern.of_values(values)
     except KeyValueError:
         return False
-    if partition == key.partition and sort == key.sort:
+    if made == key:
         return True
-    if partition is None or sort is None:
+    if made is None:
         return False
+    partition, sort = made
     end = f"{join}{sort}" if pattern.sort is not None and not key.sort else ""
     if pattern.shards is None:
         return end != "" and key.partition == partition + end

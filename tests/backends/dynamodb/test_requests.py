@@ -60,6 +60,28 @@ def test_writes_that_are_not_idempotent_are_sent_once(request_: Request, once: b
     assert first(request_).once is once
 
 
+@pytest.mark.parametrize("tag", ["Order", 'O"r', "x" * 255])
+def test_the_condition_of_every_put_is_not_shared_by_its_requests(tag: str) -> None:
+    def arguments() -> dict[str, Any]:
+        return dict(first(Put(KEY, {}, tag=tag)).kwargs)
+
+    made = arguments()
+    assert made["ConditionExpression"] == "attribute_not_exists(#0) OR #1 = :0"
+    assert made["ReturnValuesOnConditionCheckFailure"] == "ALL_OLD"
+    assert made["ExpressionAttributeNames"] == {"#0": "pk", "#1": "_t"}
+    assert made["ExpressionAttributeValues"] == {":0": {"S": tag}}
+    made["ExpressionAttributeNames"]["#2"] = made["ExpressionAttributeValues"][":0"]["S"] = "changed by a handler"
+    made["ConditionExpression"] = ""
+    assert arguments() == {
+        "TableName": "shop",
+        "Item": NATIVE_KEY,
+        "ConditionExpression": "attribute_not_exists(#0) OR #1 = :0",
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        "ExpressionAttributeNames": {"#0": "pk", "#1": "_t"},
+        "ExpressionAttributeValues": {":0": {"S": tag}},
+    }
+
+
 def test_a_table_without_sort_key() -> None:
     schema = Schema(name="old", entities={}, indexes={}, hash_only=True)
     assert first(Get(Key("C#1")), schema).kwargs["Key"] == {"pk": {"S": "C#1"}}
