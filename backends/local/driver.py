@@ -28,7 +28,6 @@ from odm.backends.local.storage import Storage
 from odm.backends.local.units import Measured, measured
 from odm.backends.local.upkeep import Compaction, compact, copy
 from odm.codec import EntityCodec
-from odm.entities.entity import Entity
 from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import Item
 from odm.protocol.capacity import Units
@@ -80,7 +79,8 @@ class LocalConnection(Connection[Request]):
         except FILE_ERRORS as error:
             raise translated(error, self._path) from error
 
-    def encode(self, codec: EntityCodec, entity: Entity) -> Item:
+    def encode(self, codec: EntityCodec, entity: Any) -> Item:
+        """The item of an entity, as the bytes that are stored."""
         return write_item(codec, entity)
 
     def with_retry_policy(self, policy: RetryPolicy) -> "LocalConnection":

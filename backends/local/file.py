@@ -151,7 +151,8 @@ class FileTable(Loan):
             "INSERT INTO items VALUES (?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET data = excluded.data, entries = excluded.entries"
         )
-        self._execute(sql, (self._spaces[_BASE], *_blobs(*key), record.data, to_json(dict(record.entries))))
+        entries = to_json(dict(record.entries)) if record.entries else _NO_ENTRIES
+        self._execute(sql, (self._spaces[_BASE], *_blobs(*key), record.data, entries))
 
     def _delete(self, key: Key) -> None:
         sql = "DELETE FROM items WHERE space = ? AND partition = ? AND sort = ?"

@@ -91,7 +91,9 @@ class MemoryTable:
 
     def record(self, key: Key) -> Record | None:
         kept = self._kept(key)
-        return None if kept is None else Record(_data(kept), _entries(kept))
+        if kept is None:
+            return None
+        return Record(kept, _NONE) if isinstance(kept, bytes) else Record(kept[0], _entries(kept))
 
     def apply(self, changes: Sequence[Change]) -> None:
         if self._journal:
@@ -216,7 +218,7 @@ def _data(kept: _Kept) -> bytes:
 
 def _entries(kept: _Kept) -> Mapping[str, Key]:
     if isinstance(kept, bytes):
-        return {}
+        return _NONE
     texts = iter(kept[1:])
     return {index: Key(partition, sort) for index, partition, sort in zip(texts, texts, texts, strict=True)}
 

@@ -35,7 +35,7 @@ def put_request(context: Context, instance: E, *, batched: bool = False) -> tupl
     stored = instance if name is None else instance.model_copy(update={name: values[name] + 1})
     item = context.encode(entity.codec, stored)
     entity.codec.check(item)
-    entries = entity.entries(vars(stored), item, context.random)
+    entries = entity.entries(vars(stored), item, context.random) if entity.patterns else {}
     check_item(item, target.key, entries, entity, context.limits, entity.local)
     guard = None if batched else context.guard(entity)
     pattern, replaced = entity.primary.full_name, context.known(entity)
