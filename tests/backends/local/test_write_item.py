@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from odm.backends.local.codec import decode, encode, write_item
+from odm.backends.local.codec import decode, drafted, encode, write_item
 from odm.codec import Draft, EntityCodec, ItemText, TextLoader, compile_codec
 from odm.entities.markers import Stored
 from odm.errors import BadValue
@@ -99,6 +99,14 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 def test_sets_and_short_numbers_are_written_by_generated_code(entity: Plain) -> None:
     assert isinstance(write_item(PLAIN, entity), Draft)
     check_written(PLAIN, entity)
+
+
+@pytest.mark.parametrize("changes", [{"digits": [1] * 999}, {"nested": [[]] * 999}])
+def test_the_size_of_an_item_is_bounded_by_its_bytes(changes: dict[str, Any]) -> None:
+    item = write_item(PLAIN, changed(Plain(), changes))
+    assert isinstance(item, Draft)
+    assert len(item.form) < item_size(item) <= item.most  # in JSON they are the shortest
+    assert drafted({**item}).most == item.most
 
 
 @pytest.mark.parametrize(
