@@ -38,6 +38,7 @@ class Page:
         batch: how many items are written at once; None: all.
         each: whether the time of a query is that of an item.
         indexed: whether the entities have a secondary pattern, by a field that each edition changes.
+        exclusive: whether no other program writes to the table of our entities.
         entities: our entities, by their tags; made with the table.
     """
 
@@ -51,12 +52,14 @@ class Page:
     batch: int | None = 100
     each: bool = True
     indexed: bool = False
+    exclusive: bool = False
     entities: dict[str, type[Any]] = field(init=False, factory=dict)
 
     @cached_property
     def table(self) -> Table:
         """The table of our entities."""
-        table = Table("".join(letter if letter.isalnum() else "-" for letter in self.name))
+        name = "".join(letter if letter.isalnum() else "-" for letter in self.name)
+        table = Table(name, exclusive=self.exclusive)
         self.entities.update((tag, self._entity(table, tag, model)) for tag, model in self.models.items())
         return table
 

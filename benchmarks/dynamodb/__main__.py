@@ -19,7 +19,7 @@ from benchmarks.fresh import in_turns, printed
 from benchmarks.pages import Page, orders
 from benchmarks.report import Row, Target
 from benchmarks.services import Service
-from benchmarks.timing import Samples
+from benchmarks.timing import Clock, Samples
 
 RESOURCE: Final = "boto3 resource + Pydantic"
 CLIENT: Final = "boto3 client + Pydantic"
@@ -179,6 +179,8 @@ def started(name: str, url: str) -> dict[str, tuple[float, float]]:
     return steps | {ALL: before}
 
 
+CLOCKS: Final[tuple[Clock, ...]] = ("cpu", "wall")
+
 TARGETS: Final = (
     Target(1, "decode", "odm", RESOURCE, 5.5, faster=True),
     Target(1, "decode", "odm", "PynamoDB", 7, faster=True),
@@ -189,6 +191,20 @@ TARGETS: Final = (
     Target(5, "encode", "odm", "Pydantic to_json", 2.5),
     Target(6, "get, answered in the process", "odm", "PynamoDB", 1.6, faster=True),
     Target(6, f"{NAMES['query']}, over HTTP", "odm", RESOURCE, 4.5, faster=True),
+    *(
+        Target(7, f"{NAMES[call]}, over HTTP", ours, peer, 0.9, clock=clock)
+        for call, ours, peer in (
+            ("get", "odm", "pydynox"),
+            ("put", "odm", "pydynox"),
+            ("get", "odm, async", "dynamoxy, async"),
+            ("get", "odm, async", "pydynox, async"),
+            ("put", "odm, async", "dynamoxy, async"),
+            ("put", "odm, async", "pydynox, async"),
+            ("query", "odm", "dynamoxy, async"),
+            ("query", "odm, async", "dynamoxy, async"),
+        )
+        for clock in CLOCKS
+    ),
 )
 
 BENCHMARK: Final = Benchmark(
