@@ -56,7 +56,10 @@ class ActionLowering:
             BadValue: as `lower`; or two actions touch the same place.
         """
         lowered = [self.lower(action) for action in actions]
-        self._check_overlap(actions, lowered)
+        if len(lowered) > 1:
+            self._check_overlap(actions, lowered)
+        if self.ttl is None:
+            return tuple(lowered)
         companions = [
             self._expiry(action, done)
             for action, done in zip(actions, lowered, strict=True)
@@ -173,6 +176,8 @@ class ActionLowering:
             twin = taken.setdefault(done.path.segments, action.path)
             if twin is not action.path:
                 raise self._overlap(twin, action.path)
+        if max(map(len, taken), default=0) <= 1:  # whole fields, as most actions are on
+            return
         for action, done in zip(actions, lowered, strict=True):
             segments = done.path.segments
             for length in range(1, len(segments)):
