@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from odm.backends.bigtable.messages import ABSENT, CellChunk, ReadRowsResponse
 from odm.backends.bigtable.native import Read, Row
-from odm.backends.bigtable.usual_rows import Pattern, columns_of, pattern_of
+from odm.backends.bigtable.usual_rows import Patterns, columns_of
 from odm.errors import BackendError
 
 _FIELDS: Final = attrgetter(
@@ -37,7 +37,7 @@ class RowMerger:
         self.rows: list[Row] = []
         self._reverse = reverse
         self._scanned = b""
-        self._pattern: Pattern | None = None
+        self._patterns = Patterns()
         self._columns: list[bytes] = []  # of the current row: qualifiers; before those of a family, ABSENT and its name
         self._values: list[bytes] = []
         self._timestamps: list[int] = []
@@ -54,10 +54,9 @@ class RowMerger:
             chunks = response.chunks[:]
             at, count = 0, len(chunks)
             while at < count:
-                row = None if self._key else self._usual(chunks, at)
+                row = None if self._key else self._patterns.row(chunks, at)
                 if row is None:
-                    self._take(*_FIELDS(CellChunk.FromString(chunks[at])))
-                    at += 1
+                    at = self._parse(chunks, at)
                 else:
                     if not row.key or not self._follows(row.key):
                         self._begin_row(row.key)  # raises
@@ -80,17 +79,22 @@ class RowMerger:
         scanned = self._scanned.decode("utf-8", "surrogateescape") if self._scanned else None
         return Read(tuple(self.rows), scanned, failure)
 
-    def _usual(self, chunks: list[bytes], at: int) -> Row | None:
-        """The row that begins at this chunk, if it is a usual one: by the pattern of an earlier row, or by its own."""
-        try:
-            row = None if self._pattern is None else self._pattern.row(chunks, at)
-            if row is None and (pattern := pattern_of(chunks, at)) is not None:
-                row = pattern.row(chunks, at)
-                if row is not None:
-                    self._pattern = pattern
-        except (IndexError, DecodeError):  # a chunk ends too early, or only looks like a usual one
-            return None
-        return row
+    def _parse(self, chunks: list[bytes], at: int) -> int:
+        """Take chunks from one on, up to the end of a row; returns the position of the next chunk."""
+        columns, values, timestamps = self._columns, self._values, self._timestamps
+        absent, parse = ABSENT, CellChunk.FromString
+        for place in range(at, len(chunks)):
+            fields = key, family, qualifier, timestamp, value, size, reset, commit = _FIELDS(parse(chunks[place]))
+            if key or size or reset or family != absent or qualifier == absent or not self._ready:
+                self._take(*fields)
+            else:  # the usual case: a whole cell of another column in the same family
+                columns.append(qualifier)
+                values.append(value)
+                timestamps.append(timestamp)
+            if commit:
+                self._commit()
+                return place + 1
+        return len(chunks)
 
     def _take(
         self,
@@ -101,7 +105,7 @@ class RowMerger:
         value: bytes,
         size: int,
         reset: bool,
-        commit: bool,
+        _: bool,
     ) -> None:
         """Take any chunk: a reset, a cell, or a part of a cell."""
         if reset:
@@ -116,8 +120,6 @@ class RowMerger:
             if self._ready:
                 self._values.append(b"".join(self._parts))
                 self._parts.clear()
-        if commit:
-            self._commit()
 
     def _begin_cell(self, key: bytes, family: bytes, qualifier: bytes, timestamp: int) -> None:
         """Take the first chunk of a cell; omitted fields have the values of the previous cell."""

@@ -9,6 +9,8 @@ A row that is not usual is left to `odm.backends.bigtable.rows`, which also chec
 
 from typing import Final
 
+from google.protobuf.message import DecodeError
+
 from odm.backends.bigtable.messages import ABSENT, CellChunk, column
 from odm.backends.bigtable.native import Column, Row
 
@@ -23,6 +25,12 @@ _LARGE: Final = 0x80
 
 _STAMP: Final = 10
 """The bytes of a timestamp from the year 1987 up to 4253, with its tag, and of the tag of the value."""
+
+_MOST_PATTERNS: Final = 64
+"""The patterns that are kept of one response."""
+
+_MOST_MISSES: Final = 4
+"""After this number of rows in a sequence that are not usual, the rest of the response is parsed."""
 
 _KNOWN: Final[dict[tuple[bytes, ...], tuple[Column, ...]]] = {}
 """The columns of rows by the bytes of their names, shared by all responses, of all threads.
@@ -41,9 +49,13 @@ class Pattern:
 
     Args:
         names: of each chunk, the bytes of its column, without the row key before it.
+
+    Attributes:
+        following: the pattern of the row that followed the last row of this pattern.
     """
 
     def __init__(self, names: tuple[bytes, ...]) -> None:
+        self.following = self
         self._names = names
         self._columns = _KNOWN.get(names) or _kept(names, columns_of(_spelled(names)))
         self._ends = [len(name) + _STAMP for name in names]  # of what is before the value and its length
@@ -58,9 +70,9 @@ class Pattern:
         """
         row = chunks[at : at + len(self._names)]
         first, last = row[0], row[-1]
-        if len(row) < len(self._names) or first[0] != _ROW_KEY or first[1] >= _LARGE or last[-2:] != _COMMIT:
+        if len(row) < len(self._names) or first[0] != _ROW_KEY or last[-2:] != _COMMIT:
             return None
-        key_end = 2 + first[1]
+        start, key_end = _key(first)
         row[-1] = last[:-2]
         if last[0] == _ROW_KEY:  # the emulator repeats the key in each chunk
             key = first[:key_end]
@@ -93,7 +105,7 @@ class Pattern:
                 return None
             values.append(value)
         timestamps = self._timestamps if times is None else tuple(times)
-        return Row.parted(first[2:key_end], self._columns, tuple(values), timestamps)
+        return Row.parted(first[start:key_end], self._columns, tuple(values), timestamps)
 
     def _restamp(self, first: bytes) -> bool:
         """Expect the timestamp of a row's first chunk in the others; False if the chunk is not usual."""
@@ -115,28 +127,78 @@ class Pattern:
         return int(CellChunk.FromString(time).timestamp_micros)
 
 
-def pattern_of(chunks: list[bytes], at: int) -> Pattern | None:
-    """The pattern of the row that begins at a chunk, if it is a usual row.
+class Patterns:
+    """The patterns of one response, for rows with different columns."""
+
+    def __init__(self) -> None:
+        self._last: Pattern | None = None
+        self._known: dict[tuple[bytes, ...], Pattern] = {}
+        self._misses = 0
+
+    def row(self, chunks: list[bytes], at: int) -> Row | None:
+        """The row that begins at a chunk; None if it is not a usual one, or if many rows before it were not."""
+        if self._misses == _MOST_MISSES:
+            return None
+        try:
+            last = self._last
+            pattern = None if last is None else last.following
+            row = None if pattern is None else pattern.row(chunks, at)
+            if row is None:
+                pattern = self._of(_names(chunks, at))
+                row = pattern.row(chunks, at)
+                if last is not None and row is not None:
+                    last.following = pattern
+            if row is not None:
+                self._last = pattern
+        except (IndexError, DecodeError):  # a chunk ends too early, or only looks like a usual one
+            row = None
+        self._misses = 0 if row is not None else self._misses + 1
+        return row
+
+    def _of(self, names: tuple[bytes, ...]) -> Pattern:
+        pattern = self._known.get(names)
+        if pattern is None:
+            if len(self._known) == _MOST_PATTERNS:
+                self._known.clear()
+            pattern = self._known[names] = Pattern(names)
+        return pattern
+
+
+def _key(first: bytes) -> tuple[int, int]:
+    """Where the row key in a chunk begins and ends.
 
     Raises:
-        IndexError: as None.
+        IndexError: it has 16,384 bytes or more.
+    """
+    if first[1] < _LARGE:
+        return 2, 2 + first[1]
+    if first[2] < _LARGE:
+        return 3, 3 + first[1] + (first[2] - 1) * _LARGE
+    raise IndexError
+
+
+def _names(chunks: list[bytes], at: int) -> tuple[bytes, ...]:
+    """The names for the `Pattern` of the row that begins at a chunk.
+
+    Raises:
+        IndexError: it is not a usual row.
     """
     names: list[bytes] = []
     first = chunks[at]
-    key = first[: 2 + first[1]]
-    if first[len(key)] != _FAMILY:
-        return None
+    key = first[: _key(first)[1]]
     for place in range(at, len(chunks)):
-        chunk = chunks[place].removeprefix(key)
+        chunk = chunks[place]
+        if chunk[0] == _ROW_KEY:
+            chunk = chunk.removeprefix(key)
         end = 0
         if chunk[0] == _FAMILY and chunk[1] < _LARGE:
             end = 2 + chunk[1]
-        if chunk[end] != _QUALIFIER or chunk[end + 1] >= _LARGE:
-            return None
+        if chunk[end] != _QUALIFIER or chunk[end + 1] >= _LARGE or not (end or names):
+            raise IndexError
         names.append(chunk[: end + 2 + chunk[end + 1]])
         if chunk[-2:] == _COMMIT:
             break
-    return Pattern(tuple(names))
+    return tuple(names)
 
 
 def columns_of(names: tuple[bytes, ...]) -> tuple[Column, ...]:
