@@ -181,6 +181,18 @@ def started(name: str, url: str) -> dict[str, tuple[float, float]]:
 
 CLOCKS: Final[tuple[Clock, ...]] = ("cpu", "wall")
 
+HTTP: Final[Sequence[tuple[Call, str, str]]] = (
+    ("get", "odm", "pydynox"),
+    ("put", "odm", "pydynox"),
+    ("get", "odm, async", "dynamoxy, async"),
+    ("get", "odm, async", "pydynox, async"),
+    ("put", "odm, async", "dynamoxy, async"),
+    ("put", "odm, async", "pydynox, async"),
+    ("query", "odm", "dynamoxy, async"),
+    ("query", "odm, async", "dynamoxy, async"),
+)
+"""The calls over HTTP, and the peers that they are held to."""
+
 TARGETS: Final = (
     Target(1, "decode", "odm", RESOURCE, 5.5, faster=True),
     Target(1, "decode", "odm", "PynamoDB", 7, faster=True),
@@ -193,16 +205,7 @@ TARGETS: Final = (
     Target(6, f"{NAMES['query']}, over HTTP", "odm", RESOURCE, 4.5, faster=True),
     *(
         Target(7, f"{NAMES[call]}, over HTTP", ours, peer, 0.9, clock=clock)
-        for call, ours, peer in (
-            ("get", "odm", "pydynox"),
-            ("put", "odm", "pydynox"),
-            ("get", "odm, async", "dynamoxy, async"),
-            ("get", "odm, async", "pydynox, async"),
-            ("put", "odm, async", "dynamoxy, async"),
-            ("put", "odm, async", "pydynox, async"),
-            ("query", "odm", "dynamoxy, async"),
-            ("query", "odm, async", "dynamoxy, async"),
-        )
+        for call, ours, peer in HTTP
         for clock in CLOCKS
     ),
 )
