@@ -3,7 +3,9 @@
 A transport, sync or async, passes each message of an answer to a collector, and ends with the collector's result.
 """
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+from google.protobuf.message import DecodeError
 
 from odm.backends.bigtable.messages import RESPONSES
 from odm.backends.bigtable.native import (
@@ -20,14 +22,9 @@ from odm.backends.bigtable.native import (
     Status,
 )
 from odm.backends.bigtable.rows import RowMerger
+from odm.errors import BackendError, OutcomeUnknown
 
-_STATUSES = RESPONSES["MutateRows"].FromString
-_SAMPLE = RESPONSES["SampleRowKeys"].FromString
-_CHECKED = RESPONSES["CheckAndMutateRow"].FromString
-_WRITTEN = RESPONSES["ReadModifyWriteRow"].FromString
-
-
-_DONE = Status(0)
+_DONE: Final = Status(0)
 """The status of nearly all entries."""
 
 
@@ -51,7 +48,7 @@ class Answers:
 
     def feed(self, message: bytes) -> None:
         """Take the next message, a ``MutateRowsResponse``."""
-        for entry in _STATUSES(message).entries:
+        for entry in _parsed("MutateRows", message).entries:
             code = entry.status.code
             self._answers[entry.index] = Status(code, entry.status.message) if code else _DONE
 
@@ -68,7 +65,7 @@ class Samples:
 
     def feed(self, message: bytes) -> None:
         """Take the next message, a ``SampleRowKeysResponse``."""
-        sample = _SAMPLE(message)
+        sample = _parsed("SampleRowKeys", message)
         self._samples.append(Sample(sample.row_key, sample.offset_bytes))
 
     def finish(self, failure: Exception | None = None) -> tuple[Sample, ...]:
@@ -95,9 +92,9 @@ class One:
             raise failure
         match self._call:
             case CheckAndMutateRow():
-                return bool(_CHECKED(self._message).predicate_matched)
+                return bool(_parsed("CheckAndMutateRow", self._message).predicate_matched)
             case ReadModifyWriteRow():
-                return _written(_WRITTEN(self._message).row)
+                return _written(_parsed("ReadModifyWriteRow", self._message).row)
             case _:
                 return None
 
@@ -113,6 +110,23 @@ def collector(call: DataCall) -> Collector:
             return Samples()
         case _:
             return One(call)
+
+
+def _parsed(method: str, message: bytes) -> Any:
+    """A message of a method's answer.
+
+    Raises:
+        OutcomeUnknown: it cannot be parsed.
+        BackendError: as before, and the method writes nothing.
+    """
+    try:
+        return RESPONSES[method].FromString(message)
+    except DecodeError as fault:
+        kind = BackendError if method == "SampleRowKeys" else OutcomeUnknown
+        raise kind(
+            f"Bigtable's answer to {method} cannot be parsed ({fault}), so whether the request was applied is not "
+            "known; if this happens again, report it with the versions of google-cloud-bigtable and of the server"
+        ) from fault
 
 
 def _written(row: Any) -> Row:

@@ -197,8 +197,8 @@ def _names(chunks: list[bytes], at: int) -> tuple[bytes, ...]:
             raise IndexError
         names.append(chunk[: end + 2 + chunk[end + 1]])
         if chunk[-2:] == _COMMIT:
-            break
-    return tuple(names)
+            return tuple(names)
+    raise IndexError  # the row ends in another message
 
 
 def columns_of(names: tuple[bytes, ...]) -> tuple[Column, ...]:

@@ -1,0 +1,23 @@
+"""Answers that break the format of Google's messages."""
+
+import pytest
+
+from odm.backends.bigtable.collectors import collector
+from odm.backends.bigtable.native import CheckAndMutateRow, DataCall, MutateRows, ReadModifyWriteRow, SampleRowKeys
+from odm.errors import BackendError, OutcomeUnknown
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (CheckAndMutateRow("t", "k"), OutcomeUnknown),
+        (ReadModifyWriteRow("t", "k", ()), OutcomeUnknown),
+        (MutateRows("t", ()), OutcomeUnknown),
+        (SampleRowKeys("t"), BackendError),
+    ],
+)
+def test_an_answer_that_cannot_be_parsed(call: DataCall, error: type[Exception]) -> None:
+    collects = collector(call)
+    with pytest.raises(error, match="cannot be parsed"):
+        collects.feed(b"\xff")
+        collects.finish()
