@@ -17,10 +17,12 @@ from odm.backends.dynamodb.endpoints import Endpoint, aws_endpoint, configured_e
 from odm.backends.dynamodb.environment import Environment, Keys, environment_of
 from odm.backends.dynamodb.profiles import configuration_of
 from odm.backends.dynamodb.savings import user_agent
-from odm.backends.dynamodb.tls import authorities
+from odm.backends.dynamodb.tls import authorities, tls_context
 from odm.backends.dynamodb.wire import WRITTEN
 
 if TYPE_CHECKING:
+    import ssl
+
     from botocore.hooks import BaseEventHooks
     from botocore.session import Session
 
@@ -99,6 +101,23 @@ class Route:
     ca_bundle: str
     client_cert: str | tuple[str, str] | None
     keepalive: bool
+
+    def limits(self, timeout: float | None) -> tuple[float | None, float | None]:
+        """The seconds to wait for a connection, and for each part of a response, with the timeout of a store."""
+        return self.timeouts if timeout is None else (timeout, timeout)
+
+    def tls(self) -> "ssl.SSLContext":
+        """Botocore's context for TLS; reads files.
+
+        Raises:
+            OSError: a certificate cannot be read.
+        """
+        context = tls_context()
+        context.check_hostname = True
+        context.load_verify_locations(self.ca_bundle)
+        if self.client_cert is not None:
+            context.load_cert_chain(*([self.client_cert] if isinstance(self.client_cert, str) else self.client_cert))
+        return context
 
 
 @frozen(slots=False)

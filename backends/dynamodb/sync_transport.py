@@ -1,26 +1,34 @@
-"""The lean transport, sync: urllib3, which boto3 uses too."""
+"""The lean transport, sync, over any of the HTTP libraries that odm knows."""
 
-import os
-import socket
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from botocore.exceptions import (
-    ClientError,
-    ConnectionClosedError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    HTTPClientError,
-    ReadTimeoutError,
-    SSLError,
-)
-from urllib3 import PoolManager, Timeout
-from urllib3 import exceptions as urllib3_errors
-from urllib3.connection import HTTPConnection
+from botocore.exceptions import ClientError
 
-from odm.backends.dynamodb.lean import Exchange, Prepared
+from odm.backends.dynamodb.lean import Exchange, Failures, Prepared, failed
 from odm.backends.dynamodb.routes import Route
-from odm.backends.dynamodb.tls import tls_context
+
+
+class Http(Protocol):
+    """An HTTP library. Thread-safe.
+
+    Attributes:
+        failures: its exceptions, and botocore's in place of them.
+    """
+
+    @property
+    def failures(self) -> Failures: ...
+
+    def send(self, request: Prepared, timeout: float | None) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a request once, and return the status, headers and body of the response.
+
+        Args:
+            request: the request.
+            timeout: the seconds to wait for a connection, and for each part of the response; None: as configured.
+        """
+
+    def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
 
 
 class SyncTransport:
@@ -28,13 +36,7 @@ class SyncTransport:
 
     def __init__(self, route: Route) -> None:
         self._exchange = Exchange(route)
-        self._route = route
-        self._begin()
-
-    def _begin(self) -> None:
-        self._process = os.getpid()
-        self._manager = _pools(self._route)
-        self._timeouts: dict[float | None, Timeout] = {}
+        self._http = _http(route)
 
     def call(self, operation: str, arguments: Mapping[str, Any], timeout: float | None) -> Any:
         """Perform an operation; the arguments are those of `Exchange.prepare`.
@@ -54,52 +56,18 @@ class SyncTransport:
         request, response = exchange.prepare(operation, arguments)
         if response is not None:
             return exchange.read(request, response.status_code, response.headers, response.content)
-        response = self._send(request, timeout)
-        return exchange.read(request, response.status, response.headers, response.data)
-
-    def _send(self, request: Prepared, timeout: float | None) -> Any:
-        if self._process != os.getpid():
-            self._begin()  # after a fork: two processes that share a connection read each other's responses
-        url, path = request.url, request.url.partition("://")[2].partition("/")[2]
-        limits = self._timeouts.get(timeout) or self._timeouts.setdefault(timeout, _timeout(self._route, timeout))
         try:
-            return self._manager.connection_from_url(url).urlopen(
-                "POST", f"/{path}", request.body, request.sent, retries=False, redirect=False, timeout=limits
-            )
-        except urllib3_errors.SSLError as error:
-            raise SSLError(endpoint_url=url, error=error) from error
-        except (urllib3_errors.NewConnectionError, socket.gaierror) as error:
-            raise EndpointConnectionError(endpoint_url=url, error=error) from error
-        except urllib3_errors.ConnectTimeoutError as error:
-            raise ConnectTimeoutError(endpoint_url=url, error=error) from error
-        except urllib3_errors.ReadTimeoutError as error:
-            raise ReadTimeoutError(endpoint_url=url, error=error) from error
-        except urllib3_errors.ProtocolError as error:
-            raise ConnectionClosedError(endpoint_url=url, error=error) from error
+            status, headers, body = self._http.send(request, timeout)
         except Exception as error:
-            raise HTTPClientError(error=error) from error
+            raise failed(self._http.failures, request.url, error) from error
+        return exchange.read(request, status, headers, body)
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
-        self._manager.clear()
+        self._http.close()
 
 
-def _pools(route: Route) -> PoolManager:
-    options = list(HTTPConnection.default_socket_options)
-    if route.keepalive:
-        options.append((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
-    cert = (route.client_cert, None) if isinstance(route.client_cert, str) else route.client_cert or (None, None)
-    return PoolManager(
-        maxsize=route.connections,
-        socket_options=options,
-        ssl_context=tls_context(),
-        cert_reqs="CERT_REQUIRED",
-        ca_certs=route.ca_bundle,
-        cert_file=cert[0],
-        key_file=cert[1],
-    )
+def _http(route: Route) -> Http:
+    from odm.backends.dynamodb.http_urllib3 import Urllib3
 
-
-def _timeout(route: Route, timeout: float | None) -> Timeout:
-    connect, read = route.timeouts if timeout is None else (timeout, timeout)
-    return Timeout(connect=connect, read=read)
+    return Urllib3(route)

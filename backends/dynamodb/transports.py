@@ -63,9 +63,10 @@ class Transports:
                 return None
             try:
                 from odm.backends.dynamodb.async_transport import AsyncTransport
+
+                self._async = self._async or AsyncTransport(route)
             except ImportError:  # the vendor's client says what is missing
                 return None
-            self._async = self._async or AsyncTransport(route)
         return None if self._is_instrumented() else self._async
 
     def close(self) -> None:

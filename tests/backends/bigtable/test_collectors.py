@@ -17,7 +17,10 @@ from odm.errors import BackendError, OutcomeUnknown
     ],
 )
 def test_an_answer_that_cannot_be_parsed(call: DataCall, error: type[Exception]) -> None:
-    collects = collector(call)
+    def answered() -> None:
+        received = collector(call)
+        received.feed(b"\xff")
+        received.finish()
+
     with pytest.raises(error, match="cannot be parsed"):
-        collects.feed(b"\xff")
-        collects.finish()
+        answered()
