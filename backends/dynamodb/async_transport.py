@@ -1,6 +1,7 @@
 """The lean transport, async, over any of the HTTP libraries that odm knows."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -8,6 +9,8 @@ from botocore.exceptions import ClientError
 
 from odm.backends.dynamodb.lean import Exchange, Failures, Prepared, failed
 from odm.backends.dynamodb.routes import Route
+
+_LOG = logging.getLogger("odm.dynamodb")
 
 
 class AsyncHttp(Protocol):
@@ -57,6 +60,11 @@ class AsyncTransport:
 
 
 def _http(route: Route) -> AsyncHttp:
-    from odm.backends.dynamodb.http_aiohttp import Aiohttp
+    try:
+        from odm.backends.dynamodb.http_asyncio import Asyncio
+    except ImportError:  # the extra "fast" is not installed
+        from odm.backends.dynamodb.http_aiohttp import Aiohttp
 
-    return Aiohttp(route)
+        _LOG.debug("async requests to DynamoDB are sent with aiohttp: httptools is not installed")
+        return Aiohttp(route)
+    return Asyncio(route)

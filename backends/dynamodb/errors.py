@@ -79,9 +79,9 @@ _NO_ENDPOINT = "BaseEndpointResolverError EndpointProviderError InvalidRegionErr
 _SERVER_FAULT, _UNSENT, _FOREIGN = "5xx", "unsent", "foreign"
 
 _NO_CONNECTION = frozenset(
-    {"NewConnectionError", "gaierror", "ClientConnectorError", "ClientConnectorCertificateError"}
+    {"NewConnectionError", "gaierror", "ClientConnectorError", "ClientConnectorCertificateError", "Unconnected"}
 )
-"""The errors of urllib3, the resolver and aiohttp when a connection cannot be established."""
+"""The errors of urllib3, the resolver, aiohttp and `http_messages` when a connection cannot be established."""
 
 _OTHER_KEY = (
     "the key attributes of table {table!r} or of an index differ from those of the models (run odm plan): name them in "

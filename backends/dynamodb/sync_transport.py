@@ -1,5 +1,6 @@
 """The lean transport, sync, over any of the HTTP libraries that odm knows."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -7,6 +8,8 @@ from botocore.exceptions import ClientError
 
 from odm.backends.dynamodb.lean import Exchange, Failures, Prepared, failed
 from odm.backends.dynamodb.routes import Route
+
+_LOG = logging.getLogger("odm.dynamodb")
 
 
 class Http(Protocol):
@@ -68,6 +71,11 @@ class SyncTransport:
 
 
 def _http(route: Route) -> Http:
-    from odm.backends.dynamodb.http_urllib3 import Urllib3
+    try:
+        from odm.backends.dynamodb.http_sockets import Sockets
+    except ImportError:  # the extra "fast" is not installed
+        from odm.backends.dynamodb.http_urllib3 import Urllib3
 
-    return Urllib3(route)
+        _LOG.debug("requests to DynamoDB are sent with urllib3: httptools is not installed")
+        return Urllib3(route)
+    return Sockets(route)

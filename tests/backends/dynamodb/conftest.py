@@ -1,7 +1,8 @@
 """Fixtures without mocks: botocore and aiobotocore send requests to moto's server, sync and async."""
 
+import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import boto3
@@ -28,10 +29,27 @@ def backend(endpoint: str) -> DynamoDB:
     return DynamoDB(session, endpoint_url=endpoint)
 
 
-@pytest.fixture(scope="session", params=["lean", "vendor"])
-def transport(request: pytest.FixtureRequest) -> Any:
-    """Each of the transports."""
-    return request.param
+def without_httptools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the lean transport use urllib3 and aiohttp, as without the extra ``fast``."""
+    for module in ("http_sockets", "http_asyncio"):
+        monkeypatch.setitem(sys.modules, f"odm.backends.dynamodb.{module}", None)
+
+
+@pytest.fixture(params=["httptools", "urllib3"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each of the HTTP libraries of the lean transport."""
+    if request.param == "urllib3":
+        without_httptools(monkeypatch)
+    return str(request.param)
+
+
+@pytest.fixture(scope="module", params=["lean", "urllib3", "vendor"])
+def transport(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Each of the transports, the lean one over each of its HTTP libraries."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if request.param == "urllib3":
+            without_httptools(monkeypatch)
+        yield "vendor" if request.param == "vendor" else "lean"
 
 
 @pytest.fixture

@@ -65,7 +65,8 @@ class Service(NamedTuple):
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
+def service(library: str) -> Iterator[Service]:
+    """For calls over each of the HTTP libraries."""
     answers: list[Answer] = []
     with serving(lambda: answers.pop(0) if answers else FOUND) as server:
         yield Service(server, answers)

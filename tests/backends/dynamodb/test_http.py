@@ -1,0 +1,412 @@
+"""HTTP libraries of the lean transport: what they have in common, over real sockets, and how odm reads HTTP itself."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from zlib import crc32
+
+import boto3
+import pytest
+from botocore.config import Config
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.driver import DynamoDBConnection
+from odm.backends.dynamodb.http_messages import Broken, Reader, target_of, written
+from odm.backends.dynamodb.lean import Prepared
+from odm.errors import BackendError, OutcomeUnknown
+from odm.expressions.nodes import Exists, Path
+from odm.protocol.connection import RetryPolicy, aperform, perform
+from odm.protocol.requests import Get, Put
+from odm.schema.entity import Key
+from odm.schema.model import Schema
+from tests.backends.dynamodb.canned import Answer, Canned, serving
+
+SHOP = Schema("shop", {}, {})
+KEY = Key("p", "s")
+ONCE = RetryPolicy(retries=0)
+
+
+def item(n: int) -> Answer:
+    body = json.dumps({"Item": {"pk": {"S": "p"}, "sk": {"S": "s"}, "n": {"N": str(n)}}}).encode()
+    return Answer(body, checksum=crc32(body))
+
+
+class Service:
+    """A service whose n-th response has the number n; a step can be taken before each.
+
+    Attributes:
+        step: what the service does before it answers the n-th request.
+        connections: how many were opened.
+    """
+
+    def __init__(self) -> None:
+        self.step: Callable[[int], object] = id
+        self.connections = 0
+        self.server: Canned
+        self._lock, self._asked = threading.Lock(), 0
+
+    def answer(self) -> Answer:
+        with self._lock:
+            number = self._asked = self._asked + 1
+        self.step(number)
+        return item(number)
+
+    def connect(self, server: Canned) -> None:
+        self.server, accept = server, server.finish_request
+
+        def count(request: Any, client_address: Any) -> None:
+            with self._lock:
+                self.connections += 1
+            accept(request, client_address)
+
+        server.finish_request = count  # type: ignore[method-assign]
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]  # clients that hang up
+
+    def connection(self, **options: Any) -> DynamoDBConnection:
+        session = boto3.Session("key", "secret", region_name="eu-west-1")
+        return DynamoDB(session, endpoint_url=self.server.endpoint, config=Config(**options)).connect(SHOP)
+
+
+@pytest.fixture
+def service(library: str) -> Iterator[Service]:
+    service = Service()
+    with serving(service.answer) as server:
+        service.connect(server)
+        yield service
+
+
+def test_an_interrupted_call_ends_at_once_and_its_response_is_not_that_of_the_next(service: Service) -> None:
+    """Ctrl+C, and the handlers of signals by which process managers stop workers."""
+    raised, answered = threading.Event(), threading.Event()
+
+    def interrupt(number: int) -> None:
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            raised.wait(20)
+            answered.set()
+
+    service.step = interrupt
+    connection = service.connection()
+    assert perform(connection, Get(KEY)) == {"n": 1}
+    with pytest.raises(KeyboardInterrupt):
+        perform(connection, Get(KEY))
+    assert not answered.is_set()
+    raised.set()
+    assert perform(connection, Get(KEY)) == {"n": 3}
+    connection.close()
+
+
+async def test_a_cancelled_call_leaves_nothing_behind(service: Service) -> None:
+    arrived, cancelled = threading.Event(), threading.Event()
+
+    def wait(number: int) -> None:
+        if number == 2:
+            arrived.set()
+            cancelled.wait(20)
+
+    service.step = wait
+    connection = service.connection(max_pool_connections=1)
+    assert await aperform(connection, Get(KEY)) == {"n": 1}
+    call = asyncio.create_task(aperform(connection, Get(KEY)))
+    await asyncio.to_thread(arrived.wait, 20)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    cancelled.set()
+    assert await aperform(connection, Get(KEY)) == {"n": 3}
+    await connection.aclose()
+
+
+def test_many_threads_share_a_connection(service: Service) -> None:
+    connection = service.connection()
+    with ThreadPoolExecutor(64) as threads:
+        found = list(threads.map(lambda _: perform(connection, Get(KEY))["n"], range(640)))
+    assert sorted(found) == list(range(1, 641))  # each response went to one call
+    connection.close()
+
+
+async def test_tasks_wait_for_a_free_connection(service: Service) -> None:
+    connection = service.connection(max_pool_connections=2)
+    found = await asyncio.gather(*[aperform(connection, Get(KEY)) for _ in range(40)])
+    assert sorted(one["n"] for one in found) == list(range(1, 41))
+    assert service.connections <= 2
+    await connection.aclose()
+
+
+def test_several_loops_have_their_own_connections(service: Service) -> None:
+    connection = service.connection()
+
+    async def ask() -> list[Any]:
+        try:
+            return [await aperform(connection, Get(KEY)) for _ in range(5)]
+        finally:
+            await connection.aclose()
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: asyncio.run(ask()), range(8)))
+    assert sorted(one["n"] for ones in found for one in ones) == list(range(1, 41))
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_write_whose_response_is_late_is_not_sent_again(service: Service, asynchronous: bool) -> None:
+    late = threading.Event()
+    service.step = lambda _: late.wait(20)
+    connection = service.connection().with_retry_policy(RetryPolicy(timeout=0.1))
+    put = Put(KEY, {"n": 1}, condition=Exists(Path(("n",))))
+
+    async def ask() -> None:
+        try:
+            await aperform(connection, put) if asynchronous else perform(connection, put)
+        finally:
+            await connection.aclose()
+
+    with pytest.raises(OutcomeUnknown, match=r"(?i)read timeout"):
+        asyncio.run(ask())
+    assert service.server.asked == ["PutItem"]
+    late.set()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_sixteen_megabytes(service: Service, asynchronous: bool) -> None:
+    connection = service.connection()
+    put = Put(KEY, {"text": "x" * (16 << 20)})
+
+    async def ask() -> None:
+        try:
+            await aperform(connection, put) if asynchronous else perform(connection, put)
+        finally:
+            await connection.aclose()
+
+    service.server.answer = lambda: Answer(b"{}")
+    asyncio.run(ask())
+    [(_, body)] = service.server.received
+    assert json.loads(body)["Item"]["text"]["S"] == "x" * (16 << 20)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("name", ["X-Shop", "X-Sh\r\nop"])
+def test_a_header_with_a_line_break_is_not_sent(service: Service, asynchronous: bool, name: str) -> None:
+    connection = service.connection()
+    session: Any = connection._settings.session
+
+    def add(request: Any, **_: Any) -> None:
+        request.headers[name] = "1\r\nX-Other: 2"
+
+    session.events.register("before-send.dynamodb.GetItem", add)
+
+    async def ask() -> None:
+        try:
+            await aperform(connection, Get(KEY)) if asynchronous else perform(connection, Get(KEY))
+        finally:
+            await connection.aclose()
+
+    with pytest.raises(BackendError):
+        asyncio.run(ask())
+    assert service.server.received == []
+
+
+PROGRAM = """
+import asyncio, sys
+{first}
+from odm.backends.dynamodb import DynamoDB
+from odm.protocol.connection import aperform, perform
+from odm.protocol.requests import Get
+from odm.schema.entity import Key
+from odm.schema.model import Schema
+
+connection = DynamoDB(region="eu-west-1", endpoint_url="{endpoint}").connect(Schema("shop", {{}}, {{}}))
+print(perform(connection, Get(Key("p", "s")))["n"])
+
+async def main():
+    print((await aperform(connection, Get(Key("p", "s"))))["n"])
+    await connection._transports.aclose()
+
+asyncio.run(main())
+{last}
+print(*(name for name in ("aiohttp", "httptools") if sys.modules.get(name)))
+"""
+
+
+def run(service: Service, library: str, last: str = "") -> str:
+    """The output of a program in a process of its own, in which warnings are errors."""
+    first = "sys.modules['httptools'] = None" if library == "urllib3" else ""
+    program = PROGRAM.format(first=first, endpoint=service.server.endpoint, last=last)
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_process_ends_without_warnings(service: Service, library: str) -> None:
+    """Although the store was not closed."""
+    assert run(service, library).split() == ["1", "2", {"urllib3": "aiohttp"}.get(library, library)]
+
+
+def test_a_process_ends_while_threads_wait(service: Service, library: str) -> None:
+    wait = (
+        "import threading; threading.Thread(target=perform, args=(connection, Get(Key('p', 's'))), daemon=True).start()"
+    )
+    late = threading.Event()
+    service.step = lambda number: number > 2 and late.wait(20)
+    assert run(service, library, wait).split()[:2] == ["1", "2"]
+    late.set()
+
+
+def test_the_log_says_that_httptools_is_not_installed(
+    service: Service, library: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "odm.dynamodb")
+    connection = service.connection()
+    assert perform(connection, Get(KEY)) == {"n": 1}
+    assert ("httptools is not installed" in caplog.text) == (library == "urllib3")
+    connection.close()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("library", ["httptools"], indirect=True)
+def test_an_old_connection_is_not_used(service: Service, asynchronous: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AWS closes it at about that time, and the response to a request would be lost."""
+    for module in ("http_sockets", "http_asyncio"):
+        monkeypatch.setattr(f"odm.backends.dynamodb.{module}.IDLE_SECONDS", 0)
+    connection = service.connection()
+
+    async def ask() -> None:
+        for _ in range(3):
+            await aperform(connection, Get(KEY)) if asynchronous else perform(connection, Get(KEY))
+        await connection.aclose()
+
+    asyncio.run(ask())
+    assert service.connections == 3
+
+
+def test_a_connection_that_was_used_before_a_fork_stays_open_for_the_parent(service: Service) -> None:
+    connection = service.connection()
+    assert perform(connection, Get(KEY)) == {"n": 1}
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        found = [perform(connection, Get(KEY))["n"] for _ in range(2)]
+
+        async def ask() -> Any:
+            try:
+                return await aperform(connection, Get(KEY))
+            finally:
+                await connection.aclose()
+
+        found.append(asyncio.run(ask())["n"])
+        os._exit(0 if found == [2, 3, 4] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert perform(connection, Get(KEY)) == {"n": 5}
+    assert service.connections == 3  # one of the parent, and two of the child
+    connection.close()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nX-Amz-Crc32: 5\r\n"
+RESPONSES = {
+    "a length": HEAD + b"Content-Length: 5\r\n\r\nhello",
+    "chunks": HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nTrailer: x\r\n\r\n",
+    "after another status": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nX: y\r\n\r\n"
+    + HEAD
+    + b"Content-Length: 5\r\n\r\nhello",
+}
+
+
+@given(st.data(), st.sampled_from(list(RESPONSES)))
+def test_responses_in_pieces_of_any_size(data: st.DataObject, name: str) -> None:
+    raw = RESPONSES[name]
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)))))
+    reader = Reader()
+    for _ in range(2):  # on the same connection
+        reader.begin()
+        found = [
+            reader.feed(raw[begin:end]) for begin, end in zip([0, *cuts], [*cuts, len(raw)], strict=True) if begin < end
+        ]
+        assert found == [False] * (len(found) - 1) + [True]
+        assert (reader.status, reader.headers["x-amz-crc32"], reader.body) == (200, "5", b"hello")
+        assert reader.reusable
+
+
+def read(raw: bytes) -> Reader:
+    reader = Reader()
+    reader.begin()
+    if not reader.feed(raw):
+        reader.end()
+    return reader
+
+
+@pytest.mark.parametrize(
+    ("raw", "body"),
+    [
+        (HEAD + b"\r\nuntil the end", b"until the end"),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"hello"),
+        (HEAD + b"Connection: close\r\nContent-Length: 5\r\n\r\nhello", b"hello"),
+        (HEAD + b"Content-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nX-Amz-Crc32: 6\r\n\r\n", b"hello"),
+        (HEAD + b"Content-Length: 5\r\n\r\nhello???", b"hello"),
+        (b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n", b""),
+    ],
+)
+def test_connections_that_are_not_used_again(raw: bytes, body: bytes) -> None:
+    reader = read(raw)
+    assert (reader.body, reader.reusable) == (body, False)
+    assert reader.headers.get("x-amz-crc32", "5") == "5"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"HTTP/1.1 200",
+        HEAD,
+        HEAD + b"Content-Length: 5\r\n\r\nhell",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello",
+        HEAD + b"Content-Length: -1\r\n\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\nx\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nabc",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+    ],
+)
+def test_responses_that_are_not_complete_or_not_http(raw: bytes) -> None:
+    with pytest.raises(Broken):
+        read(raw)
+
+
+def test_headers_that_occur_twice_are_joined() -> None:
+    assert read(HEAD + b"X: 1\r\nx: 2\r\nContent-Length: 0\r\n\r\n").headers["x"] == "1, 2"
+
+
+@pytest.mark.parametrize(
+    ("url", "server", "path"),
+    [
+        ("https://db.example", ("https", "db.example", 443), "/"),
+        ("http://db.example/", ("http", "db.example", 80), "/"),
+        ("http://[::1]:8000/a b?c=d e#f", ("http", "::1", 8000), "/a%20b?c=d%20e"),
+        ("http://db.example/%41\u00e4", ("http", "db.example", 80), "/%41%C3%A4"),
+    ],
+)
+def test_targets(url: str, server: tuple[str, str, int], path: str) -> None:
+    assert target_of(url) == (server, path)
+
+
+@pytest.mark.parametrize("url", ["ftp://db.example/", "http:///x", "db.example"])
+def test_what_is_no_target(url: str) -> None:
+    with pytest.raises(ValueError, match="not the URL of a server"):
+        target_of(url)
+
+
+def test_the_length_is_that_of_the_body_that_a_handler_left() -> None:
+    request = Prepared("GetItem", "http://db.example/", {"Host": "db.example"}, b"{}")
+    assert written(request, "/") == b"POST / HTTP/1.1\r\nHost: db.example\r\nContent-Length: 2\r\n\r\n{}"
+    request.headers["Connection"] = "close"
+    request.body = "{\u00e4}"
+    assert written(request, "/") == b"POST / HTTP/1.1\r\nHost: db.example\r\nContent-Length: 4\r\n\r\n{\xc3\xa4}"
