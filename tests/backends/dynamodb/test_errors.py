@@ -470,11 +470,10 @@ async def test_a_missing_region_or_missing_credentials() -> None:
 
 async def test_packages_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = DynamoDB(boto3.Session("key", "secret", region_name="eu-west-1")).connect(SHOP)
-    for module in ("sessions", "http_aiohttp", "http_asyncio"):
-        monkeypatch.delitem(sys.modules, f"odm.backends.dynamodb.{module}", raising=False)
+    monkeypatch.delitem(sys.modules, "odm.backends.dynamodb.sessions", raising=False)
     monkeypatch.setitem(sys.modules, "aiobotocore.credentials", None)
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.setitem(sys.modules, "httptools", None)
+    for module in ("http_aiohttp", "http_asyncio"):  # as if aiohttp and httptools were not there
+        monkeypatch.setitem(sys.modules, f"odm.backends.dynamodb.{module}", None)
     with pytest.raises(Unsupported, match=r"pip install 'single-table-odm\[async\]'"):
         await aperform(connection, Get(KEY))
     monkeypatch.setitem(sys.modules, "botocore.session", None)
