@@ -110,7 +110,7 @@ BENCHMARK: Final = Benchmark(
         for ours, peer in PAIRS
     ],
     columns=[entry.name for entry in ENTRIES],
-    packages=("pydantic", "pydantic-core", "google-cloud-bigtable", "grpcio", "protobuf"),
+    packages=("pydantic", "pydantic-core", "google-cloud-bigtable", "grpcio", "protobuf", "pyqwest"),
     turn=60,
 )
 

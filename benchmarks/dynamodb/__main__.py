@@ -227,7 +227,17 @@ BENCHMARK: Final = Benchmark(
     },
     targets=TARGETS,
     columns=("odm", "by hand", RESOURCE, CLIENT, "PynamoDB", *ASYNC),
-    packages=("pydantic", "pydantic-core", "boto3", "botocore", "aiobotocore", "pynamodb", "dynamoxy", "pydynox"),
+    packages=(
+        "pydantic",
+        "pydantic-core",
+        "boto3",
+        "botocore",
+        "aiobotocore",
+        "httptools",
+        "pynamodb",
+        "dynamoxy",
+        "pydynox",
+    ),
     shown=("decode", "encode", "calls", "http", "start", "concurrent"),
 )
 

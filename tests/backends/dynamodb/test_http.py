@@ -101,9 +101,9 @@ def test_an_interrupted_call_ends_at_once_and_its_response_is_not_that_of_the_ne
     assert perform(connection, Get(KEY)) == {"n": 1}
     with pytest.raises(KeyboardInterrupt):
         perform(connection, Get(KEY))
+    assert perform(connection, Get(KEY)) == {"n": 3}
     assert not answered.is_set()
     raised.set()
-    assert perform(connection, Get(KEY)) == {"n": 3}
     connection.close()
 
 
@@ -288,6 +288,31 @@ def test_an_old_connection_is_not_used(service: Service, asynchronous: bool, mon
 
     asyncio.run(ask())
     assert service.connections == 3
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_no_request_is_sent_on_a_connection_that_the_server_has_closed(service: Service, asynchronous: bool) -> None:
+    """Its response would be lost, so a write would have an unknown outcome."""
+    closed = threading.Event()
+    server, close = service.server, service.server.shutdown_request
+
+    def note(request: Any) -> None:
+        close(request)
+        closed.set()
+
+    server.shutdown_request = note  # type: ignore[method-assign]
+    server.answer = lambda: item(1)._replace(close=len(server.received) == 1)
+    connection = service.connection().with_retry_policy(ONCE)
+
+    async def ask() -> None:
+        for _ in range(2):
+            await aperform(connection, Get(KEY)) if asynchronous else perform(connection, Get(KEY))
+            assert closed.wait(20)
+            await asyncio.sleep(0.01)  # the loop notices it
+        await connection.aclose()
+
+    asyncio.run(ask())
+    assert service.connections == 2
 
 
 def test_a_connection_that_was_used_before_a_fork_stays_open_for_the_parent(service: Service) -> None:

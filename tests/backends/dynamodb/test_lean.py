@@ -315,10 +315,12 @@ def test_a_client_certificate_is_sent(
 
     secure.server.finish_request = note  # type: ignore[method-assign]
     monkeypatch.setenv("AWS_CA_BUNDLE", str(authority / "cert.pem"))
-    for cert in (None, (str(authority / "cert.pem"), str(authority / "key.pem"))):
+    cert_file, key_file, one_file = (authority / f"{name}.pem" for name in ("cert", "key", "both"))
+    one_file.write_text(cert_file.read_text() + key_file.read_text())
+    for cert in (None, (str(cert_file), str(key_file)), str(one_file)):
         backend = DynamoDB(session(), endpoint_url=secure.server.endpoint, config=Config(client_cert=cert))
         assert ask(backend, asynchronous) == [{"n": 1}]
-    assert [bool(one) for one in certificates] == [False, True]
+    assert [bool(one) for one in certificates] == [False, True, True]
 
 
 @pytest.mark.parametrize("options", [{"AWS_CA_BUNDLE": "/nowhere/ca.pem"}, {"client_cert": "/nowhere/cert.pem"}])
