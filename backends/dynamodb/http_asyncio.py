@@ -43,11 +43,12 @@ class Asyncio:
         async with pool.free:
             connection = pool.kept(target.server) or await self._open(pool, target.server, connect)
             response = await connection.exchange(message, read)
+            found = response.status, response.headers, response.body
             if response.reusable:
                 pool.keep(target.server, connection)
             else:
                 connection.abort()
-            return response.status, response.headers, response.body
+            return found
 
     async def aclose(self) -> None:
         """Close the connections of the running loop; the next call opens new ones."""

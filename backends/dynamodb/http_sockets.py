@@ -53,11 +53,12 @@ class Sockets:
         except BaseException:  # also KeyboardInterrupt: the rest of this response is not that of the next request
             connection.close()
             raise
+        found = response.status, response.headers, response.body
         if response.reusable:
-            self._keep(target.server, connection)
+            self._keep(target.server, connection)  # another thread may read its next response now
         else:
             connection.close()
-        return response.status, response.headers, response.body
+        return found
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""

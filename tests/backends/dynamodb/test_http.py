@@ -136,6 +136,26 @@ def test_many_threads_share_a_connection(service: Service) -> None:
     connection.close()
 
 
+@pytest.mark.parametrize("library", ["httptools"], indirect=True)
+def test_another_thread_takes_the_connection_at_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = service.connection()
+    other: list[Any] = []
+    sockets: Any = import_module("odm.backends.dynamodb.http_sockets").Sockets
+    keep = sockets._keep
+
+    def keep_and_use(*arguments: Any) -> None:
+        keep(*arguments)
+        if not other:
+            other.append(None)
+            other.append(perform(connection, Get(KEY)))
+
+    monkeypatch.setattr(sockets, "_keep", keep_and_use)
+    assert perform(connection, Get(KEY)) == {"n": 1}
+    assert other == [None, {"n": 2}]
+    assert service.connections == 1
+    connection.close()
+
+
 async def test_tasks_wait_for_a_free_connection(service: Service) -> None:
     connection = service.connection(max_pool_connections=2)
     found = await asyncio.gather(*[aperform(connection, Get(KEY)) for _ in range(40)])
