@@ -6,9 +6,9 @@ The data flow, one step per file:
 * `requests`: request → native requests, defined in `native`. `writes`, `batches`, `transactions`, `projections` and
   `tables` hold the generators; `expressions` and `ranges` write the expressions.
 * `driver`: all I/O, through the clients of `clients`, whose settings are in `retry`, `savings`, `profiles`, `sessions`.
-* `transports` chooses between these clients and the lean transport, which is the default where nothing forbids it: `routes`
-  reads the settings, from botocore's session or from the `environment` alone, `lean` prepares and `signing` signs
-  requests, `tls` secures connections, and the HTTP libraries `http_...` send them.
+* `transports` chooses between these clients and the lean transport, which is the default where nothing forbids it:
+  `routes` reads the settings, from botocore's session or from the `environment` alone, `lean` prepares and `signing`
+  signs requests, `tls` secures connections, and the HTTP libraries `http_...` send them.
 * `wire`: writes requests and reads responses as JSON, in place of botocore's serializer and parser.
 * `loading`: attributes → entities, with code from `generate`. `codec` and `attributes` convert single values.
 * `errors` translates failures into `odm.errors`, and `units` reads the consumed capacity.

@@ -4,6 +4,7 @@ urllib3 takes ten times as long, and HTTP clients written in Rust cannot be used
 """
 
 import os
+import select
 import socket
 import ssl
 import time
@@ -12,8 +13,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, TypeAlias
 from weakref import finalize
-
-from urllib3.util import wait_for_read
 
 from odm.backends.dynamodb.http_messages import (
     CHUNK,
@@ -151,11 +150,20 @@ class _Connection:
 
     def is_usable(self) -> bool:
         """Whether a request can be sent on it: AWS closes idle connections. What can be read is the end, or foreign."""
-        return time.monotonic() - self.used < IDLE_SECONDS and not wait_for_read(self._socket, timeout=0)
+        return time.monotonic() - self.used < IDLE_SECONDS and not _is_readable(self._socket)
 
     def close(self) -> None:
         """Close it."""
         self._socket.close()
+
+
+def _is_readable(opened: socket.socket) -> bool:
+    """Whether something can be read without waiting."""
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([opened], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(opened, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 _Idle: TypeAlias = dict[tuple[str, str, int], deque[_Connection]]

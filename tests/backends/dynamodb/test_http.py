@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.driver import DynamoDBConnection
+from odm.backends.dynamodb.handlers import HandledRequest
 from odm.backends.dynamodb.http_messages import Broken, Reader, target_of, written
-from odm.backends.dynamodb.lean import Prepared
 from odm.errors import BackendError, OutcomeUnknown
 from odm.expressions.nodes import Exists, Path
 from odm.protocol.connection import RetryPolicy, aperform, perform
@@ -451,7 +451,7 @@ def test_what_is_no_target(url: str) -> None:
 
 
 def test_the_length_is_that_of_the_body_that_a_handler_left() -> None:
-    request = Prepared("GetItem", "http://db.example/", {"Host": "db.example"}, b"{}")
+    request: Any = HandledRequest("GetItem", "http://db.example/", {"Host": "db.example"}, b"{}")
     assert written(request, "/") == b"POST / HTTP/1.1\r\nHost: db.example\r\nContent-Length: 2\r\n\r\n{}"
     request.headers["Connection"] = "close"
     request.body = "{\u00e4}"

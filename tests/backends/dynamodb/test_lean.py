@@ -25,10 +25,6 @@ from botocore.client import BaseClient
 from botocore.compat import HTTPHeaders
 from botocore.config import Config
 from botocore.credentials import Credentials, ReadOnlyCredentials, RefreshableCredentials
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
@@ -43,6 +39,7 @@ from odm.protocol.connection import RetryPolicy, aperform, perform
 from odm.protocol.requests import CreateTables, Get, Put
 from odm.schema.entity import Key
 from odm.schema.model import Schema
+from tests.authority import make
 from tests.backends.dynamodb.canned import Answer, Canned, serving
 
 SHOP = Schema("shop", {}, {})
@@ -253,32 +250,14 @@ def test_a_forked_process_opens_its_own_connections(service: Service) -> None:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The certificate and key of a service on this machine, signed by itself."""
-    folder = tmp_path_factory.mktemp("tls")
-    key, name = (
-        ec.generate_private_key(ec.SECP256R1()),
-        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
-    )
-    now = datetime.now(UTC)
-    builder = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    )
-    pem = serialization.Encoding.PEM
-    (folder / "cert.pem").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(pem))
-    form, secrecy = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    (folder / "key.pem").write_bytes(key.private_bytes(pem, form, secrecy))
-    return folder
+    return make(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture
 def secure(service: Service, authority: Path) -> Service:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority / "cert.pem", authority / "key.pem")
-    context.load_verify_locations(authority / "cert.pem")
+    context.load_verify_locations(authority / "ca.pem")
     context.verify_mode = ssl.CERT_OPTIONAL
     server = service.server
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
@@ -294,7 +273,7 @@ def test_tls_is_verified(secure: Service, authority: Path, asynchronous: bool, m
     endpoint = secure.server.endpoint
     with pytest.raises(BackendError, match=r"(?i)certificate"):
         ask(DynamoDB(session(), endpoint_url=endpoint), asynchronous, policy=ONCE)
-    monkeypatch.setenv("AWS_CA_BUNDLE", str(authority / "cert.pem"))
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(authority / "ca.pem"))
     assert ask(DynamoDB(session(), endpoint_url=endpoint), asynchronous) == [{"n": 1}]
     other = endpoint.replace("localhost", "127.0.0.1")  # which the certificate does not name
     with pytest.raises(BackendError, match=r"(?i)certificate|hostname"):
@@ -314,7 +293,7 @@ def test_a_client_certificate_is_sent(
         finish(request, client_address)
 
     secure.server.finish_request = note  # type: ignore[method-assign]
-    monkeypatch.setenv("AWS_CA_BUNDLE", str(authority / "cert.pem"))
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(authority / "ca.pem"))
     cert_file, key_file, one_file = (authority / f"{name}.pem" for name in ("cert", "key", "both"))
     one_file.write_text(cert_file.read_text() + key_file.read_text())
     for cert in (None, (str(cert_file), str(key_file)), str(one_file)):
@@ -533,7 +512,10 @@ print([name for name in sys.argv[2:] if name in sys.modules], [path for path in 
 """
 """Prints which of the modules are loaded, and which of botocore's data files were read: models, rules, partitions."""
 
-MACHINERY = ("boto3", "aiobotocore", "aiohttp", "botocore.session", "botocore.client", "botocore.loaders", "asyncio")
+MACHINERY = (
+    *("boto3", "aiobotocore", "aiohttp", "asyncio", "urllib3"),
+    *("botocore.session", "botocore.client", "botocore.loaders"),
+)
 
 
 def first_get(service: Service, tmp_path: Path, **variables: str) -> str:
@@ -568,4 +550,7 @@ def test_other_settings_are_read_by_botocores_session(service: Service, tmp_path
     if name not in variables or name == "AWS_PROFILE":
         (tmp_path / ".aws" / ("credentials" if name == "credentials" else "config")).write_text("[default]\n")
     given = {name: variables[name]} if name in variables else {}
-    assert first_get(service, tmp_path, **given) == "['botocore.session', 'botocore.client', 'botocore.loaders'] []"
+    assert (
+        first_get(service, tmp_path, **given)
+        == "['urllib3', 'botocore.session', 'botocore.client', 'botocore.loaders'] []"
+    )
