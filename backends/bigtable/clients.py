@@ -17,7 +17,7 @@ import grpc.aio
 from grpc.experimental import ChannelOptions
 
 from odm.backends.bigtable.errors import Closed
-from odm.backends.bigtable.messages import RESPONSES, STREAMS, Service
+from odm.backends.bigtable.messages import RESPONSES, STREAMS, Received, Service
 from odm.backends.bigtable.routes import Route, Transport, route_of
 from odm.errors import Unsupported
 
@@ -30,7 +30,7 @@ _LOG = logging.getLogger("odm.bigtable")
 Kind = Literal["lean", "data", "admin"]
 """The lean transport, or Google's client for a service."""
 
-Feed = Callable[[bytes], None]
+Feed = Callable[[Received], None]
 
 _UNLIMITED: Final = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 """gRPC limits messages to 4 MiB by default, but a cell may be larger. Channels to Google Cloud have no limit."""

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from google.protobuf.message import DecodeError
 
-from odm.backends.bigtable.messages import RESPONSES
+from odm.backends.bigtable.messages import RESPONSES, Received
 from odm.backends.bigtable.native import (
     Cell,
     CheckAndMutateRow,
@@ -31,7 +31,7 @@ _DONE: Final = Status(0)
 class Collector(Protocol):
     """Collects the messages of one answer."""
 
-    def feed(self, message: bytes) -> None:
+    def feed(self, message: Received) -> None:
         """Take the next message."""
         ...
 
@@ -46,7 +46,7 @@ class Answers:
     def __init__(self) -> None:
         self._answers: dict[int, Status] = {}
 
-    def feed(self, message: bytes) -> None:
+    def feed(self, message: Received) -> None:
         """Take the next message, a ``MutateRowsResponse``."""
         for entry in _parsed("MutateRows", message).entries:
             code = entry.status.code
@@ -63,7 +63,7 @@ class Samples:
     def __init__(self) -> None:
         self._samples: list[Sample] = []
 
-    def feed(self, message: bytes) -> None:
+    def feed(self, message: Received) -> None:
         """Take the next message, a ``SampleRowKeysResponse``."""
         sample = _parsed("SampleRowKeys", message)
         self._samples.append(Sample(sample.row_key, sample.offset_bytes))
@@ -80,9 +80,9 @@ class One:
 
     def __init__(self, call: DataCall) -> None:
         self._call = call
-        self._message = b""
+        self._message: Received = b""
 
-    def feed(self, message: bytes) -> None:
+    def feed(self, message: Received) -> None:
         """Take the message."""
         self._message = message
 
@@ -112,7 +112,7 @@ def collector(call: DataCall) -> Collector:
             return One(call)
 
 
-def _parsed(method: str, message: bytes) -> Any:
+def _parsed(method: str, message: Received) -> Any:
     """A message of a method's answer.
 
     Raises:

@@ -72,19 +72,19 @@ def framed(message: bytes) -> bytes:
     return b"\0%b%b" % (len(message).to_bytes(4, "big"), message)
 
 
-def messages(body: bytes) -> Iterator[bytes]:
-    """The messages of a response.
+def messages(body: bytes) -> Iterator[memoryview]:
+    """The messages of a response, not copied.
 
     Raises:
         CallFailed: the body ends inside a message, or a message is compressed, which odm does not offer.
     """
-    start, end = 0, len(body)
+    start, end, view = 0, len(body), memoryview(body)
     while start < end:
         begin = start + _PREFIX
         start = begin + int.from_bytes(body[begin - 4 : begin], "big")
         if body[begin - _PREFIX] or begin > end or start > end:
             raise CallFailed(StatusCode.INTERNAL, "received unexpected EOS on DATA frame from server")
-        yield body[begin:start]
+        yield view[begin:start]
 
 
 def failure_of(response: Response) -> CallFailed | None:

@@ -16,11 +16,11 @@ from grpc import StatusCode
 
 from odm.backends.bigtable.errors import Closed
 from odm.backends.bigtable.framing import CallFailed, failure_of, framed, messages, timeout_of
-from odm.backends.bigtable.messages import STREAMS
+from odm.backends.bigtable.messages import STREAMS, Received
 from odm.backends.bigtable.routes import Authorization, Route
 from odm.backends.bigtable.wire import Message
 
-Feed = Callable[[bytes], None]
+Feed = Callable[[Received], None]
 
 _OPTIONS: Final[dict[str, Any]] = {
     "http_version": pyqwest.HTTPVersion.HTTP2,

@@ -19,6 +19,9 @@ from odm.backends.bigtable.native import Column
 Service: TypeAlias = Literal["data", "admin"]
 """A service of Bigtable."""
 
+Received: TypeAlias = bytes | memoryview
+"""The bytes of a message, or their place in a response."""
+
 ABSENT: Final = b"\xff"
 """The family or qualifier of a chunk that has none. It is not a valid message, so no present field equals it."""
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from odm.backends.bigtable.messages import ABSENT, CellChunk, ReadRowsResponse
+from odm.backends.bigtable.messages import ABSENT, CellChunk, ReadRowsResponse, Received
 from odm.backends.bigtable.native import Read, Row
 from odm.backends.bigtable.usual_rows import Patterns, columns_of
 from odm.errors import BackendError
@@ -43,7 +43,7 @@ class RowMerger:
         self._timestamps: list[int] = []
         self._drop()
 
-    def feed(self, message: bytes) -> None:
+    def feed(self, message: Received) -> None:
         """Take the next message of the stream, a ``google.bigtable.v2.ReadRowsResponse``.
 
         Raises:
