@@ -93,15 +93,15 @@ def test_credentials_that_are_elsewhere_need_botocores_session(
     assert environment_of("shop") is None
 
 
-@mock_aws
 def test_moto_answers_a_store_whose_settings_are_all_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """moto changes what new sessions of botocore do, so one is used where moto is imported."""
     for name, value in (KEYS | {"AWS_DEFAULT_REGION": "eu-west-1"}).items():
         monkeypatch.setenv(name, value)
-    connection = DynamoDB(transport="lean").connect(Schema("shop", {}, {}))
-    perform(connection, CreateTables())
-    perform(connection, Put(Key("p", "s"), {"n": 1}))
-    assert perform(connection, Get(Key("p", "s"))) == {"n": 1}
+    with mock_aws():  # inside: it changes variables too, and puts them back at its end
+        connection = DynamoDB(transport="lean").connect(Schema("shop", {}, {}))
+        perform(connection, CreateTables())
+        perform(connection, Put(Key("p", "s"), {"n": 1}))
+        assert perform(connection, Get(Key("p", "s"))) == {"n": 1}
 
 
 def test_secrets_are_not_shown(alone: pytest.MonkeyPatch) -> None:
