@@ -8,10 +8,11 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 
 import pyqwest
-from google.auth.exceptions import GoogleAuthError
+from google.auth.exceptions import GoogleAuthError, TransportError
 from grpc import StatusCode
 
 from odm.backends.bigtable.errors import Closed
@@ -57,6 +58,13 @@ def usable() -> bool:
     return _started in (None, os.getpid())
 
 
+class _Opened(NamedTuple):
+    """pyqwest's transport, which has the connection, and the client that makes calls through it."""
+
+    transport: Any
+    client: Any
+
+
 class _Client:
     """What the sync and the async client share.
 
@@ -72,10 +80,11 @@ class _Client:
         self._options = _OPTIONS if route.roots is None else _OPTIONS | {"tls_ca_cert": route.roots}
         self._methods: dict[str, str] = {}
         self._headers: dict[Any, pyqwest.Headers] = {}
-        self._calls: Any = self._connect()
+        self._opened = self._open()
+        self._proven: _Opened | None = None
 
-    def _connect(self) -> Any:
-        """A new client with no connection yet."""
+    def _open(self) -> "_Opened":
+        """A new transport with no connection yet."""
         raise NotImplementedError
 
     def _request(self, message: Message) -> tuple[str, pyqwest.Headers, bytes]:
@@ -111,11 +120,12 @@ class _Client:
         try:
             return self._route.authorization(url)
         except GoogleAuthError as failure:
-            if not failure.retryable:
+            broken = TransportError  # the service of tokens cannot be reached; google-auth does not retry that for us
+            if not (failure.retryable or isinstance(failure, broken) or isinstance(failure.__cause__, broken)):
                 raise
             raise CallFailed(StatusCode.UNAVAILABLE, f"no token: {failure}") from failure
 
-    def _failed(self, failure: Exception, began: float, message: Message) -> Exception:
+    def _failed(self, failure: Exception, began: float, message: Message, used: "_Opened") -> Exception:
         """The failure of a call in gRPC's terms."""
         late = time.monotonic() - began >= message.timeout
         if self.closed:
@@ -125,8 +135,10 @@ class _Client:
         if isinstance(failure, ConnectionError):  # also a timeout of connecting
             return CallFailed(StatusCode.UNAVAILABLE, str(failure))
         if late or isinstance(failure, TimeoutError):
-            # The connection may be dead without a sign of it, so that the next attempt should use a new one.
-            self._calls = self._connect()
+            # A connection may be dead without a sign of it, so the next attempt uses a new one. One that is not
+            # established yet is kept: otherwise no attempt could ever last long enough.
+            if used is self._opened is self._proven:
+                self._opened = self._open()
             return CallFailed(StatusCode.DEADLINE_EXCEEDED, f"no response within {message.timeout:g} seconds")
         if isinstance(failure, pyqwest.StreamError):
             code = _STREAM_ERRORS.get(failure.code, StatusCode.INTERNAL)
@@ -136,6 +148,8 @@ class _Client:
 
 def _fed(message: Message, response: pyqwest.FullResponse, feed: Feed) -> CallFailed | None:
     """Hand on the messages of a response; returns its failure."""
+    if response.status != 200:
+        return failure_of(response)  # the body may be anything
     body = response.content
     try:
         for received in messages(body):
@@ -150,26 +164,27 @@ def _fed(message: Message, response: pyqwest.FullResponse, feed: Feed) -> CallFa
 class SyncClient(_Client):
     """Calls of the data service. Thread-safe."""
 
-    def _connect(self) -> Any:
-        self._transport = pyqwest.SyncHTTPTransport(**self._options)
-        return pyqwest.SyncClient(self._transport)
+    def _open(self) -> "_Opened":
+        transport = pyqwest.SyncHTTPTransport(**self._options)
+        return _Opened(transport, pyqwest.SyncClient(transport))
 
     def call(self, message: Message, feed: Feed) -> Exception | None:
         """Make a call, and feed its messages; returns its failure."""
-        began = time.monotonic()
+        began, used = time.monotonic(), self._opened
         try:
             url, headers, body = self._request(message)
-            response = self._calls.post(url, headers, body, timeout=message.timeout)
+            response = used.client.post(url, headers, body, timeout=message.timeout)
         except CallFailed as failure:
             return failure
         except _FAILURES as failure:
-            return self._failed(failure, began, message)
+            return self._failed(failure, began, message, used)
+        self._proven = used
         return _fed(message, response, feed)
 
     def close(self) -> None:
         """Close the connection; calls in progress end as usual."""
         self.closed = True
-        self._transport.close()
+        self._opened.transport.close()
 
 
 class AsyncClient(_Client):
@@ -179,13 +194,13 @@ class AsyncClient(_Client):
         super().__init__(route)
         self._waiting: set[asyncio.Timeout] = set()
 
-    def _connect(self) -> Any:
-        self._transport = pyqwest.HTTPTransport(**self._options)
-        return pyqwest.Client(self._transport)
+    def _open(self) -> "_Opened":
+        transport = pyqwest.HTTPTransport(**self._options)
+        return _Opened(transport, pyqwest.Client(transport))
 
     async def call(self, message: Message, feed: Feed) -> Exception | None:
         """Make a call, and feed its messages; returns its failure."""
-        began = time.monotonic()
+        began, used = time.monotonic(), self._opened
         try:
             if self._route.blocks():
                 await asyncio.to_thread(self._authorization, self._route.url)
@@ -193,18 +208,20 @@ class AsyncClient(_Client):
             async with asyncio.timeout(message.timeout) as waiting:
                 self._waiting.add(waiting)
                 try:
-                    response = await self._calls.post(url, headers, body)
+                    response = await used.client.post(url, headers, body)
                 finally:
                     self._waiting.discard(waiting)
         except CallFailed as failure:
             return failure
         except _FAILURES as failure:
-            return self._failed(failure, began, message)
+            return self._failed(failure, began, message, used)
+        self._proven = used
         return _fed(message, response, feed)
 
     async def close(self) -> None:
         """Close the connection; calls in progress fail."""
         self.closed = True
-        for waiting in self._waiting:
-            waiting.reschedule(0)  # it is over
-        await self._transport.aclose()
+        for waiting in list(self._waiting):
+            with suppress(RuntimeError):  # it is just ending by itself
+                waiting.reschedule(0)
+        await self._opened.transport.aclose()

@@ -7,7 +7,6 @@ looks for that. Tests compare the routes of both.
 
 import os
 import sys
-from pathlib import Path
 from typing import Any, Final
 
 from attrs import field, frozen
@@ -92,4 +91,6 @@ def environment_of(profile: str | None) -> Environment | None:
     for name in given:
         if name.startswith(("AWS_", "BOTO")) and name not in _KNOWN and not name.startswith(_OF_LAMBDA):
             return None
-    return None if any(Path(path).expanduser().exists() for path in _FILES) else Environment()
+    # Not by Path, which raises where there is no home, or one that may not be read; botocore goes on.
+    files = any(os.path.exists(os.path.expanduser(path)) for path in _FILES)  # noqa: PTH110, PTH111
+    return None if files else Environment()

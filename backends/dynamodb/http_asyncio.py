@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from odm.backends.dynamodb.http_messages import (
+    CHUNK,
     FAILURES,
     Broken,
     Reader,
@@ -69,7 +70,8 @@ class Asyncio:
         options: dict[str, Any] = {}
         if scheme == "https":
             options = {"ssl": await self._context(), "server_hostname": host}
-        if isinstance(pool.loop, asyncio.BaseEventLoop):  # uvloop does not have it
+        # uvloop does not have it, and Python before 3.12.8 and 3.13.1 fails with eager tasks.
+        if isinstance(pool.loop, asyncio.BaseEventLoop) and pool.loop.get_task_factory() is None:
             options["happy_eyeballs_delay"] = 0.25  # seconds until the next address is tried as well (RFC 8305)
         try:
             async with asyncio.timeout(timeout):
@@ -160,7 +162,8 @@ class _Connection(asyncio.Protocol):
         self._transport: Any = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._heard, self._unsent = 0.0, 0
+        self._paused: asyncio.Future[None] | None = None
+        self._heard = 0.0
         self._ended = False
         self.used = 0.0
 
@@ -174,11 +177,11 @@ class _Connection(asyncio.Protocol):
         loop = self._pool.loop
         self._reader.begin()
         waiter = self._waiter = loop.create_future()
-        self._transport.write(message)
         if timeout is not None:
-            self._heard, self._unsent = loop.time(), len(message)
+            self._heard = loop.time()
             self._timer = loop.call_later(timeout, self._check, timeout)
         try:
+            written = await self._write(message, waiter)
             await waiter
         except BaseException:  # also a cancellation: the rest of this response is not that of the next request
             self.abort()
@@ -187,7 +190,19 @@ class _Connection(asyncio.Protocol):
             self._waiter = None
             if self._timer is not None:
                 self._timer.cancel()
+        if not written:
+            self._reader.reusable = False
         return self._reader
+
+    async def _write(self, message: bytes, waiter: "asyncio.Future[None]") -> bool:
+        """Write a request in pieces, as fast as they are sent; stop if it is answered before, and return False."""
+        for start in range(0, len(message), CHUNK):
+            if self._paused is not None:
+                await self._paused
+            if waiter.done():
+                return False
+            self._transport.write(message[start : start + CHUNK])
+        return True
 
     def abort(self) -> None:
         """Close it, without waiting for anything."""
@@ -200,6 +215,13 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self._pool.opened.add(self)
+
+    def pause_writing(self) -> None:
+        self._paused = self._pool.loop.create_future()
+
+    def resume_writing(self) -> None:
+        self._heard = self._pool.loop.time()
+        self._release()
 
     def data_received(self, data: bytes) -> None:
         if self._waiter is None:  # nothing was asked
@@ -229,7 +251,14 @@ class _Connection(asyncio.Protocol):
         self._pool.opened.discard(self)
         self._finish(exc or Broken("the connection was closed before the response was complete"))
 
+    def _release(self) -> None:
+        """Let a request that waits be written."""
+        paused, self._paused = self._paused, None
+        if paused is not None and not paused.done():
+            paused.set_result(None)
+
     def _finish(self, error: Exception | None) -> None:
+        self._release()
         if self._waiter is None or self._waiter.done():
             return
         if error is None:
@@ -239,9 +268,7 @@ class _Connection(asyncio.Protocol):
 
     def _check(self, timeout: float) -> None:
         """Fail if nothing was sent or received since the timeout began."""
-        unsent = self._transport.get_write_buffer_size()
-        wait = timeout if unsent < self._unsent and unsent else self._heard + timeout - self._pool.loop.time()
-        self._unsent = unsent
+        wait = self._heard + timeout - self._pool.loop.time()
         if wait <= 0:
             self._finish(TimeoutError("the response did not arrive in time"))
         else:

@@ -112,7 +112,11 @@ def written(request: Prepared, path: str) -> bytes:
 
 
 def _checked(headers: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in headers.items() if name.lower() not in _FRAMING}
+    kept = {
+        name: value.decode("latin-1") if isinstance(value, bytes) else value
+        for name, value in headers.items()
+        if name.lower() not in _FRAMING
+    }
     for name in kept:
         if not _TOKEN.fullmatch(name):
             raise ValueError(f"{name!r} is not the name of a header")
@@ -162,6 +166,9 @@ class Reader:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:  # also if data follows the response
             self.reusable = False
+            raised = error.__context__  # in a method of this class, by a signal: httptools catches even Ctrl-C
+            if raised is not None and not isinstance(raised, HttpParserError | Broken):
+                raise raised from None
             if not self.complete:
                 raise Broken(f"the response is not HTTP: {error}") from error
         return self.complete

@@ -66,8 +66,8 @@ class Sockets:
     def _kept(self, server: tuple[str, str, int]) -> "_Connection | None":
         """An idle connection that the server has not closed."""
         if self._process != os.getpid():
-            self._process = os.getpid()
             self.close()  # after a fork: two processes that share a connection read each other's responses
+            self._process = os.getpid()  # last, because other threads of the child must not take one meanwhile
         kept = self._idle.get(server)
         while kept:
             try:

@@ -64,7 +64,8 @@ class Transports:
             try:
                 from odm.backends.dynamodb.async_transport import AsyncTransport
 
-                self._async = self._async or AsyncTransport(route)
+                with self._lock:  # loops in several threads share it
+                    self._async = self._async or AsyncTransport(route)
             except ImportError:  # the vendor's client says what is missing
                 return None
         return None if self._is_instrumented() else self._async

@@ -19,7 +19,7 @@ import grpc
 import pyqwest
 import pytest
 from google.auth.credentials import AnonymousCredentials, Credentials
-from google.auth.exceptions import RefreshError
+from google.auth.exceptions import RefreshError, TransportError
 from grpc import StatusCode
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,7 +116,9 @@ class TestFraming:
     )  # fmt: skip
     def test_responses_that_are_not_grpc(self, status: int, code: str) -> None:
         none = pyqwest.Headers()
-        failure = failure_of(pyqwest.FullResponse(status, none, b"<html>", none))
+        body = b"" if status == 200 else b"<html>no</html>"
+        message = Message("data", "MutateRow", b"", 20.0)
+        failure = http2._fed(message, pyqwest.FullResponse(status, none, body, none), lambda _: None)
         assert failure is not None
         assert failure.code().name == code
 
@@ -201,6 +203,14 @@ def test_after_a_timeout_another_connection_is_used(server: Server, asynchronous
     assert peers[0] == peers[1] != peers[2]
 
 
+def test_a_new_connection_is_kept_after_a_timeout(server: Server, asynchronous: bool) -> None:
+    """Otherwise no call would succeed where it takes longer to connect than a call may last."""
+    server.script = [(Delay(5),), (Delay(5),), FOUND]
+    connection = connection_to(server.address).with_retry_policy(RetryPolicy(timeout=SECONDS, retries=2))
+    assert ask(connection, asynchronous) == [ITEM]
+    assert len({call.peer for call in server.calls}) == 1
+
+
 def test_a_server_that_restarts_between_calls(asynchronous: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -229,12 +239,12 @@ def test_a_server_that_stops_during_a_call(server: Server, asynchronous: bool) -
 def test_streams_that_the_server_resets(code: pyqwest.StreamErrorCode, server: Server) -> None:
     client = http2.SyncClient(Route(f"http://{server.address}"))
     message = Message("data", "ReadRows", b"", 20.0)
-    failure: Any = client._failed(pyqwest.StreamError("reset", code), time.monotonic(), message)
+    failure: Any = client._failed(pyqwest.StreamError("reset", code), time.monotonic(), message, client._opened)
     expected = {"REFUSED_STREAM": "UNAVAILABLE", "CANCEL": "CANCELLED", "ENHANCE_YOUR_CALM": "RESOURCE_EXHAUSTED",
                 "INADEQUATE_SECURITY": "PERMISSION_DENIED"}  # fmt: skip
     assert failure.code().name == expected.get(code.name, "INTERNAL")
     assert "RST_STREAM" in failure.details()
-    late: Any = client._failed(pyqwest.StreamError("reset", code), time.monotonic() - 20, message)
+    late: Any = client._failed(pyqwest.StreamError("reset", code), time.monotonic() - 20, message, client._opened)
     assert late.code() is StatusCode.DEADLINE_EXCEEDED
     client.close()
 
@@ -267,6 +277,22 @@ async def test_a_cancelled_call_ends_at_the_server(server: Server) -> None:
     await asyncio.to_thread(server.idle)
     assert await aperform(connection, Get(KEY)) == ITEM
     await connection.aclose()
+
+
+async def test_closing_while_a_deadline_passes(server: Server) -> None:
+    client = http2.AsyncClient(Route(f"http://{server.address}"))
+
+    async def close_late() -> None:
+        async with asyncio.timeout(0) as passing:
+            try:
+                await asyncio.sleep(5)
+            finally:
+                client._waiting.add(passing)
+                await client.close()
+
+    with pytest.raises(TimeoutError):
+        await close_late()
+    assert client.closed
 
 
 async def test_a_call_on_a_connection_that_is_closed(server: Server) -> None:
@@ -344,14 +370,25 @@ def certifi_path() -> str:
     return certifi.where()
 
 
-@pytest.mark.parametrize(("retryable", "words"), [(False, "no credentials for Bigtable"), (True, "UNAVAILABLE")])
+NO_NETWORK = TransportError("no name")  # type: ignore[no-untyped-call]
+REFUSALS = {
+    "refused": (RefreshError("no"), False),  # type: ignore[no-untyped-call]
+    "for now": (RefreshError("no", retryable=True), True),  # type: ignore[no-untyped-call]
+    "no network": (NO_NETWORK, True),
+    "no network to refresh": (RefreshError("no"), True),  # type: ignore[no-untyped-call]
+}
+REFUSALS["no network to refresh"][0].__cause__ = NO_NETWORK
+
+
+@pytest.mark.parametrize("name", REFUSALS)
 def test_a_token_that_cannot_be_had(
-    retryable: bool, words: str, certificates: Path, asynchronous: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, certificates: Path, asynchronous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = Token(RefreshError("no token", retryable=retryable))  # type: ignore[no-untyped-call]
-    with pytest.raises(BackendError, match=words):
+    failure, retried = REFUSALS[name]
+    token = Token(failure)
+    with pytest.raises(BackendError, match="UNAVAILABLE" if retried else "no credentials for Bigtable"):
         ask(to_cloud(monkeypatch, "localhost:1", certificates / "ca.pem", token), asynchronous)
-    assert (len(token.threads) > 1) == retryable
+    assert (len(token.threads) > 1) == retried
 
 
 def test_certificates_that_cannot_be_read(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,19 @@ def test_credentials_that_are_elsewhere_need_botocores_session(
     assert environment_of("shop") is None
 
 
+def test_no_home_is_no_file(alone: pytest.MonkeyPatch) -> None:
+    """As in a container whose user has no name, or may not read the folder."""
+    for name, value in KEYS.items():
+        alone.setenv(name, value)
+    alone.delenv("HOME")
+
+    def unknown(_: int) -> Any:
+        raise KeyError
+
+    alone.setattr("pwd.getpwuid", unknown)
+    assert environment_of(None) is not None
+
+
 def test_moto_answers_a_store_whose_settings_are_all_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """moto changes what new sessions of botocore do, so one is used where moto is imported."""
     for name, value in (KEYS | {"AWS_DEFAULT_REGION": "eu-west-1"}).items():

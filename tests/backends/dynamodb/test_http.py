@@ -5,12 +5,17 @@ import json
 import logging
 import os
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -25,11 +30,13 @@ from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.handlers import HandledRequest
 from odm.backends.dynamodb.http_messages import Broken, Reader, target_of, written
 from odm.errors import BackendError, OutcomeUnknown
-from odm.expressions.nodes import Exists, Path
+from odm.expressions.nodes import Exists
+from odm.expressions.nodes import Path as AttributePath
 from odm.protocol.connection import RetryPolicy, aperform, perform
 from odm.protocol.requests import Get, Put
 from odm.schema.entity import Key
 from odm.schema.model import Schema
+from tests.authority import make
 from tests.backends.dynamodb.canned import Answer, Canned, serving
 
 SHOP = Schema("shop", {}, {})
@@ -183,7 +190,7 @@ def test_a_write_whose_response_is_late_is_not_sent_again(service: Service, asyn
     late = threading.Event()
     service.step = lambda _: late.wait(20)
     connection = service.connection().with_retry_policy(RetryPolicy(timeout=0.1))
-    put = Put(KEY, {"n": 1}, condition=Exists(Path(("n",))))
+    put = Put(KEY, {"n": 1}, condition=Exists(AttributePath(("n",))))
 
     async def ask() -> None:
         try:
@@ -356,6 +363,94 @@ def test_a_connection_that_was_used_before_a_fork_stays_open_for_the_parent(serv
     connection.close()
 
 
+@pytest.mark.parametrize("library", ["httptools"], indirect=True)
+def test_other_threads_of_a_forked_process_take_no_connection_of_the_parent(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They compare the process, so it is noted only when the connections are closed."""
+    connection = service.connection()
+    assert perform(connection, Get(KEY)) == {"n": 1}
+    transport: Any = connection._transports.sync()
+    sockets, noted = transport._http, list[int]()
+    close = sockets.close
+
+    def note() -> None:
+        noted.append(sockets._process)
+        close()
+
+    monkeypatch.setattr(sockets, "_process", -1)
+    monkeypatch.setattr(sockets, "close", note)
+    assert perform(connection, Get(KEY)) == {"n": 2}
+    assert noted == [-1]
+    connection.close()
+
+
+@contextmanager
+def slow_reader(tls: Path | None) -> Iterator[str]:
+    """A server that reads at most eight megabytes a second, and answers."""
+    context = None
+    if tls is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tls / "cert.pem", tls / "key.pem")
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)  # or the system takes in all at once
+
+        def read() -> None:
+            with listening.accept()[0] as plain:
+                client = plain if context is None else context.wrap_socket(plain, server_side=True)
+                head, _, rest = client.recv(16384).partition(b"\r\n\r\n")
+                left = int(head.lower().partition(b"content-length:")[2].split()[0]) - len(rest)
+                while left > 0:
+                    left -= len(client.recv(16384))
+                    time.sleep(0.002)
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+                client.recv(1)
+                client.close()
+
+        reading = pool.submit(read)
+        scheme, host = ("http", "127.0.0.1") if tls is None else ("https", "localhost")
+        yield f"{scheme}://{host}:{listening.getsockname()[1]}"
+        reading.result()
+
+
+@pytest.mark.parametrize("secure", [False, True])
+async def test_a_slow_upload_is_no_timeout(secure: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as something is sent; also with TLS, whose transport does not say how much is still to be sent."""
+    tls = make(tmp_path) if secure else None
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "ca.pem"))
+    with slow_reader(tls) as endpoint:
+        session = boto3.Session("key", "secret", region_name="eu-west-1")
+        connection = DynamoDB(session, endpoint_url=endpoint, config=Config(read_timeout=1)).connect(SHOP)
+        begun = time.monotonic()
+        try:
+            await aperform(connection.with_retry_policy(ONCE), Put(KEY, {"text": "x" * 14_000_000}))
+        finally:
+            await connection.aclose()
+        assert time.monotonic() - begun > 1, "or it shows nothing"
+
+
+@pytest.mark.parametrize("library", ["httptools"], indirect=True)
+async def test_connections_of_loops_that_start_tasks_at_once(service: Service) -> None:
+    """In some versions of Python, the staggered connections of asyncio fail there."""
+    loop, made = asyncio.get_running_loop(), []
+    create = loop.create_connection
+
+    def note(*arguments: Any, **options: Any) -> Any:
+        made.append(options)
+        return create(*arguments, **options)
+
+    loop.create_connection = note  # type: ignore[method-assign]
+    try:
+        for factory in (None, lambda loop, coro, **options: asyncio.Task(coro, loop=loop, **options)):
+            loop.set_task_factory(factory)
+            connection = service.connection()
+            await aperform(connection, Get(KEY))
+            await connection.aclose()
+    finally:
+        loop.set_task_factory(None)
+    assert ["happy_eyeballs_delay" in options for options in made] == [True, False]
+
+
 HEAD = b"HTTP/1.1 200 OK\r\nX-Amz-Crc32: 5\r\n"
 RESPONSES = {
     "a length": HEAD + b"Content-Length: 5\r\n\r\nhello",
@@ -427,6 +522,22 @@ def test_responses_that_are_not_complete_or_not_http(raw: bytes) -> None:
         read(raw)
 
 
+@pytest.mark.parametrize("place", ["on_header", "on_headers_complete", "on_body", "on_message_complete"])
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, LookupError])
+def test_what_a_signal_handler_raises_is_raised(place: str, raised: type[BaseException]) -> None:
+    """httptools replaces any exception in the methods that it calls by one of its own."""
+
+    def interrupted(self: Reader, *arguments: Any) -> None:
+        getattr(Reader, place)(self, *arguments)
+        raise raised
+
+    reader = type("Interrupted", (Reader,), {place: interrupted})()
+    reader.begin()
+    with pytest.raises(raised):
+        reader.feed(RESPONSES["a length"])
+    assert not reader.reusable
+
+
 def test_headers_that_occur_twice_are_joined() -> None:
     assert read(HEAD + b"X: 1\r\nx: 2\r\nContent-Length: 0\r\n\r\n").headers["x"] == "1, 2"
 
@@ -453,6 +564,8 @@ def test_what_is_no_target(url: str) -> None:
 def test_the_length_is_that_of_the_body_that_a_handler_left() -> None:
     request: Any = HandledRequest("GetItem", "http://db.example/", {"Host": "db.example"}, b"{}")
     assert written(request, "/") == b"POST / HTTP/1.1\r\nHost: db.example\r\nContent-Length: 2\r\n\r\n{}"
-    request.headers["Connection"] = "close"
+    request.headers["Connection"] = b"close"
+    request.headers["X-Shop"] = b"hats"
     request.body = "{\u00e4}"
-    assert written(request, "/") == b"POST / HTTP/1.1\r\nHost: db.example\r\nContent-Length: 4\r\n\r\n{\xc3\xa4}"
+    head = b"POST / HTTP/1.1\r\nHost: db.example\r\nX-Shop: hats\r\nContent-Length: 4\r\n\r\n"
+    assert written(request, "/") == head + b"{\xc3\xa4}"
