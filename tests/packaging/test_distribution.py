@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-VENDORS = ("aiobotocore", "boto3", "botocore", "google", "grpc", "httptools", "rich", "typer")
+VENDORS = ("aiobotocore", "boto3", "botocore", "google", "grpc", "httptools", "pyqwest", "rich", "typer")
 
 
 @pytest.fixture(scope="module")
