@@ -87,7 +87,7 @@ def _raced(call: Call, name: str, run: Run) -> Iterator[Row]:
         yield Row("Microseconds on the clock", what, times, what, clock="wall")
 
 
-ROWS: Final = {"point read": (1, 4), "single write": (2, 3), "bulk write": (3, 3), "scan": (4, 2)}
+ROWS: Final = {"point read": (1, 4), "single write": (2, 3), "bulk write": (3, 4), "scan": (4, 2)}
 """The number of a target, and how many times faster than the data client, which gives and takes its own rows."""
 
 PAIRS: Final = (
