@@ -28,7 +28,7 @@ from odm.backends.bigtable.filters import (
     ValueMatches,
     ValueRange,
 )
-from odm.backends.bigtable.native import DeleteColumn, DeleteFamily, Mutation, SetCell
+from odm.backends.bigtable.native import AddToCell, DeleteColumn, DeleteFamily, Mutation, SetCell
 
 
 def varint(number: int) -> bytes:
@@ -65,7 +65,10 @@ def mutations_of(number: int, mutations: Iterable[Mutation]) -> bytes:
     heads, last, time = _heads(number), None, b""
     for mutation in mutations:
         if type(mutation) is not SetCell:
-            parts.append(_deletion(number, mutation))
+            if isinstance(mutation, AddToCell):
+                parts.append(_addition(number, mutation))
+            else:
+                parts.append(_deletion(number, mutation))
             continue
         qualifier, value, timestamp, family = mutation
         if timestamp != last:  # all cells of a write have one timestamp
@@ -96,6 +99,13 @@ def _column(family: str, qualifier: str) -> bytes:
 def _time(timestamp: int) -> bytes:
     """A SetCell message from its timestamp up to the length of its value."""
     return varint(timestamp) + b"\x22"
+
+
+def _addition(number: int, mutation: AddToCell) -> bytes:
+    """A Mutation that adds to an aggregate cell; its parts are ``google.bigtable.v2.Value`` messages."""
+    column, at = field(8, mutation.qualifier.encode()), number_field(9, mutation.timestamp)
+    where = field(1, mutation.family.encode()) + field(2, column) + field(3, at)
+    return field(number, field(5, where + field(4, number_field(6, mutation.by))))
 
 
 @lru_cache(maxsize=256)  # most are those of `odm.backends.bigtable.ownership.REMOVED`

@@ -130,7 +130,23 @@ class SetCell(NamedTuple):
         return f"{self.family}:{self.qualifier}={_quoted(text if len(text) <= _SHOWN else text[:_SHOWN] + '…')}"
 
 
-Mutation: TypeAlias = DeleteFamily | DeleteColumn | SetCell
+@frozen
+class AddToCell:
+    """Add a number to a cell of an aggregate family. Not idempotent.
+
+    Cells of a column with different timestamps are aggregated separately, so all writers use the same timestamp.
+    """
+
+    qualifier: str
+    by: int
+    family: str
+    timestamp: int = 0
+
+    def __str__(self) -> str:
+        return f"addtocell {_quoted(f'{self.family}:{self.qualifier}')}={self.by}"
+
+
+Mutation: TypeAlias = DeleteFamily | DeleteColumn | SetCell | AddToCell
 
 
 @frozen

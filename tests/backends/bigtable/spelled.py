@@ -26,6 +26,7 @@ from odm.backends.bigtable.filters import (
     ValueRange,
 )
 from odm.backends.bigtable.native import (
+    AddToCell,
     CheckAndMutateRow,
     DataCall,
     DeleteColumn,
@@ -113,6 +114,10 @@ def mutation(wanted: Mutation) -> Any:
         gone.family_name, gone.column_qualifier = wanted.family, wanted.qualifier.encode()
         if wanted.before is not None:
             gone.time_range.end_timestamp_micros = wanted.before
+    elif isinstance(wanted, AddToCell):
+        added = made.add_to_cell
+        added.family_name, added.column_qualifier.raw_value = wanted.family, wanted.qualifier.encode()
+        added.timestamp.raw_timestamp_micros, added.input.int_value = wanted.timestamp, wanted.by
     else:
         assert isinstance(wanted, SetCell)
         cell = made.set_cell

@@ -12,6 +12,7 @@ from odm.backends.bigtable.encoding import filter_of, mutations_of, varint
 from odm.backends.bigtable.filters import Chain, Filter, Unless
 from odm.backends.bigtable.native import (
     SERVER_TIME,
+    AddToCell,
     AppendValue,
     CheckAndMutateRow,
     DataCall,
@@ -39,6 +40,7 @@ MUTATIONS = st.one_of(
     st.builds(DeleteFamily, SHORT),
     st.builds(DeleteColumn, SHORT, SHORT, st.none() | st.sampled_from([1, 2**40])),
     st.builds(SetCell, SHORT, BYTES, TIMES, SHORT),
+    st.builds(AddToCell, SHORT, st.integers(-(2**63), 2**63 - 1), SHORT, TIMES),
 )
 SIMPLE: st.SearchStrategy[Filter] = st.one_of(
     st.builds(filters.Newest),
