@@ -48,6 +48,7 @@ class Style:
     tag: str | None = TAG
     ttl: str = TTL_ATTRIBUTE
     keep_unknown: bool = False
+    wide: bool = False
 
     def names(self, index: str | None, *, local: bool) -> KeyNames:
         """The key attributes of the table or of an index."""

@@ -72,6 +72,7 @@ class Schema:
         tag: the attribute that names the entity of an item on DynamoDB; None: items have none.
         ttl: the attribute with the expiry of items on DynamoDB.
         keep_unknown: a put keeps the attributes of the stored item that the entity does not have.
+        wide: on Bigtable, a partition is one row, and each item is one cell of it.
         types: the types of the key attributes on DynamoDB.
     """
 
@@ -87,6 +88,7 @@ class Schema:
     tag: str | None = TAG
     ttl: str = TTL_ATTRIBUTE
     keep_unknown: bool = False
+    wide: bool = False
     types: Mapping[str, Kind] = Factory(dict)
     by_class: Mapping[type, EntitySchema] = field(
         init=False,

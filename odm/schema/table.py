@@ -42,6 +42,9 @@ class Table:
             item.
         row_key_join: the separator of partition and sort key in a Bigtable row key; ``"##"`` is unambiguous with any
             templates.
+        layout: how Bigtable stores the items. "row_per_item": one row for each item, one cell for each attribute.
+            "row_per_partition": one row for each partition, one cell for each item. Then writes of several items of a
+            partition are atomic, and a partition should not have more than 100 MB. No effect on other backends.
         exclusive: True: no other program writes items under keys that these models make. Then puts, deletes and batches
             do not check the stored item first, and filters and counts do not check tags. This saves the reads of a
             batch, and makes a plain put on Bigtable a single mutation. Default: items of other programs are never
@@ -62,11 +65,13 @@ class Table:
         ttl: str | None = None,
         keep_unknown: bool = False,
         row_key_join: Literal["#", "##"] = "#",
+        layout: Literal["row_per_item", "row_per_partition"] = "row_per_item",
         exclusive: bool = False,
     ) -> None:
         if not isinstance(name, str) or not is_name(name):
             raise SchemaError(f"Table({name!r}): a name has {NAMES}")
         _check_choice(name, "row_key_join", row_key_join, "#", "##")
+        _check_choice(name, "layout", layout, "row_per_item", "row_per_partition")
         _check_choice(name, "exclusive", exclusive, True, False)
         _check_choice(name, "keep_unknown", keep_unknown, True, False)
         _check_choice(name, "key_style", key_style, "escaped", "verbatim")
@@ -84,6 +89,7 @@ class Table:
             None if tag is None else _attribute(name, "tag", tag, TAG),
             TTL_ATTRIBUTE if ttl is None else _attribute(name, "ttl", ttl, TTL_ATTRIBUTE),
             keep_unknown,
+            layout == "row_per_partition",
         )
         self._entities: list[tuple[type[Entity], str]] = []
         # Read by stores at every call; None until `compile`, and again after an entity joins.

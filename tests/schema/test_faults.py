@@ -441,6 +441,7 @@ TABLES: dict[str, Callable[[], object]] = {
     "empty key": lambda: Table("shop", keys=("", "sk")),
     "no index key": lambda: Table("shop", index_keys={"gsi": ()}),
     "same index keys": lambda: Table("shop", index_keys={"gsi": ("GSI1PK", "GSI1PK")}),
+    "layout": lambda: Table("shop", layout="wide"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     "join": lambda: Table("shop", row_key_join="/"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 }
 

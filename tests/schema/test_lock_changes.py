@@ -241,6 +241,8 @@ def test_what_the_bundled_engine_can_not_show() -> None:
     assert found([(where, note)], [(where, keys)]) == narrower
     assert found([(where, keys)], []) == found([(where, note)], []) == found([(where, keys)], [(where, note)]) == wider
     assert found([], [(table, 'Table("shop", row_key_join="##")')]) == [("orphans", "table shop", "row_key_join")]
+    wide = 'Table("shop", layout="row_per_partition")'
+    assert found([], [(table, wide)]) == [("orphans", "table shop", "layout")]
     counter = ("visits: int", "visits: Annotated[int, Counter]")
     assert found([], [counter]) == [("backfill", "Customer.visits", "Counter")]
     assert found([counter], []) == [("backfill", "Customer.visits", "Counter")]

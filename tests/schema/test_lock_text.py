@@ -432,7 +432,7 @@ def test_equal_encodings_write_values_alike(low: int, high: int, other_low: int,
 
 KNOWN = {
     Schema: {"name", "prefix", "entities", "indexes", "keys", "hash_only", "row_key_join", "exclusive"}
-    | {"verbatim", "tag", "ttl", "types", "keep_unknown"},
+    | {"verbatim", "tag", "ttl", "types", "keep_unknown", "wide"},
     EntitySchema: {
         *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
         "columns",

@@ -34,6 +34,7 @@ def describe(schema: Schema) -> TableLock:
         ttl=schema.ttl,
         hash_only=schema.hash_only,
         row_key_join=schema.row_key_join,
+        wide=schema.wide,
         entities={tag: _entity(entity) for tag, entity in schema.entities.items()},
     )
 

@@ -144,6 +144,7 @@ class TableLock(_Description):
     ttl: str = TTL_ATTRIBUTE
     hash_only: bool = False
     row_key_join: str = "#"
+    wide: bool = False
     entities: Mapping[str, EntityLock]
 
 
