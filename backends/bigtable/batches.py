@@ -7,10 +7,8 @@ one read, one claim for each index table, concurrent commits, one cleaning for e
 from collections.abc import Sequence
 
 from odm.backends.bigtable.bulk import write_many
-from odm.backends.bigtable.codec import replacement
 from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.native import Entry, Steps
-from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import Throttled
@@ -53,6 +51,6 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
 
 def _entry(writer: Writer, row_key: str, operation: Put | Delete) -> Entry:
     if isinstance(operation, Delete):
-        return Entry(row_key, REMOVED)
+        return Entry(row_key, writer.places.removed(row_key))
     id = writer.id_of(operation.item.get(VERSION))
-    return Entry(row_key, replacement(operation.item, writer.form, row_key, id, (), writer.now()))
+    return Entry(row_key, writer.places.replaced(operation.item, row_key, id, (), writer.now()))

@@ -32,22 +32,18 @@ from typing import TypeAlias
 
 from attrs import Factory, field, frozen
 
-from odm.backends.bigtable.bulk import read_many, write_many
+from odm.backends.bigtable.bulk import write_many
 from odm.backends.bigtable.codec import (
     LISTED,
     REVISION,
     TAG,
     Listed,
     Stored,
-    bookkeeping,
-    replacement,
-    stored,
 )
 from odm.backends.bigtable.counters import set_up
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.errors import is_lost, kind_of, translate
 from odm.backends.bigtable.evaluate import RowChange, evaluate
-from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.filters import chained, interleave, newest
 from odm.backends.bigtable.loading import RowItem
 from odm.backends.bigtable.native import (
@@ -62,7 +58,6 @@ from odm.backends.bigtable.native import (
     SetCell,
     Steps,
 )
-from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.retry import all_of
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
@@ -179,26 +174,26 @@ class Attempt:
         Raises:
             BackendError: the row has no revision for the commit to check.
         """
+        id, row = self.work.row_key, writer.places.row(self.work.row_key)
         if self.before is None:
-            return CheckAndMutateRow(
-                writer.table, self.work.row_key, writer.form.owned.taken, unmatched=self._mutations(writer)
-            )
+            return CheckAndMutateRow(writer.table, row, writer.places.taken(id), unmatched=self.mutations(writer))
         if not self.before.revision:
             raise BackendError(
                 f"the row {self.work.row_key!r} of table {writer.table!r} has no cell {FAMILY}:{REVISION}, so odm did "
                 f"not write it: set {FAMILY}:{REVISION} to any text, or delete the row"
             )
-        same = chained(revision_is(self.before.revision), *self.change.guards.filters)
-        return CheckAndMutateRow(writer.table, self.work.row_key, same, matched=self._mutations(writer))
+        same = chained(writer.places.unchanged(id, self.before), *self.change.guards.filters)
+        return CheckAndMutateRow(writer.table, row, same, matched=self.mutations(writer))
 
-    def _mutations(self, writer: Writer) -> tuple[Mutation, ...]:
-        change, now = self.change, writer.now()
+    def mutations(self, writer: Writer) -> tuple[Mutation, ...]:
+        """The mutations of the commit."""
+        change, id, now = self.change, self.work.row_key, writer.now()
         if change.removed:
-            return REMOVED
+            return writer.places.removed(id)
         if change.item is not None:
-            return replacement(change.item, writer.form, self.work.row_key, self.id, self.listed, now)
-        unlisted = self.before is not None and self.listed == self.before.entries
-        return (*change.mutations, *bookkeeping(self.id, None if unlisted else self.listed, now))
+            return writer.places.replaced(change.item, id, self.id, self.listed, now)
+        assert self.before is not None  # only an item that was read is updated
+        return (*change.mutations, *writer.places.noted(id, self.before, self.id, self.listed, now))
 
     @property
     def claimed(self) -> tuple[Listed, ...]:
@@ -235,11 +230,11 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Steps[list[Attempt]]:
     reading = tuple(work.row_key for work in works if not work.unread)
     # writes without a condition need only the revision, the list, and whether another program has cells in the row
     columns = writer.form.owned.bookkeeping if all(work.plain for work in works) else ITEM
-    rows = (yield from read_many(writer.table, reading, writer.retry, columns)) if reading else {}
+    rows = (yield from writer.places.read(reading, writer.retry, columns)) if reading else {}
     landed: list[Attempt] = []
     attempts: list[Attempt] = []
     for work in works:
-        before, work.unread = stored(work.row if work.unread else rows.get(work.row_key), writer.form), False
+        before, work.unread = writer.places.stored(work.row if work.unread else rows.get(work.row_key)), False
         if (done := work.landed(before)) is not None:
             work.answer = done.change.answer
             landed.append(done)

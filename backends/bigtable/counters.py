@@ -302,11 +302,13 @@ def guards(writer: Writer, request: Operation, row_key: str, before: Stored | No
         column = qualifier(name)
         if column not in found and writer.form.kind(name) == "counter":
             found[column] = write_counter(start)
-            made = (SetCell(column, found[column], writer.now(), COUNTERS),)
-            unset.append(CheckAndMutateRow(writer.table, row_key, newest(COUNTERS, column), unmatched=made))
+            made = writer.places.counted(row_key, column, found[column], writer.now())
+            row, held = writer.places.row(row_key), writer.places.counter(row_key, column)
+            unset.append(CheckAndMutateRow(writer.table, row, held, unmatched=made))
         if column in found:
             wanted[column] = None
-    return Guards(tuple(chain(newest(COUNTERS, column), ValueIs(found[column])) for column in wanted), tuple(unset))
+    same = (chain(writer.places.counter(row_key, column), ValueIs(found[column])) for column in wanted)
+    return Guards(tuple(same), tuple(unset))
 
 
 def _named(request: Operation, before: Stored) -> dict[str, int]:

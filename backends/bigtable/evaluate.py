@@ -5,7 +5,7 @@ from typing import assert_never
 
 from attrs import field, frozen
 
-from odm.backends.bigtable.codec import Stored, attribute_cells, attribute_gone
+from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.counters import Guards, guards
 from odm.backends.bigtable.native import Mutation
 from odm.backends.bigtable.writer import Writer
@@ -76,14 +76,10 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
 def _updated(writer: Writer, request: Update, row_key: str, before: Stored) -> RowChange:
     listed = {entry.index: entry.key for entry in before.entries}
     after, entries = apply_update(request, before.item, listed, writer.local)
-    mutations: list[Mutation] = []
-    for name in dict.fromkeys(action.path.root for action in request.actions):
-        mutations += attribute_gone(name, before.row, writer.form)
-        if name in after:
-            mutations += attribute_cells(name, after[name], writer.form, row_key, writer.now())
+    names = dict.fromkeys(action.path.root for action in request.actions)
     returned = {"none": None, "old": before.item, "new": after}[request.returning]
     return RowChange(
-        mutations=tuple(mutations),
+        mutations=writer.places.updated(row_key, names, before, after, writer.now()),
         entries=entries,
         guards=guards(writer, request, row_key, before),
         answer=Written(returned),

@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from attrs import frozen
 
-from odm.backends.bigtable.bulk import read_many
-from odm.backends.bigtable.codec import LISTED, TAG, entries_listed
+from odm.backends.bigtable.codec import LISTED, TAG
 from odm.backends.bigtable.entries import index_table, position
 from odm.backends.bigtable.filters import Column, Family, Filter, First, Newest, Stripped, chain, interleave
-from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import ENTRIES, FAMILY, ITEM, Row, Steps
 from odm.backends.bigtable.pages import passes
+from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Item
 from odm.protocol.requests import Position, Query, Scan
@@ -41,23 +40,21 @@ class Entries:
     """Rows of an index.
 
     Attributes:
-        items_table: the table of the items.
+        places: where the items stand.
         index: the name of the index.
-        layout: how the row keys of items are built.
         retry: how long to retry.
         loader: reads the items of the table's entities.
     """
 
-    items_table: str
+    places: Places
     index: str
-    layout: Layout
     retry: Retry
     loader: Loader
 
     @property
     def table(self) -> str:
         """The table of the index."""
-        return index_table(self.items_table, self.index)
+        return index_table(self.places.table, self.index)
 
     def cells(self, request: Query | Scan) -> Filter:
         """The filter that shows only whether a row exists."""
@@ -73,16 +70,16 @@ class Entries:
         It compares index keys, not qualifiers: another attempt may have claimed the same entry since the row was read.
         """
         hits = [position(row.text) for row in rows]
-        row_keys = tuple(dict.fromkeys(self.layout.row_key(hit.key) for hit in hits))
+        row_keys = tuple(dict.fromkeys(self.places.layout.row_key(hit.key) for hit in hits))
         wanted = LIST_ONLY if request.count and request.filter is None else ITEM
-        found = yield from read_many(self.items_table, row_keys, self.retry, wanted)
+        found = yield from self.places.read(row_keys, self.retry, wanted)
         kept: list[Hit] = []
         for hit in hits:
-            row = found.get(self.layout.row_key(hit.key))
+            row = found.get(self.places.layout.row_key(hit.key))
             item = self.loader.item(row)
             if row is None or item is None:
                 continue
-            entries = entries_listed(row, self.loader.form.is_strange(item.get(TAG)))
+            entries = self.places.listed(row, item.get(TAG))
             entered = any((self.index, hit.index_key) == (entry.index, entry.key) for entry in entries)
             if entered and passes(request, item):
                 kept.append(Hit(row, hit))

@@ -154,7 +154,7 @@ class Procedures:
         span = entry_range(request.partition, request.lo, request.hi)
         if request.after is not None and request.after.index_key is not None:
             span = span.beyond(entry_row(request.after.index_key, request.after.key), reverse=request.reverse)
-        source = Entries(self.table, index, self.layout, self.retry, self.loader)
+        source = Entries(self.writer.places, index, self.retry, self.loader)
         return read_page(request, source, span, self.retry)
 
     def scan(self, request: req.Scan) -> Steps[req.Page]:

@@ -9,6 +9,7 @@ from attrs import Factory, field, frozen
 from odm.backends.bigtable.codec import TAG
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
+from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Value
 from odm.protocol.limits import Local
@@ -51,6 +52,7 @@ class Writer:
         ids: returns a new id for each attempt to write.
         layout: how row keys are built.
         form: how attributes are stored.
+        places: where items stand in rows.
         local: the local indexes, each with the attributes that it would project on DynamoDB.
     """
 
@@ -60,6 +62,9 @@ class Writer:
     ids: Callable[[], str] = new_id
     layout: Layout = field(init=False, default=Factory(lambda self: Layout.of(self.schema), takes_self=True))
     form: Form = field(init=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
+    places: Places = field(
+        init=False, default=Factory(lambda self: Places(self.schema.name, self.form, self.layout), takes_self=True)
+    )
     local: Local = field(
         init=False,
         default=Factory(

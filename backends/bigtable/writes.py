@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from attrs import evolve
 
-from odm.backends.bigtable.bulk import read_many
-from odm.backends.bigtable.codec import bookkeeping, replacement, stored
+from odm.backends.bigtable.codec import bookkeeping
 from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.counters import asked_version, count, counts
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, translate
@@ -95,16 +94,16 @@ def transact(writer: Writer, request: Transact) -> Steps[Written | Refusals]:
 
 def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]:
     """Replace the item of a row, unless the row holds cells of another program."""
-    mutations = _replaced(writer, request)
+    mutations, row = _replaced(writer, request), writer.places.row(row_key)
     if request.tag is None:
-        yield from until_answered(MutateRow(writer.table, Entry(row_key, mutations)), writer.retry)
+        yield from until_answered(MutateRow(writer.table, Entry(row, mutations)), writer.retry)
         return Written()
-    call = CheckAndMutateRow(writer.table, row_key, writer.form.owned.strange(request.tag), unmatched=mutations)
+    call = CheckAndMutateRow(writer.table, row, writer.places.strange(row_key, request.tag), unmatched=mutations)
     pauses: Iterator[Sleep] | None = None
     while (yield from until_answered(call, writer.retry)):
         pauses = pauses or writer.retry.contention()
-        rows = yield from read_many(writer.table, (row_key,), writer.retry)
-        before = stored(rows.get(row_key), writer.form)
+        rows = yield from writer.places.read((row_key,), writer.retry)
+        before = writer.places.stored(rows.get(row_key))
         if before is not None and before.item.get(TAG) != request.tag:
             return Refused(before.item)
         if (wait := next(pauses, None)) is None:
@@ -118,7 +117,7 @@ def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]
 def _replaced(writer: Writer, request: Put, id: str | None = None) -> tuple[Mutation, ...]:
     """The mutations of a put of an item without index entries."""
     id = id or writer.id_of(request.item.get(VERSION))
-    return replacement(request.item, writer.form, writer.row_key(request.key), id, (), writer.now())
+    return writer.places.replaced(request.item, writer.row_key(request.key), id, (), writer.now())
 
 
 def _shot(writer: Writer, request: Operation, row_key: str) -> _Shot | None:
@@ -227,10 +226,10 @@ def _fire(writer: Writer, shot: _Shot) -> Steps[Written | Refused | None]:
 def _shows(writer: Writer, row_key: str, id: str) -> Steps[bool]:
     """Whether this attempt was the last to write the row."""
     try:
-        rows = yield from read_many(writer.table, (row_key,), writer.retry)
+        rows = yield from writer.places.read((row_key,), writer.retry)
     except OdmError:  # the caller raises OutcomeUnknown, which matters more than this failure
         return False
-    before = stored(rows.get(row_key), writer.form)
+    before = writer.places.stored(rows.get(row_key))
     return before is not None and before.revision == id
 
 
